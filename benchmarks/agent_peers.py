@@ -91,7 +91,7 @@ def build(folder: Path, tokenizer: Path) -> Path:
         Qwen3VLVideoProcessor,
     )
 
-    from interleave_thinker.training.tinyworld.models.small_checkpoint import TEMPLATE, rotary
+    from interleave_thinker.tinyworld.lab.models.small_checkpoint import TEMPLATE, rotary
 
     words = Qwen2Tokenizer.from_pretrained(
         tokenizer,

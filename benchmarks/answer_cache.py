@@ -29,13 +29,13 @@ from interleave_thinker.backend.agents.planner import planner_message  # noqa: E
 from interleave_thinker.backend.chat.protocol import Message  # noqa: E402
 from interleave_thinker.backend.pictures import Picture  # noqa: E402
 from interleave_thinker.backend.prompts import default_prompt_set, prompt_set_of  # noqa: E402
-from interleave_thinker.backend.tinyworld import checkpoint  # noqa: E402
-from interleave_thinker.backend.tinyworld.wording import prompt_text  # noqa: E402
-from interleave_thinker.training.evaluation.held_out import greedy_answers  # noqa: E402
-from interleave_thinker.training.rows.rl import as_conversation  # noqa: E402
-from interleave_thinker.training.tinyworld.runs.stories import request_of  # noqa: E402
-from interleave_thinker.training.tinyworld.world.judged_pages import rendered  # noqa: E402
-from interleave_thinker.training.tinyworld.world.requests import random_story  # noqa: E402
+from interleave_thinker.tinyworld.lab.runs.stories import request_of  # noqa: E402
+from interleave_thinker.tinyworld.lab.world.judged_pages import rendered  # noqa: E402
+from interleave_thinker.tinyworld.lab.world.requests import random_story  # noqa: E402
+from interleave_thinker.tinyworld.runtime import checkpoint  # noqa: E402
+from interleave_thinker.tinyworld.runtime.wording import prompt_text  # noqa: E402
+from interleave_thinker.training.data.rows.rl import as_conversation  # noqa: E402
+from interleave_thinker.training.gate.held_out import greedy_answers  # noqa: E402
 
 TOKENS = {"planner": 288, "critic": 224}
 """Longest answers."""

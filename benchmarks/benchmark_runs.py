@@ -28,19 +28,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import conftest  # noqa: F401 - makes the package importable
 from support.small_teachers import SmallTeachers
 
-from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
-from interleave_thinker.training.data.work.threads import Threads
-from interleave_thinker.training.evaluation.benchmarks.collect import collect
-from interleave_thinker.training.evaluation.benchmarks.figures import score
-from interleave_thinker.training.evaluation.benchmarks.kinds import open_benchmark
-from interleave_thinker.training.evaluation.benchmarks.running import BenchmarkRun
-from interleave_thinker.training.evaluation.benchmarks.setting import (
+from interleave_thinker.evaluation.benchmarks import open_benchmark
+from interleave_thinker.evaluation.runs.collect import collect
+from interleave_thinker.evaluation.runs.figures import score
+from interleave_thinker.evaluation.runs.running import BenchmarkRun
+from interleave_thinker.evaluation.runs.setting import (
     BenchmarkOptions,
     Setting,
     digest_of,
     items_of,
     take_folder,
 )
+from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 
 
 def wise_data(folder: Path, count: int) -> Path:

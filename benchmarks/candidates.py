@@ -28,12 +28,12 @@ from interleave_thinker.backend.agents.planner import Planner  # noqa: E402
 from interleave_thinker.backend.chat import open_chat  # noqa: E402
 from interleave_thinker.backend.counters import counting  # noqa: E402
 from interleave_thinker.backend.pictures import Picture  # noqa: E402
-from interleave_thinker.backend.tinyworld import checkpoint  # noqa: E402
-from interleave_thinker.backend.tinyworld.generator import TinyWorldGenerator, load_pipeline  # noqa: E402
 from interleave_thinker.backend.types import Verdict  # noqa: E402
-from interleave_thinker.training.tinyworld.evaluation import measure_planner  # noqa: E402
-from interleave_thinker.training.tinyworld.runs.stories import StoryRuns, run_stories  # noqa: E402
-from interleave_thinker.training.tinyworld.world.requests import random_story  # noqa: E402
+from interleave_thinker.tinyworld.lab.evaluation import measure_planner  # noqa: E402
+from interleave_thinker.tinyworld.lab.runs.stories import StoryRuns, run_stories  # noqa: E402
+from interleave_thinker.tinyworld.lab.world.requests import random_story  # noqa: E402
+from interleave_thinker.tinyworld.runtime import checkpoint  # noqa: E402
+from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline  # noqa: E402
 
 
 class OneByOne:

@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import conftest  # noqa: F401 - makes the package importable
 
-from interleave_thinker.training.data.guard.benchmarks import FILE, Read, files_of, items_of
-from interleave_thinker.training.data.guard.index import Guard
-from interleave_thinker.training.data.guard.items import Item
+from interleave_thinker.training.data.decontamination.benchmarks import FILE, Read, files_of, items_of
+from interleave_thinker.training.data.decontamination.index import Guard
+from interleave_thinker.training.data.decontamination.items import Item
 from interleave_thinker.training.data.prompts.generate import Made as MadePrompts
 from interleave_thinker.training.data.prompts.generate import PromptsData, load, rows_of
 

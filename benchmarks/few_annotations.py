@@ -25,38 +25,33 @@ import conftest  # noqa: F401 - makes the package importable
 
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.feedback.log import read_feedback, record_feedback
-from interleave_thinker.backend.tinyworld import checkpoint
-from interleave_thinker.backend.tinyworld.generator import TinyWorldGenerator
-from interleave_thinker.backend.tinyworld.generator import open as open_world
-from interleave_thinker.training.evaluation.gate_rule import Gate, Measured, measured
-from interleave_thinker.training.evaluation.intervals import cautious
-from interleave_thinker.training.evaluation.regression_gate import (
-    GATE_FILE,
-    LEARNED_FILE,
-    GateRefused,
-    answers_of,
-)
-from interleave_thinker.training.runs.convert import SFT_FILE
-from interleave_thinker.training.runs.own_critic import (
-    TRAINED,
-    OwnCriticAgents,
-    OwnCriticData,
-    OwnCriticSettings,
-    train_own_critic,
-)
-from interleave_thinker.training.runs.rehearsal import Rehearsal
-from interleave_thinker.training.runs.report import REPORT_JSON, RunsReport
-from interleave_thinker.training.runs.settings import RunsData
-from interleave_thinker.training.tinyworld.data.oracle_critic import OracleCritic
-from interleave_thinker.training.tinyworld.own_critic.annotations import AnnotatedRuns, annotated_runs
-from interleave_thinker.training.tinyworld.own_critic.evaluate import (
+from interleave_thinker.tinyworld.lab.data.oracle_critic import OracleCritic
+from interleave_thinker.tinyworld.lab.own_critic.annotations import AnnotatedRuns, annotated_runs
+from interleave_thinker.tinyworld.lab.own_critic.evaluate import (
     GATE,
     ShowSettings,
     judged_rows,
     old_rows,
     training_of,
 )
-from interleave_thinker.training.tinyworld.own_critic.shifted_generator import shifted_generator
+from interleave_thinker.tinyworld.lab.own_critic.shifted_generator import shifted_generator
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator
+from interleave_thinker.tinyworld.runtime.generator import open as open_world
+from interleave_thinker.training.data.from_runs.convert import SFT_FILE
+from interleave_thinker.training.data.from_runs.report import REPORT_JSON, RunsReport
+from interleave_thinker.training.data.from_runs.settings import RunsData
+from interleave_thinker.training.gate.gate_rule import Gate, Measured, measured
+from interleave_thinker.training.gate.regression_gate import GATE_FILE, LEARNED_FILE, GateRefused, answers_of
+from interleave_thinker.training.own_critic.own_critic import (
+    TRAINED,
+    OwnCriticAgents,
+    OwnCriticData,
+    OwnCriticSettings,
+    train_own_critic,
+)
+from interleave_thinker.training.own_critic.rehearsal import Rehearsal
+from interleave_thinker.training.statistics.intervals import cautious
 from interleave_thinker.training.trainer.resume import claim_run
 
 BETTER_PROMPTS = 3

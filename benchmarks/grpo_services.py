@@ -35,8 +35,8 @@ from support.small_grpo import SMALL, make_data, run
 
 from interleave_thinker.backend.generators import Generator, open_generator
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.service.settings import ModelSettings, ServiceSettings
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.service.settings import ModelSettings, ServiceSettings
 
 BOUND = 0.55
 

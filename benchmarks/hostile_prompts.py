@@ -26,10 +26,10 @@ from support.hostile_cases import conclude, names_below
 from support.hostile_prompts import FILES, mutated, prepare
 
 from interleave_thinker.backend.errors import InterleaveError
-from interleave_thinker.training.data.guard.benchmarks import Read, items_of
-from interleave_thinker.training.data.guard.checking import check_file
-from interleave_thinker.training.data.guard.index import Guard
-from interleave_thinker.training.data.guard.items import Item
+from interleave_thinker.training.data.decontamination.benchmarks import Read, items_of
+from interleave_thinker.training.data.decontamination.checking import check_file
+from interleave_thinker.training.data.decontamination.index import Guard
+from interleave_thinker.training.data.decontamination.items import Item
 from interleave_thinker.training.data.prompts.generate import PromptsData, write_prompts
 
 MOST_SECONDS = 10

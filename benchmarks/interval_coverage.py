@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import conftest  # noqa: F401 - makes the package importable
 
-from interleave_thinker.training.evaluation.bootstrap import stratified_means
-from interleave_thinker.training.evaluation.intervals import share
+from interleave_thinker.training.statistics.bootstrap import stratified_means
+from interleave_thinker.training.statistics.intervals import share
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 RESAMPLES = 2000

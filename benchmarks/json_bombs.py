@@ -34,8 +34,8 @@ from interleave_thinker.backend.plan_editor.merge import read_edits  # noqa: E40
 from interleave_thinker.backend.prompts.importer import import_official  # noqa: E402
 from interleave_thinker.backend.types import Identities, Plan, Request, RunSettings, Step, Trajectory  # noqa: E402
 from interleave_thinker.cli.run_request import read_plan_file  # noqa: E402
-from interleave_thinker.training.rows.rl import read_rl_rows  # noqa: E402
-from interleave_thinker.training.rows.sft import check_rows  # noqa: E402
+from interleave_thinker.training.data.rows.rl import read_rl_rows  # noqa: E402
+from interleave_thinker.training.data.rows.sft import check_rows  # noqa: E402
 
 MOST_MEGABYTES = 500
 SIZE = 6_000_000

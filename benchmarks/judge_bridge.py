@@ -25,8 +25,8 @@ import openai
 
 from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
 from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.training.evaluation.judges import Judge
-from interleave_thinker.training.evaluation.judges.bridge import Bridge
+from interleave_thinker.evaluation.judges import Judge
+from interleave_thinker.evaluation.judges.bridge import Bridge
 
 
 class Waiting:

@@ -29,8 +29,8 @@ import conftest  # noqa: F401 - makes the package importable
 from PIL import Image
 from support.small_benchmarks import MINIATURES, answer
 
-from interleave_thinker.training.evaluation.benchmarks.kinds import open_benchmark
-from interleave_thinker.training.evaluation.benchmarks.kinds.benchmark import Item, Place
+from interleave_thinker.evaluation.benchmarks import open_benchmark
+from interleave_thinker.evaluation.benchmarks.benchmark import Item, Place
 
 Reads = Callable[[Path, Item], bool]
 

@@ -35,20 +35,15 @@ from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettin
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Step
+from interleave_thinker.evaluation.benchmarks import open_benchmark
+from interleave_thinker.evaluation.judges import Judge, open_judge
+from interleave_thinker.evaluation.official.scoring import Official, score_officially
+from interleave_thinker.evaluation.runs.collect import collect
+from interleave_thinker.evaluation.runs.running import BenchmarkRun
+from interleave_thinker.evaluation.runs.setting import BenchmarkOptions, Setting, digest_of, take_folder
+from interleave_thinker.training.data.executors.threads import Threads
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.unit import Teachers
-from interleave_thinker.training.data.work.threads import Threads
-from interleave_thinker.training.evaluation.benchmarks.collect import collect
-from interleave_thinker.training.evaluation.benchmarks.kinds import open_benchmark
-from interleave_thinker.training.evaluation.benchmarks.official.scoring import Official, score_officially
-from interleave_thinker.training.evaluation.benchmarks.running import BenchmarkRun
-from interleave_thinker.training.evaluation.benchmarks.setting import (
-    BenchmarkOptions,
-    Setting,
-    digest_of,
-    take_folder,
-)
-from interleave_thinker.training.evaluation.judges import Judge, open_judge
 
 TOKEN = re.compile(r"\b[a-z]\d{2,4}\b")
 LEVELS = (32, 96, 160, 224)

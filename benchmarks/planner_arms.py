@@ -20,8 +20,16 @@ import conftest  # noqa: F401 - makes the package importable
 
 from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.prompts import prompt_set_of
-from interleave_thinker.backend.tinyworld import checkpoint
-from interleave_thinker.training.evaluation.held_out import greedy_answers
+from interleave_thinker.tinyworld.lab.ablation.measures import TRIES, oracle_verdicts, tell
+from interleave_thinker.tinyworld.lab.ablation.stages import log_in
+from interleave_thinker.tinyworld.lab.planning.rows import StoryKind, make_planner_rl, make_stories_sft
+from interleave_thinker.tinyworld.lab.planning.simulated_world import SimulatedWorld
+from interleave_thinker.tinyworld.lab.world.requests import Story
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow, planner_question, read_planner_rl
+from interleave_thinker.training.data.rows.row_sets import RowSet
+from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, read_rows, write_rows
+from interleave_thinker.training.gate.held_out import greedy_answers
 from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining, split_planner_rows
 from interleave_thinker.training.grpo.planner_task import PlannerTask
 from interleave_thinker.training.grpo.train import RlData
@@ -29,21 +37,9 @@ from interleave_thinker.training.grpo.train import train as reinforce
 from interleave_thinker.training.reward.plans.judging import JudgingSettings, PlanJudging
 from interleave_thinker.training.reward.plans.reward import plan_samples
 from interleave_thinker.training.reward.plans.terms import PlanRewardSettings, plan_in
-from interleave_thinker.training.rows.planner_rl import PlannerRlRow, planner_question, read_planner_rl
-from interleave_thinker.training.rows.row_sets import RowSet
-from interleave_thinker.training.rows.sft import SftMessage, SftRow, read_rows, write_rows
 from interleave_thinker.training.sft.data import SftData
 from interleave_thinker.training.sft.settings import SftTraining
 from interleave_thinker.training.sft.train import train as fine_tune
-from interleave_thinker.training.tinyworld.ablation.measures import TRIES, oracle_verdicts, tell
-from interleave_thinker.training.tinyworld.ablation.stages import log_in
-from interleave_thinker.training.tinyworld.planning.rows import (
-    StoryKind,
-    make_planner_rl,
-    make_stories_sft,
-)
-from interleave_thinker.training.tinyworld.planning.simulated_world import SimulatedWorld
-from interleave_thinker.training.tinyworld.world.requests import Story
 
 TOKENS, BATCH = 240, 128
 LEARNED, KEPT = StoryKind(3, 4, "other"), StoryKind(2, 6, "usual")
@@ -250,7 +246,7 @@ class Seed:
 
 
 def _taught(row: PlannerRlRow, answer: str, folder: Path, planner: Answering) -> SftRow:
-    from interleave_thinker.training.rows.conversations import MARK
+    from interleave_thinker.training.data.rows.conversations import MARK
 
     asked = planner_question(row, folder, folder / "shown", planner.prompt_set)
     parts = asked["prompt"][0]["content"]

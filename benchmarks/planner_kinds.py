@@ -32,18 +32,18 @@ import conftest  # noqa: E402, F401 - makes the package importable
 from benchmarks.chain import HERE  # noqa: E402
 from interleave_thinker.backend.answers.reading import read_plan  # noqa: E402
 from interleave_thinker.backend.errors import AnswerError  # noqa: E402
-from interleave_thinker.backend.tinyworld import checkpoint  # noqa: E402
-from interleave_thinker.backend.tinyworld.drawing import draw  # noqa: E402
 from interleave_thinker.backend.types import Attempt, StepResult, StopReason, Trajectory  # noqa: E402
+from interleave_thinker.tinyworld.lab.data.prompts import PROMPT_SET  # noqa: E402
+from interleave_thinker.tinyworld.lab.runs.stories import request_of  # noqa: E402
+from interleave_thinker.tinyworld.lab.world.requests import Story, random_story  # noqa: E402
+from interleave_thinker.tinyworld.runtime import checkpoint  # noqa: E402
+from interleave_thinker.tinyworld.runtime.drawing import draw  # noqa: E402
 from interleave_thinker.training.data.planner_rows.kinds import Asking, Question  # noqa: E402
 from interleave_thinker.training.data.planner_rows.settings import KINDS  # noqa: E402
-from interleave_thinker.training.evaluation.held_out import greedy_answers  # noqa: E402
-from interleave_thinker.training.evaluation.intervals import paired, share  # noqa: E402
-from interleave_thinker.training.rows.conversations import as_prompt_completion  # noqa: E402
-from interleave_thinker.training.rows.sft import SftMessage, SftRow  # noqa: E402
-from interleave_thinker.training.tinyworld.data.prompts import PROMPT_SET  # noqa: E402
-from interleave_thinker.training.tinyworld.runs.stories import request_of  # noqa: E402
-from interleave_thinker.training.tinyworld.world.requests import Story, random_story  # noqa: E402
+from interleave_thinker.training.data.rows.conversations import as_prompt_completion  # noqa: E402
+from interleave_thinker.training.data.rows.sft import SftMessage, SftRow  # noqa: E402
+from interleave_thinker.training.gate.held_out import greedy_answers  # noqa: E402
+from interleave_thinker.training.statistics.intervals import paired, share  # noqa: E402
 
 ARMS = {"all kinds": ",".join(KINDS), "whole plans": "text"}
 UNTRAINED = "as shipped"

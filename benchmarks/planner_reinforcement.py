@@ -27,9 +27,9 @@ import conftest  # noqa: F401 - makes the package importable
 from planner_arms import ARMS, ASKED, FIXED, Scale, Seed
 
 from interleave_thinker.backend.errors import InterleaveError
-from interleave_thinker.training.evaluation.bootstrap import Mean
-from interleave_thinker.training.tinyworld.ablation.findings import compare, mean_of
-from interleave_thinker.training.tinyworld.job_runner import Job, run_jobs
+from interleave_thinker.tinyworld.lab.ablation.findings import compare, mean_of
+from interleave_thinker.tinyworld.lab.job_runner import Job, run_jobs
+from interleave_thinker.training.statistics.bootstrap import Mean
 from interleave_thinker.training.trainer.resume import claim_run
 
 PAIRS = (("grpo", "start"), ("grpo", "rejection"), ("grpo", "more"), ("rejection", "start"))

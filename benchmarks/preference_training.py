@@ -27,27 +27,27 @@ import conftest  # noqa: F401 - makes the package importable
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.prompts import PromptSet, prompt_set_of
 from interleave_thinker.backend.scorers import open_scorer
-from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.tinyworld.lab.data.rl_rows import make_rl
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.data.rows.preference import read_critic_pairs
+from interleave_thinker.training.data.rows.rl import CriticRlRow, as_question, read_rl_rows
+from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.dpo.pairs.sampled import PairMaker, SampledRows
 from interleave_thinker.training.dpo.pairs.sampling import SampledPairs
 from interleave_thinker.training.dpo.settings import DpoTraining, split_pairs
 from interleave_thinker.training.dpo.task import CriticPairs
 from interleave_thinker.training.dpo.train import PairData
 from interleave_thinker.training.dpo.train import train as prefer
-from interleave_thinker.training.evaluation.bootstrap import OF_DIFFERENCES, stratified_means
-from interleave_thinker.training.evaluation.held_out import greedy_answers
-from interleave_thinker.training.evaluation.intervals import share
+from interleave_thinker.training.gate.held_out import greedy_answers
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
-from interleave_thinker.training.rows.preference import read_critic_pairs
-from interleave_thinker.training.rows.rl import CriticRlRow, as_question, read_rl_rows
-from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.sft.data import SftData
 from interleave_thinker.training.sft.settings import SftTraining
 from interleave_thinker.training.sft.train import train as fine_tune
-from interleave_thinker.training.tinyworld.data.rl_rows import make_rl
+from interleave_thinker.training.statistics.bootstrap import OF_DIFFERENCES, stratified_means
+from interleave_thinker.training.statistics.intervals import share
 from interleave_thinker.training.trainer.step_clock import StepClock
 
 TOKENS, SEED = 320, 4

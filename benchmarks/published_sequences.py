@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import conftest  # noqa: F401 - makes the package importable
 
 from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.training.data.from_runs.run_folders import find_runs
 from interleave_thinker.training.data.sequences.build import easy, hard, unfit
-from interleave_thinker.training.runs.run_folders import find_runs
 
 SCRIPTS = {"easy": "interleave_easy.py", "hard": "interleave_reflection.py"}
 SECONDS = 600

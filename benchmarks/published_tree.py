@@ -32,15 +32,15 @@ import conftest  # noqa: F401 - makes the package importable
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
-from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.data.from_runs.convert import RunConverter
+from interleave_thinker.training.data.from_runs.run_folders import find_runs
+from interleave_thinker.training.data.from_runs.settings import FilterData
 from interleave_thinker.training.data.pack.pack import Packing
 from interleave_thinker.training.data.pack.settings import CardData
 from interleave_thinker.training.data.planner_rows.make import PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
 from interleave_thinker.training.data.sequences.build import easy, hard, unfit
-from interleave_thinker.training.runs.convert import RunConverter
-from interleave_thinker.training.runs.run_folders import find_runs
-from interleave_thinker.training.runs.settings import FilterData
 
 SECONDS = 900
 TREE = Path("InterleaveThinker/Train-Data")

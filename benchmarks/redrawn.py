@@ -25,17 +25,17 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 import conftest  # noqa: E402, F401 - makes the package importable
 
 from interleave_thinker.backend.pictures import Picture  # noqa: E402
-from interleave_thinker.backend.tinyworld import checkpoint  # noqa: E402
-from interleave_thinker.backend.tinyworld.generator import load_pipeline  # noqa: E402
-from interleave_thinker.backend.tinyworld.pipeline import TinyWorldPipeline  # noqa: E402
-from interleave_thinker.backend.tinyworld.reading import read_pages  # noqa: E402
-from interleave_thinker.backend.tinyworld.scorer import faults  # noqa: E402
-from interleave_thinker.backend.tinyworld.wording import clauses_of, prompt_text  # noqa: E402
-from interleave_thinker.training.evaluation.intervals import share  # noqa: E402
-from interleave_thinker.training.tinyworld.data.critic_rows import MAX_CLAUSES  # noqa: E402
-from interleave_thinker.training.tinyworld.world.biases import slips  # noqa: E402
-from interleave_thinker.training.tinyworld.world.judged_pages import Drawn, real  # noqa: E402
-from interleave_thinker.training.tinyworld.world.scenes import changed_cells  # noqa: E402
+from interleave_thinker.tinyworld.lab.data.critic_rows import MAX_CLAUSES  # noqa: E402
+from interleave_thinker.tinyworld.lab.world.biases import slips  # noqa: E402
+from interleave_thinker.tinyworld.lab.world.judged_pages import Drawn, real  # noqa: E402
+from interleave_thinker.tinyworld.lab.world.scenes import changed_cells  # noqa: E402
+from interleave_thinker.tinyworld.runtime import checkpoint  # noqa: E402
+from interleave_thinker.tinyworld.runtime.generator import load_pipeline  # noqa: E402
+from interleave_thinker.tinyworld.runtime.pipeline import TinyWorldPipeline  # noqa: E402
+from interleave_thinker.tinyworld.runtime.reading import read_pages  # noqa: E402
+from interleave_thinker.tinyworld.runtime.scorer import faults  # noqa: E402
+from interleave_thinker.tinyworld.runtime.wording import clauses_of, prompt_text  # noqa: E402
+from interleave_thinker.training.statistics.intervals import share  # noqa: E402
 
 BATCH = 64
 OTHER_SEED = 7_777_777

@@ -40,15 +40,15 @@ from benchmarks.threads_and_ray import Family  # noqa: E402
 from interleave_thinker.backend.pictures import Picture  # noqa: E402
 from interleave_thinker.backend.scorers import Scorer, open_scorer  # noqa: E402
 from interleave_thinker.backend.types import Score  # noqa: E402
+from interleave_thinker.tinyworld.lab.data.prompts import PROMPT_SET  # noqa: E402
+from interleave_thinker.training.data.executors import Done, LocalStopSign, Work  # noqa: E402
+from interleave_thinker.training.data.executors.ray_actors import RayActors  # noqa: E402
+from interleave_thinker.training.data.executors.threads import Threads  # noqa: E402
+from interleave_thinker.training.data.from_runs.convert import RunConverter  # noqa: E402
+from interleave_thinker.training.data.from_runs.settings import FilterData  # noqa: E402
 from interleave_thinker.training.data.planner_rows.make import PlannerRows  # noqa: E402
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData  # noqa: E402
 from interleave_thinker.training.data.sequences.make import make_sequences  # noqa: E402
-from interleave_thinker.training.data.work import Done, LocalStopSign, Work  # noqa: E402
-from interleave_thinker.training.data.work.ray_actors import RayActors  # noqa: E402
-from interleave_thinker.training.data.work.threads import Threads  # noqa: E402
-from interleave_thinker.training.runs.convert import RunConverter  # noqa: E402
-from interleave_thinker.training.runs.settings import FilterData  # noqa: E402
-from interleave_thinker.training.tinyworld.data.prompts import PROMPT_SET  # noqa: E402
 
 BATCH = 25
 

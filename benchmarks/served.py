@@ -5,10 +5,10 @@ Decision: not only how many come out right is compared but every answer: a step 
 prompts, its verdicts, its refined prompts and its final page are. Whatever a server does otherwise (sizes of
 images, the chat template, sampling, reasoning taken out) shows here.
 
-    transformers serve backend/tinyworld/checkpoints/planner --device cpu --dtype float32 --port 8311 &
-    transformers serve backend/tinyworld/checkpoints/critic --device cpu --dtype float32 --port 8312 &
-    python benchmarks/served.py openai:$PWD/backend/tinyworld/checkpoints/planner@http://127.0.0.1:8311/v1 \\
-        openai:$PWD/backend/tinyworld/checkpoints/critic@http://127.0.0.1:8312/v1
+    transformers serve tinyworld/runtime/checkpoints/planner --device cpu --dtype float32 --port 8311 &
+    transformers serve tinyworld/runtime/checkpoints/critic --device cpu --dtype float32 --port 8312 &
+    python benchmarks/served.py openai:$PWD/tinyworld/runtime/checkpoints/planner@http://127.0.0.1:8311/v1 \\
+        openai:$PWD/tinyworld/runtime/checkpoints/critic@http://127.0.0.1:8312/v1
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from interleave_thinker.backend.agents.planner import Planner  # noqa: E402
 from interleave_thinker.backend.chat import open_chat  # noqa: E402
 from interleave_thinker.backend.loop.events import Finished  # noqa: E402
 from interleave_thinker.backend.loop.loop import run  # noqa: E402
-from interleave_thinker.backend.tinyworld.generator import open as open_generator  # noqa: E402
 from interleave_thinker.backend.types import RunSettings, StepResult, Trajectory  # noqa: E402
-from interleave_thinker.training.tinyworld.runs.stories import request_of, right_steps  # noqa: E402
-from interleave_thinker.training.tinyworld.world.requests import random_story  # noqa: E402
+from interleave_thinker.tinyworld.lab.runs.stories import request_of, right_steps  # noqa: E402
+from interleave_thinker.tinyworld.lab.world.requests import random_story  # noqa: E402
+from interleave_thinker.tinyworld.runtime.generator import open as open_generator  # noqa: E402
 
 ATTEMPTS = 3
 

@@ -30,7 +30,7 @@ from support.ray_here import importable  # noqa: E402
 from support.small_teachers import records  # noqa: E402
 
 from benchmarks.chain import HERE  # noqa: E402
-from interleave_thinker.training.tinyworld.data.prompt_rows import make_prompts  # noqa: E402
+from interleave_thinker.tinyworld.lab.data.prompt_rows import make_prompts  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
 LOOKED_EVERY = 0.5

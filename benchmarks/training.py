@@ -34,7 +34,12 @@ if __name__ == "__main__":
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
-from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.tinyworld.lab.data.critic_rows import PageFolder, make_rendered
+from interleave_thinker.tinyworld.lab.data.rl_rows import rl_row
+from interleave_thinker.tinyworld.lab.world.judged_pages import rendered
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.data.rows.rl import CriticRlRow
+from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.grpo import train as grpo
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.grpo.settings import GrpoTraining
@@ -44,13 +49,8 @@ from interleave_thinker.training.reward.critic_reward import RewardSettings, Rew
 from interleave_thinker.training.reward.redraws.batch_counts import BatchCounts
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.reward.redraws.redrawer import Outcome, Redraw, Redrawer
-from interleave_thinker.training.rows.rl import CriticRlRow
-from interleave_thinker.training.rows.row_sets import RowSet
 from interleave_thinker.training.sft import train as sft
 from interleave_thinker.training.sft.train import SftTraining
-from interleave_thinker.training.tinyworld.data.critic_rows import PageFolder, make_rendered
-from interleave_thinker.training.tinyworld.data.rl_rows import rl_row
-from interleave_thinker.training.tinyworld.world.judged_pages import rendered
 
 PARTS = ("rollout", "draw", "score", "reward", "update", "step")
 COUNTED = ("asked", "drawn", "failed", "repeated")

@@ -37,14 +37,14 @@ from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import open_chat
 from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.tinyworld.lab.data.prompt_rows import make_prompts
+from interleave_thinker.training.data.executors import Work
+from interleave_thinker.training.data.executors.ray_actors import RayActors
+from interleave_thinker.training.data.executors.threads import Threads
 from interleave_thinker.training.data.trajectories.engine import Made, PromptFile, Trajectories
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.unit import Teachers
 from interleave_thinker.training.data.trajectories.usage import read_ledger
-from interleave_thinker.training.data.work import Work
-from interleave_thinker.training.data.work.ray_actors import RayActors
-from interleave_thinker.training.data.work.threads import Threads
-from interleave_thinker.training.tinyworld.data.prompt_rows import make_prompts
 
 
 @dataclass(frozen=True)

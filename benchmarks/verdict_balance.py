@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import conftest  # noqa: F401 - makes the package importable
 
-from interleave_thinker.backend.tinyworld import checkpoint
-from interleave_thinker.backend.tinyworld.generator import load_pipeline
-from interleave_thinker.training.tinyworld.ablation.settings import AblationSettings
-from interleave_thinker.training.tinyworld.ablation.stages import DATA_SEED
-from interleave_thinker.training.tinyworld.data.trajectories import filtered, trajectories
+from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
+from interleave_thinker.tinyworld.lab.ablation.stages import DATA_SEED
+from interleave_thinker.tinyworld.lab.data.trajectories import filtered, trajectories
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld.runtime.generator import load_pipeline
 
 
 def counted(seed: int, rows: int) -> dict[str, int]:

@@ -18,7 +18,7 @@ from ..backend.chat.llamacpp.settings import LlamaCppSettings
 from ..backend.chat.protocol import ReplySettings
 from ..backend.errors import SettingsError
 from ..backend.registry import option_names
-from .service_options import ServiceOptions
+from .options.service import ServiceOptions
 
 if TYPE_CHECKING:
     from ..backend.agents.asking import ConstrainedDecoding
@@ -256,7 +256,7 @@ def prompts_in(folder: str | None) -> PromptSet | None:
         return None
     kind, _, agent = folder.partition(":")
     if kind == TINY_WORLD:
-        from ..backend.tinyworld import checkpoint
+        from ..tinyworld.runtime import checkpoint
 
         folder = str(checkpoint(agent))
     path = Path(folder).expanduser()

@@ -108,7 +108,7 @@ def read_plan_file(path: Path) -> Plan:
 
 def check_words(planner: str, text: str) -> None:
     """Raise SettingsError for a request that the built-in planner cannot plan, before anything is loaded."""
-    from ..backend.tinyworld.vocabulary import check_request
+    from ..tinyworld.runtime.vocabulary import check_request
 
     if planner.partition(":")[0] == TINY_WORLD:
         check_request(text)

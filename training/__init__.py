@@ -1,1 +1,1 @@
-"""Training of planner and critic checkpoints: data, SFT, evaluation. Imports backend, never nodes."""
+"""Training of planner and critic checkpoints: data, SFT, DPO, GRPO and their gate. Imports backend alone."""

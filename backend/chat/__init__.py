@@ -6,7 +6,7 @@ from ..registry import open_by_spec
 from .protocol import ChatModel, Message, Reply, ReplySettings
 
 REGISTRY = {
-    "tinyworld": ".tinyworld.chat",
+    "tinyworld": "..tinyworld.runtime.chat",
     "transformers": ".chat.local.chat",
     "openai": ".chat.openai.client",
     "llamacpp": ".chat.llamacpp.chat",

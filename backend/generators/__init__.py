@@ -6,7 +6,7 @@ from ..registry import open_by_spec
 from .protocol import Generator
 
 REGISTRY = {
-    "tinyworld": ".tinyworld.generator",
+    "tinyworld": "..tinyworld.runtime.generator",
     "diffusers": ".generators.pipelines.opening",
     "http": ".generators.services.published",
     "images": ".generators.services.images",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..tinyworld.scene import BACKDROPS, CELLS, COLORS, THINGS
+from ...tinyworld.runtime.scene import BACKDROPS, CELLS, COLORS, THINGS
 from ..types import Verdict
 
 _PLACE = "|".join(sorted(CELLS, key=len, reverse=True))

@@ -6,7 +6,7 @@ from ..registry import open_by_spec
 from .protocol import Scorer
 
 REGISTRY = {
-    "tinyworld": ".tinyworld.scorer",
+    "tinyworld": "..tinyworld.runtime.scorer",
     "judge": ".scorers.judge",
 }
 

@@ -46,7 +46,7 @@ PARTS_OF_ONE_FILE = {
 
 
 Shipped = Callable[[str], Path]
-"""Folder of a checkpoint that ships with the package (`planner`, `critic`, `generator`): backend/tinyworld's,
+"""Folder of a checkpoint that ships with the package (`planner`, `critic`, `generator`): tinyworld/runtime's,
 handed in, since planning memory does not depend on the demonstration."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from interleave_thinker.backend.prompts import PromptSet
-from interleave_thinker.training.tinyworld.models.small_checkpoint import (
+from interleave_thinker.tinyworld.lab.models.small_checkpoint import (
     PictureReading,
     learn_processor,
     rotary,

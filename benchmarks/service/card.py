@@ -14,9 +14,9 @@ from PIL import Image
 
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.training.service.drawer import Drawer
-from interleave_thinker.training.service.endpoint.questions import photograph_like
-from interleave_thinker.training.service.settings import ModelSettings
+from interleave_thinker.service.client_tools.questions import photograph_like
+from interleave_thinker.service.drawer import Drawer
+from interleave_thinker.service.settings import ModelSettings
 
 KIND = "card"
 """`card:SIDE:SECONDS`: pixels a side, and how long a draw takes. `card:no` does not load."""

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 from running import service
 
-from interleave_thinker.training.service.endpoint.load import Load, Measured, Sample
-from interleave_thinker.training.service.endpoint.load_report import summary
-from interleave_thinker.training.service.endpoint.load_settings import LoadSettings
+from interleave_thinker.service.client_tools.load import Load, Measured, Sample
+from interleave_thinker.service.client_tools.load_report import summary
+from interleave_thinker.service.client_tools.load_settings import LoadSettings
 
 Figures = dict[str, Any]
 QUEUE = 20

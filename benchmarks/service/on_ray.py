@@ -23,7 +23,7 @@ from running import Running, service
 from support.ray_here import importable
 from throughput import one_by_one
 
-from interleave_thinker.training.service.endpoint.load_report import percentile
+from interleave_thinker.service.client_tools.load_report import percentile
 
 Figures = dict[str, Any]
 COMMAND = "from interleave_thinker.cli import main; main()"

@@ -15,9 +15,9 @@ from typing import Any
 
 import httpx
 
-from interleave_thinker.training.service.endpoint.load import Load
-from interleave_thinker.training.service.endpoint.load_report import summary
-from interleave_thinker.training.service.endpoint.load_settings import LoadSettings
+from interleave_thinker.service.client_tools.load import Load
+from interleave_thinker.service.client_tools.load_report import summary
+from interleave_thinker.service.client_tools.load_settings import LoadSettings
 
 HERE = Path(__file__).resolve().parent
 

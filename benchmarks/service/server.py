@@ -21,10 +21,10 @@ def main() -> None:
     from card import open_drawer
     from support.ray_here import importable
 
-    from interleave_thinker.training.service.plain.pool import PlainPool
-    from interleave_thinker.training.service.settings import ModelSettings, ServiceSettings
-    from interleave_thinker.training.service.web.app import create_app
-    from interleave_thinker.training.service.web.server import run_service
+    from interleave_thinker.service.process_pool.pool import PlainPool
+    from interleave_thinker.service.settings import ModelSettings, ServiceSettings
+    from interleave_thinker.service.web.app import create_app
+    from interleave_thinker.service.web.server import run_service
 
     given = json.loads(sys.argv[1])
     models = [ModelSettings(**one) for one in given["models"]]

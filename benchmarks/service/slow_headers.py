@@ -26,7 +26,7 @@ import httpx
 from running import memory_of
 from support.ray_here import importable
 
-from interleave_thinker.training.service.endpoint.load_report import percentile
+from interleave_thinker.service.client_tools.load_report import percentile
 
 Figures = dict[str, Any]
 CALL = "import sys; sys.argv[0] = 'interleave-thinker'; from interleave_thinker.cli import main; main()"

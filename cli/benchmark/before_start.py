@@ -13,13 +13,13 @@ import typer
 
 from ...backend.shown_text import shown_text
 from ..open_models import NONE, CriticOptions, prompts_in, reply_settings
-from ..teachers import TeacherOptions
+from ..options.teachers import TeacherOptions
 
 if TYPE_CHECKING:
+    from ...evaluation.benchmarks.benchmark import Benchmark, Item
+    from ...evaluation.runs.running import BenchmarkRun
     from ...training.data.trajectories.unit import OpenTeachers, Teachers
     from ...training.data.trajectories.usage import Role
-    from ...training.evaluation.benchmarks.kinds.benchmark import Benchmark, Item
-    from ...training.evaluation.benchmarks.running import BenchmarkRun
 
 
 class OpenedOnce:
@@ -48,9 +48,9 @@ def before_start(
 ) -> bool:
     """Plan some items, show the estimate unless nothing is to do, and say whether the run may begin."""
     from ...backend.remote.hosted import hosted_specs
-    from ...training.evaluation.benchmarks.estimate import Estimator, as_lines
-    from ...training.evaluation.benchmarks.running import row_of
-    from ...training.evaluation.benchmarks.setting import ITEMS
+    from ...evaluation.runs.estimate import Estimator, as_lines
+    from ...evaluation.runs.running import row_of
+    from ...evaluation.runs.setting import ITEMS
 
     models: dict[Role, str] = {"planner": named.planner.planner, "generator": named.generators[0].generator}
     if named.critic.critic != NONE:

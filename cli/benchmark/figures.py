@@ -10,11 +10,11 @@ import typer
 
 from ...backend.errors import SettingsError
 from ...backend.shown_text import shown_text
-from ..model_options import with_model_options
+from ..options.models import with_model_options
 from .judges import JudgeOptions
 
 if TYPE_CHECKING:
-    from ...training.evaluation.benchmarks.figures import Scores
+    from ...evaluation.runs.figures import Scores
 
 Folder = Annotated[
     Path, typer.Argument(help="The --out folder of a benchmark.", exists=True, file_okay=False)
@@ -34,7 +34,7 @@ def collect(
     ] = None,
 ) -> None:
     """Write OUT/submission in the evaluator's form, and read it back as the evaluator does."""
-    from ...training.evaluation.benchmarks import collect as collecting
+    from ...evaluation.runs import collect as collecting
 
     collecting.collect(out, with_gaps, relative_to, _say)
     if link is not None:
@@ -75,8 +75,8 @@ def score(
     From --results of the benchmark's own evaluator, by --official, which runs it with --judge, or by --judge
     alone in our own words: those figures are not comparable with published tables.
     """
-    from ...training.evaluation.benchmarks.figures import as_lines
-    from ...training.evaluation.benchmarks.figures import score as scored
+    from ...evaluation.runs.figures import as_lines
+    from ...evaluation.runs.figures import score as scored
 
     if results is not None and (official is not None or judge.judge is not None):
         made_by = "--judge" if official is None else "--official"
@@ -88,7 +88,7 @@ def score(
             "Give --judge without --official, or leave them out.",
         )
     if official is not None:
-        from ...training.evaluation.benchmarks.official.scoring import ANSWERS, Official, score_officially
+        from ...evaluation.official.scoring import ANSWERS, Official, score_officially
 
         _ask_first(judge, "The evaluator's questions go", yes)
         how = Official(official, python or sys.executable, judge.judge_parallel, silence)
@@ -110,7 +110,7 @@ def _ask_first(judge: JudgeOptions, what: str, yes: bool) -> None:
 
 def _by_judge(out: Path, judge: JudgeOptions, repeats: int, order_swap: bool, yes: bool) -> Scores:
     """The figures of our own questions; what the judge said is kept in OUT/answers.sqlite."""
-    from ...training.evaluation.benchmarks.own.scoring import Asking, score, to_ask
+    from ...evaluation.own.scoring import Asking, score, to_ask
 
     asked = to_ask(out)
     opened = judge.open(out / "answers.sqlite")
@@ -130,12 +130,12 @@ def compare(
     ] = None,
 ) -> None:
     """Set two scored folders side by side, item by item."""
-    from ...training.evaluation.benchmarks import compare as comparing
+    from ...evaluation.runs import compare as comparing
 
     for line in comparing.as_lines(comparing.compare(first, second)):
         _say(line)
     if page is not None:
-        from ...training.evaluation.benchmarks.pages import comparison
+        from ...evaluation.runs.pages import comparison
 
         _say(f"page: {comparison.write(first, second, page)}")
 
@@ -146,7 +146,7 @@ def table(
     ],
 ) -> None:
     """Several folders in one table: figures, draws and seconds an item, steps that nobody accepted."""
-    from ...training.evaluation.benchmarks.pages.table import table as tabled
+    from ...evaluation.runs.pages.table import table as tabled
 
     for line in tabled(folders):
         _say(line)

@@ -12,11 +12,11 @@ import typer
 from pydantic import BaseModel, Field
 
 from ...backend.shown_text import shown_text
-from ..model_options import with_model_options
+from ..options.models import with_model_options
 
 if TYPE_CHECKING:
-    from ...training.evaluation.judges import Judge
-    from ...training.evaluation.judges.bridge import Bridge
+    from ...evaluation.judges import Judge
+    from ...evaluation.judges.bridge import Bridge
 
 TOKEN_VARIABLE = "INTERLEAVE_BRIDGE_KEY"
 LOOKED_EVERY = 0.5
@@ -53,7 +53,7 @@ class JudgeOptions(BaseModel):
         """The judge, which keeps its answers in `answers` unless another file was named. Raises
         SettingsError, ChatError."""
         from ...backend.errors import SettingsError
-        from ...training.evaluation.judges import open_judge
+        from ...evaluation.judges import open_judge
 
         if self.judge is None:
             raise SettingsError("No judge is named.", "Say --judge, such as openai:MODEL@URL.")
@@ -76,7 +76,7 @@ def bridge(
 
     Clients show the key in INTERLEAVE_BRIDGE_KEY if it is set, and any otherwise. /health says what is wrong.
     """
-    from ...training.evaluation.judges.bridge import Bridge
+    from ...evaluation.judges.bridge import Bridge
 
     opened = judge.open(Path("judge-answers.sqlite"))
     one = Bridge(opened, judge.judge_parallel, os.environ.get(TOKEN_VARIABLE, ""))

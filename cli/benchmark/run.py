@@ -11,11 +11,11 @@ import typer
 from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.errors import InterleaveError, SettingsError
 from ...backend.shown_text import shown_text
+from ...evaluation.runs.setting import BenchmarkOptions
 from ...training.data.trajectories.options import TrajectoryOptions
-from ...training.evaluation.benchmarks.setting import BenchmarkOptions
-from ..model_options import with_model_options
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
-from ..teachers import Parallel, RayAddress, TeacherOptions, Workers, open_work
+from ..options.models import with_model_options
+from ..options.teachers import Parallel, RayAddress, TeacherOptions, Workers, open_work
 from .before_start import OpenedOnce, before_start
 
 MODEL_OPTIONS = ("dtype", "quantization", "engine", "constrained_decoding")
@@ -60,11 +60,11 @@ def command(
     drawing: GeneratorOptions,
     local: LocalOptions,
 ) -> None:
+    from ...evaluation.benchmarks import open_benchmark
+    from ...evaluation.checkout import commit
+    from ...evaluation.runs.running import BenchmarkRun, ShowingImages
+    from ...evaluation.runs.setting import Setting, digest_of, give_folder_back, take_folder
     from ...training.data.trajectories.usage import read_prices
-    from ...training.evaluation.benchmarks.kinds import open_benchmark
-    from ...training.evaluation.benchmarks.running import BenchmarkRun, ShowingImages
-    from ...training.evaluation.benchmarks.setting import Setting, digest_of, give_folder_back, take_folder
-    from ...training.evaluation.checkout import commit
 
     name = called.info_name or ""
     benchmark = open_benchmark(name)

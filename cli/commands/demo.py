@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from ...backend.agents.plan_constraints import PlanConstraints
-from ...backend.tinyworld import DEMO_REQUEST, DEMO_SEED
 from ...backend.types import RunSettings
-from ..model_options import with_model_options
+from ...tinyworld.runtime import DEMO_REQUEST, DEMO_SEED
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
+from ..options.models import with_model_options
 from ..run_request import ModelOptions, carry_out, read_request
 
 

@@ -125,10 +125,10 @@ def command(
 def _plan(
     generator: str, planner: str | None, critic: str | None, size: str | None, reserve: float, as_json: bool
 ) -> None:
-    from ...backend.tinyworld import checkpoint
     from ...backend.vram.footprint import GB
     from ...backend.vram.models import NamedAgent, named_agent, named_image_model
     from ...backend.vram.placement import plan_memory
+    from ...tinyworld.runtime import checkpoint
     from .doctor_vram import lines
 
     tiny = generator.partition(":")[0] == "tinyworld"
@@ -193,7 +193,7 @@ def _main_memory() -> float | None:
 
 def _models() -> dict[str, list[Path]]:
     """Folders of checkpoints by where they are: shipped, in a ComfyUI installation, in the hub's cache."""
-    shipped = Path(__file__).parents[2] / "backend" / "tinyworld" / "checkpoints"
+    shipped = Path(__file__).parents[2] / "tinyworld" / "runtime" / "checkpoints"
     comfy = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI")
     return {
         "shipped": _checkpoints(shipped),

@@ -9,8 +9,8 @@ import typer
 
 from ...backend.errors import SettingsError
 from ...backend.report.reasoning import reasoning_shown
-from ..model_options import with_model_options
 from ..open_models import NONE, CriticOptions, LocalOptions, Opener
+from ..options.models import with_model_options
 from ..progress import Lines
 from ..run_request import read_picture, read_text
 

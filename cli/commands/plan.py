@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ...backend.agents.plan_constraints import PlanConstraints
-from ..model_options import with_model_options
 from ..open_models import LocalOptions, Opener, PlannerOptions
+from ..options.models import with_model_options
 from ..progress import Lines, plan_lines
 from ..run_request import check_words, constrained, read_request, warn
 

@@ -10,10 +10,10 @@ import typer
 from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.errors import SettingsError
 from ...backend.types import RunSettings
-from ..model_options import with_model_options
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
+from ..options.models import with_model_options
+from ..options.teachers import Parallel, TeacherOptions, run_requests
 from ..run_request import ModelOptions, carry_out, read_plan_file, read_request, read_text
-from ..teachers import Parallel, TeacherOptions, run_requests
 
 
 @with_model_options

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from ...backend.shown_text import shown_text
-from ...training.runs.settings import FilterData
-from ..model_options import with_model_options
-from ..teachers import ImagesAtATime, RayAddress, Workers, open_work
+from ...training.data.from_runs.settings import FilterData
+from ..options.models import with_model_options
+from ..options.teachers import ImagesAtATime, RayAddress, Workers, open_work
 
 
 @with_model_options
@@ -63,9 +63,9 @@ def command(
     """Keep the chains that got somewhere, cut at their best image, balanced: rows for critic-sft and
     critic-grpo."""
     from ...backend.prompts import default_prompt_set
-    from ...training.runs.convert import RunConverter
-    from ...training.runs.page import take_corrections
-    from ...training.runs.scoring import OpenJudge
+    from ...training.data.from_runs.convert import RunConverter
+    from ...training.data.from_runs.page import take_corrections
+    from ...training.data.from_runs.scoring import OpenJudge
     from ..open_models import prompts_in
 
     if corrections is not None:
@@ -86,6 +86,6 @@ def command(
     made = converter.convert(runs, out)
     typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")
     if show:
-        from ...training.runs.page import PAGE
+        from ...training.data.from_runs.page import PAGE
 
         typer.echo(f"page: {out / PAGE}")

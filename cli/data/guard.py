@@ -42,8 +42,8 @@ def add(
 ) -> None:
     """Remember a benchmark: hashes of its words, texts, titles, ids and images, and nothing to read them back
     from."""
-    from ...training.data.guard.benchmarks import FILE, KINDS, Read, digest_of, files_of, items_of
-    from ...training.data.guard.index import Guard
+    from ...training.data.decontamination.benchmarks import FILE, KINDS, Read, digest_of, files_of, items_of
+    from ...training.data.decontamination.index import Guard
 
     if kind not in KINDS:
         raise SettingsError(f"{kind!r} is no benchmark that is known.", f"Known: {', '.join(KINDS)}.")
@@ -75,8 +75,8 @@ def check(
     report: Annotated[Path | None, typer.Option(help="Write all that was found as JSON.")] = None,
 ) -> None:
     """Say which rows were taken from a benchmark; exit code 3 if there are any."""
-    from ...training.data.guard.checking import check_file
-    from ...training.data.guard.index import Guard
+    from ...training.data.decontamination.checking import check_file
+    from ...training.data.decontamination.index import Guard
 
     found, written = 0, {}
     with Guard.open(index) as opened:

@@ -9,7 +9,7 @@ import typer
 
 from ...backend.shown_text import shown_text
 from ...training.data.pack.settings import CardData
-from ..model_options import with_model_options
+from ..options.models import with_model_options
 
 
 @with_model_options

@@ -9,17 +9,17 @@ from typing import Annotated
 import typer
 
 from ...backend.shown_text import shown_text
+from ...training.data.from_runs.settings import RunsData
 from ...training.dpo.pairs.from_runs import RunPairs
 from ...training.dpo.pairs.sampling import SampledPairs
 from ...training.reward.critic_reward import RewardSettings
 from ...training.reward.plans.judging import JudgingSettings
 from ...training.reward.plans.terms import PlanRewardSettings
 from ...training.reward.redraws.drawing_settings import DrawingSettings
-from ...training.runs.settings import RunsData
-from ..commands.stages.options import Download, Images, Model, SkipBad, checkpoint_of, log
-from ..commands.stages.planner_grpo import opened_judge
-from ..model_options import with_model_options
-from ..service_options import ServiceOptions
+from ..options.models import with_model_options
+from ..options.service import ServiceOptions
+from ..train.options import Download, Images, Model, SkipBad, checkpoint_of, log
+from ..train.planner_grpo import opened_judge
 
 Folder = Annotated[Path, typer.Option(help="Folder for the pairs, their images and report.json.")]
 SuccessAt = Annotated[
@@ -61,12 +61,12 @@ def from_runs(
     say it should have said."""
     from ...backend.prompts import default_prompt_set, prompt_set_of
     from ...backend.scorers import open_scorer
+    from ...training.data.from_runs.convert import RunConverter
     from ...training.dpo.pairs.from_runs import pairs_from_runs
-    from ...training.runs.convert import RunConverter
 
     oracle = None
     if exact:
-        from ...training.tinyworld.data.oracle_critic import OracleCritic
+        from ...tinyworld.lab.data.oracle_critic import OracleCritic
 
         oracle = OracleCritic()
     wording = prompt_set_of(checkpoint_of(init, download)) if init else None
@@ -102,11 +102,11 @@ def critic_pairs(
     worst; the same command goes on after a stop."""
     from ...backend.generators import open_generator
     from ...backend.scorers import open_scorer
+    from ...training.data.rows.rl import read_rl_rows
+    from ...training.data.rows.sft import show_problems
     from ...training.dpo.pairs.sampled import PairMaker, SampledRows
     from ...training.grpo.critic_task import CriticTask
     from ...training.reward.critic_reward import RewardSetup
-    from ...training.rows.rl import read_rl_rows
-    from ...training.rows.sft import show_problems
 
     rows, problems = read_rl_rows(data, skip_bad, images)
     show_problems(problems, len(rows), log)
@@ -137,10 +137,10 @@ def planner_pairs(
 ) -> None:
     """Sample plans of a planner, judge them as planner-grpo does, and pair the best with the worst; the same
     command goes on after a stop."""
+    from ...training.data.rows.planner_rl import read_planner_rl
+    from ...training.data.rows.sft import show_problems
     from ...training.dpo.pairs.sampled import PairMaker, SampledRows, plans_of_runs
     from ...training.grpo.planner_task import PlannerTask
-    from ...training.rows.planner_rl import read_planner_rl
-    from ...training.rows.sft import show_problems
 
     rows, problems = read_planner_rl(data, skip_bad, images)
     show_problems(problems, len(rows), log)

@@ -57,6 +57,6 @@ def tinyworld(
     ] = "train",
 ) -> None:
     """Make rows for the tiny world's planner-grpo: requests with exact plans, no judge needed."""
-    from ...training.tinyworld.planning.rows import StoryKind, make_planner_rl
+    from ...tinyworld.lab.planning.rows import StoryKind, make_planner_rl
 
     typer.echo(f"data: {make_planner_rl(out, rows, seed, StoryKind(least, most, wording), split)}")

@@ -11,8 +11,8 @@ import typer
 from ...backend.errors import SettingsError
 from ...backend.shown_text import shown_text
 from ...training.data.planner_rows.settings import PlannerRowsData
-from ..model_options import with_model_options
-from ..teachers import RayAddress, RowWorkers, open_work_on
+from ..options.models import with_model_options
+from ..options.teachers import RayAddress, RowWorkers, open_work_on
 
 
 @with_model_options

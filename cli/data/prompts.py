@@ -10,7 +10,7 @@ import typer
 from ...backend.errors import SettingsError
 from ...backend.shown_text import one_line
 from ...training.data.prompts.settings import PROMPTS, REPORT, PromptsData
-from ..model_options import with_model_options
+from ..options.models import with_model_options
 
 
 @with_model_options
@@ -35,7 +35,7 @@ def command(
 ) -> None:
     """Make requests from a taxonomy, banks of words and templates: the same from the same seed, none
     twice."""
-    from ...training.data.guard.index import optional_guard
+    from ...training.data.decontamination.index import optional_guard
     from ...training.data.prompts.generate import write_prompts
     from ...training.data.prompts.polish import Polisher
 

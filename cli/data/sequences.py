@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...backend.shown_text import shown_text
-from ..teachers import RayAddress, RowWorkers, RunsAtATime, open_work_on
+from ..options.teachers import RayAddress, RowWorkers, RunsAtATime, open_work_on
 
 
 def command(

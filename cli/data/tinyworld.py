@@ -18,7 +18,7 @@ def prompts(
     ] = "train",
 ) -> None:
     """Make prompts that the tiny world's planner understands."""
-    from ...training.tinyworld.data.prompt_rows import make_prompts
+    from ...tinyworld.lab.data.prompt_rows import make_prompts
 
     typer.echo(f"prompts: {make_prompts(out, rows, seed, split)}")
 
@@ -30,8 +30,8 @@ def planner(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the requests.")] = 0,
 ) -> None:
     """Make rows of the kind that the tiny world's planner learned from."""
-    from ...training.rows.sft import write_rows
-    from ...training.tinyworld.data.planner_rows import make
+    from ...tinyworld.lab.data.planner_rows import make
+    from ...training.data.rows.sft import write_rows
 
     write_rows(out / "planner_sft.json", make(out, rows, seed))
     typer.echo(f"data: {out / 'planner_sft.json'}")

@@ -10,10 +10,18 @@ import typer
 from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.shown_text import shown_text
 from ...training.data.trajectories.options import TrajectoryOptions
-from ..model_options import with_model_options
 from ..open_models import TINY_WORLD, CriticOptions, DrawingOptions, GeneratorOptions, LocalOptions
 from ..open_models import PlannerOptions as Planning
-from ..teachers import Parallel, RayAddress, TeacherOptions, Workers, each_generator, exit_code, open_work
+from ..options.models import with_model_options
+from ..options.teachers import (
+    Parallel,
+    RayAddress,
+    TeacherOptions,
+    Workers,
+    each_generator,
+    exit_code,
+    open_work,
+)
 
 
 @with_model_options

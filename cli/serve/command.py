@@ -18,8 +18,8 @@ from pydantic import BaseModel, Field
 from ...backend.errors import SettingsError
 from ...backend.remote.api_keys import check_variable, read_key
 from ...backend.remote.server import THIS_MACHINE
-from ...training.service.cluster.settings import ClusterSettings
-from ...training.service.settings import (
+from ...service.ray_pool.settings import ClusterSettings
+from ...service.settings import (
     PUBLISHED_PORTS,
     ModelSettings,
     ServiceSettings,
@@ -27,8 +27,8 @@ from ...training.service.settings import (
     devices_in,
     models_in,
 )
-from ..model_options import with_model_options
 from ..open_models import DrawingOptions
+from ..options.models import with_model_options
 from . import check, load, nginx
 from .quiet_log import FewRepeats
 
@@ -92,9 +92,9 @@ def serve(
         serve_on_ray(ray, models, settings, cluster)
         return
     _refuse_without_ray(context)
-    from ...training.service.plain.pool import PlainPool
-    from ...training.service.web.app import create_app
-    from ...training.service.web.server import run_service
+    from ...service.process_pool.pool import PlainPool
+    from ...service.web.app import create_app
+    from ...service.web.server import run_service
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ...training.service.endpoint.load_settings import LoadSettings
-from ..model_options import with_model_options
+from ...service.client_tools.load_settings import LoadSettings
+from ..options.models import with_model_options
 from ..progress import Lines
 
 
@@ -25,8 +25,8 @@ def command(
     """
     from ...backend.remote.addresses import service_url
     from ...backend.remote.api_keys import GENERATOR_KEY, read_key
-    from ...training.service.endpoint.load import Load
-    from ...training.service.endpoint.load_report import lines, summary
+    from ...service.client_tools.load import Load
+    from ...service.client_tools.load_report import lines, summary
 
     view = Lines()
     if not as_json:

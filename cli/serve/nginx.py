@@ -29,7 +29,7 @@ def command(
     """Print an nginx configuration that balances image services: kept connections, least busy first, a full
     queue passed on to the next service."""
     from ...backend.remote.addresses import Addresses
-    from ...training.service.endpoint.balancer import Balancer
+    from ...service.client_tools.balancer import Balancer
 
     urls = Addresses(services, service_port).now()
     balancer = Balancer(listen, server_name, body_mib, read_timeout, whole)

@@ -10,9 +10,9 @@ from types import FrameType
 
 import typer
 
-from ...training.service.cluster.deploy import Service, start_ray, stop_ray
-from ...training.service.cluster.settings import ClusterSettings
-from ...training.service.settings import ModelSettings, ServiceSettings
+from ...service.ray_pool.deploy import Service, start_ray, stop_ray
+from ...service.ray_pool.settings import ClusterSettings
+from ...service.settings import ModelSettings, ServiceSettings
 
 
 def serve_on_ray(

@@ -26,8 +26,8 @@ from interleave_thinker.backend.prompts.importer import _string_constants
 from interleave_thinker.backend.remote.key_mask import KeyMask
 from interleave_thinker.backend.report.prompt_diff import changes
 from interleave_thinker.backend.scorers.judge import read_scores
-from interleave_thinker.backend.tinyworld.wording import read_prompt
 from interleave_thinker.backend.types import Verdict
+from interleave_thinker.tinyworld.runtime.wording import read_prompt
 from interleave_thinker.training.reward.published import read_published
 from interleave_thinker.training.reward.terms import format_reward
 

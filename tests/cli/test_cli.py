@@ -13,12 +13,12 @@ import pytest
 from support.cli_calls import Scripts, call, start
 from support.small_agents import STORY
 
-from interleave_thinker.backend import tinyworld
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import RunSettings
 from interleave_thinker.cli.lazy_group import COMMANDS
+from interleave_thinker.tinyworld import runtime as tinyworld
 
 
 @pytest.fixture

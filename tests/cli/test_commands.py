@@ -11,7 +11,6 @@ from rich.console import Console
 from support.cli_calls import Scripts, call, start, verdict_reply
 from support.small_agents import STORY, Counting, GeneratorError, OnePlan, Verdicts
 
-from interleave_thinker.backend import tinyworld
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import read_choices
@@ -24,6 +23,7 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, StopReason, Trajectory
 from interleave_thinker.cli.progress import Lines
 from interleave_thinker.cli.run_request import exit_code
+from interleave_thinker.tinyworld import runtime as tinyworld
 
 
 @pytest.fixture

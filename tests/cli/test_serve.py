@@ -31,7 +31,7 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.remote.server import certificates
 from interleave_thinker.cli.serve.command import name_of
-from interleave_thinker.training.service.settings import MAX_DEVICES, devices_in, models_in
+from interleave_thinker.service.settings import MAX_DEVICES, devices_in, models_in
 
 CALL = "import sys; sys.argv[0] = 'interleave-thinker'; from interleave_thinker.cli import main; main()"
 

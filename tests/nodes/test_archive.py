@@ -124,7 +124,7 @@ def test_a_trigger_is_found(trigger: str, line: str) -> None:
 def test_the_pack_needs_no_part_that_is_left_out() -> None:
     """Nothing in the archive imports the command line or the training."""
     away = re.compile(r"^\s*(?:from|import) +(?:\.+|interleave_thinker\.)(?:cli|training)\b", re.MULTILINE)
-    assert away.search("    from ...training.rows import reading")
+    assert away.search("    from ...training.data.rows import reading")
     for name in published():
         if name.endswith(".py"):
             assert not away.search((ROOT / name).read_text(encoding="utf-8")), name

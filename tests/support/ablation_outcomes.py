@@ -9,10 +9,10 @@ from random import Random
 
 from pydantic import BaseModel
 
-from interleave_thinker.training.tinyworld.ablation.measures import Judged, Measured, NextSteps, Remedies
-from interleave_thinker.training.tinyworld.ablation.pipeline import ROWS, measured, seed_folder
-from interleave_thinker.training.tinyworld.ablation.settings import AblationSettings
-from interleave_thinker.training.tinyworld.runs.stories import StoryOutcome
+from interleave_thinker.tinyworld.lab.ablation.measures import Judged, Measured, NextSteps, Remedies
+from interleave_thinker.tinyworld.lab.ablation.pipeline import ROWS, measured, seed_folder
+from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
+from interleave_thinker.tinyworld.lab.runs.stories import StoryOutcome
 
 
 def found_by(rate: float, rng: Random, tries: Sequence[int] = (3,)) -> Measured:

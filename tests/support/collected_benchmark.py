@@ -9,18 +9,13 @@ from support.small_benchmarks import MINIATURES
 from support.small_teachers import SmallTeachers
 
 from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.evaluation.benchmarks import open_benchmark
+from interleave_thinker.evaluation.runs.collect import collect
+from interleave_thinker.evaluation.runs.running import BenchmarkRun
+from interleave_thinker.evaluation.runs.setting import BenchmarkOptions, Setting, digest_of, take_folder
+from interleave_thinker.training.data.executors.threads import Threads
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.unit import Teachers
-from interleave_thinker.training.data.work.threads import Threads
-from interleave_thinker.training.evaluation.benchmarks.collect import collect
-from interleave_thinker.training.evaluation.benchmarks.kinds import open_benchmark
-from interleave_thinker.training.evaluation.benchmarks.running import BenchmarkRun
-from interleave_thinker.training.evaluation.benchmarks.setting import (
-    BenchmarkOptions,
-    Setting,
-    digest_of,
-    take_folder,
-)
 
 
 @dataclass(frozen=True)

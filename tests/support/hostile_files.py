@@ -26,8 +26,8 @@ from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
-from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Verdict
+from interleave_thinker.tinyworld.runtime import checkpoint
 
 MILLION = 1_000_000
 STORY = "Draw a sea page with a red boat in the middle."

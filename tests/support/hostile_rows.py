@@ -25,6 +25,8 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
+from interleave_thinker.training.data.from_runs.convert import RunConverter
+from interleave_thinker.training.data.from_runs.settings import FilterData
 from interleave_thinker.training.data.pack.inspect import inspect, write_samples
 from interleave_thinker.training.data.pack.pack import Packing
 from interleave_thinker.training.data.pack.settings import CardData
@@ -33,8 +35,6 @@ from interleave_thinker.training.data.planner_rows.make import OutsideSets, Plan
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
 from interleave_thinker.training.data.sequences.make import make_sequences
 from interleave_thinker.training.data.trajectories.outcomes import Outcome, write_sample
-from interleave_thinker.training.runs.convert import RunConverter
-from interleave_thinker.training.runs.settings import FilterData
 
 from .hostile_prompts import mutated
 from .made_runs import grey_page, made_run, say

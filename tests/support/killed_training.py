@@ -24,14 +24,14 @@ from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page
 
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
-from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.data.rows.rl import read_rl_rows
+from interleave_thinker.training.data.rows.row_sets import RowSet
+from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
 from interleave_thinker.training.grpo import train as grpo
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.rows.rl import read_rl_rows
-from interleave_thinker.training.rows.row_sets import RowSet
-from interleave_thinker.training.rows.sft import SftMessage, SftRow
 from interleave_thinker.training.sft import train as sft
 from interleave_thinker.training.trainer import callbacks  # noqa: F401 - imported before the forks
 

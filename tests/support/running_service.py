@@ -16,11 +16,11 @@ import uvicorn
 from support.ray_here import importable
 from support.service_generators import open_drawer
 
-from interleave_thinker.training.service.drawer import Drawer
-from interleave_thinker.training.service.front import Front
-from interleave_thinker.training.service.plain.pool import PlainPool
-from interleave_thinker.training.service.settings import ModelSettings, ServiceSettings
-from interleave_thinker.training.service.web.app import create_app
+from interleave_thinker.service.drawer import Drawer
+from interleave_thinker.service.front import Front
+from interleave_thinker.service.process_pool.pool import PlainPool
+from interleave_thinker.service.settings import ModelSettings, ServiceSettings
+from interleave_thinker.service.web.app import create_app
 
 LONGEST = 60.0
 LOADING = 240.0

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from interleave_thinker.training.service.pool import Pool
-from interleave_thinker.training.service.settings import ServiceSettings
+from interleave_thinker.service.pool import Pool
+from interleave_thinker.service.settings import ServiceSettings
 
 
 @contextmanager
@@ -18,8 +18,8 @@ def served_app(pool: Pool, settings: ServiceSettings | None = None) -> Iterator[
     """The URL of the app while the block runs."""
     import uvicorn
 
-    from interleave_thinker.training.service.web.app import create_app
-    from interleave_thinker.training.service.web.server import DrainingServer
+    from interleave_thinker.service.web.app import create_app
+    from interleave_thinker.service.web.server import DrainingServer
 
     settings = settings or ServiceSettings()
     app: Any = create_app(pool, settings)

@@ -10,8 +10,8 @@ from pathlib import Path
 from interleave_thinker.backend.errors import Cancelled, GeneratorError, SettingsError
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.training.service.drawer import Drawer
-from interleave_thinker.training.service.settings import ModelSettings
+from interleave_thinker.service.drawer import Drawer
+from interleave_thinker.service.settings import ModelSettings
 
 FAULTY = "faulty"
 """Name of the generator; `faulty:no` cannot be loaded."""

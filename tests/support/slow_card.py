@@ -8,8 +8,8 @@ import time
 
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.training.service.drawer import Drawer
-from interleave_thinker.training.service.settings import ModelSettings
+from interleave_thinker.service.drawer import Drawer
+from interleave_thinker.service.settings import ModelSettings
 
 SECONDS = 0.25
 

@@ -8,16 +8,16 @@ from random import Random
 
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
-from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.tinyworld.lab.data.critic_rows import PageFolder
+from interleave_thinker.tinyworld.lab.data.rl_rows import rl_row
+from interleave_thinker.tinyworld.lab.world.judged_pages import rendered
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.data.rows.rl import read_rl_rows, write_rl_rows
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.grpo.settings import GrpoTraining, split_held_out
 from interleave_thinker.training.grpo.train import RlData, train
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.rows.rl import read_rl_rows, write_rl_rows
-from interleave_thinker.training.tinyworld.data.critic_rows import PageFolder
-from interleave_thinker.training.tinyworld.data.rl_rows import rl_row
-from interleave_thinker.training.tinyworld.world.judged_pages import rendered
 
 SMALL = GrpoTraining(
     rate=1e-4,

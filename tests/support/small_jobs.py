@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interleave_thinker.backend.errors import ChatError
-from interleave_thinker.training.data.work import StopSign
+from interleave_thinker.training.data.executors import StopSign
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 
 from interleave_thinker.backend.generators.fake import open as open_fake
-from interleave_thinker.training.service.drawer import Drawer
-from interleave_thinker.training.service.pool import (
+from interleave_thinker.service.drawer import Drawer
+from interleave_thinker.service.pool import (
     Drawn,
     DrawRequest,
     DrawTimeout,
@@ -16,7 +16,7 @@ from interleave_thinker.training.service.pool import (
     ServiceError,
     WorkerState,
 )
-from interleave_thinker.training.service.settings import ModelSettings
+from interleave_thinker.service.settings import ModelSettings
 
 
 class SmallPool:

@@ -14,7 +14,7 @@ from support.made_once import made_once
 
 from interleave_thinker.backend.chat import Message, ReplySettings
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.training.tinyworld.models.small_checkpoint import (
+from interleave_thinker.tinyworld.lab.models.small_checkpoint import (
     PictureReading,
     learn_processor,
     rotary,

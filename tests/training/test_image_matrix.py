@@ -16,23 +16,23 @@ from support.tiny_checkpoint import page
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.backend.types import Plan
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow
+from interleave_thinker.training.data.rows.preference import CriticPair, PlannerPair
 from interleave_thinker.training.dpo.checks import PlanFormCheck
 from interleave_thinker.training.dpo.settings import DpoTraining, PlannerDpoTraining
 from interleave_thinker.training.dpo.task import CriticPairs, PlannerPairs
 from interleave_thinker.training.dpo.train import PairData
 from interleave_thinker.training.dpo.train import train as train_dpo
+from interleave_thinker.training.gate.plan_checks import PlanCheck
 from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining
 from interleave_thinker.training.grpo.planner_task import PlannerTask
 from interleave_thinker.training.grpo.train import RlData
 from interleave_thinker.training.grpo.train import train as train_grpo
-from interleave_thinker.training.reward.plans.checks import PlanCheck
 from interleave_thinker.training.reward.plans.judges import PlanScore
 from interleave_thinker.training.reward.plans.judging import JudgingSettings
 from interleave_thinker.training.reward.plans.terms import PlanRewardSettings
-from interleave_thinker.training.rows.planner_rl import PlannerRlRow
-from interleave_thinker.training.rows.preference import CriticPair, PlannerPair
 
 MIXED, NONE = (1, 0, 2), (0, 0, 0)
 """Images of the three questions."""

@@ -14,16 +14,16 @@ from typer.testing import CliRunner
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.cli.commands.train import app
+from interleave_thinker.cli.train.command import app
+from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
 from interleave_thinker.training.dpo.settings import DpoTraining
-from interleave_thinker.training.evaluation.regression_gate import GateSettings
+from interleave_thinker.training.gate.regression_gate import GateSettings
 from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.recipes.estimates.doctor import lines
 from interleave_thinker.training.recipes.recipe import FOLDER, STAGES, about, read_recipe, recipe_names
 from interleave_thinker.training.reward.critic_reward import RewardSettings
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.sft.train import SftTraining
-from interleave_thinker.training.tinyworld.ablation.settings import AblationSettings
 
 EIGHT_B = 8_767_123_696
 VISION = 576_388_336

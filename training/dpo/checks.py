@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from ..evaluation.held_out import STORED_ANSWERS, Check, HeldOutCheck, critic_check
-from ..reward.plans.checks import MOST_GROWTH
+from ..data.rows.preference import CriticPair
+from ..gate.held_out import STORED_ANSWERS, Check, HeldOutCheck, critic_check
+from ..gate.plan_checks import MOST_GROWTH
 from ..reward.plans.terms import plan_format, plan_in
 from ..reward.rollout_reward import mean
-from ..rows.preference import CriticPair
 
 SHORTEST = 1.0
 """Tokens below which a first answer's length says nothing."""

@@ -14,8 +14,8 @@ from typing import Literal, TypeVar
 from pydantic import Field
 
 from ...backend.errors import SettingsError
-from ..rows.preference import PreferenceRow
-from ..trainer.policy import ModelTraining
+from ..data.rows.preference import PreferenceRow
+from ..trainer.model_loading import ModelTraining
 
 FREE_TO_CHANGE = {
     "device",

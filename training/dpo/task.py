@@ -16,15 +16,15 @@ from typing import Any, Protocol, TypeVar
 from ...backend.errors import SettingsError
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
-from ..evaluation.held_out import CheckLog, HeldOutCheck
+from ..data.rows.preference import CriticPair, PlannerPair, PreferenceRow
+from ..gate.held_out import CheckLog, HeldOutCheck
+from ..gate.plan_checks import PlanCheck, plan_check
 from ..grpo.critic_task import CURVES
 from ..grpo.planner_task import CURVES as PLAN_CURVES
-from ..reward.plans.checks import PlanCheck, plan_check
 from ..reward.plans.judges import PlanJudge
 from ..reward.plans.judging import JudgingSettings, PlanJudging
 from ..reward.plans.reward import plan_samples
 from ..reward.plans.terms import PlanRewardSettings
-from ..rows.preference import CriticPair, PlannerPair, PreferenceRow
 from ..trainer.html_report import Answered, Points
 from .checks import CriticPairCheck, PlanFormCheck, critic_pair_check, plan_form_check
 

@@ -20,15 +20,15 @@ from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.errors import TrainingError
 from ...backend.pictures import Picture
 from ...backend.prompts import default_prompt_set, prompt_set_of
-from ..evaluation.held_out import CheckLog, greedy_answers
-from ..grpo.ending import Ending, ended
-from ..grpo.ranks import agreed, gathered, of_first_rank
-from ..rows.conversations import with_images
-from ..rows.lengths import TokenLimit, fitting
-from ..rows.preference import as_preference, shown_pair
+from ..data.rows.conversations import with_images
+from ..data.rows.lengths import TokenLimit, fitting
+from ..data.rows.preference import as_preference, shown_pair
+from ..gate.checkpoint_selection import Ending, ended
+from ..gate.held_out import CheckLog, greedy_answers
 from ..trainer.html_report import Answered, TrainingReport
-from ..trainer.policy import check_options, counts, load_policy, load_processor, quiet, reports_to
+from ..trainer.model_loading import check_options, counts, load_policy, load_processor, quiet, reports_to
 from ..trainer.progress_line import DPO_PARTS
+from ..trainer.ranks import agreed, gathered, of_first_rank
 from ..trainer.resume import claim_run, digest_of, given_back_on_failure, logged
 from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import record_of, save_trained
@@ -133,7 +133,7 @@ class _PreferenceTraining(Generic[Pair, Found]):
     def _prepare(self) -> _Parts:
         from transformers import PrinterCallback
 
-        from ..grpo.guard import Guard
+        from ..gate.collapse_monitor import Guard
         from ..trainer.callbacks import Progress
         from .trainer import PairTrainer, PairWatch, ShownPairs, config_of
 

@@ -22,7 +22,7 @@ from trl.trainer.dpo_trainer import DPOTrainer
 
 from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ...backend.pictures import Picture
-from ..trainer.policy import arguments
+from ..trainer.model_loading import arguments
 from ..trainer.progress_line import number
 from .settings import DpoTraining
 

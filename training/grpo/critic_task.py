@@ -10,16 +10,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ...backend.machine.requirements import require
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
-from ..evaluation.held_out import Check, CheckLog, summarise
+from ..data.rows.lengths import ShownRow
+from ..data.rows.rl import CriticRlRow, as_question, shown_of
+from ..gate.held_out import Check, CheckLog, summarise
 from ..reward.critic_reward import CriticReward, RewardSetup
 from ..reward.rollout_reward import RolloutReading
-from ..rows.lengths import ShownRow
-from ..rows.rl import CriticRlRow, as_question, shown_of
 from ..trainer.html_report import Answered, Points
 from ..trainer.progress_line import GRPO_PARTS
-from ..trainer.requirements import require
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining, check_rows_of
 

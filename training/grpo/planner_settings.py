@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from ...backend.errors import SettingsError
-from ..rows.planner_rl import PlannerRlRow
+from ..data.rows.planner_rl import PlannerRlRow
 from .settings import HELD_OUT, GrpoTraining
 
 

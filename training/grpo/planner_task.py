@@ -12,15 +12,15 @@ from pydantic import BaseModel
 
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
-from ..evaluation.held_out import CheckLog
-from ..reward.plans.checks import PlanCheck, plan_check
+from ..data.rows.lengths import ShownRow
+from ..data.rows.planner_rl import PlannerRlRow, planner_question, planner_shown
+from ..gate.held_out import CheckLog
+from ..gate.plan_checks import PlanCheck, plan_check
 from ..reward.plans.judges import PlanJudge
 from ..reward.plans.judging import JudgingSettings, PlanJudging
 from ..reward.plans.reward import PlannerReward, plan_samples
 from ..reward.plans.terms import PlanRewardSettings
 from ..reward.rollout_reward import RolloutReading
-from ..rows.lengths import ShownRow
-from ..rows.planner_rl import PlannerRlRow, planner_question, planner_shown
 from ..trainer.html_report import Answered, Points
 from ..trainer.progress_line import PLANNER_GRPO_PARTS
 from ..trainer.step_clock import StepClock

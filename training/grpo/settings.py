@@ -16,8 +16,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from ...backend.errors import SettingsError
-from ..rows.rl import CriticRlRow
-from ..trainer.policy import ModelTraining
+from ..data.rows.rl import CriticRlRow
+from ..trainer.model_loading import ModelTraining
 
 FREE_TO_CHANGE = {
     "device",

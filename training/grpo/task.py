@@ -14,9 +14,9 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel
 
 from ...backend.prompts import PromptSet
-from ..evaluation.held_out import CheckLog, HeldOutCheck
+from ..data.rows.lengths import ShownRow
+from ..gate.held_out import CheckLog, HeldOutCheck
 from ..reward.rollout_reward import RolloutReading, RolloutReward
-from ..rows.lengths import ShownRow
 from ..trainer.html_report import Answered, Points
 from ..trainer.progress_line import LineParts
 from ..trainer.step_clock import StepClock

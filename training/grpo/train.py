@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from ...backend.chat.chat_template import rendered
 from ...backend.chat.protocol import as_read
 from ...backend.checkpoints.checkpoint import checkpoint_digest
+from ...backend.machine.requirements import require
 from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
-from ..evaluation.held_out import CheckLog, HeldOutCheck, greedy_answers
+from ..data.rows.conversations import with_images
+from ..data.rows.lengths import TokenLimit, fitting
+from ..gate.checkpoint_selection import Ending, ended
+from ..gate.held_out import CheckLog, HeldOutCheck, greedy_answers
 from ..reward.rollout_reward import RolloutReading, RolloutReward
-from ..rows.conversations import with_images
-from ..rows.lengths import TokenLimit, fitting
 from ..trainer.html_report import Answered, TrainingReport
-from ..trainer.policy import check_options, counts, load_policy, load_processor, quiet, reports_to
-from ..trainer.requirements import require
+from ..trainer.model_loading import check_options, counts, load_policy, load_processor, quiet, reports_to
+from ..trainer.ranks import agreed, gathered, of_first_rank
 from ..trainer.resume import claim_run, digest_of, given_back_on_failure, logged
 from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import record_of, save_trained
 from ..trainer.step_clock import StepClock
-from .ending import Ending, ended
-from .ranks import agreed, gathered, of_first_rank
 from .settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of, vllm_arguments
 from .task import Found, Row, Task
 
@@ -145,8 +145,8 @@ class Reinforcement(Generic[Row, Found]):
     def _prepare(self) -> _Parts:
         from transformers import PrinterCallback
 
+        from ..gate.collapse_monitor import Guard
         from ..trainer.callbacks import Progress, Stopwatch
-        from .guard import Guard
         from .trainer import RewardTrainer, config_of
 
         settings, task, images = self.settings, self.task, self.data.images

@@ -19,8 +19,8 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from ..reward.rollout_reward import RolloutReward
-from ..trainer.policy import arguments, on_cpu
-from .ranks import patience
+from ..trainer.model_loading import arguments, on_cpu
+from ..trainer.ranks import patience
 from .settings import GrpoTraining, batches, vllm_arguments
 
 Measured = Callable[[], dict[str, float]]

@@ -12,8 +12,8 @@ from typing import Any
 
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_bytes
-from ..trainer.requirements import require
-from .bounded_yaml import bounded_loader, load_yaml
+from ...backend.files.bounded_yaml import bounded_loader, load_yaml
+from ...backend.machine.requirements import require
 
 FOLDER = Path(__file__).parent
 STAGES = ("planner-sft", "critic-sft", "critic-dpo", "planner-dpo", "critic-grpo", "planner-grpo")

@@ -24,7 +24,7 @@ from ...backend.errors import ScorerError, SettingsError
 from ...backend.pictures import Picture
 from ...backend.scorers.judge import JUDGING, Judge, identity_of
 from ...backend.types import Score
-from ..trainer.policy import ModelTraining
+from ..trainer.model_loading import ModelTraining
 
 NAME = "judge:base"
 """How `--scorer` calls it."""

@@ -20,7 +20,7 @@ from ...backend.errors import SettingsError
 from ...backend.generators import Generator
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
-from ..rows.rl import CriticRlRow, before_of, seed_of
+from ..data.rows.rl import CriticRlRow, before_of, seed_of
 from ..trainer.step_clock import StepClock
 from .published import read_published
 from .redraws.batch_counts import BatchCounts

@@ -18,8 +18,8 @@ from ...backend.feedback.sft_row import SftRow
 from ...backend.files.atomic import write_text
 from ...backend.files.bounded_reader import read_json
 from ...backend.pictures import Picture
-from ..rows.conversations import as_prompt_completion
-from ..rows.row_sets import RowSet
+from ..data.rows.conversations import as_prompt_completion
+from ..data.rows.row_sets import RowSet
 from ..trainer.html_report import Answered
 
 LEAST = 20
@@ -65,7 +65,7 @@ def asked(row: SftRow) -> str:
 def sampled(trainer: Any, processor: Any, rows: RowSet, tokens: int) -> list[str]:
     """The model's greedy answers to these rows: one by one on a GPU, whose memory is full of the
     training's."""
-    from ..evaluation.held_out import greedy_answers
+    from ..gate.held_out import greedy_answers
 
     if not rows.rows:
         return []

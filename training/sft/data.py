@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...backend.errors import SettingsError
-from ..rows.row_sets import RowSet
+from ..data.rows.row_sets import RowSet
 from .answers import hold_out
 from .settings import SftTraining
 

@@ -10,7 +10,7 @@ import math
 
 from pydantic import Field
 
-from ..trainer.policy import ModelTraining
+from ..trainer.model_loading import ModelTraining
 
 FREE_TO_CHANGE = {
     "device",

@@ -19,11 +19,11 @@ from typing import Any
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.errors import TrainingError
 from ...backend.prompts import PromptSet
-from ..rows.conversations import as_dataset
-from ..rows.lengths import TokenLimit, fitting, shown_of
-from ..rows.row_sets import RowSet
+from ..data.rows.conversations import as_dataset
+from ..data.rows.lengths import TokenLimit, fitting, shown_of
+from ..data.rows.row_sets import RowSet
 from ..trainer.html_report import Answered, TrainingReport
-from ..trainer.policy import (
+from ..trainer.model_loading import (
     arguments,
     check_options,
     counts,

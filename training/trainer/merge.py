@@ -15,8 +15,8 @@ from ...backend.checkpoints.checkpoint import check_checkpoint
 from ...backend.checkpoints.loaded import LOCAL, load_whole
 from ...backend.errors import SettingsError, TrainingError, boundary
 from ...backend.files.atomic import writing_folder
+from ...backend.machine.requirements import require
 from ...backend.prompts.trained_with import trained_with
-from .requirements import require
 from .saving import narrowed
 
 WIDER = "Set dtype to bfloat16 in the base's config.json, and merge again."

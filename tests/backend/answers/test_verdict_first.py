@@ -24,7 +24,7 @@ from interleave_thinker.backend.prompts import (
 )
 from interleave_thinker.backend.types import Verdict
 from interleave_thinker.cli import app
-from interleave_thinker.training.runs.convert import Judged, sft_row
+from interleave_thinker.training.data.from_runs.convert import Judged, sft_row
 
 VERDICTS = [
     Verdict(success=True, refined_prompt="a house"),

@@ -23,11 +23,11 @@ from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import ChatError
-from interleave_thinker.backend.tinyworld import checkpoint
-from interleave_thinker.backend.tinyworld.wording import edit_text, prompt_text
-from interleave_thinker.training.tinyworld.runs.stories import request_of
-from interleave_thinker.training.tinyworld.world.judged_pages import rendered
-from interleave_thinker.training.tinyworld.world.requests import random_story
+from interleave_thinker.tinyworld.lab.runs.stories import request_of
+from interleave_thinker.tinyworld.lab.world.judged_pages import rendered
+from interleave_thinker.tinyworld.lab.world.requests import random_story
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld.runtime.wording import edit_text, prompt_text
 
 STARTED_WITHIN = 240.0
 NEEDS = "import fastapi, openai, uvicorn, transformers.cli.serve"

@@ -21,7 +21,7 @@ from interleave_thinker.backend.checkpoints.model_folder import check_files, che
 from interleave_thinker.backend.errors import ChatError, InterleaveError, SettingsError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.generators.pipelines.folder import pipeline_class
-from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.tinyworld.runtime import checkpoint
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
 from interleave_thinker.cli import main
-from interleave_thinker.training.rows.sft import read_rows
+from interleave_thinker.training.data.rows.sft import read_rows
 
 RUN = make_trajectory(3)
 
@@ -306,7 +306,7 @@ def test_feedback_rows_train(tmp_path: Path) -> None:
     pytest.importorskip("trl")
     from support.tiny_checkpoint import build_checkpoint
 
-    from interleave_thinker.training.rows.row_sets import RowSet
+    from interleave_thinker.training.data.rows.row_sets import RowSet
     from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
     data = add_feedback_rows(tmp_path / "data", RUN, [word(accepted=False), word(2, accepted=True)])

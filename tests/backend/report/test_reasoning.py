@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from interleave_thinker.backend.report.reasoning import as_english
-from interleave_thinker.training.tinyworld.data.critic_rows import compare
-from interleave_thinker.training.tinyworld.world.judged_pages import rendered
+from interleave_thinker.tinyworld.lab.data.critic_rows import compare
+from interleave_thinker.tinyworld.lab.world.judged_pages import rendered
 
 RIGHT_PAGE = "was page blank want page sea see page sea yes"
 RIGHT_SUN = (

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.backend.vram.agent_shapes import (
     SHAPES,
     agent_shape,
@@ -29,6 +28,7 @@ from interleave_thinker.backend.vram.image_shapes import KNOWN
 from interleave_thinker.backend.vram.models import NamedAgent, named_agent, named_image_model
 from interleave_thinker.backend.vram.placement import COMBINATIONS, WHAT_MOVES, moments, plan_memory
 from interleave_thinker.cli import app
+from interleave_thinker.tinyworld.runtime import checkpoint
 
 ORDER = [*WHAT_MOVES, None]
 CRITIC_8B = agent_shape(published_fields("Qwen/Qwen3-VL-8B-Instruct"))

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from interleave_thinker.backend.checkpoints.checkpoint import check_safetensors, read_json
 from interleave_thinker.backend.errors import ChatError, SettingsError
-from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.backend.vram.models import named_agent, named_image_model
 from interleave_thinker.cli import app
+from interleave_thinker.tinyworld.runtime import checkpoint
 
 
 def doctor(*arguments: str) -> Any:

@@ -24,7 +24,7 @@ from .klein import Graph
 
 BUILT_IN = ("tiny_world_story", "plan_by_hand", "judge_only", "feedback_round_trip")
 TWINS = Path(__file__).parent / "api"
-CHECKPOINTS = ROOT / "backend" / "tinyworld" / "checkpoints"
+CHECKPOINTS = ROOT / "tinyworld" / "runtime" / "checkpoints"
 KLEIN_AGENT = "Qwen3-VL-4B-Instruct"
 PIPELINE = "stabilityai/sdxl-turbo"
 REQUEST = "Show a meadow with a red house in the middle. Then add a yellow sun at the top left."

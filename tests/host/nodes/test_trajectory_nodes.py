@@ -23,7 +23,7 @@ from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import Trajectory
 from interleave_thinker.nodes.inputs.run_folder import run_folder
-from interleave_thinker.training.rows.sft import read_rows
+from interleave_thinker.training.data.rows.sft import read_rows
 
 from ..graphs.klein import Graph, node
 from ..server.comfy_server import ComfyServer, HostError

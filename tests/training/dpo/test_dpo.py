@@ -17,13 +17,13 @@ from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import prompt_set_of
-from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.backend.types import Verdict
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.data.rows.preference import CriticPair, read_critic_pairs, write_pairs
+from interleave_thinker.training.data.rows.rl import as_question, read_rl_rows
 from interleave_thinker.training.dpo.settings import DpoTraining, split_pairs
 from interleave_thinker.training.dpo.task import CriticPairs
 from interleave_thinker.training.dpo.train import PairData, train
-from interleave_thinker.training.rows.preference import CriticPair, read_critic_pairs, write_pairs
-from interleave_thinker.training.rows.rl import as_question, read_rl_rows
 
 SMALL = DpoTraining(
     rate=1e-4,
@@ -172,7 +172,7 @@ def test_no_image_of_a_check_is_trained_on(data: Path) -> None:
 def test_one_command_from_a_recipe(data: Path, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
-    from interleave_thinker.cli.commands.train import app
+    from interleave_thinker.cli.train.command import app
 
     out = tmp_path / "run"
     given = ["critic-dpo", "--config", "tiny", "--max-steps", "1", "--batch", "2", "--floor", "0"]

@@ -14,16 +14,16 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.prompts import prompt_set_of
-from interleave_thinker.backend.tinyworld import checkpoint
 from interleave_thinker.backend.types import Plan
+from interleave_thinker.tinyworld.lab.planning.rows import StoryKind, make_planner_rl
+from interleave_thinker.tinyworld.lab.planning.simulated_world import SimulatedWorld
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.data.rows.planner_rl import planner_question, read_planner_rl
+from interleave_thinker.training.data.rows.preference import PlannerPair, read_planner_pairs, write_pairs
 from interleave_thinker.training.dpo.checks import plan_form_check
 from interleave_thinker.training.dpo.settings import PlannerDpoTraining, split_pairs
 from interleave_thinker.training.dpo.task import PlannerPairs
 from interleave_thinker.training.dpo.train import PairData, train
-from interleave_thinker.training.rows.planner_rl import planner_question, read_planner_rl
-from interleave_thinker.training.rows.preference import PlannerPair, read_planner_pairs, write_pairs
-from interleave_thinker.training.tinyworld.planning.rows import StoryKind, make_planner_rl
-from interleave_thinker.training.tinyworld.planning.simulated_world import SimulatedWorld
 
 SMALL = PlannerDpoTraining(
     rate=1e-4,

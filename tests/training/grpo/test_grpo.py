@@ -14,7 +14,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from support.small_grpo import SMALL, make_data, run, weights
 
 from interleave_thinker.backend.errors import TrainingError
-from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.recipes.estimates.doctor import settings_of
 from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.trainer.merge import merge
@@ -134,7 +134,7 @@ def test_a_lora_is_trained_with_a_reference_that_is_the_start_and_merged(data: P
 def test_one_command_from_a_recipe_to_a_critic(data: Path, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
-    from interleave_thinker.cli.commands.train import app
+    from interleave_thinker.cli.train.command import app
 
     told = "--config tiny --rollouts 1 --prompts 2 --group 4 --micro-batch 8 --check-rows 4 --floor 0"
     given = ["critic-grpo", *told.split(), "--data", str(data), "--out", str(tmp_path / "run")]

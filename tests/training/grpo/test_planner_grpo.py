@@ -12,15 +12,15 @@ import pytest
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.errors import SettingsError, TrainingError
-from interleave_thinker.backend.tinyworld import checkpoint
+from interleave_thinker.tinyworld.lab.planning.rows import StoryKind, make_planner_rl
+from interleave_thinker.tinyworld.lab.planning.simulated_world import SimulatedWorld
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.data.rows.planner_rl import read_planner_rl
 from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining, split_planner_rows
 from interleave_thinker.training.grpo.planner_task import PlannerTask
 from interleave_thinker.training.grpo.train import RlData, train
 from interleave_thinker.training.reward.plans.judging import JudgingSettings
 from interleave_thinker.training.reward.plans.terms import PlanRewardSettings
-from interleave_thinker.training.rows.planner_rl import read_planner_rl
-from interleave_thinker.training.tinyworld.planning.rows import StoryKind, make_planner_rl
-from interleave_thinker.training.tinyworld.planning.simulated_world import SimulatedWorld
 
 SMALL = PlannerGrpoTraining(
     rate=1e-4,
@@ -115,8 +115,8 @@ def test_a_planner_that_gets_worse_is_stopped_and_the_last_good_one_kept(
 def test_one_command_from_data_to_a_planner(tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
-    from interleave_thinker.cli.commands.data import app as data_app
-    from interleave_thinker.cli.commands.train import app
+    from interleave_thinker.cli.data.command import app as data_app
+    from interleave_thinker.cli.train.command import app
 
     made = tmp_path / "rows"
     given = ["tinyworld-planner-rl", "--out", str(made), "--rows", "10", "--most", "1"]

@@ -15,6 +15,7 @@ from support.reward_fakes import Artist, Taste
 from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Score, Verdict
+from interleave_thinker.training.data.rows.rl import CriticRlRow, Evaluation, seed_of
 from interleave_thinker.training.reward.critic_reward import (
     LEAST_VERDICTS,
     CriticReward,
@@ -26,7 +27,6 @@ from interleave_thinker.training.reward.redraws.drawing_settings import DrawingS
 from interleave_thinker.training.reward.redraws.redrawer import Redrawer
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
 from interleave_thinker.training.reward.samples import Sample, measures
-from interleave_thinker.training.rows.rl import CriticRlRow, Evaluation, seed_of
 
 
 class Seeing(Artist):

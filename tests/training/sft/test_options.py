@@ -16,13 +16,19 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.backend.vram.agent_shapes import published_config
-from interleave_thinker.cli.commands import train as cli_train
+from interleave_thinker.cli.train import command as cli_train
+from interleave_thinker.training.data.rows.row_sets import RowSet
+from interleave_thinker.training.data.rows.sft import (
+    SftMessage,
+    SftRow,
+    check_rows,
+    show_balance,
+    verdict_balance,
+)
 from interleave_thinker.training.grpo.settings import GrpoTraining, batches
 from interleave_thinker.training.recipes.estimates.doctor import config_of, settings_of
 from interleave_thinker.training.recipes.estimates.vram import groups, meta_model, reckon
 from interleave_thinker.training.recipes.recipe import STAGES, read_recipe, recipe_names
-from interleave_thinker.training.rows.row_sets import RowSet
-from interleave_thinker.training.rows.sft import SftMessage, SftRow, check_rows, show_balance, verdict_balance
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
 from interleave_thinker.training.trainer.resume import newest_checkpoint
 
@@ -105,7 +111,7 @@ def test_a_lora_can_reach_the_vision_tower(base: Path, images: Path, tmp_path: P
 
 def test_qlora_runs_and_leaves_the_vision_tower_alone(base: Path, images: Path, tmp_path: Path) -> None:
     pytest.importorskip("bitsandbytes", reason="quantisation needs bitsandbytes")
-    from interleave_thinker.training.trainer.policy import load_policy
+    from interleave_thinker.training.trainer.model_loading import load_policy
 
     settings = FAST.model_copy(update={"lora_rank": 4, "quantization": "4bit"})
     model = load_policy(base, settings).model
@@ -142,7 +148,7 @@ def test_a_large_recipe_runs_in_small(name: str, base: Path, images: Path, tmp_p
 def test_answers_are_continued_at_the_right_end(base: Path) -> None:
     from transformers import AutoProcessor
 
-    from interleave_thinker.training.trainer.policy import load_policy
+    from interleave_thinker.training.trainer.model_loading import load_policy
 
     # The trainer leaves the side of a processor that it is given as it is, and would fail at the first uneven
     # batch.
@@ -173,7 +179,7 @@ def test_image_tokens_count_towards_the_cutoff(base: Path, images: Path, tmp_pat
     large = [row.model_copy(update={"images": ["large.png", "large.png"]}) for row in rows(1)]
     from transformers import AutoProcessor
 
-    from interleave_thinker.training.rows.lengths import row_lengths, shown_of
+    from interleave_thinker.training.data.rows.lengths import row_lengths, shown_of
 
     processor = AutoProcessor.from_pretrained(base)
     exact = row_lengths([shown_of(row, images) for row in [*small, *large]], processor, limit=1)

@@ -19,9 +19,9 @@ from interleave_thinker.backend.answers.reading import read_verdict, write_verdi
 from interleave_thinker.backend.errors import AnswerError, TrainingError
 from interleave_thinker.backend.feedback.remedies import refined_range
 from interleave_thinker.backend.types import Verdict
-from interleave_thinker.training.rows.conversations import as_dataset
-from interleave_thinker.training.rows.row_sets import RowSet
-from interleave_thinker.training.rows.sft import SftMessage, SftRow, read_rows, write_rows
+from interleave_thinker.training.data.rows.conversations import as_dataset
+from interleave_thinker.training.data.rows.row_sets import RowSet
+from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, read_rows, write_rows
 from interleave_thinker.training.sft.answers import hold_out
 from interleave_thinker.training.sft.collator import IGNORED, take_away
 from interleave_thinker.training.sft.train import SftData, SftTraining, train

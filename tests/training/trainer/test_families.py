@@ -15,6 +15,9 @@ from support.tiny_checkpoint import ACCEPTED, REFUSED, build_checkpoint, page, q
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.chat import ReplySettings, open_chat
+from interleave_thinker.training.data.rows.lengths import row_lengths, shown_of
+from interleave_thinker.training.data.rows.row_sets import RowSet
+from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
 from interleave_thinker.training.recipes.estimates.vram import (
     cache_bytes_per_token,
     groups,
@@ -24,14 +27,11 @@ from interleave_thinker.training.recipes.estimates.vram import (
 )
 from interleave_thinker.training.reward.critic_reward import RewardSettings
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.rows.lengths import row_lengths, shown_of
-from interleave_thinker.training.rows.row_sets import RowSet
-from interleave_thinker.training.rows.sft import SftMessage, SftRow
 from interleave_thinker.training.sft.data import SftData
 from interleave_thinker.training.sft.settings import SftTraining
 from interleave_thinker.training.sft.train import train
+from interleave_thinker.training.trainer.model_loading import load_policy, load_processor
 from interleave_thinker.training.trainer.model_parts import ModelParts
-from interleave_thinker.training.trainer.policy import load_policy, load_processor
 
 TRAINED = ("qwen3_vl", "qwen3_5", "glm4v", "internvl")
 FAST = SftTraining(

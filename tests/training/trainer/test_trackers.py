@@ -13,7 +13,7 @@ from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.grpo.trainer import config_of
 from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.sft.train import SftTraining
-from interleave_thinker.training.trainer import policy
+from interleave_thinker.training.trainer import model_loading as policy
 
 ABSENT = "wandb"
 

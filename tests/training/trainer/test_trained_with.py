@@ -20,8 +20,8 @@ from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.prompts import default_prompt_set, named_prompt_set, prompt_set_of
 from interleave_thinker.backend.prompts.trained_with import trained_with
 from interleave_thinker.cli.open_models import CriticOptions, LocalOptions, Opener
-from interleave_thinker.training.rows.row_sets import RowSet
-from interleave_thinker.training.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.data.rows.row_sets import RowSet
+from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
 from interleave_thinker.training.sft.data import SftData
 from interleave_thinker.training.sft.settings import SftTraining
 from interleave_thinker.training.sft.train import train

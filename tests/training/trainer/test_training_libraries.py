@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.machine import requirements as libraries
 from interleave_thinker.backend.machine.libraries import least
-from interleave_thinker.training.trainer import requirements as libraries
 
 PROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
 

@@ -20,15 +20,15 @@ from interleave_thinker.backend.chat import open_chat
 from interleave_thinker.backend.checkpoints.loaded import load_whole
 from interleave_thinker.backend.errors import InterleaveError, TrainingError
 from interleave_thinker.backend.prompts.trained_with import TrainedWith
-from interleave_thinker.training.evaluation.gate_rows import GateSettings
-from interleave_thinker.training.evaluation.regression_gate import answers_of
-from interleave_thinker.training.rows.row_sets import RowSet
-from interleave_thinker.training.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.data.rows.row_sets import RowSet
+from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.gate.gate_rows import GateSettings
+from interleave_thinker.training.gate.regression_gate import answers_of
 from interleave_thinker.training.sft.data import SftData
 from interleave_thinker.training.sft.settings import SftTraining
 from interleave_thinker.training.sft.train import train
 from interleave_thinker.training.trainer.merge import merge
-from interleave_thinker.training.trainer.policy import load_policy, load_processor
+from interleave_thinker.training.trainer.model_loading import load_policy, load_processor
 from interleave_thinker.training.trainer.saving import save_trained
 
 SHORT = SftTraining(max_steps=1, device="cpu", samples=0, tensorboard=False)

@@ -17,7 +17,7 @@ from typing import Any
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import read_json
 from ....backend.shown_text import one_line
-from ..guard.screening import Screened
+from ..decontamination.screening import Screened
 from .settings import CardData
 
 CARD = "README.md"

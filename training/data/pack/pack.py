@@ -19,10 +19,10 @@ from ....backend.journal.journal import Journal
 from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.shown_text import one_line
-from ...rows.sft import SHOWN_PROBLEMS
-from ...runs.run_folders import find_runs
-from ..guard.checking import row_parts
-from ..guard.screening import Screened, Screening
+from ..decontamination.checking import row_parts
+from ..decontamination.screening import Screened, Screening
+from ..from_runs.run_folders import find_runs
+from ..rows.sft import SHOWN_PROBLEMS
 from .card import CARD, MAX_REPORT, CardData, Contents, card, check_sources
 from .published import TREE, PublishedTree
 from .row_files import PackedRow, RowFile, files_of_folders

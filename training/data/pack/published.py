@@ -24,7 +24,7 @@ from ....backend.exporters.record import FILE_NAME, record_of
 from ....backend.files.image_decoding import reading_image
 from ....backend.pictures import Picture
 from ....backend.types import Trajectory
-from ...rows.rl import WHITE_SIDE
+from ..rows.rl import WHITE_SIDE
 from .row_files import IMAGE_FIELDS, PackedRow, RowFile
 
 TREE = "InterleaveThinker/Train-Data"

@@ -17,9 +17,9 @@ from ....backend.errors import PictureError, SettingsError
 from ....backend.files.bounded_reader import read_bytes
 from ....backend.files.image_places import ImagePlaces
 from ....backend.pictures import MAX_BYTES
-from ...rows.rl import WHITE_PAGE, CriticRlRow
-from ...rows.row_kinds import kind_of
-from ...rows.values import RowProblem, read_values
+from ..rows.rl import WHITE_PAGE, CriticRlRow
+from ..rows.row_kinds import kind_of
+from ..rows.values import RowProblem, read_values
 
 HELD_OUT = "_held_out"
 NO_ROWS = {"report", "failed", "ledger"}

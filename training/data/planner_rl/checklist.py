@@ -22,7 +22,7 @@ from ....backend.errors import AnswerError, ChatError
 from ....backend.pictures import Picture
 from ....backend.types import MAX_STEPS
 from ...reward.redraws.cache import RewardCache, key_of
-from ...rows.planner_rl import StepRange
+from ..rows.planner_rl import StepRange
 
 GIVE_UP = 5
 """Requests in a row that a teacher may leave without an answer before it is taken to be down."""

@@ -21,10 +21,10 @@ from ....backend.chat.protocol import ChatModel
 from ....backend.errors import PictureError, SettingsError
 from ....backend.files.atomic import writing_folder
 from ....backend.pictures import Picture
-from ...rows.planner_rl import PlannerRlRow, write_planner_rl
-from ...rows.sft import RowProblem, show_problems
-from ..guard.screening import Screened, Screening
-from ..row_folder import IMAGES, check_place, keep_picture
+from ..decontamination.screening import Screened, Screening
+from ..rows.planner_rl import PlannerRlRow, write_planner_rl
+from ..rows.row_folder import IMAGES, check_place, keep_picture
+from ..rows.sft import RowProblem, show_problems
 from ..trajectories.prompt_rows import Prompt, read_prompts
 from .checklist import Checklist, ChecklistTeacher
 

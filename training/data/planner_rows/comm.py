@@ -24,9 +24,9 @@ from ....backend.feedback.sft_row import MARK
 from ....backend.files.image_places import ImagePlaces
 from ....backend.pictures import Picture
 from ....backend.types import MAX_STEPS, Attempt, Plan, Request, Step, StepResult, StopReason, Trajectory
-from ..guard.benchmarks import rows_of
-from ..guard.checking import check_training_source
-from ..guard.index import Guard
+from ..decontamination.benchmarks import rows_of
+from ..decontamination.checking import check_training_source
+from ..decontamination.index import Guard
 from ..pickled import ENDINGS
 
 IMAGES_IN = ("images", "")

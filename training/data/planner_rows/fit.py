@@ -13,9 +13,9 @@ from threading import Lock
 from typing import Any
 
 from ....backend.errors import SettingsError
-from ...rows.lengths import most_tokens
-from ...trainer.policy import load_processor
-from ...trainer.requirements import require
+from ....backend.machine.requirements import require
+from ...trainer.model_loading import load_processor
+from ..rows.lengths import most_tokens
 from .kinds import Question
 
 

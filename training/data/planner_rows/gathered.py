@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from ....backend.feedback.sft_row import SftRow
-from ..guard.screening import Screened
+from ..decontamination.screening import Screened
 from .run_rows import RunRows
 
 MAX_LISTED = 1000

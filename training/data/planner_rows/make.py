@@ -16,13 +16,13 @@ from ....backend.chat.protocol import ChatModel
 from ....backend.errors import SettingsError
 from ....backend.files.atomic import writing_folder
 from ....backend.prompts import PromptSet
-from ...rows.sft import write_rows
-from ...runs.reading import places_of
-from ..guard.screening import Screening
-from ..row_folder import IMAGES, check_place, only_these
-from ..work import Work
-from ..work.ordered import in_order
-from ..work.threads import Threads
+from ..decontamination.screening import Screening
+from ..executors import Work
+from ..executors.ordered import in_order
+from ..executors.threads import Threads
+from ..from_runs.reading import places_of
+from ..rows.row_folder import IMAGES, check_place, only_these
+from ..rows.sft import write_rows
 from .comm import CommFolder
 from .gathered import Gathered, PlannerReport, as_lines
 from .kinds import Asking, Question

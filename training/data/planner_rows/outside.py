@@ -14,10 +14,10 @@ from typing import TypeVar
 
 from ....backend.errors import AnswerError, PictureError, SettingsError
 from ....backend.pictures import Picture
-from ...rows.row_kinds import refuse_other_role
-from ...rows.sft import check_rows, show_problems
-from ..guard.screening import Screening
-from ..row_folder import keep_picture
+from ..decontamination.screening import Screening
+from ..rows.row_folder import keep_picture
+from ..rows.row_kinds import refuse_other_role
+from ..rows.sft import check_rows, show_problems
 from .comm import CommFolder, CommStory
 from .gathered import Gathered
 from .kinds import Asking

@@ -15,12 +15,12 @@ from pydantic import ValidationError
 from ....backend.errors import AnswerError, PictureError, SettingsError
 from ....backend.feedback.sft_row import SftMessage, SftRow
 from ....backend.types import Trajectory
-from ...rows.sft import RowProblem
-from ...runs.reading import UNREADABLE, ReadRun, RunPlace, RunReading
-from ..accepted import not_accepted
-from ..guard.items import Finding
-from ..row_folder import check_shared, keep_picture
-from ..work import StopSign
+from ..decontamination.items import Finding
+from ..executors import StopSign
+from ..from_runs.reading import UNREADABLE, ReadRun, RunPlace, RunReading
+from ..rows.row_folder import check_shared, keep_picture
+from ..rows.sft import RowProblem
+from ..trajectories.accepted import not_accepted
 from .kinds import Asked, Asking, Question, bad_prompt, has_unasked_words
 
 NO_ROW = "its texts cannot stand in a row"

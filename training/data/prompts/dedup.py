@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal
 
-from ...trainer.requirements import require
+from ....backend.machine.requirements import require
 
 NEAR = 0.7
 """Jaccard likeness of word triples: prompts of 16 words that differ in one have 0.56, of 24 words 0.76."""

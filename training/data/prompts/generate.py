@@ -25,7 +25,7 @@ from .taxonomy import SHIPPED, Taxonomy, read_taxonomy
 from .walk import Walk, WalkSettings
 
 if TYPE_CHECKING:
-    from ..guard.index import Guard
+    from ..decontamination.index import Guard
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp")
 MAX_IMAGES = 100_000

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ....backend.pictures import Picture
 from ....backend.types import Attempt, StepResult, Trajectory
-from ..accepted import not_accepted
+from ..trajectories.accepted import not_accepted
 
 IMAGE = "<image><img_token></image>.\n"
 TAGS = ("<gthink>", "<plan>", "<image>", "<info>", "<critic>", "<img_token>", "<think>")

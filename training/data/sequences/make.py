@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from ....backend.errors import PictureError, SettingsError
 from ....backend.files.atomic import writing_folder
-from ...runs.reading import UNREADABLE, ReadRun, RunPlace, RunReading, places_of
-from ..guard.items import Finding
-from ..guard.screening import Screening
-from ..row_folder import IMAGES, check_place, check_shared, keep_picture, only_these
-from ..work import StopSign, Work
-from ..work.ordered import in_order
-from ..work.threads import Threads
+from ..decontamination.items import Finding
+from ..decontamination.screening import Screening
+from ..executors import StopSign, Work
+from ..executors.ordered import in_order
+from ..executors.threads import Threads
+from ..from_runs.reading import UNREADABLE, ReadRun, RunPlace, RunReading, places_of
+from ..rows.row_folder import IMAGES, check_place, check_shared, keep_picture, only_these
 from .build import InterleavedSequence, easy, hard, unfit
 
 EASY, HARD = "sequences_easy.json", "sequences_hard.json"

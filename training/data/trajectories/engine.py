@@ -19,9 +19,9 @@ from ....backend.files.atomic import write_text
 from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.types import RunSettings
-from ...rows.sft import RowProblem
-from ..guard.index import optional_guard
-from ..work import LocalStopSign, Work
+from ..decontamination.index import optional_guard
+from ..executors import LocalStopSign, Work
+from ..rows.sft import RowProblem
 from .options import TrajectoryOptions, seconds_of
 from .outcomes import FAILED, FailedList, Outcome, noted, outcome_of, read_sample
 from .prompt_rows import Prompt, Shard, of_shard, read_prompts

@@ -21,7 +21,7 @@ from ....backend.errors import SettingsError
 from ....backend.files.image_places import ImagePlaces
 from ....backend.prompts.published import ENDING
 from ....backend.types import MAX_IMAGES, MAX_TEXT
-from ...rows.values import RowProblem, read_values
+from ..rows.values import RowProblem, read_values
 
 LONGEST_NAME = 80
 MOST_NAME_BYTES = 200

@@ -33,7 +33,7 @@ from ....backend.loop.events import Event, Finished, PlanReady
 from ....backend.loop.loop import run
 from ....backend.pictures import Picture
 from ....backend.types import Request, RunSettings, Trajectory
-from ..work import StopSign
+from ..executors import StopSign
 from .outcomes import Outcome, noted, outcome_of, read_sample, write_sample
 from .prompt_rows import Prompt
 from .usage import MeteredJournal, Prices, RunLedger, metered

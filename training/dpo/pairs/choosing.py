@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from ....backend.answers.reading import read_verdict
 from ....backend.errors import AnswerError
-from ...rows.preference import PreferenceRow
+from ...data.rows.preference import PreferenceRow
 
 TIE = 1e-9
 MOST_LONGER = 1.25

@@ -28,10 +28,10 @@ from ....backend.errors import AnswerError, SettingsError
 from ....backend.files.atomic import write_text, writing_folder
 from ....backend.prompts import PromptSet
 from ....backend.types import Verdict
-from ...data.row_folder import IMAGES, check_place
-from ...rows.preference import CRITIC_FILE, CriticPair, write_pairs
-from ...runs.attempts import Judged, JudgedStep
-from ...runs.convert import RunConverter, keep_images, sft_row
+from ...data.from_runs.attempts import Judged, JudgedStep
+from ...data.from_runs.convert import RunConverter, keep_images, sft_row
+from ...data.rows.preference import CRITIC_FILE, CriticPair, write_pairs
+from ...data.rows.row_folder import IMAGES, check_place
 from .choosing import counted, show
 
 REPORT_FILE = "report.json"

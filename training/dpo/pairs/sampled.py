@@ -22,12 +22,9 @@ from ....backend.files.atomic import write_text, writing_folder
 from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.prompts import default_prompt_set, prompt_set_of
-from ...data.row_folder import IMAGES, check_place, keep_picture
-from ...grpo.task import Found, Row, Task
-from ...reward.redraws.cache import RewardCache
-from ...reward.rollout_reward import RolloutReading, mean
-from ...rows.planner_rl import PlannerRlRow
-from ...rows.preference import (
+from ...data.from_runs.run_folders import find_runs
+from ...data.rows.planner_rl import PlannerRlRow
+from ...data.rows.preference import (
     CRITIC_FILE,
     PLANNER_FILE,
     CriticPair,
@@ -35,8 +32,11 @@ from ...rows.preference import (
     PreferenceRow,
     write_pairs,
 )
-from ...rows.rl import CriticRlRow
-from ...runs.run_folders import find_runs
+from ...data.rows.rl import CriticRlRow
+from ...data.rows.row_folder import IMAGES, check_place, keep_picture
+from ...grpo.task import Found, Row, Task
+from ...reward.redraws.cache import RewardCache
+from ...reward.rollout_reward import RolloutReading, mean
 from ...trainer.step_clock import StepClock
 from .choosing import Worth, best_and_worst, counted, show
 from .from_runs import REPORT_FILE

@@ -16,7 +16,7 @@ from ...dpo.settings import DpoTraining
 from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.settings import GrpoTraining, vllm_length
 from ...sft.train import SftTraining
-from ...trainer.policy import ModelTraining
+from ...trainer.model_loading import ModelTraining
 from .vram import Memory, Stage, cache_bytes_per_token, question_tokens
 
 KEPT = 3

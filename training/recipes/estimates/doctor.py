@@ -18,17 +18,17 @@ from pydantic import ValidationError
 from ....backend.checkpoints.checkpoint import read_json
 from ....backend.checkpoints.families import check_family
 from ....backend.errors import SettingsError
-from ....backend.tinyworld import checkpoint
+from ....backend.machine.requirements import TRAINERS, missing, outdated, require
 from ....backend.vram.agent_shapes import SHAPES, published_config
 from ....backend.vram.footprint import GB
+from ....tinyworld.runtime import checkpoint
 from ...dpo.settings import DpoTraining, PlannerDpoTraining
 from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.settings import GrpoTraining, batches
 from ...reward.plans.judging import JudgingSettings
 from ...reward.redraws.drawing_settings import DrawingSettings
 from ...sft.train import SftTraining
-from ...trainer.policy import ModelTraining, libraries_of
-from ...trainer.requirements import TRAINERS, missing, outdated, require
+from ...trainer.model_loading import ModelTraining, libraries_of
 from ..recipe import about, read_recipe, recipe_names, stages_in
 from . import costs
 from .vram import Memory, Stage, groups, meta_model, reckon

@@ -20,8 +20,8 @@ from ...dpo.settings import DpoTraining, PlannerDpoTraining
 from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.settings import GrpoTraining
 from ...sft.train import SftTraining
+from ...trainer.model_loading import ModelTraining, adapter_config, empty_model
 from ...trainer.model_parts import ModelParts
-from ...trainer.policy import ModelTraining, adapter_config, empty_model
 
 PROMPT_TOKENS, PLANNER_PROMPT_TOKENS = 512, 1024
 """Tokens of the words of a critic's question (the shipped template has 288, and the two prompts) and of a

@@ -2,7 +2,7 @@
 
 Decisions. A judge gives shares, never a sum: weights are the reward's. A chat judge answers yes or no to each
 item and for each step, which is what models are reliable at; a number "out of ten" is what they are not. The
-other judge is a world that is simulated (training/tinyworld/planning); whoever asks for it hands it over.
+other judge is a world that is simulated (tinyworld/lab/planning); whoever asks for it hands it over.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import AnswerError, ScorerError, SettingsError
 from ....backend.pictures import Picture
 from ....backend.types import Plan, Value
-from ...rows.planner_rl import PlannerRlRow
+from ...data.rows.planner_rl import PlannerRlRow
 from ..redraws.cache import RewardCache, key_of
 
 ANSWER_TOKENS = 4096

@@ -16,7 +16,7 @@ from ....backend.agents.asked_count import asked_count
 from ....backend.answers.reading import PLAN_KEYS, read_plan
 from ....backend.errors import AnswerError
 from ....backend.types import Plan
-from ...rows.planner_rl import PlannerRlRow, StepRange
+from ...data.rows.planner_rl import PlannerRlRow, StepRange
 from ..terms import only_object
 
 LEAST_WORDS = 24

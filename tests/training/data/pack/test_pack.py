@@ -14,13 +14,13 @@ from support.made_runs import grey_page, made_run
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.training.data.from_runs.convert import RunConverter
+from interleave_thinker.training.data.from_runs.settings import FilterData
 from interleave_thinker.training.data.pack.card import check_sources
 from interleave_thinker.training.data.pack.pack import Packing
 from interleave_thinker.training.data.pack.row_files import row_files
 from interleave_thinker.training.data.pack.settings import CardData
 from interleave_thinker.training.data.pack.shards import write_parquet, write_tars
-from interleave_thinker.training.runs.convert import RunConverter
-from interleave_thinker.training.runs.settings import FilterData
 
 
 @pytest.fixture

@@ -16,16 +16,16 @@ from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.types import Identities
+from interleave_thinker.training.data.from_runs.convert import RunConverter
+from interleave_thinker.training.data.from_runs.settings import FilterData
 from interleave_thinker.training.data.pack.inspect import inspect
 from interleave_thinker.training.data.pack.pack import Packing
 from interleave_thinker.training.data.pack.row_files import row_files
 from interleave_thinker.training.data.pack.settings import CardData
 from interleave_thinker.training.data.planner_rows.make import PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
+from interleave_thinker.training.data.rows.rl import read_rl_rows
 from interleave_thinker.training.data.sequences.make import make_sequences
-from interleave_thinker.training.rows.rl import read_rl_rows
-from interleave_thinker.training.runs.convert import RunConverter
-from interleave_thinker.training.runs.settings import FilterData
 
 TREE = Path("InterleaveThinker/Train-Data")
 

@@ -11,7 +11,7 @@ from PIL import Image
 from interleave_thinker.backend.chat.protocol import Reply
 from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.training.data.planner_rl.make import PromptSource, make_planner_rl
-from interleave_thinker.training.rows.planner_rl import PlannerRlRow, StepRange, read_planner_rl
+from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow, StepRange, read_planner_rl
 
 
 class Teacher:
@@ -89,8 +89,8 @@ def test_a_call_that_was_stopped_asks_nothing_twice(tmp_path: Path) -> None:
 def test_nothing_of_a_benchmark_is_asked(tmp_path: Path) -> None:
     pytest.importorskip("datasketch")
     pytest.importorskip("imagehash")
-    from interleave_thinker.training.data.guard.index import Guard
-    from interleave_thinker.training.data.guard.items import Item
+    from interleave_thinker.training.data.decontamination.index import Guard
+    from interleave_thinker.training.data.decontamination.items import Item
 
     secret = "Draw the seven bridges of the old town in the order in which a postman crosses them at dawn"
     index = tmp_path / "guard.sqlite"

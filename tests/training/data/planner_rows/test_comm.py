@@ -17,7 +17,7 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerReport, PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
-from interleave_thinker.training.rows.sft import SftRow, check_rows
+from interleave_thinker.training.data.rows.sft import SftRow, check_rows
 
 
 class Teacher:
@@ -168,8 +168,8 @@ def test_items_that_give_no_row(tmp_path: Path) -> None:
 def test_the_test_file_is_refused_by_name_id_and_guard(tmp_path: Path) -> None:
     pytest.importorskip("datasketch")
     pytest.importorskip("imagehash")
-    from interleave_thinker.training.data.guard.index import Guard
-    from interleave_thinker.training.data.guard.items import Item
+    from interleave_thinker.training.data.decontamination.index import Guard
+    from interleave_thinker.training.data.decontamination.items import Item
 
     long = "How to braid a long rope of seven straws over a winter night by the fire"
     with Guard.create(tmp_path / "g.sqlite") as guard:

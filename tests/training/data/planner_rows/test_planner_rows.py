@@ -26,8 +26,8 @@ from interleave_thinker.backend.types import (
 from interleave_thinker.training.data.planner_rows.kinds import Question
 from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerReport, PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import KINDS, PlannerRowsData
+from interleave_thinker.training.data.rows.sft import SftRow, check_rows
 from interleave_thinker.training.data.trajectories.outcomes import Outcome, write_sample
-from interleave_thinker.training.rows.sft import SftRow, check_rows
 
 
 def story(
@@ -211,10 +211,10 @@ def test_long_rows_are_cut_between_steps(tmp_path: Path) -> None:
 
 def test_lengths_are_the_planners_own(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from interleave_thinker.backend.tinyworld import checkpoint
+    from interleave_thinker.tinyworld.runtime import checkpoint
     from interleave_thinker.training.data.planner_rows.fit import Fits
-    from interleave_thinker.training.rows.lengths import row_lengths, shown_of
-    from interleave_thinker.training.trainer.policy import load_processor
+    from interleave_thinker.training.data.rows.lengths import row_lengths, shown_of
+    from interleave_thinker.training.trainer.model_loading import load_processor
 
     story(tmp_path / "runs" / "a", given=1)
     _, rows = made(tmp_path)

@@ -16,8 +16,8 @@ from interleave_thinker.backend.errors import SettingsError
 pytest.importorskip("datasketch")
 pytest.importorskip("yaml")
 
-from interleave_thinker.training.data.guard.index import Guard
-from interleave_thinker.training.data.guard.items import Item
+from interleave_thinker.training.data.decontamination.index import Guard
+from interleave_thinker.training.data.decontamination.items import Item
 from interleave_thinker.training.data.prompts.dedup import likeness, triples
 from interleave_thinker.training.data.prompts.generate import (
     PROMPTS,

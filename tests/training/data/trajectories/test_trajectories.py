@@ -16,13 +16,13 @@ from support.small_teachers import SmallTeachers, records, until, write_prompts
 from interleave_thinker.backend.errors import JournalError, SettingsError
 from interleave_thinker.backend.execution_record.reader import read_record
 from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.training.data.executors.threads import Threads
 from interleave_thinker.training.data.trajectories import unit
 from interleave_thinker.training.data.trajectories.engine import Made, PromptFile, Trajectories
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.outcomes import read_sample
 from interleave_thinker.training.data.trajectories.prompt_rows import PromptRow, Shard, read_prompts
 from interleave_thinker.training.data.trajectories.usage import Price, Usage, read_ledger
-from interleave_thinker.training.data.work.threads import Threads
 
 
 def make(

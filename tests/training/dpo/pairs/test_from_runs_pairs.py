@@ -13,11 +13,11 @@ from support.made_runs import PROMPT, made_run, say
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.training.data.from_runs.convert import RunConverter
+from interleave_thinker.training.data.from_runs.settings import RunsData
+from interleave_thinker.training.data.rows.preference import CriticPair, read_critic_pairs
 from interleave_thinker.training.dpo.pairs.choosing import Worth, best_and_worst, counted, show
 from interleave_thinker.training.dpo.pairs.from_runs import RunPairs, pairs_from_runs
-from interleave_thinker.training.rows.preference import CriticPair, read_critic_pairs
-from interleave_thinker.training.runs.convert import RunConverter
-from interleave_thinker.training.runs.settings import RunsData
 
 
 def pairs_of(

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 from interleave_thinker.backend.answers.reading import read_plan
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.types import Plan, Request, Trajectory
-from interleave_thinker.cli.commands.data import app
+from interleave_thinker.cli.data.command import app
+from interleave_thinker.tinyworld.lab.planning.rows import StoryKind, make_planner_rl
+from interleave_thinker.training.data.rows.planner_rl import read_planner_rl
+from interleave_thinker.training.data.rows.preference import read_critic_pairs, read_planner_pairs
 from interleave_thinker.training.dpo.pairs.sampled import plans_of_runs
-from interleave_thinker.training.rows.planner_rl import read_planner_rl
-from interleave_thinker.training.rows.preference import read_critic_pairs, read_planner_pairs
-from interleave_thinker.training.tinyworld.planning.rows import StoryKind, make_planner_rl
 
 SAMPLED = (
     "--samples 4 --temperature 1.9 --answer-tokens 100 --device cpu --sample-batch 24 --least-margin 0.01"

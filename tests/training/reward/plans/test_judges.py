@@ -20,9 +20,13 @@ from interleave_thinker.backend.errors import (
     SettingsError,
     TrainingError,
 )
-from interleave_thinker.backend.tinyworld.drawing import draw
 from interleave_thinker.backend.types import Plan, Step
-from interleave_thinker.training.reward.plans.checks import plan_check
+from interleave_thinker.tinyworld.lab.planning.other_wordings import reworded_story
+from interleave_thinker.tinyworld.lab.planning.simulated_world import SimulatedWorld
+from interleave_thinker.tinyworld.lab.world.requests import Story
+from interleave_thinker.tinyworld.runtime.drawing import draw
+from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow
+from interleave_thinker.training.gate.plan_checks import plan_check
 from interleave_thinker.training.reward.plans.judges import (
     ChecklistJudge,
     PlanScore,
@@ -33,10 +37,6 @@ from interleave_thinker.training.reward.plans.reward import PlannerReward, PlanS
 from interleave_thinker.training.reward.plans.terms import PlanRewardSettings
 from interleave_thinker.training.reward.redraws import failures
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
-from interleave_thinker.training.rows.planner_rl import PlannerRlRow
-from interleave_thinker.training.tinyworld.planning.other_wordings import reworded_story
-from interleave_thinker.training.tinyworld.planning.simulated_world import SimulatedWorld
-from interleave_thinker.training.tinyworld.world.requests import Story
 
 WORLD = SimulatedWorld()
 STORY = PlannerRlRow(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.types import Plan, Step
+from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow, StepRange
 from interleave_thinker.training.reward.plans.terms import (
     PlanRewardSettings,
     asked_steps,
@@ -18,7 +19,6 @@ from interleave_thinker.training.reward.plans.terms import (
     length_fit,
     plan_format,
 )
-from interleave_thinker.training.rows.planner_rl import PlannerRlRow, StepRange
 
 REQUEST = (
     "Please tell the story of a small red fox that walks through the snow at night, meets an owl on a fence "

@@ -1,0 +1,144 @@
+"""`data`: people's annotations of runs, and training data of a critic, from runs or from the tiny world's
+generator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...backend.shown_text import shown_text
+from ...training.data.from_runs.settings import EXACT, RunsData
+from ..options.models import with_model_options
+from ..train.options import PageRows, PageSeed, PagesOf, checkpoint_of
+from . import filter as filtering
+from . import guard, pack, pairs, planner_rl, planner_rows, prompts, sequences, tinyworld, trajectories
+from .feedback import command as feedback
+
+if TYPE_CHECKING:
+    from ...backend.prompts import PromptSet
+    from ...training.data.from_runs.attempts import Oracle
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Make training data, from prompts to packed rows."
+)
+
+Runs = Annotated[list[Path], typer.Argument(help="The --out folders of runs, or folders of such folders.")]
+SkipBadRuns = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out runs that are damaged, counted and listed.")
+]
+Score = Annotated[
+    str | None,
+    typer.Option(
+        "--scorer", help="Who scores images that have no score: tinyworld, or judge:CHAT; empty: nobody."
+    ),
+]
+
+
+@app.callback()
+def data() -> None:
+    """Make training data, from prompts to packed rows."""
+
+
+def wording_of(model: str | None, download: bool) -> PromptSet:
+    """The prompt set of the critic that is to learn: its checkpoint's, else the pack's own."""
+    from ...backend.prompts import default_prompt_set, prompt_set_of
+
+    found = prompt_set_of(checkpoint_of(model, download)) if model else None
+    return found or default_prompt_set()
+
+
+def oracle_of(reasoning: str) -> Oracle | None:
+    """Who writes exact reasoning: the demo world's oracle, where it is asked for."""
+    if reasoning != EXACT:
+        return None
+    from ...tinyworld.lab.data.oracle_critic import OracleCritic
+
+    return OracleCritic()
+
+
+@app.command("from-runs")
+@with_model_options
+def from_runs(
+    *,
+    runs: Runs,
+    out: Annotated[
+        Path, typer.Option(help="Folder for critic_sft.json, critic_rl.jsonl, images and report.")
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "--init",
+            help="Checkpoint of the critic that is to learn, for its wording; empty: the pack's own wording.",
+        ),
+    ] = None,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch a hub id that is not in the cache.")
+    ] = False,
+    scorer: Score = None,
+    skip_bad: SkipBadRuns = False,
+    guard: Annotated[
+        Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
+    ] = None,
+    settings: RunsData,
+) -> None:
+    """Turn runs and people's annotations (accept, reject, better prompt) into rows for critic-sft and
+    critic-grpo."""
+    from ...backend.scorers import open_scorer
+    from ...training.data.from_runs.convert import RunConverter
+
+    converter = RunConverter(
+        settings,
+        wording_of(model, download),
+        open_scorer(scorer) if scorer else None,
+        oracle_of(settings.reasoning),
+        skip_bad,
+        lambda line: typer.echo(shown_text(line)),
+        guard=guard,
+    )
+    made = converter.convert(runs, out)
+    typer.echo(f"\ndata: {', '.join(str(path) for path in (made.sft, made.rl, made.held_out) if path)}")
+
+
+app.command("feedback")(feedback)
+app.command("prompts")(prompts.command)
+app.add_typer(guard.app, name="guard")
+app.command("trajectories")(trajectories.command)
+app.command("filter")(filtering.command)
+app.command("planner-rows")(planner_rows.command)
+app.command("planner-rl")(planner_rl.command)
+app.command("pairs")(pairs.from_runs)
+app.command("critic-pairs")(pairs.critic_pairs)
+app.command("planner-pairs")(pairs.planner_pairs)
+app.command("sequences")(sequences.command)
+app.command("pack")(pack.command)
+app.command("inspect")(pack.inspect)
+app.command("tinyworld-prompts")(tinyworld.prompts)
+app.command("tinyworld-planner")(tinyworld.planner)
+app.command("tinyworld-planner-rl")(planner_rl.tinyworld)
+
+
+@app.command("tinyworld-critic")
+def tinyworld_critic(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for critic_sft.json and its pages.")],
+    rows: PageRows = 2000,
+    generator: PagesOf = None,
+    seed: PageSeed = 0,
+) -> None:
+    """Make rows of the kind that the tiny world's critic learned from, to mix in against forgetting."""
+    from ...tinyworld.lab.data.critic_rows import make_mistakes
+    from ...tinyworld.runtime import checkpoint
+    from ...tinyworld.runtime.generator import load_pipeline
+    from ...training.data.from_runs.convert import SFT_FILE
+    from ...training.data.rows.sft import write_rows
+
+    made = make_mistakes(out, load_pipeline(generator or checkpoint("generator")), rows, OLD_SEED + seed)
+    write_rows(out / SFT_FILE, made)
+    typer.echo(f"data: {out / SFT_FILE}")
+
+
+OLD_SEED = 40_000
+"""Far from the seeds with which the shipped critic was trained."""

@@ -1,0 +1,220 @@
+"""`train`: fine-tuning of any planner or critic, and reinforcement learning of both."""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from ...training.gate.gate_rows import GateSettings
+from ...training.sft.train import SftTraining
+from ..options.config import Config, check_recipe
+from ..options.models import with_model_options
+from .critic_grpo import command as critic_grpo
+from .dpo import critic as critic_dpo
+from .dpo import planner as planner_dpo
+from .options import Download, Images, Model, Out, SkipBad, checkpoint_of, log
+from .own_critic import Force, HeldOut, refused
+from .own_critic import command as own_critic
+from .planner_grpo import command as planner_grpo
+from .tinyworld import TINYWORLD
+
+if TYPE_CHECKING:
+    from ...training.data.rows.row_kinds import Role
+    from ...training.data.rows.row_sets import RowSet
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Train planner, critic and the tiny world's models."
+)
+
+Data = Annotated[
+    Path,
+    typer.Option(
+        help="Data file: a JSON list, or JSON lines, of messages and images.", exists=True, dir_okay=False
+    ),
+]
+
+
+class MergeFormat(str, Enum):
+    """What a merged checkpoint is to become."""
+
+    safetensors = "safetensors"
+    gguf = "gguf"
+
+
+class SftFiles(NamedTuple):
+    """The data of a fine-tuning as the command names it; `role`: of the agent that is trained."""
+
+    data: Path
+    images: Path | None
+    skip_bad: bool
+    role: Role
+
+
+class Checked(NamedTuple):
+    """Held-out rows of a fine-tuning: those that a gate asks about, or those whose loss is measured."""
+
+    asked: RowSet | None = None
+    measured: RowSet | None = None
+
+
+def _fine_tune(
+    model: str, download: bool, files: SftFiles, out: Path, settings: SftTraining, checked: Checked
+) -> Path:
+    from ...backend.prompts import prompt_set_of
+    from ...training.data.rows.row_sets import read_row_set
+    from ...training.data.rows.sft import show_balance
+    from ...training.gate.gate_rows import refuse_trained
+    from ...training.own_critic.own_critic import TRAINED
+    from ...training.sft.data import FINAL, SftData
+    from ...training.sft.train import train
+    from ...training.trainer.model_loading import check_options
+
+    check_options(settings)
+    found = read_row_set(files.data, files.role, files.skip_bad, log, files.images)
+    for held_out in (checked.asked, checked.measured):
+        if held_out is not None:
+            refuse_trained(held_out, found)
+    if files.role == "critic":
+        show_balance(found.rows, log)
+    folder = checkpoint_of(model, download)
+    name = FINAL if checked.asked is None else TRAINED
+    data = SftData(found, checked.asked or checked.measured, files.skip_bad, name, checked.measured)
+    made = train(folder, data, out, settings, prompt_set_of(folder), log)
+    log(f"checkpoint: {made}")
+    return made
+
+
+@app.command("planner-sft")
+@with_model_options
+def planner_sft(
+    *,
+    config: Config = None,
+    model: Model,
+    download: Download = False,
+    data: Data,
+    images: Images = None,
+    out: Out,
+    skip_bad: SkipBad = False,
+    held_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rows that are not trained on, another planner_sft.json: their answers are shown, and the "
+            "loss of --loss-rows of them is measured. Empty: a few of --data.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    settings: SftTraining,
+) -> None:
+    """Fine-tune a planner on planner_sft.json."""
+    from ...training.data.rows.row_sets import read_row_set
+
+    measured = None if held_out is None else read_row_set(held_out, "planner", skip_bad, log, images)
+    files = SftFiles(data, images, skip_bad, "planner")
+    _fine_tune(model, download, files, out, settings, Checked(measured=measured))
+
+
+@app.command("critic-sft")
+@with_model_options
+def critic_sft(
+    *,
+    config: Config = None,
+    model: Model,
+    download: Download = False,
+    data: Data,
+    images: Images = None,
+    out: Out,
+    skip_bad: SkipBad = False,
+    held_out: HeldOut = None,
+    force: Force = False,
+    settings: SftTraining,
+    gate: GateSettings,
+) -> None:
+    """Fine-tune a critic on critic_sft.json; with --held-out, it becomes OUT/final only if it is not worse
+    than before."""
+    files = SftFiles(data, images, skip_bad, "critic")
+    if held_out is None:
+        _fine_tune(model, download, files, out, settings, Checked())
+        return
+    from ...training.data.rows.lengths import TokenLimit
+    from ...training.data.rows.row_sets import read_row_set
+    from ...training.gate.gate_rows import askable, examination
+    from ...training.gate.regression_gate import GateRefused, RegressionGate, enforce, publish
+    from ...training.sft.data import FINAL
+    from ...training.trainer.model_loading import check_options
+
+    check_options(settings)
+    before = checkpoint_of(model, download)
+    given = read_row_set(held_out, "critic", skip_bad, log, images)
+    limit = TokenLimit(settings.cutoff, "--cutoff", skip_bad)
+    asked = examination(askable(given, before, limit, settings.image_pixels, log), gate)
+    made = _fine_tune(model, download, files, out, settings, Checked(asked))
+    if os.environ.get("RANK", "0") != "0":  # the first process asks and publishes
+        return
+    result = RegressionGate(gate, settings.device, log).check(before, made, asked, out)
+    try:
+        enforce(result, made, force, log)
+    except GateRefused as error:
+        raise refused(error) from error
+    log(f"checkpoint: {publish(made, out / FINAL)}")
+
+
+app.command("own-critic")(own_critic)
+app.command("critic-dpo")(critic_dpo)
+app.command("planner-dpo")(planner_dpo)
+app.command("planner-grpo")(planner_grpo)
+app.command("critic-grpo")(critic_grpo)
+
+
+@app.command("merge")
+def merge_command(
+    *,
+    model: Model,
+    adapter: Annotated[
+        Path, typer.Option(help="LoRA folder that a training made.", exists=True, file_okay=False)
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the merged checkpoint, which must not exist.")],
+    download: Download = False,
+    shard: Annotated[str, typer.Option(help="Largest weight file, such as 4GB.")] = "4GB",
+    to: Annotated[
+        MergeFormat, typer.Option(help="gguf: say, too, how llama.cpp makes its file of the checkpoint.")
+    ] = MergeFormat.safetensors,
+) -> None:
+    """Merge a LoRA adapter into its base: a checkpoint in safetensors, with processor and prompt set."""
+    from ...training.trainer.merge import merge
+    from ...training.trainer.to_gguf import conversion
+
+    made = merge(checkpoint_of(model, download), adapter, out, shard)
+    typer.echo(f"checkpoint: {made}")
+    if to is MergeFormat.gguf:
+        for line in conversion(made):
+            typer.echo(line)
+
+
+@app.command("doctor")
+def doctor_command(
+    context: typer.Context,
+    *,
+    config: Annotated[
+        str | None, typer.Option(help="A recipe to reckon; empty: all that are shipped.")
+    ] = None,
+    devices: Annotated[
+        int | None, typer.Option(min=1, help="GPUs to reckon with; empty: the recipe's, or those here.")
+    ] = None,
+    weights: Annotated[bool, typer.Option("--weights", help="List the weights that train.")] = False,
+) -> None:
+    """Show what this machine can train: libraries, memory, and what the recipes need."""
+    from ...training.recipes.estimates.doctor import lines
+
+    if config is not None:
+        check_recipe(context, config)
+    for line in lines(config, devices, weights):
+        typer.echo(line)
+
+
+for name, tinyworld_command in TINYWORLD.items():
+    app.command(name)(tinyworld_command)

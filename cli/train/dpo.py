@@ -1,0 +1,127 @@
+"""`train critic-dpo` and `train planner-dpo`: preference training on pairs of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+
+import typer
+
+from ...backend.errors import SettingsError
+from ...training.dpo.settings import DpoTraining, PlannerDpoTraining
+from ..options.config import Config
+from ..options.models import with_model_options
+from .options import Download, Images, Model, Out, SkipBad, checkpoint_of, log
+from .planner_grpo import opened_judge
+
+if TYPE_CHECKING:
+    from ...training.data.rows.preference import PreferenceRow
+    from ...training.data.rows.sft import RowProblem
+    from ...training.dpo.train import PairData
+
+    Pair = TypeVar("Pair", bound=PreferenceRow)
+    Read = Callable[[Path, bool, Path | None], tuple[list[Pair], list[RowProblem]]]
+
+HeldOut = Annotated[
+    Path | None,
+    typer.Option(
+        help="Pairs to check on, another file of the same kind; empty: up to a fifth of --data.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+
+
+class PairFiles(NamedTuple):
+    """The data as the command names it."""
+
+    data: Path
+    held_out: Path | None
+    images: Path | None
+    skip_bad: bool
+
+
+@with_model_options
+def critic(
+    *,
+    config: Config = None,
+    model: Model,
+    download: Download = False,
+    data: Annotated[Path, typer.Option(help="Data file: critic_pairs.jsonl.", exists=True, dir_okay=False)],
+    held_out: HeldOut = None,
+    images: Images = None,
+    out: Out,
+    skip_bad: SkipBad = False,
+    settings: DpoTraining,
+) -> None:
+    """Train a critic on pairs of answers (critic_pairs.jsonl), a cheap stage before critic-grpo."""
+    from ...training.data.rows.preference import read_critic_pairs
+    from ...training.dpo.task import CriticPairs
+    from ...training.dpo.train import train
+    from ...training.trainer.model_loading import check_options
+
+    check_options(settings)
+    pairs = _read(PairFiles(data, held_out, images, skip_bad), read_critic_pairs, settings)
+    right = sum(row.truth for row in pairs.rows)
+    log(f"{right} pairs about right images and {len(pairs.rows) - right} about wrong ones")
+    made = train(checkpoint_of(model, download), pairs, out, settings, CriticPairs(), log)
+    log(f"checkpoint: {made}")
+
+
+@with_model_options
+def planner(
+    *,
+    config: Config = None,
+    model: Model,
+    download: Download = False,
+    data: Annotated[Path, typer.Option(help="Data file: planner_pairs.jsonl.", exists=True, dir_okay=False)],
+    held_out: HeldOut = None,
+    images: Images = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            help="Who judges the plans for held-out requests: tinyworld, or a chat model such as "
+            "openai:MODEL@URL; empty: only their form is looked at."
+        ),
+    ] = None,
+    out: Out,
+    skip_bad: SkipBad = False,
+    settings: PlannerDpoTraining,
+) -> None:
+    """Train a planner on pairs of plans (planner_pairs.jsonl), a cheap stage before planner-grpo."""
+    from ...training.data.rows.preference import read_planner_pairs
+    from ...training.dpo.task import PlannerPairs
+    from ...training.dpo.train import train
+    from ...training.trainer.model_loading import check_options
+
+    check_options(settings)
+    pairs = _read(PairFiles(data, held_out, images, skip_bad), read_planner_pairs, settings)
+    task = PlannerPairs(pairs.images, opened_judge(judge) if judge else None)
+    made = train(checkpoint_of(model, download), pairs, out, settings, task, log)
+    log(f"checkpoint: {made}")
+
+
+def _read(files: PairFiles, read: Read[Pair], settings: DpoTraining) -> PairData[Pair]:
+    """The pairs to train on and those to check on, none about the same image or request."""
+    from ...training.data.rows.sft import show_problems
+    from ...training.dpo.settings import split_pairs
+    from ...training.dpo.train import PairData
+
+    rows, problems = read(files.data, files.skip_bad, files.images)
+    show_problems(problems, len(rows), log)
+    held: Sequence[Pair]
+    if files.held_out is None:
+        rows, held = split_pairs(rows, settings.check_rows)
+    else:
+        checked, problems = read(files.held_out, files.skip_bad, files.images)
+        show_problems(problems, len(checked), log)
+        held = [row.moved(files.held_out.parent) for row in checked[: settings.check_rows]]
+        asked = {row.subject for row in held}
+        rows = [row for row in rows if row.moved(files.data.parent).subject not in asked]
+    if not rows:
+        raise SettingsError(
+            "Every pair is held out, and none is left to train on.", "Give other --held-out pairs."
+        )
+    log(f"{len(rows)} pairs; {len(held)} held out")
+    return PairData(rows, held, files.data.parent, files.skip_bad)

@@ -1,0 +1,156 @@
+"""`train own-critic`: from runs and people's annotations to a critic of one's own, in one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...backend.errors import SettingsError
+from ...backend.shown_text import one_line
+from ...training.data.from_runs.settings import RunsData
+from ...training.gate.gate_rows import GateSettings
+from ...training.own_critic.own_critic import ReinforcementStage
+from ...training.own_critic.rehearsal import Rehearsal
+from ...training.sft.train import SftTraining
+from ..data.command import Runs, Score, SkipBadRuns, oracle_of
+from ..options.config import Config
+from ..options.models import with_model_options
+from .options import Images, checkpoint_of, log
+
+REFUSED = 3
+"""Exit code of a training whose critic was not published."""
+
+HeldOut = Annotated[
+    Path | None,
+    typer.Option(
+        help=(
+            "Rows that the critic must still judge as well as before, a critic_sft.json that is not "
+            "trained on."
+        ),
+        exists=True,
+        dir_okay=False,
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Publish the critic even if it is worse on held-out rows than allowed."),
+]
+
+
+def refused(error: Exception) -> typer.Exit:
+    """How a command ends whose critic was not published."""
+    typer.secho(f"Error: {one_line(str(error))}", fg="red", err=True)
+    return typer.Exit(REFUSED)
+
+
+def reinforcement_of(recipe: str) -> ReinforcementStage:
+    """The `critic-grpo` section of a recipe, opened; raises SettingsError."""
+    from pydantic import BaseModel, ValidationError
+
+    from ...backend.generators import open_generator
+    from ...backend.scorers import open_scorer
+    from ...training.grpo.settings import GrpoTraining
+    from ...training.recipes.recipe import read_recipe
+    from ...training.reward.critic_reward import RewardSettings, RewardSetup
+    from ...training.reward.redraws.drawing_settings import DrawingSettings
+    from ...training.trainer.model_loading import check_options
+    from ..options.service import RewarderOptions, ServiceOptions
+
+    values = read_recipe(recipe, "critic-grpo")
+    for name in ("devices", "model"):  # the critic is the one that was just fine-tuned
+        values.pop(name, None)
+    try:
+        generator, scorer = str(values.pop("generator")), str(values.pop("scorer"))
+    except KeyError as error:
+        raise SettingsError(f"Recipe {recipe!r}, critic-grpo, does not say {error}.") from error
+
+    def part(kind: type[BaseModel]) -> Any:
+        return kind(**{name: values.pop(name) for name in list(values) if name in kind.model_fields})
+
+    try:
+        settings, reward, drawing = part(GrpoTraining), part(RewardSettings), part(DrawingSettings)
+        services, rewarders = part(ServiceOptions), part(RewarderOptions)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise SettingsError(f"Recipe {recipe!r}, critic-grpo, {fault['loc'][0]}: {fault['msg']}.") from error
+    check_options(settings)  # found out after the fine-tuning, it would have cost hours
+    if values:
+        raise SettingsError(f"Recipe {recipe!r}: critic-grpo has no option {sorted(values)[0]!r}.")
+    drawer = open_generator(generator, **rewarders.generator, **services.given)
+    setup = RewardSetup(drawer, open_scorer(scorer, **rewarders.judge), reward, drawing)
+    return ReinforcementStage(settings, setup)
+
+
+@with_model_options
+def command(
+    *,
+    runs: Runs,
+    config: Config = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            "--init",
+            help="The critic to retrain: a Qwen3-VL folder, a hub id, or tinyworld:critic.",
+        ),
+    ],
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch a hub id that is not in the cache.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the whole training; the same folder again goes on.")],
+    old: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rows the critic learned from before, a critic_sft.json, mixed in against forgetting.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    held_out: HeldOut = None,
+    images: Images = None,
+    scorer: Score = None,
+    grpo: Annotated[
+        str | None,
+        typer.Option(help="Reinforce it after that, by the critic-grpo section of this recipe; empty: not."),
+    ] = None,
+    skip_bad: SkipBadRuns = False,
+    force: Force = False,
+    data: RunsData,
+    settings: SftTraining,
+    rehearsal: Rehearsal,
+    gate: GateSettings,
+) -> None:
+    """Retrain a critic on your own runs: rows from runs, fine-tuning among old rows, the gate, reinforcement
+    if wanted.
+
+    OUT/final is what Load Agent takes. A critic that is worse on held-out rows than allowed is not published
+    (exit code 3).
+    """
+    from ...backend.scorers import open_scorer
+    from ...training.gate.regression_gate import GateRefused
+    from ...training.own_critic.own_critic import (
+        OwnCriticAgents,
+        OwnCriticData,
+        OwnCriticSettings,
+        train_own_critic,
+    )
+    from ...training.trainer.model_loading import check_options
+
+    check_options(settings)
+    reinforcement = reinforcement_of(grpo) if grpo else None
+    try:
+        made = train_own_critic(
+            checkpoint_of(model, download),
+            OwnCriticData(runs, old, held_out, images, skip_bad),
+            out,
+            OwnCriticSettings(data, settings, rehearsal, gate, force),
+            OwnCriticAgents(
+                open_scorer(scorer) if scorer else None, oracle_of(data.reasoning), reinforcement
+            ),
+            log,
+        )
+    except GateRefused as error:
+        raise refused(error) from error
+    log(f"checkpoint: {made}")

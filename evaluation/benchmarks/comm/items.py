@@ -1,0 +1,220 @@
+"""CoMM, tasks 3 (the rest of a manual whose first half is given) and 4 (a manual for a title).
+
+Decisions. Its evaluator cuts texts at numbers in round brackets and at square and angle brackets, so these
+are rewritten here without a loss of words, and how often is said. Each text of the data gives two items, one
+a task. Questions are in words of our own; the evaluator takes the steps that are given from them by their
+numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ....backend.errors import SettingsError
+from ....backend.pictures import Picture
+from ..benchmark import Answer, Answers, Data, Fault, Item, Place, Terms, Values, given
+from ..rows import Images, checked, data_path, id_in, picture_fault, read_rows, results_json, write_picture
+
+FILE = "results.json"
+MARK = "<IMAGE>"
+MOST_IMAGES = 10
+"""That the evaluator shows, those of the question included."""
+NUMBER = re.compile(r"\((\d+)\)")
+STEP = re.compile(r"\(\d+\)\s(.*?)\s*(?=\(\d+\)|$)", re.DOTALL)
+FORBIDDEN = str.maketrans({"[": "(", "]": ")", "<": "‹"})
+SCORES = {
+    "completeness": ("completeness", "Completeness"),
+    "image quality": ("Image_Quality", "image quality"),
+    "text fidelity": ("text fidelity to images", "Text Fidelity to Image"),
+}
+CONSISTENCY = ("style_consistency", "entity_consistency", "trend_consistency")
+
+
+class Comm:
+    """Both tasks of every text."""
+
+    metrics = (*SCORES, *(name.replace("_", " ") for name in CONSISTENCY))
+    yes_no = frozenset[str]()
+    optional = frozenset[str]()
+    shows_images = False
+    needs_picture = False
+    terms = Terms(
+        title="CoMM",
+        evaluator="HKUST-LongGroup/CoMM @ 0da05d4",
+        data="huggingface.co/datasets/HKUST-LongGroup/CoMM (its file of texts, and the images).",
+        licences="data CC-BY-4.0 by its card; the repository names none.",
+    )
+
+    def items(self, data: Data) -> list[Item]:
+        path = data_path(data, "comm", self.terms)
+        images = Images(path if path.is_dir() else path.parent, data.images)
+        items: list[Item] = []
+        for row in read_rows(path, ("data_id", "step_info"), ("title",)):
+            steps = _steps(row)
+            title = clean(row["title"])[0] if isinstance(row.get("title"), str) else ""
+            name = id_in(row, "data_id")
+            items.append(_continued(name, title, steps, images))
+            asked = f"Show with a picture for each step, in numbered steps: {title}"
+            items.append(Item(f"{name}_task4", asked, category="task4"))
+        # A text of one step has no half to go on from.
+        return checked([item for item in items if item.text], data.split)
+
+    def judge_calls(self, item: Item) -> int:
+        """Coherence and completeness, what the texts lead to expect, and whether the images show it."""
+        return 3
+
+    def write(self, place: Place, answers: Answers) -> list[str]:
+        notes: list[str] = []
+        for item, answer in answers:
+            folder = place.folder / item.id
+            for number, image in enumerate(item.images, 1):
+                write_picture(folder / "origin" / f"input_{number}.jpg", Picture.open(image))
+            text, pictures, note = written(answer, int(item.row.get("begins", 1)), len(item.images))
+            notes += [f"{item.id}: {note}"] if note else []
+            names = [f"predict_{len(item.images) + number}.jpg" for number in range(1, len(pictures) + 1)]
+            for name, picture in zip(names, pictures, strict=True):
+                write_picture(folder / name, picture)
+            content = {
+                "model_input": item.text.replace("<image>", MARK),
+                "model_output": text,
+                "input_image_list": [f"input_{number}.jpg" for number in range(1, len(item.images) + 1)],
+                "output_gt_image_list": [],
+                "prediction_image_list": names,
+            }
+            folder.mkdir(parents=True, exist_ok=True)
+            written_content = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+            (folder / FILE).write_bytes(written_content.encode("utf-8", "replace"))
+        return notes
+
+    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
+        return [fault for item in items if (fault := _fault(folder / item.id, item)) is not None]
+
+    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+        """From the evaluator's folder of `ID_taskN/evaluation_results.json`: points of 10 as shares; "NA" is
+        zero, as there."""
+        folder = given(results, "FOLDER (of its ID_taskN folders, below results/MODEL)")
+        found: dict[str, Values] = {}
+        for item in items:
+            path = folder / item.id / "evaluation_results.json"
+            content = results_json(path) if path.exists() else None
+            if isinstance(content, dict):
+                found[item.id] = _values(content)
+        return found
+
+
+def _steps(row: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    steps = row["step_info"]
+    whole = isinstance(steps, list) and all(
+        isinstance(step, list) and all(isinstance(part, dict) for part in step) for step in steps
+    )
+    if not whole:
+        raise SettingsError(
+            f"{str(row.get('data_id'))[:80]!r}: step_info is no list of steps.", "Is it the right file?"
+        )
+    return steps
+
+
+def _continued(name: str, title: str, steps: list[list[dict[str, Any]]], images: Images) -> Item:
+    """Task 3: the first half of the steps is given, the plan goes on from there."""
+    half = len(steps) // 2
+    if not half:
+        return Item(f"{name}_task3", "")
+    texts: list[str] = []
+    names: list[Any] = []
+    for number, step in enumerate(steps[:half], 1):
+        words: list[str] = []
+        for part in step:
+            if part.get("type") == "image":
+                names.append(part.get("image_path"))
+                words.append("<image>")
+            elif isinstance(part.get("content"), str):
+                words.append(clean(part["content"])[0])
+        texts.append(f"({number}) {' '.join(words)}")
+    about = f"These are the first steps of a manual with pictures, {title}:"
+    asked = f"{about} {' '.join(texts)} Go on to its end."
+    return Item(f"{name}_task3", asked, images.find(names), "task3", {"begins": half + 1})
+
+
+def clean(text: str) -> tuple[str, bool]:
+    """The text without what the evaluator cuts at, and whether it had any of it: square brackets become round
+    ones, a number in brackets loses the first of them, < becomes a quotation mark."""
+    found = " ".join(text.translate(FORBIDDEN).split())
+    # What is left of one number may be another: "(1(2)".
+    while NUMBER.search(found):
+        found = NUMBER.sub(r"\1)", found)
+    return found, found != " ".join(text.split())
+
+
+def written(answer: Answer | None, begins: int, given_images: int) -> tuple[str, list[Picture], str]:
+    """The steps as one text with marks, numbered from `begins`, the pictures that fit, and what was
+    changed."""
+    parts: list[str] = []
+    pictures: list[Picture] = []
+    changed = dropped = 0
+    for number, step in enumerate(answer.steps if answer else (), begins):
+        text, other = clean(step.text)
+        changed += other
+        mark = ""
+        if step.picture is not None and given_images + len(pictures) < MOST_IMAGES:
+            pictures.append(step.picture)
+            mark = f" {MARK}"
+        elif step.picture is not None:
+            dropped += 1
+        parts.append(f"({number}) {text}{mark}")
+    notes = [f"{changed} texts rewritten"] * bool(changed) + [f"{dropped} pictures left out"] * bool(dropped)
+    return " ".join(parts), pictures, ", ".join(notes)
+
+
+def _fault(folder: Path, item: Item) -> Fault | None:
+    if not (folder / FILE).is_file():
+        return Fault(item.id, f"there is no {FILE}")
+    try:
+        content = results_json(folder / FILE)
+    except SettingsError as error:
+        return Fault(item.id, error.message)
+    names = ("model_input", "model_output", "input_image_list", "prediction_image_list")
+    if not isinstance(content, dict) or any(name not in content for name in names):
+        return Fault(item.id, f"{FILE} lacks {', '.join(names)}")
+    given, predicted = content["input_image_list"], content["prediction_image_list"]
+    if not isinstance(given, list) or not isinstance(predicted, list):
+        return Fault(item.id, "its images are no lists")
+    steps = STEP.findall(str(content["model_output"]))
+    if not steps:
+        return Fault(item.id, "it has no step")
+    if any(re.search(r"[\[\]]|<(?!IMAGE>)", step) for step in steps):
+        return Fault(item.id, "a bracket would cut a text")
+    marks = str(content["model_output"]).count(MARK)
+    if marks != len(predicted):
+        return Fault(item.id, f"{marks} marks for {len(predicted)} images")
+    if len(given) >= MOST_IMAGES and item.category == "task3":
+        return Fault(item.id, f"{MOST_IMAGES} images are given: the evaluator would skip it")
+    if len(predicted) + len(given) > MOST_IMAGES:
+        return Fault(item.id, f"more than {MOST_IMAGES} images")
+    files = [folder / "origin" / str(name) for name in given]
+    files += [folder / str(name) for name in predicted]
+    return next((fault for file in files if (fault := picture_fault(item, file)) is not None), None)
+
+
+def _values(content: dict[str, Any]) -> Values:
+    values: dict[str, float] = {}
+    for metric, names in SCORES.items():
+        for name in names:
+            if isinstance(content.get(name), dict):
+                one = content[name]
+                values[metric] = _points(one.get("Score", one.get("overall_score")))
+    coherence = content.get("coherence_score")
+    if isinstance(coherence, dict):
+        values |= {name.replace("_", " "): _points(coherence.get(name)) for name in CONSISTENCY}
+    return values
+
+
+def _points(value: Any) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return min(10, max(0, value)) / 10 if number else 0.0
+
+
+BENCHMARK = Comm()

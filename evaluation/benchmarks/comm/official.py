@@ -1,0 +1,89 @@
+"""CoMM's `eval/eval_metric.py` for tasks 3 and 4, and its means by `eval/cal_gpt4o_score.py`.
+
+Decisions. Its results go below the folder that it is called in, so that is one of the run's, with a link to
+its prompts. It needs the truth for nothing but a list of names at these tasks. Evaluating and taking means
+are processes of their own, for it does not wait for what it has begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...official.evaluator import Place, Plan, Row, link, numbers_in, write_json
+from ...official.processes import Job
+from ..benchmark import Item
+from ..rows import results_object
+
+INNER = "eval"
+EVALUATION, MEANS, METRICS = "eval_metric.py", "cal_gpt4o_score.py", "tot_metric"
+TASKS = ("task3", "task4")
+MODEL = "judge"
+
+
+class CommEvaluator:
+    """HKUST-LongGroup/CoMM."""
+
+    files = (f"{INNER}/{EVALUATION}", f"{INNER}/{MEANS}", f"{INNER}/{METRICS}/gpt4o_eval.py")
+    needs = ("openai", "PIL", "tqdm")
+
+    def plan(self, place: Place, items: Sequence[Item], rows: Mapping[str, Row]) -> Plan:
+        names = sorted({item.id.rpartition("_")[0] for item in items})
+        truth = write_json(place.work / "truth.json", [{"data_id": name} for name in names])
+        whole = place.work / "whole"
+        tasks = [task for task in TASKS if any(item.id.endswith(task) for item in items)]
+        jobs = _evaluations(place, whole, items, truth, tasks)
+        tables = {task: place.work / f"means-{task}.json" for task in tasks}
+        answers = whole / "answers" / "all"
+        for task, table in tables.items():
+            argv = [str(answers), MODEL, task]
+            script = place.checkout / INNER / MEANS
+            jobs.append(Job(script, argv, whole, kind="comm scores", more={"table": str(table)}))
+        parts: list[Job] = []
+        for number, part in enumerate(place.parts(items)):
+            parts += _evaluations(place, place.work / f"part{number}", part, truth, tasks)
+        results = whole / "results" / MODEL / "answers" / "all"
+        return Plan(jobs, results, lambda: _means(tables), parts)
+
+
+def _evaluations(
+    place: Place, folder: Path, items: Sequence[Item], truth: Path, tasks: Sequence[str]
+) -> list[Job]:
+    """The evaluator's calls for some of the items, in a folder of their own."""
+    answers = folder / "answers" / "all"
+    for item in items:
+        link(answers / item.id, place.submission / item.id)
+    inner = place.checkout.resolve() / INNER
+    link(folder / METRICS, inner / METRICS)
+    return [
+        Job(
+            inner / EVALUATION,
+            [
+                "--predict_results_path",
+                str(answers.absolute()),
+                "--model_type",
+                MODEL,
+                "--task_type",
+                task,
+                "--ground_truth_path",
+                str(truth.absolute()),
+            ],
+            folder,
+            path=(place.checkout.resolve(), inner),
+            kind="comm",
+            more={"key": place.token, "folder": str(inner)},
+            environment={"OPENAI_BASE_URL": f"{place.address}/v1"},
+        )
+        for task in tasks
+    ]
+
+
+def _means(tables: Mapping[str, Path]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for task, table in tables.items():
+        means = results_object(table)
+        found |= numbers_in(means, {name: f"{task} {name}" for name in means})
+    return found
+
+
+EVALUATOR = CommEvaluator()

@@ -1,0 +1,88 @@
+"""Answers as folders: `ID/response.json`, texts and images in order, with the image files beside it.
+
+Decision: one form for the benchmarks that take whole stories. An item without an answer has an empty list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ...backend.errors import SettingsError
+from ...backend.files.bounded_reader import parse_json, read_bytes_if_any
+from .benchmark import Answer, Answers, Fault, Item, Place
+from .rows import picture_fault, write_picture
+
+FILE = "response.json"
+MAX_FILE = 16 * 1024 * 1024
+
+
+class Contents:
+    """A benchmark whose submission is such folders."""
+
+    optional = frozenset[str]()
+    shows_images = False
+    needs_picture = False
+
+    def write(self, place: Place, answers: Answers) -> list[str]:
+        """Write a folder for every item. Raises OSError."""
+        for item, answer in answers:
+            folder = place.folder / item.id
+            folder.mkdir(parents=True)
+            content = [] if answer is None else _content(folder, answer)
+            text = json.dumps({"content": content}, ensure_ascii=False, indent=1) + "\n"
+            (folder / FILE).write_bytes(text.encode("utf-8", "replace"))
+        return []
+
+    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
+        """Items that would not be judged."""
+        return [fault for item in items if (fault := read_content(folder, item)[1]) is not None]
+
+
+def _content(folder: Path, answer: Answer) -> list[dict[str, str]]:
+    content: list[dict[str, str]] = []
+    pictures = 0
+    for step in answer.steps:
+        if step.text:
+            content.append({"type": "text", "text": step.text})
+        if step.picture is not None:
+            pictures += 1
+            write_picture(folder / f"{pictures}.png", step.picture)
+            content.append({"type": "image", "image": f"{pictures}.png"})
+    return content
+
+
+def read_content(folder: Path, item: Item) -> tuple[list[dict[str, Any]], Fault | None]:
+    """The content of an item's folder, and why it would not be judged: no file, not JSON, empty, an image
+    that is missing or damaged."""
+    path = folder / item.id / FILE
+    try:
+        found = read_bytes_if_any(path, MAX_FILE, SettingsError, "Answer")
+        if found is None:
+            return [], Fault(item.id, f"there is no {FILE}")
+        value = parse_json(found, SettingsError, FILE)
+    except SettingsError as error:
+        return [], Fault(item.id, error.message)
+    content = value.get("content", []) if isinstance(value, dict) else None
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        return [], Fault(item.id, f"{FILE} has no list 'content'")
+    if not content:
+        return [], Fault(item.id, "it has no content")
+    for part in content:
+        fault = _part_fault(folder / item.id, item, part)
+        if fault is not None:
+            return content, fault
+    return content, None
+
+
+def _part_fault(folder: Path, item: Item, part: dict[str, Any]) -> Fault | None:
+    if part.get("type") == "image":
+        name = part.get("image")
+        if not isinstance(name, str) or Path(name).name != name:
+            return Fault(item.id, f"{str(name)[:80]!r} is no name of an image")
+        return picture_fault(item, folder / name)
+    if part.get("type") != "text":
+        return Fault(item.id, f"a part of type {str(part.get('type'))[:40]!r}")
+    return None if isinstance(part.get("text"), str) else Fault(item.id, "a text that is none")

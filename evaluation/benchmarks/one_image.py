@@ -1,0 +1,53 @@
+"""Answers as single images: for the benchmarks that judge one image an item.
+
+Decision: the image that counts is the last one drawn, and a gap is plain grey, since these evaluators end or
+give no figure where a file is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ...backend.pictures import Picture
+from .benchmark import Answer, Answers, Fault, Item, Place
+from .rows import picture_fault, write_picture
+
+GREY = (128, 128, 128)
+GAP_SIZE = (512, 512)
+
+
+class OnePicture:
+    """A benchmark whose submission is one image an item."""
+
+    optional = frozenset[str]()
+    shows_images = False
+    needs_picture = True
+
+    def files(self, folder: Path, item: Item) -> list[Path]:
+        """Where the evaluator looks for an item's image, in its order; it is written to the first."""
+        return [folder / f"{item.id}.png"]
+
+    def write(self, place: Place, answers: Answers) -> list[str]:
+        """Write an image for every item. Raises OSError."""
+        for item, answer in answers:
+            write_picture(self.files(place.folder, item)[0], _last_picture(answer))
+        return []
+
+    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
+        """Items whose image is missing, damaged or not RGB."""
+        faults: list[Fault] = []
+        for item in items:
+            files = self.files(folder, item)
+            fault = picture_fault(item, next((one for one in files if one.exists()), files[0]))
+            if fault is not None:
+                faults.append(fault)
+        return faults
+
+
+def _last_picture(answer: Answer | None) -> Picture:
+    if answer is None or not answer.pictures:
+        from PIL import Image
+
+        return Picture(Image.new("RGB", GAP_SIZE, GREY))
+    return answer.pictures[-1]

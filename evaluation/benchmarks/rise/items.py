@@ -1,0 +1,88 @@
+"""RISEBench: an image edited by an instruction that needs reasoning.
+
+Decision: its evaluator resumes from a pickle, which runs whatever is in it: it is neither read nor asked for
+here. Figures of single items are in the table that `score --official` has the evaluator write; its own other
+outputs are a spreadsheet and means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+from ....backend.errors import SettingsError
+from ....training.data.rows.values import RowProblem, read_values
+from ..benchmark import Data, Item, Terms, Values
+from ..one_image import OnePicture
+from ..rows import Images, checked, data_path, id_in, read_rows, text_in
+
+FIELDS = ("index", "category", "instruction", "image")
+MORE = ("reference", "reference_txt", "reference_img", "consistency_free", "reasoning_img")
+LOGICAL = "logical_reasoning"
+TABLE = "items.jsonl"
+ENDINGS = ("png", "jpg", "jpeg")
+"""In the order in which the evaluator looks for them."""
+
+
+class Rise(OnePicture):
+    """360 edits in four categories."""
+
+    metrics = ("accuracy", "score")
+    yes_no = frozenset({"accuracy"})
+    terms = Terms(
+        title="RISEBench",
+        evaluator="PhoenixZ810/RISEBench @ 5f22651",
+        data="huggingface.co/datasets/PhoenixZ810/RISEBench (its JSON and images).",
+        licences="the repository names none; outputs in it are MIT.",
+    )
+
+    def items(self, data: Data) -> list[Item]:
+        path = data_path(data, "rise", self.terms)
+        folder = path if path.is_dir() else path.parent
+        images = Images(folder, data.images)
+        items = [
+            Item(
+                id_in(row, "index"),
+                text_in(row, "instruction"),
+                images.find([row["image"]]),
+                text_in(row, "category"),
+                {name: _value(row.get(name)) for name in MORE},
+            )
+            for row in read_rows(path, FIELDS, MORE)
+        ]
+        return checked(items, data.split)
+
+    def judge_calls(self, item: Item) -> int:
+        """Consistency, unless the item is free of it, reasoning, and, but for logical ones, the image's
+        quality."""
+        return 1 + (item.row.get("consistency_free") is None) + (item.category != LOGICAL)
+
+    def files(self, folder: Path, item: Item) -> list[Path]:
+        return [folder / "images" / item.category / f"{item.id}.{ending}" for ending in ENDINGS]
+
+    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+        """From the table of `score --official`: complete or not, and points of 1 to 5 as a share. An item
+        whose judgement could not be read has neither."""
+        if results is None or results.name != TABLE:
+            raise SettingsError(
+                "Results of RISEBench's evaluator are a pickle, which is never read, and a spreadsheet.",
+                "Have it run: score --official CHECKOUT; or take the means from its ..._judge.csv.",
+            )
+        found: dict[str, Values] = {}
+        for place, row in read_values(results):
+            if isinstance(row, RowProblem) or not isinstance(row, dict):
+                raise SettingsError(f"{str(results)!r}, {place}: no row of the evaluator's table.")
+            complete, points = row.get("complete"), row.get("score")
+            if complete in (0, 1) and isinstance(points, int | float) and 0 <= points <= 5:
+                share = max(0.0, (float(points) - 1) / 4)
+                found[str(row.get("index"))] = {"accuracy": float(complete), "score": share}
+        return found
+
+
+def _value(value: object) -> object:
+    """A field of a table, where nothing may be written as NaN."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+BENCHMARK = Rise()

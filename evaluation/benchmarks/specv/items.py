@@ -1,0 +1,82 @@
+"""SpecV, interleaved track: stories of text and images, judged by yes or no questions.
+
+Decision: the evaluator leaves what is missing or empty out of the average, so a run that fails on hard tasks
+would score better than one that answers them badly; here it is a gap and counts zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from ....backend.errors import SettingsError
+from ..benchmark import Data, Item, Terms, Values, given
+from ..content import Contents
+from ..rows import Images, checked, data_path, id_in, read_rows, results_json, text_in
+
+PLACEHOLDER = re.compile(r"\[IMAGE(\d{1,3})\]")
+MARK = "<image>"
+INNER = "eval_data/interleave"
+
+
+class SpecV(Contents):
+    """200 tasks in four dimensions."""
+
+    metrics = ("as expected",)
+    yes_no = frozenset[str]()
+    terms = Terms(
+        title="SpecV (interleave)",
+        evaluator="yuyouxixi/SpecV @ 2af3845",
+        data=f"github.com/yuyouxixi/SpecV (the checkout, or its folder {INNER}).",
+        licences="its licence file is empty; its README says research use.",
+    )
+
+    def items(self, data: Data) -> list[Item]:
+        path = data_path(data, "specv", self.terms, INNER)
+        images = Images(path if path.is_dir() else path.parent, data.images)
+        rows = read_rows(path, ("id", "dimension", "question"), ("question_img",))
+        items: list[Item] = []
+        for row in rows:
+            text, order = with_marks(text_in(row, "question"))
+            names = row.get("question_img") or []
+            if not isinstance(names, list) or any(number > len(names) for number in order):
+                raise SettingsError(
+                    f"{str(row['id'])[:80]!r}: its question names an image that the row does not have."
+                )
+            found = images.find([names[number - 1] for number in order] if order else names)
+            items.append(Item(id_in(row, "id"), text, found, text_in(row, "dimension")))
+        return checked(items, data.split)
+
+    def judge_calls(self, item: Item) -> int:
+        """All questions of an item are asked at once."""
+        return 1
+
+    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+        """From the evaluator's folder `results/MODEL`: DIMENSION/ID.json, a list of questions with their
+        answers."""
+        folder = given(results, "FOLDER (its results/MODEL)")
+        found: dict[str, Values] = {}
+        for item in items:
+            path = folder / item.category / f"{item.id}.json"
+            if not path.exists():
+                continue
+            rows = results_json(path)
+            if not isinstance(rows, list) or not all(
+                isinstance(row, dict) and "expected_answer" in row for row in rows
+            ):
+                raise SettingsError(f"{str(path)!r} is no list of questions.", "Give results/MODEL.")
+            right = [str(row.get("expected_answer")) == str(row.get("answer")) for row in rows]
+            found[item.id] = {"as expected": sum(right) / len(right) if right else 0.0}
+        return found
+
+
+def with_marks(question: str) -> tuple[str, list[int]]:
+    """The question with a mark for each image that it names, and their numbers in this order, from 1."""
+    order = [int(number) for number in PLACEHOLDER.findall(question)]
+    if 0 in order:
+        raise SettingsError("A question names [IMAGE0]; images are counted from 1.")
+    return PLACEHOLDER.sub(MARK, question), order
+
+
+BENCHMARK = SpecV()

@@ -1,0 +1,76 @@
+"""SpecV's `eval/interleave/run_eval.py` and `score_and_rank.py`.
+
+Decision: both read and write beside their own file, so they are run as copies in a folder of the run, between
+the data, the checklists and the submission, and the checkout stays as it is.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ....backend.errors import SettingsError
+from ...official.evaluator import Place, Plan, Row, link, numbers_in, write_lines
+from ...official.processes import Job
+from ..benchmark import Item
+from ..rows import results_object
+
+INNER = "eval/interleave"
+RUN, RANK, PROMPT = "run_eval.py", "score_and_rank.py", "eval_prompt.txt"
+CHECKLISTS = "eval_checklist/interleave"
+MODEL = "answers"
+
+
+class SpecVEvaluator:
+    """yuyouxixi/SpecV, interleaved track."""
+
+    files = tuple(f"{INNER}/{name}" for name in (RUN, RANK, PROMPT))
+    needs = ("requests", "PIL")
+
+    def plan(self, place: Place, items: Sequence[Item], rows: Mapping[str, Row]) -> Plan:
+        root = place.work / "specv"
+        inner = root / INNER
+        inner.mkdir(parents=True)
+        for name in (RUN, RANK, PROMPT):
+            shutil.copyfile(place.checkout / INNER / name, inner / name)
+        for item in items:
+            name = f"{item.category}/{item.id}.json"
+            link(root / CHECKLISTS / name, _checklist(place.checkout, item, name))
+        data = [
+            {**rows[item.id], "question_img": [str(path.resolve()) for path in item.images]} for item in items
+        ]
+        write_lines(root / "eval_data/interleave/items.jsonl", data)
+        link(root / "model_outputs/interleave" / MODEL, place.submission)
+        environment = {
+            "JUDGE_API_URL": f"{place.address}/native",
+            "JUDGE_MODEL": "judge",
+            "DASHSCOPE_API_KEY": place.token,
+        }
+        argv = ["--model-name", MODEL, "--num-processes", str(place.workers)]
+        argv += ["--timeout", str(int(place.seconds))]
+        jobs = [
+            Job(inner / RUN, argv, place.work / "in", environment=environment),
+            Job(inner / RANK, [], place.work / "in"),
+        ]
+        summary = inner / "scores" / MODEL / "summary.json"
+        return Plan(jobs, inner / "results" / MODEL, lambda: _figures(summary))
+
+
+def _checklist(checkout: Path, item: Item, name: str) -> Path:
+    path = checkout / CHECKLISTS / name
+    if not path.is_file():
+        raise SettingsError(
+            f"The checkout has no checklist for {item.id[:80]!r}.", f"It is looked for at {CHECKLISTS}."
+        )
+    return path
+
+
+def _figures(summary: Path) -> dict[str, float]:
+    found = results_object(summary)
+    tracks = found.get("tracks")
+    names = {name: name for name in tracks} if isinstance(tracks, dict) else {}
+    return numbers_in(found, {"overall_average": "overall"}) | numbers_in(tracks, names)
+
+
+EVALUATOR = SpecVEvaluator()

@@ -1,0 +1,66 @@
+"""UEval's `ueval_eval.py`: a rubric after the other, through google-genai.
+
+Decision: without its caches, which only the hosted service has, and with paths in full, for it reads them
+from where it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...official.evaluator import Place, Plan, Row, numbers_in, write_json, write_lines
+from ...official.processes import Job
+from ..benchmark import Item
+from ..rows import results_object
+from .items import FILE, entries_of, image_names
+
+SCRIPT = "ueval_eval.py"
+FIGURES = {"text_avg_rate": "text", "image_avg_rate": "image"}
+
+
+class UEvalEvaluator:
+    """zlab-princeton/UEval."""
+
+    files = (SCRIPT,)
+    needs = ("google.genai", "datasets", "PIL")
+
+    def plan(self, place: Place, items: Sequence[Item], rows: Mapping[str, Row]) -> Plan:
+        answers = entries_of(place.submission / FILE)
+        for entry in answers:
+            entry["image_answer"] = [
+                str((place.submission / "images" / name).resolve()) for name in image_names(entry)
+            ]
+        written = write_json(place.work / "answers.json", answers)
+
+        def job(name: str, of: Sequence[Item]) -> Job:
+            folder = place.work / name
+            # It looks answers up by the ids of its data as they are, and those of answers are texts.
+            asked = [{**rows[item.id], "id": item.id} for item in of]
+            data = write_lines(folder / "data" / "test.jsonl", asked)
+            return Job(
+                place.checkout / SCRIPT,
+                [
+                    "--model_output_path",
+                    str(written),
+                    "--output_path",
+                    str(folder / "results.json"),
+                    "--hf_dataset",
+                    str(data.parent),
+                    "--model",
+                    "judge",
+                    "--no_cache",
+                ],
+                folder,
+                environment={"GEMINI_API_KEY": place.token, "GOOGLE_GEMINI_BASE_URL": place.address},
+            )
+
+        results = place.work / "whole" / "results.json"
+        return Plan(
+            [job("whole", items)],
+            results,
+            lambda: numbers_in(results_object(results).get("summary"), FIGURES),
+            [job(f"part{number}", part) for number, part in enumerate(place.parts(items))],
+        )
+
+
+EVALUATOR = UEvalEvaluator()

@@ -1,0 +1,79 @@
+"""UEval: each rubric, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ....backend.errors import SettingsError
+from ...own.question import Answers, Part, Question, share
+from ..benchmark import Data, Item, Values
+from .items import FILE, entries_of, image_names
+
+ASKED = """Somebody asked:
+{prompt}
+
+The written part of the answer:
+{text}
+"""
+OF_TEXT = """
+A demand on the written part: {rubric}
+Does it meet the demand entirely? If that cannot be decided from what is there, it does not. """
+PICTURES = "The answer's pictures, in their order:"
+NO_PICTURES = "The answer has no picture."
+OF_IMAGES = """A demand on the pictures: {rubric}
+Do they meet the demand entirely, by what they show and not by words written into them? If that cannot be \
+decided from what is there, they do not. """
+
+
+class UEvalQuestions:
+    """A question a rubric."""
+
+    def questions(self, item: Item, submission: Path, data: Data) -> Sequence[Question]:
+        text, pictures = _answer(item, submission)
+        asked = ASKED.format(prompt=item.text, text=text or "(nothing)")
+        found = [
+            Question(f"text {number}", (asked + OF_TEXT.format(rubric=rubric),))
+            for number, rubric in enumerate(item.row["text_rubrics"], 1)
+        ]
+        shown: tuple[Part, ...] = (PICTURES, *pictures) if pictures else (NO_PICTURES,)
+        found += [
+            Question(f"image {number}", (asked, *shown, OF_IMAGES.format(rubric=rubric)))
+            for number, rubric in enumerate(item.row["image_rubrics"], 1)
+        ]
+        return found
+
+    def values(self, item: Item, questions: Sequence[Question], answers: Answers) -> Values:
+        values: dict[str, float] = {}
+        for name in ("text", "image"):
+            rate = share(answers, (one.key for one in questions if one.key.startswith(name)))
+            if rate is not None:
+                values[name] = rate
+        return {**values, "both": sum(values.values()) / len(values)} if values else {}
+
+
+def _answer(item: Item, submission: Path) -> tuple[str, list[Path]]:
+    entries = _entries(submission)
+    if item.id not in entries:
+        raise SettingsError(f"The submission has nothing for {item.id[:80]!r}.", "Call benchmark collect.")
+    entry = entries[item.id]
+    return str(entry.get("text_answer") or ""), [submission / "images" / name for name in image_names(entry)]
+
+
+def _entries(submission: Path) -> dict[str, dict[str, Any]]:
+    path = submission / FILE
+    try:
+        return _read(path, path.stat().st_mtime_ns, path.stat().st_size)
+    except OSError as error:
+        raise SettingsError(f"There is no {str(path)!r}.", "Call benchmark collect.") from error
+
+
+@lru_cache(maxsize=1)
+def _read(path: Path, changed: int, size: int) -> dict[str, dict[str, Any]]:
+    """The entries by id, read once for all items."""
+    return {str(one.get("id")): one for one in entries_of(path)}
+
+
+QUESTIONS = UEvalQuestions()

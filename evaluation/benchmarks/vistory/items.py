@@ -1,0 +1,245 @@
+"""ViStoryBench: stories told shot by shot, with reference images of their characters.
+
+Decisions. A plan has as many steps as the story has shots. The characters' images are the request's images,
+which planner and critic see and which every step is shown (`source: all`), the character of most shots first:
+where a generator's model has no room for all, the first image is the one that stays. What the data's own
+loader passes over (a shot without one of its fields, a character who is described nowhere) is passed over
+here, so that both speak of the same shots. A story's figures are those of its evaluators times the share of
+its shots that have an image.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ....backend.errors import SettingsError
+from ....backend.files.bounded_reader import read_json
+from ....backend.files.names import name_fault
+from ....backend.types import MAX_STEPS
+from ..benchmark import Data, Item, Terms, Values, given
+from ..rows import Images, checked, data_path, results_object
+from .shots import LANGUAGE, Shots, drawn_share
+
+FILE = "story.json"
+ON_STAGE = "Characters Appearing"
+ASKED = {
+    "Setting Description": "Setting",
+    "Plot Correspondence": "What happens",
+    "Static Shot Description": "What is seen",
+    "Shot Perspective Design": "Camera",
+}
+"""Fields of a shot, and what they are called in the request."""
+IMAGES = (".png", ".jpg", ".jpeg")
+NO_MARK = str.maketrans({"<": "‹"})
+"""Request texts name images by marks in angle brackets."""
+NO_NAME = re.compile(r'[\x00-\x1f<>:"/|?*\\\ud800-\udfff]+')
+RESULTS = {
+    "cids cross": ("cids", "cids_cross_mean", 1.0),
+    "cids self": ("cids", "cids_self_mean", 1.0),
+    "characters counted": ("cids", "occm", 100.0),
+    "single action": ("cids", "single_character_action", 4.0),
+    "style cross": ("csd", "cross_csd", 1.0),
+    "style self": ("csd", "self_csd", 1.0),
+    "scene": ("prompt_align", "scene", 4.0),
+    "action": ("prompt_align", "character_action", 4.0),
+    "camera": ("prompt_align", "camera", 4.0),
+    "aesthetic": ("aesthetic", "aesthetic_score", 10.0),
+}
+"""Metrics: the evaluator, its name for it, and its best value."""
+ROUNDING = 1.001
+
+
+class ViStory(Shots):
+    """80 stories, in English."""
+
+    metrics = tuple(RESULTS)
+    optional = frozenset(RESULTS)
+    yes_no = frozenset[str]()
+    shows_images = True
+    terms = Terms(
+        title="ViStoryBench",
+        evaluator="ViStoryBench/vistorybench @ 514cc31",
+        data="huggingface.co/datasets/ViStoryBench/ViStoryBench (its folder of stories, named ViStory).",
+        licences="evaluator Apache-2.0, data MIT, as its README says.",
+    )
+
+    def items(self, data: Data) -> list[Item]:
+        path = data_path(data, "vistory", self.terms, "ViStory", "dataset/ViStory", "data/dataset/ViStory")
+        try:
+            names = [one.name for one in path.iterdir() if one.name.isdecimal() and one.is_dir()]
+        except OSError as error:
+            raise SettingsError(
+                f"{str(path)!r} is no folder of stories ({error.strerror or error}).",
+                self.terms.how("vistory"),
+            ) from error
+        if not names:
+            raise SettingsError(f"{str(path)!r} has no story, such as 01/{FILE}.", "Is it the right folder?")
+        names.sort(key=lambda name: (int(name), name))
+        return checked([_item(path, name, data.images or path) for name in names], data.split)
+
+    def judge_calls(self, item: Item) -> int:
+        """Three a shot, and one for every character of a shot."""
+        return 3 * len(item.row["shots"]) + item.row["appearances"]
+
+    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+        """From the folder that the evaluators write, `metrics/NAME/story_results.json`: shares of the best
+        value. What of a metric is missing at one story is zero there; a metric that is missing at all stories
+        was not asked for."""
+        folder = _metrics(given(results, "FOLDER (of a time, below its bench_results/METHOD/MODE/LANGUAGE)"))
+        rows = {name: _story_results(folder / name) for name in {one[0] for one in RESULTS.values()}}
+        found: dict[str, dict[str, float]] = {}
+        for item in items:
+            share = drawn_share(submission, item)
+            for metric, (evaluator, name, best) in RESULTS.items():
+                value = rows[evaluator].get(item.id, {}).get(name)
+                if value is not None:
+                    where = f"{metric!r} of story {item.id}"
+                    found.setdefault(item.id, {})[metric] = share * _share(value, best, where)
+        measured = {metric for values in found.values() for metric in values}
+        return {
+            name: {metric: values.get(metric, 0.0) for metric in RESULTS if metric in measured}
+            for name, values in found.items()
+        }
+
+
+def _item(path: Path, number: str, images: Path) -> Item:
+    story = read_json(path / number / FILE, SettingsError, "Story")
+    where = f"Story {number}"
+    if not isinstance(story, dict):
+        raise SettingsError(f"{where}: {FILE} is no object.", "Is it the right folder?")
+    shots = _shots(story, where)
+    characters = story.get("Characters")
+    characters = characters if isinstance(characters, dict) else {}
+    appearing = Counter(name for _, shot in shots for name in _on_stage(shot) if name in characters)
+    names = [name for name, _ in appearing.most_common()]
+    text = _text(shots, [_described(name, characters[name]) for name in names])
+    row = {"shots": [number for number, _ in shots], "appearances": appearing.total()}
+    found = tuple(_reference(images, f"{number}/image", name, where) for name in names)
+    return Item(number, text, found, _category(story), row, len(shots))
+
+
+def _shots(story: Mapping[str, Any], where: str) -> list[tuple[int, Mapping[str, Any]]]:
+    """The shots that the loader reads, by their numbers."""
+    shots = story.get("Shots")
+    if not isinstance(shots, list) or not all(isinstance(shot, dict) for shot in shots):
+        raise SettingsError(f"{where} has no list 'Shots'.", "Is it the right folder?")
+    found: dict[int, Mapping[str, Any]] = {}
+    for shot in shots:
+        if not all(field in shot for field in (*ASKED, ON_STAGE)):
+            continue
+        number = str(shot.get("index", ""))
+        if not (number.isdecimal() and number.isascii() and len(number) < 7) or int(number) in found:
+            raise SettingsError(f"{where}: {number[:40]!r} is no number of a shot, or stands there twice.")
+        found[int(number)] = shot
+    if not 0 < len(found) <= MAX_STEPS:
+        raise SettingsError(f"{where} has {len(found)} shots; 1 to {MAX_STEPS} can be planned.")
+    return list(found.items())
+
+
+def _english(value: Any) -> Any:
+    return value.get(LANGUAGE) if isinstance(value, dict) else None
+
+
+def _on_stage(shot: Mapping[str, Any]) -> list[str]:
+    names = _english(shot[ON_STAGE])
+    found = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    return list(dict.fromkeys(found))
+
+
+def _plain(text: Any) -> str:
+    """A text as it can stand in a request, in one line."""
+    found = " ".join(text.split()).translate(NO_MARK) if isinstance(text, str) else ""
+    return found.encode("utf-8", "replace").decode()
+
+
+def _described(name: str, character: Any) -> str:
+    fields = character if isinstance(character, dict) else {}
+    shown, prompt = _plain(fields.get("name_en")) or _plain(name), _plain(fields.get("prompt_en"))
+    return f"<image> {shown}{f': {prompt}' if prompt else ''}"
+
+
+def _text(shots: Sequence[tuple[int, Mapping[str, Any]]], characters: Sequence[str]) -> str:
+    """The request: what is wanted, who is who, and every shot."""
+    lines = [f"Tell this story in pictures, one for each of its {len(shots)} shots, in their order."]
+    if characters:
+        lines += ["", "The characters must look as in these pictures in every shot:", *characters]
+    for place, (_, shot) in enumerate(shots, 1):
+        lines += ["", f"Shot {place}"]
+        lines += [
+            f"{shown}: {text}" for field, shown in ASKED.items() if (text := _plain(_english(shot[field])))
+        ]
+        names = ", ".join(map(_plain, _on_stage(shot)))
+        lines.append(f"Characters: {names or 'none'}")
+    return "\n".join(lines)
+
+
+def _reference(images: Path, inner: str, name: str, where: str) -> Path:
+    """The first image of a character, as the loader finds it; raises SettingsError, also for one that a link
+    takes out of the folder of all stories."""
+    fault = name_fault(name, windows=False)
+    if fault:
+        raise SettingsError(f"{where}: the character {name[:80]!r} {fault}.", "Is it the right folder?")
+    folder, root = images / inner / name, os.path.realpath(images)
+    if not Path(os.path.realpath(folder)).is_relative_to(root):
+        raise SettingsError(
+            f"{where}: {str(folder)!r} is a link that leads out of the data.", "Copy what it leads to."
+        )
+    for inside, folders, files in os.walk(folder):
+        folders.sort()
+        found = next((one for one in sorted(files) if one.lower().endswith(IMAGES)), None)
+        if found is not None:
+            written = os.path.relpath(os.path.join(inside, found), images)
+            return Images(images, None).find([written])[0]
+    raise SettingsError(
+        f"{where} has no image of {name[:80]!r}: it is looked for in {str(folder)!r}.",
+        "Get the data whole, or name the folder of its stories' images: --images FOLDER.",
+    )
+
+
+def _category(story: Mapping[str, Any]) -> str:
+    kind = _english(story.get("Story_type"))
+    found = " ".join(NO_NAME.sub(" ", kind).split()).strip(". ")[:60] if isinstance(kind, str) else ""
+    return found if found and not name_fault(found) else "story"
+
+
+def _metrics(results: Path) -> Path:
+    """The folder of the evaluators' results; also where a folder above was given that holds one run alone."""
+    levels = ("metrics", "*/metrics", "*/*/metrics", "*/*/*/metrics", "*/*/*/*/metrics")
+    found = [path for level in levels for path in sorted(results.glob(level)) if path.is_dir()]
+    if len(found) != 1:
+        raise SettingsError(
+            f"{str(results)!r} holds {len(found)} runs of the evaluators.",
+            "Give the folder of one, which has metrics/.",
+        )
+    return found[0]
+
+
+def _story_results(folder: Path) -> dict[str, dict[str, Any]]:
+    """What an evaluator found, by story; nothing where it was not run."""
+    path = folder / "story_results.json"
+    if not path.exists():
+        return {}
+    rows = {name: row for name, row in results_object(path).items() if isinstance(row, dict)}
+    whole = {name: row.get("metrics") for name, row in rows.items() if row.get("status") == "complete"}
+    return {name: numbers for name, numbers in whole.items() if isinstance(numbers, dict)}
+
+
+def _share(value: Any, best: float, where: str) -> float:
+    """A value as a share of the best; likenesses below zero are none."""
+    counts = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e6
+    number = float(value) if counts else math.nan
+    if not -best * ROUNDING <= number <= best * ROUNDING:
+        raise SettingsError(
+            f"{where} is {str(value)[:40]}, not a number up to {best:g}.",
+            "Are these the evaluators' results?",
+        )
+    return min(1.0, max(0.0, number / best))
+
+
+BENCHMARK = ViStory()

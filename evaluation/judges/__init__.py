@@ -1,0 +1,35 @@
+"""Judges by name: any chat backend, or `fake:RATE`, in front of one store of answers.
+
+Decision: a benchmark is judged in ten thousand questions, so each is asked once: who scores again, with the
+same judge, pays for nothing. Both the evaluators of others and our own questions are answered from here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...backend.chat import REGISTRY, open_chat
+from ...backend.chat.protocol import ChatModel
+from ...backend.registry import option_names
+from .judge import DEADLINE, Judge
+
+FAKE = "fake"
+__all__ = ["DEADLINE", "FAKE", "Judge", "open_judge"]
+
+
+def open_judge(spec: str, answers: Path, deadline: float = DEADLINE, **options: object) -> Judge:
+    """The judge `openai:MODEL@URL`, `transformers:FOLDER`, ... or `fake:RATE`, whose answers are kept in the
+    file `answers`. `deadline`: seconds for one try of an answer. `options` are the backend's, None where they
+    are not set. Raises SettingsError, ChatError."""
+    return Judge(_open(spec, deadline, options), answers, deadline)
+
+
+def _open(spec: str, deadline: float, options: dict[str, object]) -> ChatModel:
+    name, _, argument = spec.partition(":")
+    if name == FAKE:
+        from .fake import open_fake
+
+        return open_fake(argument)
+    if "deadline" in option_names("chat backend", REGISTRY, spec):
+        options = {"deadline": deadline, **options}
+    return open_chat(spec, **options)

@@ -1,0 +1,108 @@
+"""OpenAI's chat completions, as clients of it ask and are answered."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from ....backend.chat.protocol import Message
+from ....backend.pictures import Picture
+from ....backend.values import ValidTexts
+from .question import BadQuestion, Question, picture_in, settings_of
+
+DONE = "data: [DONE]\n\n"
+IDENTITY = "chatcmpl-judge"
+
+
+class _Open(ValidTexts):
+    model_config = ConfigDict(extra="ignore")
+
+
+class _Address(_Open):
+    url: str
+
+
+class _Part(_Open):
+    type: str
+    text: str | None = None
+    image_url: _Address | None = None
+
+
+class _Message(_Open):
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[_Part]
+
+
+class Body(_Open):
+    """POST .../chat/completions, as far as a judge heeds it."""
+
+    model: str = "judge"
+    messages: list[_Message] = Field(min_length=1, max_length=1000)
+    stream: bool | None = False
+    temperature: float | None = Field(default=None, strict=True)
+    top_p: float | None = Field(default=None, strict=True)
+    max_tokens: int | None = Field(default=None, strict=True)
+    max_completion_tokens: int | None = Field(default=None, strict=True)
+    seed: int | None = Field(default=None, strict=True)
+    n: int | None = Field(default=1, strict=True)
+
+    def question(self) -> Question:
+        """What is asked; raises BadQuestion."""
+        if self.n not in (None, 1):
+            raise BadQuestion(f"n is {self.n}: a judge gives one answer.")
+        settings = settings_of(
+            self.temperature, self.top_p, self.max_completion_tokens or self.max_tokens, self.seed
+        )
+        messages = tuple(_message(one) for one in self.messages)
+        return Question(messages, settings, self.model, bool(self.stream))
+
+
+def _message(one: _Message) -> Message:
+    parts = [one.content] if isinstance(one.content, str) else [_part(part) for part in one.content]
+    return Message(role="system" if one.role == "developer" else one.role, content=tuple(parts))
+
+
+def _part(part: _Part) -> str | Picture:
+    if part.text is not None:
+        return part.text
+    if part.image_url is None:
+        raise BadQuestion(f"A part of type {part.type[:40]!r} is neither a text nor an image.")
+    head, comma, data = part.image_url.url.partition(";base64,")
+    if not head.startswith("data:image/") or not comma:
+        raise BadQuestion("An image has to come with the question, as data:image/...;base64,...")
+    return picture_in(data)
+
+
+def answer(question: Question, text: str) -> dict[str, Any]:
+    """The answer as one object."""
+    return {
+        "id": IDENTITY,
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": question.model,
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+    }
+
+
+def events(question: Question, text: str) -> Iterator[str]:
+    """The answer as a stream."""
+    for delta, finish in (({"role": "assistant", "content": text}, None), ({}, "stop")):
+        chunk = {
+            "id": IDENTITY,
+            "object": "chat.completion.chunk",
+            "created": int(time.time()),
+            "model": question.model,
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+        }
+        yield f"data: {json.dumps(chunk)}\n\n"
+    yield DONE
+
+
+def error(status: int, message: str) -> dict[str, Any]:
+    """What went wrong, as its clients read it."""
+    return {"error": {"message": message, "type": "judge_error", "param": None, "code": status}}

@@ -1,0 +1,133 @@
+"""A judge without a model, for trying a chain out: every question is answered in the form that it asks for.
+
+Decisions. `fake:RATE` finds that share of what it is asked well done, and the same question always alike.
+`fake:FILE.json` knows the right answers, so that a chain's figures can be held against them exactly, and
+fails at a question that the file says nothing about. Neither looks at what an image shows, beyond its mean
+color. Forms stand in fake_forms.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from ...backend.chat.protocol import Message, Reply, ReplySettings
+from ...backend.errors import ChatError, SettingsError
+from ...backend.files.bounded_reader import read_bytes
+from ...backend.pictures import Picture
+from ...backend.prompts import PromptSet
+from .fake_forms import Question, answer_to
+
+MAX_FILE = 64 * 1024 * 1024
+NEAR = 6
+"""Steps of 255 by which a mean color may differ from a known one: JPEG changes it by two or three."""
+
+Decide = Callable[[Question], bool]
+
+
+class Known(BaseModel):
+    """A known answer: whether what is asked is well done, for questions that contain `text`, ask `about`
+    something that contains this (a checklist's line, a rubric), show so many `pictures`, the last of a mean
+    `color` (red, green, blue, 0 to 255)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    met: bool
+    text: str = ""
+    about: str = ""
+    pictures: int | None = None
+    color: tuple[int, int, int] | None = None
+
+
+KNOWN = TypeAdapter(list[Known])
+
+
+@dataclass(frozen=True)
+class FakeChat:
+    """A chat backend that decides by `decide` and answers in the question's form."""
+
+    name: str
+    decide: Decide
+
+    @property
+    def identity(self) -> str:
+        return f"fake:{self.name}"
+
+    @property
+    def prompt_set(self) -> PromptSet | None:
+        return None
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """The answer; raises ChatError where it is not known."""
+        parts = [part for message in messages for part in message.content]
+        text = "\n".join(part for part in parts if isinstance(part, str))
+        pictures = tuple(part for part in parts if isinstance(part, Picture))
+        answer = answer_to(Question(text, pictures, str(settings.seed)), self.decide)
+        return Reply(text=answer, tokens=len(answer.split()))
+
+
+def open_fake(argument: str) -> FakeChat:
+    """`RATE` from 0 to 1, or a JSON file of known answers; raises SettingsError."""
+    try:
+        rate = float(argument)
+    except ValueError:
+        return _knowing(Path(argument))
+    if not 0 <= rate <= 1:
+        raise SettingsError(f"{argument!r} is no rate from 0 to 1.", "Say fake:0.7.")
+    return FakeChat(f"{rate:g}", lambda question: drawn(question) < rate)
+
+
+def drawn(question: Question) -> float:
+    """A number from 0 to 1, the same for the same question."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in (question.text, question.about, question.seed, *(one.digest for one in question.pictures)):
+        digest.update(f"{len(part)}:{part}".encode("utf-8", "replace"))
+    return int.from_bytes(digest.digest(), "big") / 2**64
+
+
+def _knowing(path: Path) -> FakeChat:
+    content = read_bytes(path, MAX_FILE, SettingsError, "Known answers")
+    try:
+        known = KNOWN.validate_json(content)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(map(str, fault["loc"])) or "file"
+        raise SettingsError(
+            f"{str(path)!r} is no list of known answers ({where}: {fault['msg']}).",
+            "Say fake:RATE with a number from 0 to 1, or give such a file.",
+        ) from error
+
+    def decide(question: Question) -> bool:
+        for one in known:
+            if _fits(one, question):
+                return one.met
+        raise ChatError(f"There is no known answer to {(question.about or question.text)[-100:]!r}.")
+
+    return FakeChat(hashlib.blake2b(content, digest_size=8).hexdigest(), decide)
+
+
+def _fits(known: Known, question: Question) -> bool:
+    if known.text not in question.text or known.about not in (question.about or question.text):
+        return False
+    if known.pictures is not None and known.pictures != len(question.pictures):
+        return False
+    return known.color is None or (
+        bool(question.pictures) and math.dist(known.color, mean_color(question.pictures[-1])) <= NEAR
+    )
+
+
+def mean_color(picture: Picture) -> tuple[int, int, int]:
+    """Red, green and blue of all pixels together, 0 to 255."""
+    red, green, blue = picture.image.resize((1, 1), Image.Resampling.BOX).split()
+    return red.getextrema()[0], green.getextrema()[0], blue.getextrema()[0]  # type: ignore[return-value]

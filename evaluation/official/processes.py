@@ -1,0 +1,226 @@
+"""Child processes that run evaluators: with nothing of this machine's that they do not need, watched, and
+ended with whoever started them.
+
+Decisions. An evaluator sees no key but the bridge's, no home, no network address but the judge's, and works
+in a folder made for it. It prints into a log, whose last line is shown where it fails. It is ended when the
+judge has been given up, when it asks nothing for long, at a deadline, and on Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from ...backend.errors import InterleaveError, SettingsError
+from ...backend.shown_text import one_line
+
+CHILD = Path(__file__).with_name("child.py")
+LOG = "evaluator.log"
+LOOKED_EVERY = 0.1
+GRACE_SECONDS = 5.0
+LAST_BYTES = 4096
+SHOWN = 300
+INHERITED = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG")
+FIND = (
+    "import importlib.util, sys\n"
+    "def there(name):\n"
+    "    try:\n"
+    "        return importlib.util.find_spec(name) is not None\n"
+    "    except ImportError:\n"
+    "        return False\n"
+    "print(*[name for name in sys.argv[1:] if not there(name)])\n"
+)
+DISTRIBUTIONS = {"google.genai": "google-genai", "PIL": "pillow"}
+"""Packages that are installed under another name than they are imported by."""
+
+
+class EvaluatorError(InterleaveError):
+    """An evaluator did not come to its end."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A file of an evaluator to be run in the folder `cwd`. `kind`: how child.py runs it; `more`: what else
+    that needs; `environment`: what the evaluator reads from there."""
+
+    script: Path
+    argv: Sequence[str]
+    cwd: Path
+    path: Sequence[Path] = ()
+    kind: str = "script"
+    more: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def asked(self) -> bytes:
+        """The line that child.py reads."""
+        content: dict[str, Any] = {
+            "kind": self.kind,
+            "script": str(self.script),
+            "argv": list(self.argv),
+            "path": [str(one) for one in self.path] or [str(self.script.parent)],
+        }
+        return json.dumps({**content, **self.more}).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Runs jobs with a Python, below `work`; `check` is called while they run, and may raise. `seconds`: the
+    deadline of each call of `run`."""
+
+    work: Path
+    python: str = sys.executable
+    seconds: float = 86400.0
+    check: Callable[[], None] = lambda: None
+
+    @property
+    def log(self) -> Path:
+        """Where everything is printed."""
+        return self.work / LOG
+
+    @property
+    def _executable(self) -> str:
+        """The Python by its whole path, for children begin in folders of their own; not resolved, since a
+        virtual environment is a link. A bare name is looked for in PATH."""
+        return os.path.abspath(self.python) if os.path.dirname(self.python) else self.python
+
+    def require(self, packages: Sequence[str]) -> None:
+        """Raise SettingsError where the Python is none, or lacks one of the packages."""
+        try:
+            found = subprocess.run(
+                [self._executable, "-B", "-s", "-c", FIND, *packages],
+                capture_output=True,
+                text=True,
+                timeout=60.0,
+                env=self._environment({}),
+                # With -c a Python also finds packages where it is called.
+                cwd=self.work,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            reason = one_line(str(error))[:SHOWN]
+            raise SettingsError(
+                f"{self.python!r} cannot be run ({reason}).", "Name another --python."
+            ) from error
+        if found.returncode:
+            raise SettingsError(f"{self.python!r} is no Python that works.", "Name another --python.")
+        missing = [DISTRIBUTIONS.get(name, name) for name in found.stdout.split()]
+        if missing:
+            raise SettingsError(
+                f"The evaluator needs {', '.join(missing)}, which {self.python!r} does not have.",
+                f"Install: uv pip install --python {self.python} {' '.join(missing)}, or name another "
+                "--python.",
+            )
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Run the jobs side by side to their ends. Raises EvaluatorError, and what `check` raises; none of
+        them runs on then."""
+        until = time.monotonic() + self.seconds
+        running: list[subprocess.Popen[bytes]] = []
+        try:
+            with self.log.open("ab") as log:
+                for job in jobs:
+                    running.append(self._started(job, log))
+                while running:
+                    ended = [one for one in running if one.poll() is not None]
+                    self._look(ended)
+                    # At once: the number of a process that has ended can be another's hours later.
+                    for one in ended:
+                        running.remove(one)
+                        _end(one)
+                    if running and time.monotonic() > until:
+                        raise EvaluatorError(
+                            f"The evaluator did not end within {self.seconds:g} s.", f"See {self.log}."
+                        )
+                    if running:
+                        time.sleep(LOOKED_EVERY)
+        except OSError as error:
+            raise EvaluatorError(f"The evaluator cannot be run ({error.strerror or error}).") from error
+        finally:
+            for one in running:
+                _end(one)
+
+    def _started(self, job: Job, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        job.cwd.mkdir(parents=True, exist_ok=True)
+        child = subprocess.Popen(
+            [self._executable, "-u", "-B", "-s", str(CHILD)],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=job.cwd,
+            env=self._environment(job.environment),
+            start_new_session=os.name == "posix",
+        )
+        assert child.stdin is not None
+        with suppress(BrokenPipeError):
+            child.stdin.write(job.asked())
+            child.stdin.flush()
+        return child
+
+    def _environment(self, more: dict[str, str]) -> dict[str, str]:
+        home = self.work.absolute() / "home"
+        with suppress(OSError):
+            home.mkdir(parents=True, exist_ok=True)
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        fixed = {
+            "HOME": str(home),
+            "TMPDIR": str(home),
+            "HF_HOME": str(home / "hf"),
+            "HF_HUB_OFFLINE": "1",
+            "HF_DATASETS_OFFLINE": "1",
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "NO_PROXY": "*",
+            "PYTHONBREAKPOINT": "0",
+            "PYTHONIOENCODING": "utf-8",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        return {**inherited, **fixed, **more}
+
+    def _look(self, ended: Sequence[subprocess.Popen[bytes]]) -> None:
+        # The judge's fault comes first: an evaluator that fails for it says less.
+        self.check()
+        failed = next((one.returncode for one in ended if one.returncode), None)
+        if failed is None:
+            return
+        how = f"status {failed}" if failed > 0 else f"signal {signal.Signals(-failed).name}"
+        raise EvaluatorError(f"The evaluator ended with {how}: {self._last_line()}", f"See {self.log}.")
+
+    def _last_line(self) -> str:
+        try:
+            with self.log.open("rb") as file:
+                file.seek(max(0, self.log.stat().st_size - LAST_BYTES))
+                lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
+        except OSError:
+            return "its log cannot be read."
+        return one_line(next((line for line in reversed(lines) if line), "it printed nothing."))[:SHOWN]
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a child with all that it has started, whether it runs or not."""
+    group = child.pid if os.name == "posix" else None
+    try:
+        _signal(child, group, "SIGTERM")
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(GRACE_SECONDS)
+    finally:
+        _signal(child, group, "SIGKILL")
+        child.wait()
+        if child.stdin is not None:
+            with suppress(OSError):
+                child.stdin.close()
+
+
+def _signal(child: subprocess.Popen[bytes], group: int | None, name: str) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if group is None:
+            child.terminate()
+        else:
+            os.killpg(group, getattr(signal, name))

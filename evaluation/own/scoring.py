@@ -1,0 +1,211 @@
+"""A submission judged by our own questions.
+
+Decisions. Every answer is the judge's own, once: whoever interrupts this and begins again asks nothing twice.
+The figures are those of the first answers; further ones (`repeats`) show how far the judge agrees with
+itself. A judge of whom no answer can be read gives no figures at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Lock
+
+from ...backend.chat.protocol import Message, ReplySettings
+from ...backend.errors import PictureError, SettingsError
+from ...backend.pictures import Picture
+from ...backend.shown_text import one_line
+from ..benchmarks.benchmark import Item, Values
+from ..judges import Judge
+from ..runs.collect import SUBMISSION, Log
+from ..runs.figures import Folder, Scores, opened, write_scores
+from ..runs.judged import SHOWN, Judged
+from . import own_questions
+from .question import OwnQuestions, Part, Question
+
+LONGEST_ANSWER = 1024
+"""Tokens; the answers asked for have one word, but some judges explain themselves."""
+LONGEST_SHOWN = 120
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Who is asked, by `parallel` items at a time; every question `repeats` times, and with `order_swap`
+    those that compare two pictures in both orders."""
+
+    judge: Judge
+    repeats: int = 1
+    order_swap: bool = False
+    parallel: int = 16
+
+    @property
+    def settings(self) -> ReplySettings:
+        return ReplySettings(max_tokens=LONGEST_ANSWER)
+
+    @property
+    def about(self) -> str:
+        """As it stands over the table."""
+        both = ", compared pictures in both orders" if self.order_swap else ""
+        return f"temperature 0, at most {self.settings.max_pixels} pixels an image{both}"
+
+    def calls(self, questions: Sequence[Question]) -> int:
+        """How often the judge is asked about these."""
+        return self.repeats * sum(1 + bool(self.order_swap and one.swapped) for one in questions)
+
+
+@dataclass
+class _Tally:
+    """What the answers of all items amount to; once it is `stopped`, no further question is asked."""
+
+    questions: int = 0
+    unread: int = 0
+    read: int = 0
+    examples: list[str] = field(default_factory=list)
+    repeats: tuple[int, int] = (0, 0)
+    orders: tuple[int, int] = (0, 0)
+    lock: Lock = field(default_factory=Lock)
+    stopped: Event = field(default_factory=Event)
+
+
+@dataclass(frozen=True)
+class ToAsk:
+    """An opened folder with the questions about each item that has an answer."""
+
+    folder: Folder
+    own: OwnQuestions
+    items: list[tuple[Item, Sequence[Question]]]
+
+    def calls(self, asking: Asking) -> int:
+        """How often the judge will be asked, answers that are known among them."""
+        return sum(asking.calls(questions) for _, questions in self.items)
+
+
+def to_ask(out: Path) -> ToAsk:
+    """The questions about a collected folder. Raises SettingsError."""
+    folder = opened(out)
+    own = own_questions(folder.setting.benchmark)
+    gaps = {one.id for one in folder.collected if one.gap}
+    data = folder.setting.where()
+    asked = [
+        (item, own.questions(item, out / SUBMISSION, data)) for item in folder.items if item.id not in gaps
+    ]
+    return ToAsk(folder, own, [(item, questions) for item, questions in asked if questions])
+
+
+def score(asked: ToAsk, asking: Asking, log: Log = print) -> Scores:
+    """Ask, and write the figures. Raises SettingsError, ChatError where the judge gives no answer; what it
+    said by then is kept."""
+    log(f"{asked.calls(asking)} questions to {asking.judge.identity}")
+    tally = _Tally()
+    found: dict[str, list[Values]] = {}
+    with ThreadPoolExecutor(asking.parallel, thread_name_prefix="judge") as pool:
+        futures = {pool.submit(_judged, one, asked.own, asking, tally): one[0].id for one in asked.items}
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            tally.stopped.set()
+            for future in futures:
+                future.cancel()
+        for future, name in futures.items():
+            if future in done:
+                found[name] = future.result()
+    if tally.questions and not tally.read:
+        raise SettingsError(
+            f"No answer of {asking.judge.identity} could be read; the first: {tally.examples[0]}.",
+            "Take a judge that answers in the form it is asked for.",
+        )
+    benchmark = asked.folder.benchmark
+    by_repeat = [
+        {name: _of(values[repeat], benchmark.metrics) for name, values in found.items()}
+        for repeat in range(asking.repeats)
+    ]
+    judged = Judged(
+        how="own questions",
+        evaluator=benchmark.terms.evaluator,
+        judge=asking.judge.identity,
+        settings=asking.about,
+        questions=tally.questions,
+        unread=tally.unread,
+        examples=tally.examples[:SHOWN],
+        repeats=_means(by_repeat, len(asked.folder.items)) if asking.repeats > 1 else {},
+        repeats_differ=tally.repeats,
+        orders_differ=tally.orders,
+    )
+    return write_scores(asked.folder, by_repeat[0], judged)
+
+
+def _of(values: Values, metrics: Sequence[str]) -> Values:
+    """Those of the benchmark's metrics."""
+    return {name: value for name, value in values.items() if name in metrics}
+
+
+def _judged(
+    one: tuple[Item, Sequence[Question]], own: OwnQuestions, asking: Asking, tally: _Tally
+) -> list[Values]:
+    """The values of an item by repeat."""
+    item, questions = one
+    by_repeat: list[dict[str, float | None]] = [{} for _ in range(asking.repeats)]
+    opened_ones: dict[Path, Picture] = {}
+    for question in questions:
+        for repeat, answers in enumerate(by_repeat):
+            if tally.stopped.is_set():
+                raise CancelledError
+            answers[question.key] = _answer(question, asking, repeat, opened_ones, tally)
+        said = [answers[question.key] for answers in by_repeat]
+        if asking.repeats > 1:
+            with tally.lock:
+                tally.repeats = tally.repeats[0] + (len(set(said)) > 1), tally.repeats[1] + 1
+    return [own.values(item, questions, answers) for answers in by_repeat]
+
+
+def _answer(
+    question: Question, asking: Asking, repeat: int, pictures: dict[Path, Picture], tally: _Tally
+) -> float | None:
+    """What the judge says, the mean of both orders where it is asked in both; None if any is unread."""
+    orders = [question.parts, *([question.swapped] if asking.order_swap and question.swapped else [])]
+    said: list[int | None] = []
+    for parts in orders:
+        content = tuple(_content((*parts[:-1], f"{parts[-1]}{question.scale.words}"), pictures))
+        answer = asking.judge.ask([Message(role="user", content=content)], asking.settings, repeat)
+        said.append(question.scale.read(answer))
+        with tally.lock:
+            tally.questions += 1
+            tally.read += said[-1] is not None
+            if said[-1] is None:
+                tally.unread += 1
+                tally.examples += [] if len(tally.examples) >= SHOWN else [one_line(answer)[:LONGEST_SHOWN]]
+    if len(said) > 1:
+        with tally.lock:
+            tally.orders = tally.orders[0] + (said[0] != said[1]), tally.orders[1] + 1
+    numbers = [one for one in said if one is not None]
+    return sum(numbers) / len(numbers) if len(numbers) == len(said) else None
+
+
+def _content(parts: Sequence[Part], pictures: dict[Path, Picture]) -> Iterator[str | Picture]:
+    for part in parts:
+        if isinstance(part, Path):
+            if part not in pictures:
+                pictures[part] = _picture(part)
+            yield pictures[part]
+        else:
+            yield part
+
+
+def _picture(path: Path) -> Picture:
+    try:
+        return Picture.open(path)
+    except PictureError as error:
+        raise SettingsError(error.message, "Call benchmark collect again.") from error
+
+
+def _means(by_repeat: Sequence[Mapping[str, Values]], items: int) -> dict[str, list[float]]:
+    """Means over all items by metric and repeat, what is missing counting zero."""
+    metrics = dict.fromkeys(name for values in by_repeat for one in values.values() for name in one)
+    found: dict[str, list[float]] = {}
+    for metric in metrics:
+        having = [[one[metric] for one in values.values() if metric in one] for values in by_repeat]
+        gaps = items - len(by_repeat[0])
+        found[metric] = [sum(ones) / max(1, len(ones) + gaps) for ones in having]
+    return found

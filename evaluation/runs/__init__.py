@@ -1,0 +1,1 @@
+"""A benchmark run: carried out, collected for a judge, scored, compared, shown as pages."""

@@ -1,0 +1,174 @@
+"""From runs to a submission: written in one go, and read back as the evaluator will read it.
+
+Decisions. A gap (an item that was not run, failed, or has no picture where one is judged) is refused unless
+it is wanted, and then stands in the list of items, by which it counts zero whatever an evaluator makes of it.
+The submission replaces an earlier one only if it can be read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePath
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ...backend.errors import SettingsError
+from ...backend.files.atomic import remove, write_text, writing_folder
+from ...backend.files.bounded_reader import read_bytes
+from ...backend.loop.replay import load_trajectory
+from ...backend.types import StopReason, Trajectory
+from ...training.data.trajectories.outcomes import FailedList
+from ...training.data.trajectories.unit import is_done
+from ...training.data.trajectories.usage import LEDGER, read_ledger
+from ..benchmarks.benchmark import Answer, Benchmark, Fault, Item, Place
+from .running import row_of
+from .setting import ITEMS, open_folder
+
+SUBMISSION = "submission"
+LIST = "collected.jsonl"
+MAX_LIST = 256 * 1024 * 1024
+SHOWN = 10
+LINKED = ("specv",)
+INNER = "model_outputs/interleave"
+Log = Callable[[str], None]
+
+
+class Collected(BaseModel):
+    """What came of an item: `gap` says why there is no answer; steps of the plan, steps drawn, draws, steps
+    whose image no critic accepted (`forced`), that have none because drawing failed (`undrawn`), seconds of
+    all models."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str
+    category: str
+    gap: str = ""
+    steps: int = 0
+    drawn_steps: int = 0
+    draws: int = 0
+    forced: int = 0
+    undrawn: int = 0
+    seconds: float = 0.0
+
+
+def collect(out: Path, with_gaps: bool = False, relative_to: Path | None = None, log: Log = print) -> Path:
+    """Write `out`/submission, check it, and list its items; returns its folder. Raises SettingsError for gaps
+    (unless `with_gaps`) and for a submission that the evaluator would not read whole, JournalError for a run
+    that is damaged."""
+    setting, benchmark, items = open_folder(out)
+    listed: list[Collected] = []
+    folder = out / SUBMISSION
+    shown = PurePath(os.path.abspath(folder))
+    if relative_to is not None:
+        shown = PurePath(os.path.relpath(folder, relative_to))
+    reasons = _failures(out)
+    with writing_folder(folder, SettingsError, "Submission") as temporary:
+        answers = _answers(out, benchmark, items, reasons, listed)
+        notes = benchmark.write(Place(temporary, shown, setting.as_published), answers)
+        gaps = {one.id: one.gap for one in listed if one.gap}
+        if gaps and not with_gaps:
+            raise SettingsError(
+                f"{len(gaps)} of {len(items)} items have no answer; {_some(list(gaps.items()))}.",
+                "Run the benchmark to its end (--retry-failed), or collect --with-gaps: they count zero.",
+            )
+        faults = [fault for fault in benchmark.read(temporary, items) if fault.item not in gaps]
+        if faults:
+            raise SettingsError(f"The evaluator would not read {len(faults)} items; {_faults(faults)}.")
+        # A kill between the two must not leave the earlier list beside the new submission.
+        remove(out / LIST, SettingsError, "List of items")
+    lines = [one.model_dump_json(exclude_defaults=True) + "\n" for one in listed]
+    write_text(out / LIST, "".join(lines), SettingsError, "List of items")
+    for note in notes[:SHOWN]:
+        log(note)
+    if len(notes) > SHOWN:
+        log(f"... and {len(notes) - SHOWN} more")
+    undrawn = sum(bool(one.undrawn) for one in listed)
+    if undrawn:
+        log(f"items with a step whose image could not be drawn, judged without it: {undrawn}")
+    gap_line = f", {len(gaps)} gaps, which count zero" if gaps else ""
+    log(f"{len(items)} items{gap_line}; read back without a fault: {folder}")
+    return folder
+
+
+def _answers(
+    out: Path, benchmark: Benchmark, items: Sequence[Item], reasons: dict[str, str], listed: list[Collected]
+) -> Iterator[tuple[Item, Answer | None]]:
+    """The items with their answers, one run in memory at a time; `listed` is filled as they are taken."""
+    for item in items:
+        row = row_of(item)
+        folder = out / ITEMS / row.folder
+        if not is_done(folder):
+            gap = reasons.get(row.id, "not run to its end")
+            listed.append(Collected(id=item.id, category=item.category, gap=gap))
+            yield item, None
+            continue
+        trajectory = load_trajectory(folder)
+        answer = Answer.of(trajectory)
+        gap = ""
+        if not answer.pictures and (benchmark.needs_picture or not any(step.text for step in answer.steps)):
+            gap = "no picture was drawn"
+        listed.append(_collected(item, trajectory, folder, gap))
+        yield item, None if gap else answer
+
+
+def _collected(item: Item, trajectory: Trajectory, folder: Path, gap: str) -> Collected:
+    drawn = [result for result in trajectory.results if result.attempts]
+    return Collected(
+        id=item.id,
+        category=item.category,
+        gap=gap,
+        steps=len(trajectory.plan.steps),
+        drawn_steps=len(drawn),
+        draws=sum(attempt.place == 0 for result in drawn for attempt in result.attempts),
+        forced=sum(result.stop_reason == StopReason.tries_used_up for result in drawn),
+        undrawn=sum(result.stop_reason == StopReason.error for result in drawn),
+        seconds=round(sum(usage.seconds for usage in read_ledger(folder / LEDGER)), 3),
+    )
+
+
+def _failures(out: Path) -> dict[str, str]:
+    """Why items failed, by the ids of their rows, of all shards."""
+    found: dict[str, str] = {}
+    for path in sorted((out / ITEMS).glob("failed*.jsonl")):
+        found |= {name: f"{one.where}: {one.reason}" for name, one in FailedList(path).by_id.items()}
+    return found
+
+
+def read_collected(out: Path) -> list[Collected]:
+    """The list that `collect` wrote; raises SettingsError where it was not called."""
+    if not (out / LIST).exists():
+        raise SettingsError(f"{str(out)!r} has no submission yet.", "Call benchmark collect first.")
+    lines = read_bytes(out / LIST, MAX_LIST, SettingsError, "List of items").splitlines()
+    try:
+        return [Collected.model_validate_json(line) for line in lines]
+    except ValidationError as error:
+        raise SettingsError(f"{str(out / LIST)!r} is damaged.", "Call benchmark collect again.") from error
+
+
+def link(out: Path, checkout: Path) -> Path:
+    """A link to the submission where SpecV's evaluator looks for it; returns it. The model is named as the
+    folder `out`. Raises SettingsError."""
+    setting, _, _ = open_folder(out)
+    if setting.benchmark not in LINKED:
+        raise SettingsError(f"{setting.benchmark} reads a submission wherever it is.", "Leave out --link.")
+    if not (checkout / "eval" / "interleave").is_dir():
+        raise SettingsError(f"{str(checkout)!r} is no checkout of SpecV.")
+    name = checkout / INNER / out.resolve().name
+    try:
+        name.parent.mkdir(parents=True, exist_ok=True)
+        if name.is_symlink() and name.resolve() == (out / SUBMISSION).resolve():
+            return name
+        name.symlink_to((out / SUBMISSION).resolve(), target_is_directory=True)
+    except OSError as error:
+        raise SettingsError(f"{str(name)!r} cannot be made ({error.strerror or error}).") from error
+    return name
+
+
+def _some(gaps: list[tuple[str, str]]) -> str:
+    shown = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in gaps[:3])
+    return f"{shown}; ..." if len(gaps) > 3 else shown
+
+
+def _faults(faults: Sequence[Fault]) -> str:
+    return "; ".join(map(str, faults[:3])) + ("; ..." if len(faults) > 3 else "")

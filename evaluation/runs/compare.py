@@ -1,0 +1,139 @@
+"""Two folders of one benchmark, item by item.
+
+Decision: only items that both have count, and the data must be the same by its digest: a difference is then
+one of the settings. Metrics of yes and no get McNemar's exact test. A metric that one folder alone was
+scored in has no difference, and its line says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from ...backend.errors import SettingsError
+from ...training.statistics.bootstrap import OF_DIFFERENCES, UNBOUNDED, stratified_means
+from ...training.statistics.intervals import paired
+from .figures import NONE, Scores, read_scores, table_row
+
+MOST_SHOWN = 20
+
+
+class Compared(BaseModel):
+    """A metric: mean difference of the second folder to the first, its 95 % interval (None where no item has
+    the metric in both), McNemar's p for yes and no; the items whose value changed most, with both values."""
+
+    metric: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    n: int
+    changed: int
+    largest: list[tuple[str, float, float]]
+
+
+def alike(folders: Sequence[Path]) -> list[Scores]:
+    """The scores of folders whose figures may stand beside each other. Raises SettingsError for folders
+    without scores, of other benchmarks or data, and where they were not judged alike."""
+    scores = [read_scores(folder) for folder in folders]
+    for folder, one in zip(folders[1:], scores[1:], strict=True):
+        for name in ("benchmark", "data_digest"):
+            if getattr(one.setting, name) != getattr(scores[0].setting, name):
+                raise SettingsError(
+                    f"{str(folders[0])!r} and {str(folder)!r} are of another {name.replace('_', ' ')}."
+                )
+        if one.judged.is_like != scores[0].judged.is_like:
+            raise SettingsError(
+                f"{str(folders[0])!r} and {str(folder)!r} were not judged alike: "
+                f"{scores[0].judged.lines()[0]}, and {one.judged.lines()[0]}.",
+                "Score them in the same way.",
+            )
+    return scores
+
+
+def metrics_of(scores: Sequence[Scores]) -> dict[str, bool]:
+    """The metrics that any of these have, in their order, and whether each is of yes and no."""
+    return {figure.metric: figure.yes_no for one in scores for figure in one.figures}
+
+
+def differing(scores: Sequence[Scores]) -> dict[str, list[str]]:
+    """Models and settings that are not the same in all of these, with the value of each."""
+    flat = [
+        {**one.setting.models, **one.setting.settings.model_dump(), "preset": one.setting.preset}
+        for one in scores
+    ]
+    names = dict.fromkeys(name for one in flat for name in one)
+    found = {name: [str(one.get(name)) for one in flat] for name in names}
+    return {name.replace("_", " "): values for name, values in found.items() if len(set(values)) > 1}
+
+
+def compare(first: Path, second: Path) -> list[Compared]:
+    """How the second folder differs from the first, in the metrics that both have first. Raises SettingsError
+    as `alike`, and where no item has a value of any metric in both."""
+    one, other = alike((first, second))
+    metrics = metrics_of((one, other))
+    found = [_compared(metric, yes_no, one, other) for metric, yes_no in metrics.items()]
+    if not any(compared.n for compared in found):
+        raise SettingsError(
+            f"No item has a value of any metric in both {str(first)!r} and {str(second)!r}.",
+            "Score both with the same evaluators.",
+        )
+    return sorted(found, key=lambda compared: not compared.n)
+
+
+def _compared(metric: str, yes_no: bool, one: Scores, other: Scores) -> Compared:
+    pairs = {
+        name: (values[metric], other.values[name][metric])
+        for name, values in one.values.items()
+        if metric in values and metric in other.values.get(name, {})
+    }
+    if not pairs:
+        nothing = dict.fromkeys(("difference", "low", "high", "p"))
+        return Compared(metric=metric, n=0, changed=0, largest=[], **nothing)
+    changed = sorted(
+        ((name, *pair) for name, pair in pairs.items() if pair[0] != pair[1]),
+        key=lambda found: (-abs(found[2] - found[1]), found[0]),
+    )
+    if yes_no:
+        found = paired(
+            [pair[1] == 1.0 for pair in pairs.values()], [pair[0] == 1.0 for pair in pairs.values()]
+        )
+        figures = {"difference": found.difference, "low": found.low, "high": found.high, "p": found.p}
+    else:
+        groups: dict[str, list[float]] = {}
+        for name, (before, after) in pairs.items():
+            groups.setdefault(one.categories[name], []).append(after - before)
+        is_share = all(0 <= value <= 1 for pair in pairs.values() for value in pair)
+        mean = stratified_means(groups, bounds=OF_DIFFERENCES if is_share else UNBOUNDED).items
+        figures = {"difference": mean.mean, "low": mean.low, "high": mean.high, "p": None}
+    return Compared(
+        metric=metric,
+        n=len(pairs),
+        changed=len(changed),
+        largest=[(name, before, after) for name, before, after in changed[:MOST_SHOWN]],
+        **figures,
+    )
+
+
+def as_lines(found: list[Compared]) -> list[str]:
+    """A table, and the items that changed most in the first metric."""
+    lines = ["| metric | difference | 95 % interval | McNemar p | pairs | changed |", "|---" * 6 + "|"]
+    for one in found:
+        p = "" if one.p is None else f"{one.p:.2g}"
+        difference, interval = shown(one)
+        lines.append(table_row([one.metric, difference, interval, p, str(one.n), str(one.changed)]))
+    if found and found[0].largest:
+        lines += ["", f"| item | {found[0].metric} before | after |", "|---|---|---|"]
+        lines += [
+            table_row([name, f"{before:.3f}", f"{after:.3f}"]) for name, before, after in found[0].largest
+        ]
+    return lines
+
+
+def shown(one: Compared) -> tuple[str, str]:
+    """The difference and its interval, as they stand in a table."""
+    if one.difference is None or one.low is None or one.high is None:
+        return NONE, NONE
+    return f"{one.difference:+.3f}", f"{one.low:+.3f} to {one.high:+.3f}"

@@ -1,0 +1,234 @@
+"""The figures of a benchmark: values of its items, means with intervals, and a table for people.
+
+Decisions. An item without an answer is zero in every metric, and so is one that the evaluator says nothing
+about; how many of either there are stands in the head. Values of single items are kept, so that two folders
+can be compared item by item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from ...backend.errors import SettingsError
+from ...backend.files.atomic import write_text
+from ...backend.files.bounded_reader import read_json
+from ...training.statistics.bootstrap import Mean, stratified_means
+from ...training.statistics.intervals import share
+from ..benchmarks.benchmark import Benchmark, Item, Values
+from ..licences import ROLES, UNKNOWN, licences_of
+from .collect import SUBMISSION, Collected, read_collected
+from .judged import Judged
+from .setting import Setting, open_folder
+
+FILE = "scores.json"
+TABLE = "scores.md"
+PIPE = "\\|"
+NONE = "–"
+"""In a table, where there is no value."""
+
+
+class Figure(BaseModel):
+    """A metric: its mean over all items, over the categories' means, and in each category."""
+
+    metric: str
+    yes_no: bool
+    items: Mean
+    macro: Mean
+    categories: dict[str, Mean]
+
+
+class Scores(BaseModel):
+    """The content of scores.json; `unscored`: answers that the evaluator said nothing about; `terms`: of the
+    benchmark; `licences`: of the models by role, as far as they are known; `values`: by
+    item and metric; a metric that does not apply to an item is missing there."""
+
+    benchmark: str
+    title: str
+    judged: Judged
+    terms: str
+    licences: dict[str, str]
+    setting: Setting
+    items: int
+    of: int
+    gaps: int
+    unscored: int
+    draws_an_item: float
+    seconds_an_item: float
+    forced_share: float
+    figures: list[Figure]
+    categories: dict[str, str]
+    values: dict[str, dict[str, float]]
+
+    @property
+    def had_critic(self) -> bool:
+        """Whether images were judged during the runs."""
+        return self.setting.settings.max_attempts > 1 and self.setting.models.get("critic") != "none"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A collected folder with what it is about."""
+
+    out: Path
+    setting: Setting
+    benchmark: Benchmark
+    items: list[Item]
+    collected: list[Collected]
+
+
+def opened(out: Path) -> Folder:
+    """A collected folder. Raises SettingsError where it was not collected, or run further since."""
+    setting, benchmark, items = open_folder(out)
+    collected = read_collected(out)
+    if {one.id for one in collected} != {item.id for item in items}:
+        raise SettingsError(f"{str(out)!r} was run further since.", "Call benchmark collect again.")
+    return Folder(out, setting, benchmark, items, collected)
+
+
+def score(out: Path, results: Path | None = None, judged: Judged | None = None) -> Scores:
+    """The figures of a collected folder, from the evaluator's results where it has an evaluator of its own;
+    written as write_scores does. `judged`: where this package ran the evaluator. Raises SettingsError."""
+    folder = opened(out)
+    found = folder.benchmark.values(out / SUBMISSION, results, folder.items)
+    how = "built in" if results is None else "official code"
+    return write_scores(folder, found, judged or Judged(how=how, evaluator=folder.benchmark.terms.evaluator))
+
+
+def write_scores(folder: Folder, found: Mapping[str, Values], judged: Judged) -> Scores:
+    """The figures out of the items' values, written to scores.json and scores.md of the folder. Raises
+    SettingsError where none of the values is of one of its items."""
+    out, setting, benchmark = folder.out, folder.setting, folder.benchmark
+    if not set(found) & {item.id for item in folder.items}:
+        raise SettingsError(
+            "The results say nothing about any of these items.", "Are they of this submission?"
+        )
+    whole = len(benchmark.items(setting.where()))
+    scores = _scores(folder, found, judged, whole)
+    write_text(out / FILE, scores.model_dump_json(indent=1) + "\n", SettingsError, "Scores")
+    write_text(out / TABLE, "\n".join(as_lines(scores)) + "\n", SettingsError, "Table")
+    return scores
+
+
+def _scores(folder: Folder, found: Mapping[str, Values], judged: Judged, whole: int) -> Scores:
+    setting, benchmark, collected = folder.setting, folder.benchmark, folder.collected
+    given = {metric for one in found.values() for metric in one}
+    metrics = [one for one in benchmark.metrics if one in given or one not in benchmark.optional]
+    zero = dict.fromkeys(metrics, 0.0)
+    values = {one.id: dict(zero if one.gap else found.get(one.id) or zero) for one in collected}
+    categories = {one.id: one.category for one in collected}
+    run = [one for one in collected if one.steps]
+    drawn = sum(one.drawn_steps for one in run)
+    return Scores(
+        benchmark=setting.benchmark,
+        title=benchmark.terms.title,
+        judged=judged,
+        terms=benchmark.terms.licences,
+        licences=licences_of(setting.models),
+        setting=setting,
+        items=len(collected),
+        of=whole,
+        gaps=sum(bool(one.gap) for one in collected),
+        unscored=sum(not one.gap and not found.get(one.id) for one in collected),
+        draws_an_item=sum(one.draws for one in run) / max(1, len(run)),
+        seconds_an_item=sum(one.seconds for one in run) / max(1, len(run)),
+        forced_share=sum(one.forced for one in run) / max(1, drawn),
+        figures=[_figure(metric, metric in benchmark.yes_no, values, categories) for metric in metrics],
+        categories=categories,
+        values=values,
+    )
+
+
+def _figure(
+    metric: str, yes_no: bool, values: Mapping[str, Mapping[str, float]], categories: Mapping[str, str]
+) -> Figure:
+    groups: dict[str, list[float]] = {}
+    for name, one in values.items():
+        if metric in one:
+            groups.setdefault(categories[name], []).append(one[metric])
+    if not groups:
+        raise SettingsError(f"No item has a value of {metric!r}.", "Are these the evaluator's results?")
+    means = stratified_means(groups)
+    one_group = _share if yes_no else _mean
+    return Figure(
+        metric=metric,
+        yes_no=yes_no,
+        items=_share([one for ones in groups.values() for one in ones]) if yes_no else means.items,
+        macro=means.macro,
+        categories={name: one_group(ones) for name, ones in sorted(groups.items())},
+    )
+
+
+def _mean(ones: Sequence[float]) -> Mean:
+    return stratified_means({"": ones}).items
+
+
+def _share(ones: Sequence[float]) -> Mean:
+    found = share([one == 1.0 for one in ones])
+    return Mean(mean=found.rate, low=found.low, high=found.high, n=found.n)
+
+
+def head_of(scores: Scores, skip: Collection[str] = ()) -> list[str]:
+    """What a reader must know before any figure: benchmark and version, who judged and how, terms, models
+    with their licences, settings but for those to `skip`, the package's version and commit."""
+    setting = scores.setting
+    models = [role for role in ROLES if role not in skip]
+    settings = {
+        "preset": setting.preset,
+        "max attempts": setting.settings.max_attempts,
+        "seed": setting.settings.seed,
+    }
+    shown = [f"{name} {value}" for name, value in settings.items() if name not in skip]
+    part = scores.items < scores.of or setting.split
+    return [
+        scores.title,
+        *(["Only a part of the benchmark: not to be set beside published figures."] if part else []),
+        *scores.judged.lines(),
+        f"terms of the benchmark: {scores.terms}",
+        *(f"{one}: {setting.models.get(one)} ({scores.licences.get(one, UNKNOWN)})" for one in models),
+        f"{', '.join(shown)}, interleave-thinker {setting.version} ({setting.commit[:12]})",
+    ]
+
+
+def as_lines(scores: Scores) -> list[str]:
+    """The head and the table."""
+    lines = [
+        *head_of(scores),
+        f"{scores.items} of {scores.of} items; {scores.gaps} gaps and {scores.unscored} unscored count zero",
+        f"{scores.draws_an_item:.2f} draws and {scores.seconds_an_item:.2f} s an item; "
+        + (
+            f"{scores.forced_share:.1%} of drawn steps kept an image that the critic did not accept"
+            if scores.had_critic
+            else "no critic was asked"
+        ),
+        "",
+        "| metric | category | mean | 95 % interval | items |",
+        "|---|---|---|---|---|",
+    ]
+    for figure in scores.figures:
+        lines.append(_row(figure.metric, "all items", figure.items))
+        if len(figure.categories) > 1:
+            lines.append(_row(figure.metric, "mean of categories", figure.macro))
+            lines += [_row(figure.metric, name, mean) for name, mean in figure.categories.items()]
+    return lines
+
+
+def _row(metric: str, category: str, mean: Mean) -> str:
+    interval = f"{mean.low:.3f} to {mean.high:.3f}"
+    return table_row([metric, category, f"{mean.mean:.3f}", interval, str(mean.n)])
+
+
+def table_row(cells: Sequence[str]) -> str:
+    """A row of a table in Markdown. Names of folders and models may hold what ends a cell or a row."""
+    return f"| {' | '.join(' '.join(cell.split()).replace('|', PIPE) for cell in cells)} |"
+
+
+def read_scores(out: Path) -> Scores:
+    """What `score` wrote; raises SettingsError."""
+    try:
+        return Scores.model_validate(read_json(out / FILE, SettingsError, "Scores"))
+    except ValidationError as error:
+        raise SettingsError(f"{str(out / FILE)!r} is damaged.", "Call benchmark score again.") from error

@@ -1,0 +1,112 @@
+"""Two benchmark folders side by side as one web page: the items that differ most, with what was asked, what
+either side answered, and what it got for it.
+
+Decision: figures say how much, and only looking says why. The page carries everything itself, as the page of
+a run, whose look it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ....backend.errors import SettingsError
+from ....backend.exporters.layout.page_images import shown_image
+from ....backend.exporters.page import rendered
+from ....backend.files.atomic import write_text
+from ....backend.loop.replay import load_trajectory
+from ....backend.pictures import Picture
+from ....backend.report.telling import PLAIN
+from ....training.data.trajectories.unit import is_done
+from ...benchmarks.benchmark import Answer, Item
+from ...licences import ROLES
+from ..compare import MOST_SHOWN, Compared, compare, differing, metrics_of, shown
+from ..figures import Scores, read_scores
+from ..running import row_of
+from ..setting import ITEMS, open_folder
+
+HERE = Path(__file__).parent
+TEMPLATE = "comparison.html.j2"
+SIDE = 512
+"""Pixels that an image is shown with at most: twenty items of two answers are up to 200 images."""
+MOST_TEXT = 4000
+
+
+def write(first: Path, second: Path, page: Path) -> Path:
+    """Write the comparison of two scored folders as `page`; returns it. Raises as compare does, and
+    JournalError for a run that is damaged."""
+    found = compare(first, second)
+    sides = [(folder, read_scores(folder)) for folder in (first, second)]
+    _, _, items = open_folder(first)
+    by_id = {item.id: item for item in items}
+    chosen = [by_id[name] for name in _largest(found) if name in by_id]
+    content = rendered(
+        TEMPLATE,
+        PLAIN.words,
+        HERE,
+        title=sides[0][1].title,
+        sides=[_side(folder, scores) for folder, scores in sides],
+        settings=[(name, *values) for name, values in differing([scores for _, scores in sides]).items()],
+        figures=[(one, shown(one)) for one in found],
+        items=[_item(item, sides) for item in chosen],
+        changed=found[0].changed if found else 0,
+    )
+    write_text(page, content, SettingsError, "Page")
+    return page
+
+
+def _largest(found: Sequence[Compared]) -> list[str]:
+    """The items of the largest differences, those of the first metric first, then of the others."""
+    names = dict.fromkeys(name for one in found for name, _, _ in one.largest)
+    return list(names)[:MOST_SHOWN]
+
+
+def _side(folder: Path, scores: Scores) -> dict[str, Any]:
+    setting = scores.setting
+    about = [("judged by", scores.judged.lines()[0])]
+    about += [(role, str(setting.models.get(role))) for role in ROLES]
+    about += [("items", f"{scores.items}, {scores.gaps} of them without an answer")]
+    about += [
+        ("draws an item", f"{scores.draws_an_item:.2f}"),
+        ("seconds an item", f"{scores.seconds_an_item:.1f}"),
+    ]
+    return {"name": folder.resolve().name, "about": about}
+
+
+def _item(item: Item, sides: Sequence[tuple[Path, Scores]]) -> dict[str, Any]:
+    values = [scores.values.get(item.id, {}) for _, scores in sides]
+    metrics = [
+        (metric, *(value.get(metric) for value in values))
+        for metric in metrics_of([scores for _, scores in sides])
+    ]
+    return {
+        "id": item.id,
+        "category": item.category,
+        "text": item.text[:MOST_TEXT],
+        "images": [shown_image(Picture.open(path), SIDE, lossless=0) for path in item.images],
+        "metrics": [
+            (name, _points(before), _points(after), _tone(before, after)) for name, before, after in metrics
+        ],
+        "answers": [_answer(folder, item, scores) for folder, scores in sides],
+    }
+
+
+def _answer(folder: Path, item: Item, scores: Scores) -> dict[str, Any]:
+    run = folder / ITEMS / row_of(item).folder
+    steps: list[dict[str, Any]] = []
+    if is_done(run):
+        for step in Answer.of(load_trajectory(run)).steps:
+            picture = step.picture and shown_image(step.picture, SIDE, lossless=0)
+            steps.append({"text": step.text[:MOST_TEXT], "picture": picture})
+    return {"name": folder.resolve().name, "steps": steps}
+
+
+def _points(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def _tone(before: float | None, after: float | None) -> str:
+    if before is None or after is None or before == after:
+        return ""
+    return "good" if after > before else "bad"

@@ -1,0 +1,192 @@
+"""Whether a service answers as the published ones do: its health, a draw from text, an edit, the same twice.
+
+Decision: all is asked for past the service's memory (Cache-Control: no-cache), since a remembered answer is
+equal to itself. A service that only edits, or only draws from text, is right in what it does: what it refuses
+as such is said and not counted as a fault. Everything else that is not as it should be is one line and makes
+the check fail.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ...backend.errors import GeneratorError, InterleaveError, PictureError
+from ...backend.pictures import MAX_PIXELS, Picture
+from ...backend.remote.call import RemoteCall
+from ...backend.remote.server import RemoteServer
+from .questions import Drawn, body_of, photograph_like
+
+MAX_ANSWER_BYTES = 128 * 1024 * 1024
+MAX_HEALTH_BYTES = 1024 * 1024
+HEALTH_SECONDS = 10.0
+ANEW = {"Cache-Control": "no-cache"}
+SOURCE_SEED = 1
+NEEDS_ANOTHER_ROUTE = (400, 404, 405, 422, 501)
+
+
+class Health(BaseModel):
+    """GET /health, as far as it is shown; further keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    status: str = Field(default="", max_length=200)
+    identity: str | None = Field(default=None, max_length=1000)
+    models: Any = None
+    workers: Any = None
+    gpu_manager_ready: bool | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the check: what was asked, whether it was right (None: the service does not do this), the
+    seconds it took, and what is to be said."""
+
+    name: str
+    right: bool | None
+    seconds: float
+    said: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the check has drawn. `size`: (width, height) of the image that is edited and asked for."""
+
+    prompt: str = "a red boat on a calm sea"
+    size: tuple[int, int] = (512, 512)
+    seed: int = 7
+    model: str | None = None
+    timeout: float = 300.0
+
+
+class Refused(Exception):
+    """The service answered, and not with an image."""
+
+    def __init__(self, status: int, said: str) -> None:
+        super().__init__(f"status {status}: {said}" if status != 200 else said)
+        self.status = status
+
+
+class ServiceCheck:
+    """The service at `url`, which is shown `key`. It is asked one thing after the other."""
+
+    def __init__(self, url: str, key: str | None, asked: Asked) -> None:
+        self._server = RemoteServer(url.rstrip("/"), key, GeneratorError)
+        self._server.headers = ANEW
+        self._asked = asked
+
+    def findings(self) -> Iterator[Finding]:
+        """What was found, as it is found; ends early where nothing answers."""
+        health = self._health()
+        yield health
+        if health.right is False:
+            return
+        source = photograph_like(self._asked.size, SOURCE_SEED)
+        kinds = (("text", None), ("edit", source))
+        found = [self._drawn(name, image) for name, image in kinds]
+        for finding, _ in found:
+            yield finding
+        pair = next(
+            ((kinds[at][1], first) for at, (_, first) in reversed(list(enumerate(found))) if first), None
+        )
+        if pair is None:
+            yield Finding("draws", False, 0.0, "The service drew neither from text nor from an image.")
+            return
+        yield self._equal_twice(*pair)
+
+    def _health(self) -> Finding:
+        begun = time.monotonic()
+        try:
+            status, body = self._ask("GET", "/health", MAX_HEALTH_BYTES, HEALTH_SECONDS)
+        except InterleaveError as error:
+            return Finding("health", False, time.monotonic() - begun, str(error))
+        took = time.monotonic() - begun
+        if status == 404:
+            return Finding("health", None, took, "The service has no such page.")
+        try:
+            health = Health.model_validate_json(body)
+        except ValidationError:
+            return Finding("health", False, took, f"status {status}: {self._server.quote(body)}")
+        told = [health.status, health.identity and f"identity {health.identity}"]
+        told += [
+            f"{name} {value}"
+            for name, value in (("models", health.models), ("workers", health.workers))
+            if value
+        ]
+        ready = status == 200 and health.gpu_manager_ready is not False
+        return Finding("health", ready, took, self._server.quote(", ".join(part for part in told if part)))
+
+    def _drawn(self, name: str, source: Picture | None) -> tuple[Finding, Picture | None]:
+        begun = time.monotonic()
+        try:
+            picture = self._draw(source)
+        except Refused as refusal:
+            one_way = refusal.status in NEEDS_ANOTHER_ROUTE
+            what = "Not offered" if one_way else "Not drawn"
+            return Finding(
+                name, None if one_way else False, time.monotonic() - begun, f"{what}: {refusal}"
+            ), None
+        except InterleaveError as error:
+            return Finding(name, False, time.monotonic() - begun, str(error)), None
+        took = time.monotonic() - begun
+        return Finding(
+            name, True, took, f"{picture.size[0]}x{picture.size[1]}, {picture.digest[:12]}"
+        ), picture
+
+    def _equal_twice(self, source: Picture | None, first: Picture) -> Finding:
+        begun = time.monotonic()
+        try:
+            again = self._draw(source)
+        except (Refused, InterleaveError) as error:
+            return Finding("again", False, time.monotonic() - begun, str(error))
+        equal = again == first
+        said = "the same pixels" if equal else f"other pixels for the same seed ({again.digest[:12]})"
+        return Finding("again", equal, time.monotonic() - begun, said)
+
+    def _draw(self, source: Picture | None) -> Picture:
+        """One image by /edit, or by /generate where /edit wants an image. Raises Refused, GeneratorError,
+        PictureError."""
+        asked, encoded = self._asked, source.base64_png() if source else None
+        width, height = asked.size
+        body = body_of(asked.prompt, asked.seed, encoded, width=width, height=height, model=asked.model)
+        status, data = self._ask("POST", "/edit", MAX_ANSWER_BYTES, asked.timeout, body)
+        if source is None and status in NEEDS_ANOTHER_ROUTE:
+            refused = status, data
+            status, data = self._ask("POST", "/generate", MAX_ANSWER_BYTES, asked.timeout, body)
+            if status in (404, 405):
+                status, data = refused
+        try:
+            drawn = Drawn.model_validate_json(data)
+        except ValidationError as error:
+            raise Refused(status, self._server.quote(data)) from error
+        if status != 200 or not drawn.success or not drawn.picture:
+            raise Refused(status, self._server.quote(drawn.error or data))
+        try:
+            return Picture.from_base64(drawn.picture, "The image", MAX_PIXELS)
+        except PictureError as error:
+            raise GeneratorError(error.message, error.hint) from error
+
+    def _ask(
+        self, method: str, path: str, limit: int, seconds: float, body: dict[str, Any] | None = None
+    ) -> tuple[int, bytes]:
+        """Status and body; raises GeneratorError."""
+        import httpx
+
+        call = RemoteCall(seconds)
+        where = f"{method} {self._server.url}{path}"
+        late = GeneratorError(f"{where} gave no answer within {seconds:g} s.")
+
+        def ask(_: Any) -> tuple[int, bytes]:
+            with self._server.faults():
+                try:
+                    with self._server.answer(call, method, path, seconds, body) as response:
+                        return response.status_code, self._server.whole(response, limit)
+                except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
+                    said = self._server.quote(f"{type(error).__name__}: {error}")
+                    raise GeneratorError(f"{where} failed: {said}.", "Is the service running?") from error
+
+        return call.carry_out(ask, None, late)

@@ -1,0 +1,199 @@
+"""A loaded model, and how a request becomes a call of it: what a child process and a replica of a cluster
+run.
+
+Decisions. A model is opened as on the command line, so everything that draws there can be served. Settings
+that a model does not have are left out and named in the answer, because clients of the published services
+send them to every model; a mask or a second image that it cannot use is refused, since the image would be
+another one. What a model says of a request is the client's to hear, everything else that goes wrong is the
+worker's fault, and worth one more try elsewhere.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..backend.errors import (
+    Cancelled,
+    GeneratorError,
+    InterleaveError,
+    PictureError,
+    SettingsError,
+    boundary,
+    is_out_of_memory,
+)
+from ..backend.generators import REGISTRY, Generator, open_generator
+from ..backend.generators.protocol import TakesDrawOptions, TakesStepSettings, most_beside
+from ..backend.pictures import Picture
+from ..backend.registry import option_names
+from ..backend.types import MOST_SHOWN, DrawSettings, StepImage, StepSettings
+from .pool import Drawn, DrawRequest, DrawTimeout, ImageFormat, ModelInfo, Refused, ServiceError, WorkerLost
+from .settings import ModelSettings
+
+Outcome = Drawn | ServiceError
+
+
+class Drawer:
+    """Draws with one model. Used by one thread at a time; `worker` and `gpu` go into what it draws."""
+
+    def __init__(self, generator: Generator, model: ModelSettings, worker: str = "", gpu: int = 0) -> None:
+        self._generator, self._worker, self._gpu = generator, worker, gpu
+        self.info = ModelInfo(
+            name=model.name,
+            kind=model.generator.partition(":")[0],
+            identity=generator.identity,
+            takes=tuple(sorted(_takes(generator))),
+            batches=hasattr(generator, "draw_many"),
+            most_images=min(MOST_SHOWN, 1 + most_beside(generator)),
+            port=model.port,
+        )
+
+    @classmethod
+    def open(cls, model: ModelSettings, device: str, worker: str = "", gpu: int = 0) -> Drawer:
+        """Load the model onto a device (`auto`: the generator's own choice). Raises SettingsError,
+        GeneratorError."""
+        options: dict[str, Any] = dict(model.options)
+        taken = option_names("generator", REGISTRY, model.generator)
+        if device != "auto" and "device" in taken:
+            options["device"] = device
+        if "mask_later" in taken:
+            options.setdefault("mask_later", True)
+        with boundary(GeneratorError, f"The model {model.name!r} cannot be loaded"):
+            return cls(open_generator(model.generator, **options), model, worker, gpu)
+
+    def draw(
+        self, requests: Sequence[DrawRequest], cancelled: Callable[[], bool] = lambda: False
+    ) -> list[Outcome]:
+        """An image, or the reason why there is none, for each request; all have one `batch_key`. `cancelled`
+        is asked after every sampling step, by models that can be stopped."""
+        if hasattr(self._generator, "interrupted"):
+            self._generator.interrupted = cancelled  # type: ignore[attr-defined]
+        try:
+            return self._drawn(requests)
+        except InterleaveError as error:
+            if isinstance(error, Cancelled):
+                return [DrawTimeout("The draw was stopped.") for _ in requests]
+            if len(requests) > 1:
+                # One prompt that cannot be drawn, or a batch too large, must not cost the others their
+                # images.
+                return [outcome for request in requests for outcome in self.draw([request], cancelled)]
+            return [self._fault(error)]
+
+    def _drawn(self, requests: Sequence[DrawRequest]) -> list[Outcome]:
+        started = time.monotonic()
+        first = requests[0]
+        generator, ignored = self._set_to(first)
+        draw_many = getattr(generator, "draw_many", None)
+        with boundary(GeneratorError, f"The model {first.model!r} failed"):
+            if len(requests) > 1 and draw_many is not None:
+                prompts, seeds = [one.prompt for one in requests], [one.seed for one in requests]
+                pictures = draw_many(prompts, [_source(one) for one in requests], seeds)
+            else:
+                pictures = [generator.draw(one.prompt, _source(one), one.seed) for one in requests]
+        if len(pictures) != len(requests) or not all(isinstance(one, Picture) for one in pictures):
+            raise GeneratorError(
+                f"The model {first.model!r} was asked for {len(requests)} images, gave others."
+            )
+        seconds = time.monotonic() - started
+        return [
+            self._answer(request, picture, seconds, len(requests), ignored)
+            for request, picture in zip(requests, pictures, strict=True)
+        ]
+
+    def _answer(
+        self, request: DrawRequest, picture: Picture, seconds: float, batch: int, ignored: tuple[str, ...]
+    ) -> Drawn:
+        started = time.monotonic()
+        file = encoded(picture, request.format)
+        return Drawn(
+            image=file,
+            size=picture.size,
+            seed=request.seed,
+            worker=self._worker,
+            gpu=self._gpu,
+            draw_seconds=seconds,
+            encode_seconds=time.monotonic() - started,
+            batch=batch,
+            ignored=ignored,
+        )
+
+    def _set_to(self, request: DrawRequest) -> tuple[Generator, tuple[str, ...]]:
+        """The generator that draws as the request says, and the names of what it does not have."""
+        takes = self.info.takes
+        given: dict[str, Any] = {
+            "size": request.size,
+            "steps": request.steps,
+            "guidance": request.guidance,
+            "negative": request.negative or None,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        ignored = tuple(sorted(name for name in given if name not in takes))
+        generator: Any = self._generator
+        drawing = {name: value for name, value in given.items() if name in takes and name != "negative"}
+        if drawing:
+            generator = generator.with_draw_options(**drawing)
+        if (settings := self._step_settings(request)) != StepSettings():
+            generator = generator.with_step_settings(settings)
+        return generator, ignored
+
+    def _step_settings(self, request: DrawRequest) -> StepSettings:
+        takes, given = self.info.takes, {}
+        if request.negative and "negative" in takes:
+            given["negative"] = request.negative
+        if request.mask is not None:
+            if "mask" not in takes:
+                raise Refused(f"The model {request.model!r} takes no mask.")
+            given["mask"] = StepImage(name="mask", picture=request.mask)
+        if len(request.sources) > self.info.most_images:
+            raise Refused(
+                f"The model {request.model!r} takes {self.info.most_images} image(s) at most, not "
+                f"{len(request.sources)}."
+            )
+        if beside := request.sources[1:]:
+            return DrawSettings(**given, beside=beside)
+        return StepSettings(**given)
+
+    def _fault(self, error: InterleaveError) -> ServiceError:
+        if isinstance(error, ServiceError):
+            return error
+        if is_out_of_memory(error):
+            _free_memory()
+            return WorkerLost(f"{self._worker or 'The worker'} has no memory left for it: {error.message}")
+        cause = error.__cause__
+        if (
+            isinstance(error, (SettingsError, PictureError))
+            or cause is None
+            or isinstance(cause, InterleaveError)
+        ):
+            return Refused(error.message, error.hint)
+        return WorkerLost(error.message, error.hint)
+
+
+def encoded(picture: Picture, kind: ImageFormat) -> bytes:
+    """The image as a file without loss."""
+    if kind == "png":
+        return picture.png()
+    buffer = io.BytesIO()
+    picture.image.save(buffer, "WEBP", lossless=True, quality=0, method=0)
+    return buffer.getvalue()
+
+
+def _takes(generator: Generator) -> frozenset[str]:
+    taken = generator.draw_options if isinstance(generator, TakesDrawOptions) else frozenset[str]()
+    if isinstance(generator, TakesStepSettings):
+        taken |= generator.step_settings & {"negative", "mask", "reference"}
+    return taken
+
+
+def _source(request: DrawRequest) -> Picture | None:
+    return request.sources[0] if request.sources else None
+
+
+def _free_memory() -> None:
+    import sys
+
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,216 @@
+"""Puts the service on a cluster: the deployments, their numbers, and their end.
+
+Decisions. The app is a deployment as the models are, so Serve's proxies on every node speak its HTTP. Our own
+admission comes first and Serve's bounds lie just above it, so that what is refused is refused in the
+protocol's form. The key stays in the environment of the processes that need it: where the app runs without
+it, it does not start. A cluster that was there before is left as it was, less what was put on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...backend.errors import SettingsError
+from ...backend.remote.server import THIS_MACHINE
+from ..settings import ModelSettings, ServiceSettings
+from .pool import RayPool, deployment_name
+from .replica import many_models_replica, model_replica
+from .settings import HERE, ClusterSettings
+
+APP_NAME = "interleave-thinker"
+HOW_TO_GET = 'Install it: pip install "interleave-thinker[ray]"'
+STORE_BYTES = 256 * 1024 * 1024
+"""Object store of a cluster that is started here: images and little else pass through it."""
+ROOM_ABOVE = 64
+"""Requests that Serve takes beyond our own queue: ours refuses first."""
+BUSY_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service to put on a cluster: `models` as in a service's file."""
+
+    settings: ServiceSettings
+    models: Sequence[ModelSettings]
+    cluster: ClusterSettings
+
+    def deploy(self) -> None:
+        """Serve it; returns when every model has a replica that has loaded it. Raises SettingsError if one
+        does not load, or the port cannot be had. Ray is there already."""
+        from ray import serve  # pyright: ignore[reportMissingImports]
+        from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
+
+        settings = self.settings
+        try:
+            serve.start(
+                proxy_location="HeadOnly" if settings.host in THIS_MACHINE else "EveryNode",
+                http_options={
+                    "host": settings.host,
+                    "port": settings.port,
+                    "ssl_certfile": settings.certificate,
+                    "ssl_keyfile": settings.certificate_key,
+                    "request_timeout_s": settings.patience + settings.timeout + settings.body_seconds,
+                },
+            )
+            serve.run(self._application(), name=APP_NAME, route_prefix="/", blocking=False)
+        except (RuntimeError, RayError) as error:
+            raise SettingsError(
+                f"The service could not be put on the cluster: {_reason(serve, error)}.",
+                "`serve status` and Ray's logs say more.",
+            ) from error
+
+    def end(self) -> None:
+        """Take it from the cluster; what is being drawn is finished within `--grace`."""
+        from ray import serve  # pyright: ignore[reportMissingImports]
+
+        serve.delete(APP_NAME)
+
+    def _application(self) -> Any:
+        from ray import serve  # pyright: ignore[reportMissingImports]
+        from ray.serve.config import BackpressureConfig  # pyright: ignore[reportMissingImports]
+
+        handles = {name: node for name, node in self._model_nodes()}
+        most = ROOM_ABOVE + self.settings.queue * max(1, len(self.models))
+        ingress: Any = serve.deployment(
+            serve.ingress()(_app_class()),
+            name="app",
+            num_replicas=self.cluster.app_replicas,
+            ray_actor_options={"num_cpus": 0},
+            max_ongoing_requests=4 * most,
+            max_queued_requests=4 * most,
+            backpressure_config=BackpressureConfig(status_code=503, retry_after_s=BUSY_SECONDS),
+            graceful_shutdown_timeout_s=self.settings.grace,
+        )
+        keyed = bool(os.environ.get(self.settings.key_env))
+        return ingress.bind(handles, list(self.models), self.settings, keyed)
+
+    def _model_nodes(self) -> list[tuple[str, Any]]:
+        from ray import serve  # pyright: ignore[reportMissingImports]
+
+        settings, cluster = self.settings, self.cluster
+        if cluster.models_each is not None:
+            devices = max(len(model.devices) for model in self.models)
+            kind = many_models_replica(cluster.models_each)
+            options = self._options(devices, self._gpus(self.models), batch=1)
+            deployment: Any = serve.deployment(kind, name=deployment_name(""), **options)
+            return [("", deployment.bind({one.name: one for one in self.models}, self._device(self.models)))]
+        nodes = []
+        for model in self.models:
+            kind = model_replica(settings.batch, settings.batch_wait / 1000)
+            options = self._options(len(model.devices), self._gpus([model]), settings.batch)
+            one: Any = serve.deployment(kind, name=deployment_name(model.name), **options)
+            nodes.append((model.name, one.bind(model, self._device([model]))))
+        return nodes
+
+    def _options(self, devices: int, gpus: float, batch: int) -> dict[str, Any]:
+        from ray.serve.config import AutoscalingConfig  # pyright: ignore[reportMissingImports]
+
+        cluster = self.cluster
+        options: dict[str, Any] = {
+            "ray_actor_options": {"num_cpus": cluster.replica_cpus, "num_gpus": gpus},
+            # One batch is drawn while the next one is on its way.
+            "max_ongoing_requests": 2 * batch,
+            "max_queued_requests": self.settings.queue + ROOM_ABOVE,
+            "graceful_shutdown_timeout_s": self.settings.grace,
+        }
+        if cluster.max_replicas is None:
+            return options | {"num_replicas": max(devices, cluster.min_replicas)}
+        scaling = AutoscalingConfig(
+            min_replicas=cluster.min_replicas,
+            max_replicas=cluster.max_replicas,
+            target_ongoing_requests=cluster.target_ongoing or 2.0 * batch,
+            upscale_delay_s=cluster.upscale_seconds,
+            downscale_delay_s=cluster.downscale_seconds,
+            metrics_interval_s=1.0,
+            look_back_period_s=5.0,
+        )
+        return options | {"autoscaling_config": scaling}
+
+    def _gpus(self, models: Sequence[ModelSettings]) -> float:
+        if self.cluster.replica_gpus is not None:
+            return self.cluster.replica_gpus
+        return float(any(one.startswith("cuda") for model in models for one in model.devices))
+
+    def _device(self, models: Sequence[ModelSettings]) -> str:
+        """A replica sees its own card alone, as the first one."""
+        first = models[0].devices[0]
+        return "cuda" if self._gpus(models) else first
+
+
+def start_ray(address: str, log: Callable[[str], None]) -> bool:
+    """Start Ray here or join the cluster at `address`; whether it was started here. Raises SettingsError."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Serve kills a proxy that is not there in 5 s, which a busy machine does not manage.
+    os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "30")
+    try:
+        import ray  # pyright: ignore[reportMissingImports]
+        import ray.serve  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise SettingsError("Ray Serve is not installed.", HOW_TO_GET) from error
+    if ray.is_initialized():
+        return False
+    try:
+        if address == HERE:
+            ray.init(
+                address="local",
+                object_store_memory=STORE_BYTES,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        else:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except Exception as error:  # a boundary: Ray raises bare exceptions where a node does not come up
+        raise SettingsError(
+            f"Ray cannot be used at {address!r} ({type(error).__name__}: {error}).",
+            'Give the address of a running cluster, "auto", or "local".',
+        ) from error
+    log(f"Ray {ray.__version__} {'started here' if address == HERE else f'at {address}'}")
+    return address == HERE
+
+
+def stop_ray(started_here: bool) -> None:
+    """Leave the cluster; one that was started here ends."""
+    import ray  # pyright: ignore[reportMissingImports]
+    from ray import serve  # pyright: ignore[reportMissingImports]
+
+    if started_here:
+        serve.shutdown()
+    ray.shutdown()
+
+
+def _app_class() -> type:
+    class App:
+        """Makes the app where it runs: its parts are not sent through the cluster, and the key is not."""
+
+        def __init__(
+            self,
+            handles: dict[str, Any],
+            models: list[ModelSettings],
+            settings: ServiceSettings,
+            keyed: bool,
+        ) -> None:
+            if keyed and not os.environ.get(settings.key_env):
+                raise SettingsError(
+                    f"The service was given a key, but {settings.key_env} is not set where its app runs.",
+                    "Set it in the environment of Ray's nodes.",
+                )
+            self._pool, self._settings = RayPool(models, handles, settings, APP_NAME), settings
+
+        def __serve_build_asgi_app__(self) -> Any:
+            from ..web.app import create_app
+
+            return create_app(self._pool, self._settings)
+
+    return App
+
+
+def _reason(serve: Any, error: Exception) -> str:
+    """What Serve says of the deployment that failed, else its error."""
+    application = serve.status().applications.get(APP_NAME)
+    told = [one.message for one in application.deployments.values() if one.message] if application else []
+    return " ".join((told[0] if told else str(error)).split())[-600:]

@@ -1,0 +1,126 @@
+"""The service's one ASGI app: every route of the published services and of the Images API, over any pool.
+
+Decision: FastAPI, for the description `/openapi.json` that the published services have, and because Ray Serve
+mounts it as it is. Its own pages of that description load scripts from other hosts, so `/docs` is ours
+(reference.py). Bodies are read by bodies.py all the same, off the event loop and within bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from ...backend.errors import InterleaveError
+from ...backend.remote.api_keys import check_variable, read_key
+from ...backend.remote.server import THIS_MACHINE
+from ..front import Front
+from ..pool import Pool, ServiceError
+from ..settings import ServiceSettings
+from .answers import error_body, error_headers, status_of
+from .asking import Asking
+from .bodies import BadBody
+from .images import images_routes
+from .intake import Intake
+from .page import page_routes
+from .published import published_routes
+from .reference import reference_routes
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Crash(ServiceError):
+    """A fault of this program's own."""
+
+    status = 500
+
+
+class NoRoute(ServiceError):
+    """A path that is not here, or not for this method."""
+
+    def __init__(self, method: str, path: str, status: int) -> None:
+        super().__init__(f"There is no {method[:20]} {path[:100]}.", "/docs lists what there is.")
+        self.status = status
+
+
+def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | None = None) -> FastAPI:
+    """The app over a pool, which it starts and closes with its own life; nothing is started by making it.
+    `ports`: models by the port at which they are asked for. `app.state.front` is what the routes share.
+    Raises SettingsError for a key that cannot be one."""
+    check_variable(settings.key_env)
+    key = read_key(settings.key_env) if settings.key_env else None
+    front = Front(pool, settings)
+    asking = Asking(front, ports)
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        await pool.start()
+        try:
+            yield
+        finally:
+            front.close()
+            await pool.close()
+
+    app = FastAPI(title="Image models as a service", lifespan=life, docs_url=None, redoc_url=None)
+    app.state.front = front
+    app.include_router(published_routes(asking))
+    app.include_router(images_routes(asking))
+    app.include_router(page_routes(front))
+    app.include_router(reference_routes(app))
+
+    @app.get("/ready", summary="For balancers: 200 where a request would be drawn")
+    async def ready() -> JSONResponse:
+        alive = any(worker.phase == "alive" for worker in pool.workers())
+        well = alive and not front.admission.closing
+        return JSONResponse({"ready": well}, status_code=200 if well else 503)
+
+    @app.get("/models", summary="What is served, and what a request may set of it")
+    async def models() -> list[dict[str, Any]]:
+        return [
+            {
+                "name": info.name,
+                "kind": info.kind,
+                "identity": front.identity(info) or None,
+                "takes": list(info.takes),
+                "images": info.most_images,
+                "batches": info.batches,
+                "port": info.port,
+            }
+            for info in pool.models()
+        ]
+
+    @app.get("/metrics", summary="For Prometheus")
+    async def metrics() -> Response:
+        return Response(front.metrics.text(front.shared.kept.bytes), media_type=METRICS_TYPE)
+
+    @app.exception_handler(InterleaveError)
+    async def refused(request: Request, error: InterleaveError) -> JSONResponse:
+        known = error if isinstance(error, ServiceError) else Crash(error.message, error.hint)
+        path = request.url.path
+        return JSONResponse(error_body(path, known), status_of(path, known), error_headers(known))
+
+    @app.exception_handler(HTTPException)
+    async def unrouted(request: Request, error: HTTPException) -> JSONResponse:
+        known = NoRoute(request.method, request.url.path, error.status_code)
+        answer = await refused(request, known)
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(Exception)
+    async def broken(request: Request, error: Exception) -> JSONResponse:
+        # uvicorn logs it whole; a client learns no more than that it was not its fault.
+        return await refused(request, Crash("The service failed at this request; its log says why."))
+
+    @app.exception_handler(RequestValidationError)
+    async def misread(request: Request, error: RequestValidationError) -> JSONResponse:
+        faults = [{**one, "input": None, "ctx": None} for one in error.errors()]
+        return await refused(request, BadBody(faults))
+
+    local = settings.host in THIS_MACHINE and not settings.open
+    app.add_middleware(Intake, front=front, key=key, local_only=local)  # type: ignore[arg-type]
+    return app

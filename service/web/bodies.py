@@ -1,0 +1,274 @@
+"""What clients send, as models: the published services' bodies and those of the Images API.
+
+Decision: fields that are not known shape nothing, as with the published services, but the answer names them;
+what they call by several names is taken by each. A value out of its range is an error (422), never brought
+into it. Images are strict base64, with or without `data:`, and their pixels are bounded by the header, before
+anything is decoded.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
+from typing_extensions import Self
+
+from ...backend.errors import PictureError
+from ...backend.files.image_decoding import decoded_mask, reading_image
+from ...backend.pictures import Picture
+from ..pool import ServiceError
+
+MAX_PROMPT = 20_000
+MAX_SEED = 2**53
+RANDOM_SEEDS = 2**31
+MIN_SIDE, MAX_SIDE = 16, 8192
+MAX_DRAWN_PIXELS = 16 * 1024 * 1024
+MAX_SOURCE_PIXELS = 50_000_000
+MAX_VALUES = 10_000
+MAX_IMAGES = 16
+MAX_PER_REQUEST = 10
+MAX_FAULTS = 20
+MAX_UNKNOWN, MAX_NAME = 20, 60
+NOTHING: tuple[Any, ...] = (None, False, "", [], {})
+"""Values with which a field asks for nothing."""
+NO_OPTION = ("user", "image", "mask", "mask_image", "image_file", "mask_file")
+"""Fields that say nothing of how to draw, or that a form has as files."""
+ASPECT_RATIOS = {
+    "1:1": (1328, 1328),
+    "16:9": (1664, 928),
+    "9:16": (928, 1664),
+    "4:3": (1472, 1104),
+    "3:4": (1104, 1472),
+    "3:2": (1584, 1056),
+    "2:3": (1056, 1584),
+}
+"""Width and height in pixels of the ratios that the published services know."""
+
+
+def _is_number(value: Any) -> Any:
+    """A value that is not true or false, which pydantic would take for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("a number, not true or false")
+    return value
+
+
+Number = BeforeValidator(_is_number)
+Prompt = Annotated[str, Field(min_length=1, max_length=MAX_PROMPT)]
+Negative = Annotated[str | None, Field(max_length=MAX_PROMPT)]
+Seed = Annotated[int | None, Field(ge=0, le=MAX_SEED), Number]
+Side = Annotated[int | None, Field(ge=MIN_SIDE, le=MAX_SIDE), Number]
+Base64 = Annotated[str | None, Field(repr=False)]
+
+
+class BadImage(ServiceError):
+    """A body's image that is none, or is missing where one is needed."""
+
+    status = 400
+
+
+class BadBody(ServiceError):
+    """A body that cannot be read; `detail` holds FastAPI's list of what is wrong."""
+
+    status = 422
+
+    def __init__(self, detail: list[dict[str, Any]]) -> None:
+        first = detail[0]
+        where = ".".join(str(part) for part in first["loc"][1:]) or "body"
+        super().__init__(f"{where}: {first['msg']}.")
+        self.detail = detail
+
+
+class Drawing(BaseModel):
+    """What every request may say of the image."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False, populate_by_name=True)
+
+    _unknown: tuple[str, ...] = PrivateAttr(())
+    prompt: Prompt
+    negative_prompt: Negative = None
+    seed: Seed = Field(default=None, description="The same seed, the same image; null is a random one.")
+    guidance_scale: Annotated[float | None, Field(ge=0.0, le=100.0), Number] = Field(
+        default=None, validation_alias=AliasChoices("guidance_scale", "text_guidance_scale", "true_cfg_scale")
+    )
+    num_inference_steps: Annotated[int | None, Field(ge=1, le=1000), Number] = Field(
+        default=None, validation_alias=AliasChoices("num_inference_steps", "num_inference_step")
+    )
+    model: str | None = Field(default=None, max_length=200, description="One of /models.")
+
+    @property
+    def pixels(self) -> tuple[int, int] | None:
+        """Width and height that are asked for."""
+        return None
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Names of fields that ask for something and that nothing here reads."""
+        return self._unknown
+
+    @model_validator(mode="after")
+    def _drop_unknown(self) -> Self:
+        others = self.__pydantic_extra__ or {}
+        asking = (name for name, value in others.items() if value not in NOTHING and name not in NO_OPTION)
+        self._unknown = tuple(sorted(name[:MAX_NAME] for name in islice(asking, MAX_UNKNOWN)))
+        others.clear()
+        return self
+
+
+class Sized(Drawing):
+    """A drawing whose sides are given one by one."""
+
+    width: Side = None
+    height: Side = None
+
+    @property
+    def pixels(self) -> tuple[int, int] | None:
+        return (self.width, self.height) if self.width and self.height else None
+
+    @model_validator(mode="after")
+    def _whole_size(self) -> Sized:
+        if (self.width is None) != (self.height is None):
+            raise ValueError("width and height go together")
+        _check_pixels(self.pixels)
+        return self
+
+
+class EditBody(Sized):
+    """POST /edit: an image in base64 and what is to become of it; without an image it is drawn from text."""
+
+    image: Base64 = None
+    mask_image: Base64 = Field(default=None, description="White, or transparent, where the image may change.")
+
+
+class FillBody(Sized):
+    """POST /fill: an image, and a mask of what is to be painted anew in it."""
+
+    image: Annotated[str, Field(repr=False, min_length=1)]
+    mask_image: Annotated[str, Field(repr=False, min_length=1)]
+
+
+class GenerateBody(Sized):
+    """POST /generate: an image from text; width and height win over the ratio."""
+
+    aspect_ratio: Literal["1:1", "16:9", "9:16", "4:3", "3:4", "3:2", "2:3"] | None = None
+
+    @property
+    def pixels(self) -> tuple[int, int] | None:
+        given = super().pixels
+        return given or (ASPECT_RATIOS[self.aspect_ratio] if self.aspect_ratio else None)
+
+
+class ImagesBody(Drawing):
+    """POST /v1/images/generations, and the fields of /v1/images/edits: the Images API, with the extras of
+    open servers."""
+
+    n: Annotated[int | None, Field(ge=1, le=MAX_PER_REQUEST), Number] = 1
+    size: str | None = Field(
+        default=None, pattern=r"^(auto|[0-9]{2,4}x[0-9]{2,4})$", description="WIDTHxHEIGHT or auto."
+    )
+    response_format: Literal["b64_json"] | None = None
+    output_format: Literal["png", "webp"] | None = None
+    stream: bool | None = Field(
+        default=None, description="Answer with events, one for each image, once all of them are drawn."
+    )
+    partial_images: Annotated[int | None, Field(ge=0, le=3), Number] = Field(
+        default=None, description="At most so many unfinished images come before each; here none do."
+    )
+
+    @property
+    def pixels(self) -> tuple[int, int] | None:
+        if self.size in (None, "auto"):
+            return None
+        width, _, height = self.size.partition("x")
+        return int(width), int(height)
+
+    @model_validator(mode="after")
+    def _size_in_range(self) -> ImagesBody:
+        _check_pixels(self.pixels)
+        return self
+
+
+def read_body(kind: type[Any], data: bytes) -> Any:
+    """The body in some JSON; raises BadBody."""
+    # A value of two bytes becomes an object of a hundred, and an image is one value, however long it is.
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > MAX_VALUES:
+        raise BadBody([_fault("body", f"more than {MAX_VALUES} values")])
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as error:
+        raise BadBody(_faults(error)) from error
+    except RecursionError as error:
+        raise BadBody([_fault("body", "nested too deep")]) from error
+
+
+def read_fields(kind: type[Any], fields: dict[str, str]) -> Any:
+    """The body in the fields of a form, of which empty ones are not given; raises BadBody."""
+    try:
+        return kind.model_validate({name: value for name, value in fields.items() if value != ""})
+    except ValidationError as error:
+        raise BadBody(_faults(error)) from error
+
+
+def pixels_in(data: bytes, where: str) -> int:
+    """Width times height by the header of a file, of which nothing is decoded; raises BadImage."""
+    try:
+        with reading_image(io.BytesIO(data), where, MAX_SOURCE_PIXELS) as image:
+            return image.size[0] * image.size[1]
+    except PictureError as error:
+        raise BadImage(error.message, error.hint) from error
+
+
+def picture_of(data: bytes, where: str) -> Picture:
+    """The image in a file; raises BadImage."""
+    try:
+        return Picture.from_bytes(data, where, MAX_SOURCE_PIXELS)
+    except PictureError as error:
+        raise BadImage(error.message, error.hint) from error
+
+
+def mask_of(data: bytes, where: str) -> Picture:
+    """The mask in a file: white where it is transparent, else its brightness; raises BadImage."""
+    try:
+        with reading_image(io.BytesIO(data), where, MAX_SOURCE_PIXELS) as image:
+            return Picture(decoded_mask(image, where))
+    except PictureError as error:
+        raise BadImage(error.message, error.hint) from error
+
+
+def file_in(text: str, where: str) -> bytes:
+    """The file in base64; raises BadImage."""
+    if text.startswith("data:"):
+        text = text.partition(",")[2]
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise BadImage(f"{where} is not base64 ({error}).") from error
+
+
+def _check_pixels(size: tuple[int, int] | None) -> None:
+    if size is None:
+        return
+    if not all(MIN_SIDE <= side <= MAX_SIDE for side in size) or size[0] * size[1] > MAX_DRAWN_PIXELS:
+        raise ValueError(
+            f"sides are {MIN_SIDE} to {MAX_SIDE} pixels, and an image {MAX_DRAWN_PIXELS} pixels at most"
+        )
+
+
+def _faults(error: ValidationError) -> list[dict[str, Any]]:
+    found = error.errors(include_url=False, include_input=False, include_context=False)[:MAX_FAULTS]
+    return [{**fault, "loc": ["body", *fault["loc"]], "msg": fault["msg"][:200]} for fault in found]
+
+
+def _fault(where: str, message: str) -> dict[str, Any]:
+    return {"type": "value_error", "loc": ["body", where], "msg": message}

@@ -1,0 +1,73 @@
+"""The images of a request, decoded.
+
+Decision: their pixels are known from their headers and held (holding.py) before the first of them is decoded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...backend.pictures import Picture
+from ..holding import Share
+from .bodies import (
+    MAX_IMAGES,
+    BadBody,
+    BadImage,
+    EditBody,
+    FillBody,
+    file_in,
+    mask_of,
+    picture_of,
+    pixels_in,
+)
+
+MAX_ALL_PIXELS = 100_000_000
+"""Of all images of a request."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """Sources in the order in which they were sent, and a mask; `echo` is the first source as it came, in
+    base64."""
+
+    sources: tuple[Picture, ...] = ()
+    mask: Picture | None = None
+    echo: str | None = None
+
+
+def images_in(body: EditBody | FillBody, echo: bool, share: Share) -> Images:
+    """Those of a JSON body, which `share` holds; raises BadImage, Busy."""
+    if not body.image:
+        if body.mask_image:
+            raise BadImage("A mask needs an image.")
+        return Images()
+    sources = [file_in(body.image, "image")]
+    masks = [file_in(body.mask_image, "mask_image")] if body.mask_image else []
+    decoded = images_of(sources, masks, share)
+    return Images(decoded.sources, decoded.mask, body.image if echo else None)
+
+
+def images_of(sources: list[bytes], masks: list[bytes], share: Share) -> Images:
+    """Those of files, which `share` holds; raises BadImage, BadBody, Busy."""
+    if len(sources) > MAX_IMAGES or len(masks) > 1:
+        many = {
+            "type": "value_error",
+            "loc": ["body", "image"],
+            "msg": f"at most {MAX_IMAGES} images and one mask",
+        }
+        raise BadBody([many])
+    if not sources:
+        raise BadImage("There is no image.", "Send it as a file of the form.")
+    names = [f"image {number}" if len(sources) > 1 else "image" for number in range(1, len(sources) + 1)]
+    names += ["mask"] * len(masks)
+    pixels = [pixels_in(data, name) for data, name in zip([*sources, *masks], names, strict=True)]
+    if sum(pixels) > MAX_ALL_PIXELS:
+        raise BadImage(
+            f"The images of the request have {sum(pixels)} pixels; at most {MAX_ALL_PIXELS} are read.",
+            "Scale them down first.",
+        )
+    decoded: list[Picture] = []
+    for data, name, size in zip([*sources, *masks], names, pixels, strict=True):
+        with share.decoding(size):
+            decoded.append(mask_of(data, name) if name == "mask" else picture_of(data, name))
+    return Images(tuple(decoded[: len(sources)]), decoded[-1] if masks else None)

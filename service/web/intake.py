@@ -1,0 +1,215 @@
+"""Before a route sees a request: who may ask, and how much, how fast, and from where a body may come.
+
+Decision: it is ASGI around the app, so it holds for every route and costs nothing twice. The key comes first,
+before a byte of the body is read; a body is bounded in bytes and seconds while it arrives, alone and together
+with all others. Pages of other sites that a browser has open are not let in: a service of this machine has no
+key, and they could otherwise draw with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import AsyncExitStack
+from typing import Any
+from urllib.parse import urlsplit
+
+from ...backend.remote.called_name import called_name, is_this_machine
+from ..front import Front
+from ..holding import Share
+from ..pool import ServiceError
+from ..settings import MIB
+from .answers import error_body, error_headers
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Any, Receive, Send], Awaitable[None]]
+
+OPEN_PATHS = ("/", "/docs", "/redoc", "/health", "/ready", "/favicon.ico")
+"""What is answered without a key: what balancers ask for, the page on which a key can be typed, and the one
+that says how to ask."""
+WITH_BODY = ("POST", "PUT", "PATCH")
+SEEN = "interleave"
+"""Under which a connection's scope has the request's `model` and its `share` of the memory."""
+LINGER_SECONDS = 5.0
+LINGER_BYTES = 256 * MIB
+
+
+class Forbidden(ServiceError):
+    """A page of another site asks."""
+
+    status = 403
+
+
+class NoKey(ServiceError):
+    """The key is missing or another one."""
+
+    status = 401
+
+
+class BodyTooLarge(ServiceError):
+    """The body has more bytes than are read."""
+
+    status = 413
+
+
+class BodyTooSlow(ServiceError):
+    """The body did not arrive in time."""
+
+    status = 408
+
+
+class Intake:
+    """The app behind its door. `key` None: everybody may ask, and `local_only` then lets in nobody who calls
+    this machine by another name than its own."""
+
+    def __init__(self, app: App, front: Front, key: str | None, local_only: bool) -> None:
+        self._app, self._front = app, front
+        self._key = key.encode() if key else None
+        self._local_only = local_only and key is None
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        """Handle a connection as ASGI says."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        body = _Body(receive, self._front)
+        scope[SEEN] = seen = {"model": "", "share": body.share}
+        # HEAD is answered like GET, without a body.
+        routed = scope if scope["method"] != "HEAD" else {**scope, "method": "GET"}
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                # Only paths that there are: a stranger's would each be a series of its own.
+                route = getattr(routed.get("route"), "path", "other")
+                self._front.metrics.requests.labels(route, seen["model"], message["status"]).inc()
+                if scope["method"] in WITH_BODY and not body.whole:
+                    # What is left of the body would be taken for the next request.
+                    message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+            elif scope["method"] == "HEAD":
+                message["body"] = b""
+            await send(message)
+
+        try:
+            self._check(scope, headers)
+            if scope["method"] not in WITH_BODY:
+                await self._app(routed, receive, counted)
+                return
+            self._front.admission.check_open()
+            body.check_length(headers.get(b"content-length", b""))
+            async with AsyncExitStack() as shares:
+                # Only once its body is here: who sends slowly must not use up the share of others behind one
+                # address.
+                share = self._front.clients.share(_client(scope))
+                body.begin(lambda: shares.enter_async_context(share))
+                await self._app(routed, body.receive, counted)
+        except ServiceError as error:
+            await _refuse(scope["path"], error, body, counted)
+        finally:
+            body.release()
+
+    def _check(self, scope: Any, headers: dict[bytes, bytes]) -> None:
+        host = headers.get(b"host", b"").decode("latin-1")
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        try:
+            called, page = called_name(host), urlsplit(origin).netloc
+        except ValueError as error:
+            raise Forbidden(f"Host or Origin is no address ({error}).") from error
+        if self._local_only and not is_this_machine(called):
+            raise Forbidden(
+                f"This service is for this machine alone, and was called {host[:100]!r}.",
+                "Give it a key (--key-env) or start it with --open.",
+            )
+        if origin and page != host:
+            raise Forbidden(f"Pages of {origin[:100]!r} may not use this service.")
+        if self._key is None or scope["path"] in OPEN_PATHS:
+            return
+        kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if kind.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._key):
+            raise NoKey("This service needs a key.", "Send the header Authorization: Bearer KEY.")
+
+
+class _Body:
+    """A body as it arrives, bounded in bytes, in seconds, and in what all bodies take together."""
+
+    def __init__(self, receive: Receive, front: Front) -> None:
+        self._receive, self._front = receive, front
+        self._most = front.settings.max_body * MIB
+        self._until = 0.0
+        self._when_whole: Callable[[], Awaitable[None]] | None = None
+        self.share = Share(front.held)
+        self._bytes, self.whole = 0, False
+
+    def check_length(self, announced: bytes) -> None:
+        """Raise BodyTooLarge for a length that is too large, before any of it is read."""
+        if announced.isdigit() and int(announced) > self._most:
+            raise self._too_large()
+
+    def begin(self, when_whole: Callable[[], Awaitable[None]]) -> None:
+        """The seconds count from now; `when_whole` is called once all of it has arrived."""
+        self._when_whole = when_whole
+        self._until = time.monotonic() + self._front.settings.body_seconds
+
+    async def receive(self) -> Message:
+        """The next part; raises BodyTooLarge, BodyTooSlow, Busy, TooManyRequests."""
+        if self.whole:
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), max(0.0, self._until - time.monotonic()))
+        except asyncio.TimeoutError as error:
+            raise BodyTooSlow(
+                f"The body did not arrive within {self._front.settings.body_seconds:g} s."
+            ) from error
+        size = len(message.get("body", b""))
+        self.whole = not message.get("more_body", False)
+        self._bytes += size
+        self._front.metrics.read.inc(size)
+        if self._bytes > self._most:
+            await self.discard()
+            raise self._too_large()
+        self.share.take(size)
+        if self.whole and self._when_whole is not None and message["type"] == "http.request":
+            await self._when_whole()
+        return message
+
+    async def discard(self) -> None:
+        """Let the rest arrive, for a while: a client that still writes would not see the answer else."""
+        until, left = time.monotonic() + LINGER_SECONDS, LINGER_BYTES
+        while not self.whole and left > 0 and (seconds := until - time.monotonic()) > 0:
+            try:
+                message = await asyncio.wait_for(self._receive(), seconds)
+            except asyncio.TimeoutError:
+                return
+            self.whole = message["type"] == "http.disconnect" or not message.get("more_body", False)
+            left -= len(message.get("body", b""))
+
+    def release(self) -> None:
+        """The request is answered."""
+        self.share.give_back()
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(f"The body is larger than {self._front.settings.max_body} MiB.")
+
+
+async def _refuse(path: str, error: ServiceError, body: _Body, send: Send) -> None:
+    data = json.dumps(error_body(path, error)).encode()
+    headers = {
+        **error_headers(error),
+        "content-type": "application/json",
+        "content-length": str(len(data)),
+    }
+    pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": error.status, "headers": pairs})
+    await send({"type": "http.response.body", "body": data, "more_body": True})
+    if isinstance(error, BodyTooLarge):
+        await body.discard()
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _client(scope: Any) -> str:
+    return scope["client"][0] if scope.get("client") else ""

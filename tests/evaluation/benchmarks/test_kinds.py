@@ -1,0 +1,292 @@
+"""The seam of benchmarks: one body over all of them; and what is each one's own."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from support.small_benchmarks import MINIATURES, answer, picture
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.evaluation.benchmarks import REGISTRY, open_benchmark
+from interleave_thinker.evaluation.benchmarks.benchmark import (
+    Answer,
+    AnsweredStep,
+    Benchmark,
+    Data,
+    Item,
+    Place,
+)
+from interleave_thinker.evaluation.benchmarks.comm.items import FILE, MARK, STEP, clean, written
+from interleave_thinker.evaluation.benchmarks.one_image import OnePicture
+from interleave_thinker.evaluation.benchmarks.ueval.official import EVALUATOR
+from interleave_thinker.evaluation.official.evaluator import Place as Judged
+
+KINDS = sorted(REGISTRY)
+
+
+def submission(name: str, folder: Path) -> tuple[Benchmark, list[Item], Path]:
+    """A whole submission of hand-made answers to the miniature (eight items of the tiny world)."""
+    data = folder / "data"
+    data.mkdir()
+    benchmark = open_benchmark(name)
+    items = benchmark.items(MINIATURES[name](data))[:8]
+    out = folder / "submission"
+    out.mkdir()
+    benchmark.write(Place(out, out), ((item, answer(n)) for n, item in enumerate(items)))
+    return benchmark, items, out
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_written_is_read_and_what_is_broken_is_found(name: str, tmp_path: Path) -> None:
+    benchmark, items, out = submission(name, tmp_path)
+    assert len({item.id for item in items}) == len(items) >= 5 and all(item.category for item in items)
+    assert benchmark.read(out, items) == []
+    # One item at a time: its pictures cut short, in another mode, gone, then all that is its own.
+    victim = items[len(items) // 2]
+    own = [
+        path
+        for path in sorted(out.rglob("*"))
+        if path.is_file()
+        and re.search(rf"(^|[/_]){re.escape(victim.id)}([/._]|$)", path.relative_to(out).as_posix())
+    ]
+    pictures = [path for path in own if path.suffix in (".png", ".jpg")]
+    assert pictures
+    whole = pictures[-1].read_bytes()
+    for broken in (whole[: len(whole) // 2], b"", b"no image"):
+        pictures[-1].write_bytes(broken)
+        assert [fault.item for fault in benchmark.read(out, items)] == [victim.id]
+    Image.new("RGBA", (16, 16)).save(pictures[-1], "PNG")
+    assert ["RGBA" in fault.reason for fault in benchmark.read(out, items)] == [True]
+    pictures[-1].unlink()
+    assert [fault.item for fault in benchmark.read(out, items)] == [victim.id]
+    for path in own:
+        path.unlink(missing_ok=True)
+    assert [fault.item for fault in benchmark.read(out, items)] == [victim.id]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_gap_is_written_so_that_the_evaluator_does_not_end(name: str, tmp_path: Path) -> None:
+    benchmark, items, _ = submission(name, tmp_path)
+    out = tmp_path / "gaps"
+    out.mkdir()
+    benchmark.write(Place(out, out), ((item, None if n == 1 else answer(n)) for n, item in enumerate(items)))
+    # Either the evaluator reads a grey image, or it passes the item over and it is known which.
+    faults = benchmark.read(out, items)
+    grey = isinstance(benchmark, OnePicture)
+    assert [fault.item for fault in faults] == ([] if grey else [items[1].id])
+    assert len([*out.iterdir()]) == len([*(tmp_path / "submission").iterdir()])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_without_data_it_says_where_to_get_it_and_under_which_terms(name: str, tmp_path: Path) -> None:
+    benchmark = open_benchmark(name)
+    if name == "tinyworld":
+        with pytest.raises(SettingsError):
+            benchmark.items(Data(tmp_path))
+        return
+    for data in (Data(), Data(tmp_path / "nothing")):
+        with pytest.raises(SettingsError) as caught:
+            benchmark.items(data)
+        assert benchmark.terms.data in str(caught.value) and benchmark.terms.licences in str(caught.value)
+    (tmp_path / "rows.json").write_text('[{"other": 1}]')
+    with pytest.raises(SettingsError):
+        benchmark.items(Data(tmp_path / "rows.json"))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_split_is_one_category_and_a_wrong_one_is_named(name: str, tmp_path: Path) -> None:
+    data = MINIATURES[name](tmp_path)
+    benchmark = open_benchmark(name)
+    category = benchmark.items(data)[0].category
+    found = benchmark.items(Data(data.path, split=category))
+    assert found and {item.category for item in found} == {category}
+    with pytest.raises(SettingsError, match=re.escape(category)):
+        benchmark.items(Data(data.path, split="nonsense"))
+
+
+def test_ids_that_stand_twice_or_lead_elsewhere_are_refused(tmp_path: Path) -> None:
+    for ids in (["1", "1"], ["../1"], ["a/b"]):
+        rows = [{"id": one, "task": "art", "prompt": "p"} for one in ids]
+        (tmp_path / "rows.json").write_text(json.dumps(rows))
+        with pytest.raises(SettingsError):
+            open_benchmark("ueval").items(Data(tmp_path / "rows.json"))
+
+
+@pytest.mark.parametrize("category", ["../../out", "/tmp/out", "..", "a/b", "a\0b", "x" * 300, "a | b"])
+def test_a_category_that_leads_elsewhere_is_refused(category: str, tmp_path: Path) -> None:
+    data = MINIATURES["rise"](tmp_path)
+    assert data.path
+    rows = json.loads(data.path.read_text())
+    data.path.write_text(json.dumps([rows[0], {**rows[1], "category": category}]))
+    with pytest.raises(SettingsError, match="category"):
+        open_benchmark("rise").items(data)
+
+
+def test_the_longest_id_can_name_every_file_of_a_submission(tmp_path: Path) -> None:
+    path, benchmark = tmp_path / "rows.json", open_benchmark("ueval")
+    path.write_text(json.dumps([{"id": "ä" * 100, "task": "art", "prompt": "p"}]))
+    items = benchmark.items(Data(path))
+    benchmark.write(Place(tmp_path, tmp_path), [(items[0], answer(0))])
+    assert benchmark.read(tmp_path, items) == []
+    path.write_text(json.dumps([{"id": "ä" * 101, "task": "art", "prompt": "p"}]))
+    with pytest.raises(SettingsError, match="longer"):
+        benchmark.items(Data(path))
+
+
+@pytest.mark.parametrize("text", ["x" * 100_001, "a \\ud800 b"])
+def test_a_text_that_no_request_can_have_is_named(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text('[{"id": "a", "task": "art", "prompt": "' + text + '"}]')
+    with pytest.raises(SettingsError, match="The text of 'a'"):
+        open_benchmark("ueval").items(Data(path))
+
+
+def test_categories_of_wise_are_by_id(tmp_path: Path) -> None:
+    items = open_benchmark("wise").items(MINIATURES["wise"](tmp_path))
+    found = {item.id: item.category for item in items}
+    assert found["400"] == "culture" and found["401"] == "time" and found["1000"] == "chemistry"
+
+
+def test_marks_of_specv_stand_where_images_are_named(tmp_path: Path) -> None:
+    first = open_benchmark("specv").items(MINIATURES["specv"](tmp_path))[0]
+    assert first.text == "Go on from <image>, then from <image>."
+    assert [path.name for path in first.images] == ["comp_001_2.png", "comp_001_1.png"]
+
+
+def test_ueval_names_images_as_they_will_be_looked_for(tmp_path: Path) -> None:
+    benchmark, items, _ = submission("ueval", tmp_path)
+    out = tmp_path / "other"
+    out.mkdir()
+    benchmark.write(Place(out, Path("runs/one")), [(items[0], answer(0))])
+    (entry,) = json.loads((out / "ueval.json").read_text())
+    assert entry["image_answer"][0] == "runs/one/images/0_1.png"
+    assert entry["text_answer"].startswith("1. Bake") and "\n\n2. Cool it" in entry["text_answer"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        ("ueval", {"id": 7, "task": "art", "prompt": "p"}),
+        ("specv", {"id": 7, "dimension": "d", "question": "q"}),
+        ("comm", {"data_id": 7, "title": "t", "step_info": [[{"type": "text", "content": "x"}]] * 2}),
+    ],
+)
+def test_an_id_that_is_a_number_is_read_as_a_text(kind: str, row: dict[str, object], tmp_path: Path) -> None:
+    path, benchmark = tmp_path / "rows.json", open_benchmark(kind)
+    path.write_text(json.dumps([row]))
+    items = benchmark.items(Data(path))
+    assert {item.id.split("_")[0] for item in items} == {"7"}
+    out = tmp_path / "submission"
+    out.mkdir()
+    benchmark.write(Place(out, out), [(item, answer(0)) for item in items])
+    assert not benchmark.read(out, items)
+    field = next(iter(row))
+    for wrong in (7.0, True, ["7"]):
+        path.write_text(json.dumps([row | {field: wrong}]))
+        with pytest.raises(SettingsError, match=f"{field}.*neither a text nor a whole number"):
+            benchmark.items(Data(path))
+
+
+def test_the_evaluator_of_ueval_is_given_ids_as_they_are_in_answers(tmp_path: Path) -> None:
+    row = {"id": 7, "task": "art", "prompt": "p"}
+    (tmp_path / "rows.json").write_text(json.dumps([row]))
+    benchmark = open_benchmark("ueval")
+    items = benchmark.items(Data(tmp_path / "rows.json"))
+    benchmark.write(Place(tmp_path, tmp_path), [(items[0], answer(0))])
+    place = Judged(Data(), tmp_path, tmp_path / "work", tmp_path, "http://127.0.0.1:1", "token", 1, 1.0)
+    EVALUATOR.plan(place, items, {"7": row})
+    (asked,) = map(json.loads, (tmp_path / "work/whole/data/test.jsonl").read_text().splitlines())
+    (entry,) = json.loads((tmp_path / "ueval.json").read_text())
+    assert asked["id"] == entry["id"] == "7"
+
+
+def test_a_text_of_comm_gives_both_tasks_and_goes_on_in_number(tmp_path: Path) -> None:
+    benchmark, items, out = submission("comm", tmp_path)
+    assert [item.id for item in items[:2]] == ["manual0_task3", "manual0_task4"]
+    assert items[0].text.count("<image>") == len(items[0].images) == 2
+    content = json.loads((out / "manual0_task3" / FILE).read_text())
+    assert STEP.findall(content["model_output"])[0].startswith("Bake 1) hour at (high) heat, 5 ‹ 6 (2 cups)")
+    assert re.match(r"\(3\) ", content["model_output"])
+    assert len(STEP.findall(content["model_input"])) == 2 == len(content["input_image_list"])
+    all_items = benchmark.items(MINIATURES["comm"](tmp_path / "data"))
+    assert [item.id for item in all_items if item.id.startswith("short")] == ["short_task4"]
+
+
+def test_a_title_of_comm_holds_no_mark_and_a_step_only_parts(tmp_path: Path) -> None:
+    row = {
+        "data_id": "a",
+        "title": "A <image> (1) of [it]",
+        "step_info": [[{"type": "text", "content": "x"}]],
+    }
+    path, benchmark = tmp_path / "rows.json", open_benchmark("comm")
+    path.write_text(json.dumps([row]))
+    (item,) = benchmark.items(Data(path))
+    assert item.text.endswith("A ‹image> 1) of (it)")
+    path.write_text(json.dumps([{**row, "step_info": [["x"], ["y"]]}]))
+    with pytest.raises(SettingsError, match="step_info"):
+        benchmark.items(Data(path))
+
+
+def test_comm_shows_ten_images_at_most() -> None:
+    many = Answer(tuple(AnsweredStep(f"step {n}", picture(n)) for n in range(14)))
+    text, pictures, note = written(many, 3, 4)
+    assert len(pictures) == 6 == text.count(MARK) and note == "8 pictures left out"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(alphabet="a (1)[2]<3>\n２B", max_size=30), min_size=1, max_size=5))
+def test_every_text_of_comm_comes_through_as_one_step(texts: list[str]) -> None:
+    steps = Answer(tuple(AnsweredStep(text.strip(), picture(0)) for text in texts))
+    text, _, _ = written(steps, 1, 0)
+    found = STEP.findall(text)
+    assert [one.replace(MARK, "").strip() for one in found] == [clean(one.strip())[0] for one in texts]
+
+
+def test_values_are_read_from_what_evaluators_write(tmp_path: Path) -> None:
+    benchmark, items, out = submission("wise", tmp_path)
+    results = tmp_path / "results"
+    results.mkdir()
+    (results / "a_scores.jsonl").write_text('{"prompt_id": 1, "Subcategory": "s", "score": 1.0}\n')
+    assert benchmark.values(out, results, items) == {"1": {"right": 1.0}}
+    (results / "b.jsonl").write_text('{"prompt_id": 2, "score": 1.5}\n')
+    with pytest.raises(SettingsError):
+        benchmark.values(out, results, items)
+    with pytest.raises(SettingsError, match="--results"):
+        benchmark.values(out, None, items)
+    rates = {"items": [{"id": "1", "text_score": {"rate": 0.5}, "image_score": {"rate": None}}]}
+    (tmp_path / "ueval.json").write_text(json.dumps(rates))
+    found = open_benchmark("ueval").values(out, tmp_path / "ueval.json", [])
+    assert found == {"1": {"text": 0.5, "both": 0.5}}
+    for rate in ("NaN", "Infinity", "1.5", "-1", "1" + "0" * 400):
+        entry = f'{{"id": "1", "text_score": {{"rate": {rate}}}}}'
+        (tmp_path / "ueval.json").write_text(f'{{"items": [{entry}]}}')
+        with pytest.raises(SettingsError, match="no share"):
+            open_benchmark("ueval").values(out, tmp_path / "ueval.json", [])
+    answers = [{"expected_answer": "Yes", "answer": "Yes"}, {"expected_answer": "No", "answer": "Yes"}]
+    (results / "d").mkdir()
+    (results / "d" / "x.json").write_text(json.dumps(answers))
+    found = open_benchmark("specv").values(
+        out, results, [Item("x", "t", category="d"), Item("y", "t", category="d")]
+    )
+    assert found == {"x": {"as expected": 0.5}}
+    (results / "d" / "x.json").write_text('[{"question": "Is it a list of answers?"}]')
+    with pytest.raises(SettingsError, match="no list of questions"):
+        open_benchmark("specv").values(out, results, [Item("x", "t", category="d")])
+    (results / "m_task4").mkdir()
+    judged = {
+        "completeness": {"Score": 8},
+        "Image_Quality": {"Score": "NA"},
+        "coherence_score": {"style_consistency": 5, "entity_consistency": 10**400},
+    }
+    (results / "m_task4" / "evaluation_results.json").write_text(json.dumps(judged))
+    found = open_benchmark("comm").values(out, results, [Item("m_task4", "t")])
+    assert found["m_task4"]["completeness"] == 0.8 and found["m_task4"]["image quality"] == 0.0
+    assert found["m_task4"]["style consistency"] == 0.5 and found["m_task4"]["entity consistency"] == 1.0
+    shutil.rmtree(results)

@@ -1,0 +1,316 @@
+"""ViStoryBench: as many steps as shots, characters shown at every step, figures in which a shot without an
+image is zero."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cli_calls import Scripts, call
+from support.collected_benchmark import collected
+from support.small_agents import STORY
+from support.small_benchmarks import MINIATURES, answer, picture
+from support.small_teachers import SmallChat
+
+from interleave_thinker.backend.agents.plan_constraints import PlanConstraints
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.types import Plan, RunSettings, Step
+from interleave_thinker.evaluation.benchmarks import open_benchmark
+from interleave_thinker.evaluation.benchmarks.benchmark import Answer, AnsweredStep, Data, Item, Place
+from interleave_thinker.evaluation.benchmarks.vistory.shots import STORIES, shots_in
+from interleave_thinker.evaluation.runs.collect import collect
+from interleave_thinker.evaluation.runs.figures import score
+from interleave_thinker.evaluation.runs.running import BenchmarkRun, ShowingImages
+from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
+from interleave_thinker.training.data.trajectories.unit import Teachers
+
+BENCHMARK = open_benchmark("vistory")
+
+
+class CountingChat(SmallChat):
+    """Plans as many steps as it is asked for."""
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> Reply:
+        text = "".join(part for part in messages[0].content if isinstance(part, str))
+        wanted = re.search(r"In exactly (\d+) step", text)
+        count = int(wanted[1]) if wanted else 1
+        steps = (Step(number=n, prompt=f"shot {n}", auxiliary_text=None) for n in range(1, count + 1))
+        return Reply(
+            text=write_plan(Plan(steps=tuple(steps), reasoning="shots")), tokens=9, question_tokens=9
+        )
+
+
+@dataclass(frozen=True)
+class Obeying:
+    """Opens a planner that keeps to counts, and a generator."""
+
+    generator: FakeGenerator
+    constraints: PlanConstraints = field(default_factory=PlanConstraints)
+
+    def __call__(self) -> Teachers:
+        planner = Planner(CountingChat("planner"))
+        return Teachers(("teacher", planner), None, (("fake", self.generator),), self.constraints)
+
+
+class OneAlone(FakeGenerator):
+    """Its model is shown the image that it edits and no other."""
+
+    most_beside = 0  # pyright: ignore[reportAssignmentType]
+
+
+def run(items: list[Item], out: Path, teachers: Callable[[], Teachers]) -> None:
+    settings = RunSettings(max_attempts=1, source="all")
+    work = Threads(2)
+    options = TrajectoryOptions(go_on=True)
+    made = BenchmarkRun(out, teachers, settings, options, work, lambda line: None).carry_out(items)
+    assert made.totals.failed == made.totals.to_do == 0
+
+
+def results(folder: Path, **by_story: dict[str, Any]) -> Path:
+    """Results as the evaluators write them: {evaluator: {story: metrics}}."""
+    for evaluator, stories in by_story.items():
+        path = folder / "metrics" / evaluator / "story_results.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = {name: {"status": "complete", "metrics": numbers} for name, numbers in stories.items()}
+        path.write_text(json.dumps(rows))
+    return folder
+
+
+def test_every_story_has_its_own_number_of_steps_and_every_step_its_characters(tmp_path: Path) -> None:
+    items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))
+    assert [item.steps for item in items] == [2, 3, 4] * 2
+    run(items[:3], tmp_path / "out", ShowingImages(Obeying(FakeGenerator(16))))
+    for folder in (tmp_path / "out" / "items").glob("*/plan.json"):
+        trajectory = load_trajectory(folder.parent)
+        item = next(one for one in items if one.text == trajectory.request.text)
+        assert len(trajectory.results) == item.steps and not trajectory.plan.warning
+        assert len(trajectory.request.images) == len(item.images) == item.text.count("<image>")
+        assert trajectory.settings.source == "all" and trajectory.settings.most_images
+        # The count is part of who planned: another one is another plan.
+        assert f'{{"step_count":{item.steps}}}' in trajectory.identities.planner
+
+
+def test_a_count_of_all_stays_where_an_item_has_none(tmp_path: Path) -> None:
+    items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))[:2]
+    teachers = Obeying(FakeGenerator(16), PlanConstraints(step_count=1))
+    run([replace(items[0], steps=0), items[1]], tmp_path / "out", teachers)
+    counts = [len(load_trajectory(path.parent).results) for path in tmp_path.glob("out/items/*/plan.json")]
+    assert sorted(counts) == [1, 3]
+
+
+def test_a_generator_of_one_image_is_refused_before_a_plan(tmp_path: Path) -> None:
+    items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))
+    with pytest.raises(SettingsError, match="one image alone") as caught:
+        run(items, tmp_path / "out", ShowingImages(Obeying(OneAlone(16))))
+    assert "\n" not in str(caught.value) and not [*tmp_path.glob("out/items/*/plan.json")]
+
+
+def test_the_command_refuses_what_cannot_be_and_leaves_the_folder_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out = MINIATURES["vistory"](tmp_path / "data").path, tmp_path / "out"
+    planner = Scripts(tmp_path).planner(write_plan(STORY))
+    given = ("benchmark", "vistory", "--data", data, "--out", out, "--critic", "none", *planner)
+    one = call(*given, "--generator", "fake:16", "--one-image")
+    assert one.exit_code == 2 and "Leave out --one-image" in one.output
+    out.mkdir()
+    (out / "notes.txt").touch()
+    opened: list[None] = []
+    monkeypatch.setattr(FakeGenerator, "__init__", lambda self, *values, **more: opened.append(None))
+    taken = call(*given, "--generator", "fake:16")
+    assert taken.exit_code == 2 and "holds other files" in taken.output and not opened, taken.output
+    monkeypatch.undo()
+    monkeypatch.setattr(FakeGenerator, "most_beside", 0)
+    (out / "notes.txt").unlink()
+    alone = call(*given, "--generator", "fake:16")
+    assert alone.exit_code == 2 and "fake:16 is shown one image alone" in alone.output, alone.output
+    assert not (out / "benchmark.json").exists()
+
+
+def test_the_request_names_characters_by_their_first_images(tmp_path: Path) -> None:
+    item = BENCHMARK.items(MINIATURES["vistory"](tmp_path))[2]
+    # Cy is on stage in every shot, the others in one.
+    assert [path.parent.name for path in item.images] == ["Cy", "Ada", "Brown Bear"]
+    assert {path.name for path in item.images} == {"00.jpg"}
+    assert item.text.index("<image> Cy: Cy in a red hat") < item.text.index("<image> Ada")
+    assert "Shot 2\nSetting: a yard ‹2>\nWhat happens: they meet 1" in item.text
+    assert "Characters: Ada, Brown Bear, Cy" in item.text and "院子" not in item.text
+
+
+def test_stories_are_read_as_the_loader_reads_them(tmp_path: Path) -> None:
+    data = MINIATURES["vistory"](tmp_path)
+    story = tmp_path / "ViStory" / "11" / "story.json"
+    whole = json.loads(story.read_text("utf-8-sig"))
+    (tmp_path / "ViStory" / "notes").mkdir()
+    lacking = {"index": 9, "Plot Correspondence": {"en": "x"}}
+    stranger = {**whole["Shots"][0], "index": "7", "Characters Appearing": {"en": ["Nobody"]}}
+    story.write_text(json.dumps({**whole, "Shots": [*whole["Shots"], lacking, stranger]}))
+    item = BENCHMARK.items(data)[0]
+    assert item.row["shots"] == [1, 2, 7] and len(item.images) == 1
+    assert BENCHMARK.items(Data(tmp_path / "ViStory"))[0] == item
+    for broken in (
+        [],
+        {**whole, "Shots": []},
+        {**whole, "Shots": [whole["Shots"][0]] * 2},
+        {**whole, "Shots": [{**whole["Shots"][0], "index": n} for n in range(101)]},
+        {**whole, "Shots": [{**whole["Shots"][0], "index": -1}]},
+        {**whole, "Shots": [{**whole["Shots"][0], "Plot Correspondence": {"en": "x" * 100_001}}]},
+    ):
+        story.write_text(json.dumps(broken))
+        with pytest.raises(SettingsError):
+            BENCHMARK.items(data)
+    for name in ("../../12/image/Ada", "..", "Zed"):
+        shot = {**whole["Shots"][0], "Characters Appearing": {"en": [name]}}
+        story.write_text(json.dumps({**whole, "Shots": [shot], "Characters": {name: {}}}))
+        with pytest.raises(SettingsError, match="Story 11"):
+            BENCHMARK.items(data)
+
+
+def test_no_image_of_a_character_is_taken_from_outside_the_data(tmp_path: Path) -> None:
+    data, outside = MINIATURES["vistory"](tmp_path / "data"), tmp_path / "outside"
+    folder = tmp_path / "data" / "ViStory" / "13" / "image" / "Cy"
+    shutil.copytree(folder, outside)
+    image = folder / "00.jpg"
+    image.unlink()
+    image.symlink_to(outside / "00.jpg")
+    with pytest.raises(SettingsError, match="a link that leads out"):
+        BENCHMARK.items(data)
+    shutil.rmtree(folder)
+    folder.symlink_to(outside)
+    with pytest.raises(SettingsError, match="a link that leads out"):
+        BENCHMARK.items(data)
+    folder.unlink()
+    folder.symlink_to(tmp_path / "data" / "ViStory" / "13" / "image" / "Ada")
+    assert len(BENCHMARK.items(data)[2].images) == 3
+    inside = Data(data.path, tmp_path / "data" / "ViStory")
+    assert BENCHMARK.items(inside)[2].images[0].is_relative_to(tmp_path / "data")
+    folder.unlink()
+    folder.mkdir()
+    os.mkfifo(folder / "00.jpg")
+    with pytest.raises(SettingsError, match="is not a file"):
+        BENCHMARK.items(data)
+
+
+def test_shots_stay_in_their_places_and_gaps_count_zero(tmp_path: Path) -> None:
+    items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))
+    out = tmp_path / "out"
+    out.mkdir()
+    steps = (
+        AnsweredStep("in words alone", asked=False),
+        AnsweredStep("", picture(1)),
+        AnsweredStep(""),
+        AnsweredStep("", picture(3)),
+        AnsweredStep("", picture(4)),
+        AnsweredStep("", picture(5)),
+    )
+    (note,) = BENCHMARK.write(Place(out, out), [(items[2], Answer(steps))])
+    assert "without an image, which count zero: 1 of 4" in note and "left out: 1" in note
+    found = shots_in(out / STORIES / "13")
+    assert {n: path.read_bytes() for n, path in found.items()} == {n: picture(n).png() for n in (1, 3, 4)}
+    assert BENCHMARK.read(out, [items[2]]) == []
+    given = results(tmp_path / "results", cids={"13": {"cids_cross_mean": 0.8, "occm": 100}})
+    values = BENCHMARK.values(out, given, [items[2]])
+    assert values == {"13": {"cids cross": pytest.approx(0.6), "characters counted": 0.75}}
+
+
+def test_figures_are_of_what_was_measured_and_zero_where_a_story_lacks_it(tmp_path: Path) -> None:
+    out = collected("vistory", tmp_path)
+    # The planner of this run plans three steps whatever it is asked: four shots have three images.
+    given = results(
+        tmp_path / "results" / "base" / "en" / "20260101_000000",
+        cids={str(n): {"cids_cross_mean": 0.5, "cids_self_mean": -0.2} for n in range(11, 17)},
+        csd={str(n): {"self_csd": 1.0000001} for n in range(11, 16)},
+    )
+    scores = score(out, tmp_path / "results")
+    assert [one.metric for one in scores.figures] == ["cids cross", "cids self", "style self"]
+    assert scores.values["12"] == {"cids cross": 0.5, "cids self": 0.0, "style self": 1.0}
+    assert scores.values["13"]["cids cross"] == pytest.approx(0.375)
+    assert scores.values["16"]["style self"] == 0.0
+    assert scores.figures[0].items.mean == pytest.approx((4 * 0.5 + 2 * 0.375) / 6)
+    for value in (1.5, "0.5", True, 10**400):
+        results(given, csd={"11": {"self_csd": value}})
+        with pytest.raises(SettingsError, match="'style self' of story 11"):
+            score(out, given)
+    results(tmp_path / "results" / "base" / "en" / "20270101_000000", cids={})
+    with pytest.raises(SettingsError, match="holds 2 runs"):
+        score(out, tmp_path / "results")
+    for more in (("--official", tmp_path, "--judge", "fake:1"), ("--judge", "fake:1")):
+        refused = call("benchmark", "score", out, *more)
+        assert refused.exit_code == 2 and "then give --results" in refused.output, refused.output
+
+
+def test_folders_that_were_not_measured_in_the_same_are_shown_with_dashes(tmp_path: Path) -> None:
+    out = collected("vistory", tmp_path)
+    other = tmp_path / "b|c\nd"
+    shutil.copytree(out, other)
+    cids = {str(n): {"cids_cross_mean": 0.5} for n in range(11, 17)}
+    csd = {str(n): {"self_csd": 0.5} for n in range(11, 17)}
+    score(out, results(tmp_path / "one", cids=cids))
+    score(other, results(tmp_path / "other", cids=cids, csd=csd))
+    for folders in ((out, other), (other, out)):
+        table = call("benchmark", "table", *folders)
+        assert table.exit_code == 0 and "| cids cross | style self |" in table.output, table.output
+        rows = [line for line in table.output.splitlines() if line.startswith("| ")]
+        assert [row.replace("\\|", "").count("|") for row in rows] == [rows[0].count("|")] * 3
+        assert sum("| – |" in row for row in rows) == 1 and any(row.startswith("| b\\|c d ") for row in rows)
+        compared = call("benchmark", "compare", *folders, "--page", tmp_path / "page.html")
+        assert compared.exit_code == 0 and "| cids cross | +0.000 |" in compared.output, compared.output
+        assert "| style self | – | – |  | 0 | 0 |" in compared.output
+        assert "<td>–</td>" in (tmp_path / "page.html").read_text()
+    score(out, results(tmp_path / "third", aesthetic={"11": {"aesthetic_score": 5}}))
+    refused = call("benchmark", "compare", out, other)
+    assert refused.exit_code == 2 and "any metric in both" in refused.output
+
+
+def test_a_story_without_a_run_is_a_gap(tmp_path: Path) -> None:
+    out = collected("vistory", tmp_path)
+    record = next((out / "items").glob("*/execution_record.json"))
+    record.unlink()
+    with pytest.raises(SettingsError, match="1 of 6 items have no answer"):
+        collect(out, log=lambda line: None)
+    collect(out, with_gaps=True, log=lambda line: None)
+    given = results(tmp_path / "results", cids={str(n): {"cids_cross_mean": 1} for n in range(11, 17)})
+    scores = score(out, given)
+    assert scores.gaps == 1 and 0.0 in [one["cids cross"] for one in scores.values.values()]
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        ("11/20260101_000000/shot_01.png", "read in place of"),
+        ("11/more shots/shot_01.png", "both be its shots"),
+        ("11/shots/cover.png", "does not end with"),
+        ("11/shots/shot_1.png", "two images of shot 1"),
+        ("11/shots/shot_09.png", "none of the story"),
+    ],
+)
+def test_what_the_loader_would_choose_by_chance_is_a_fault(made: str, reason: str, tmp_path: Path) -> None:
+    items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))[:2]
+    BENCHMARK.write(Place(tmp_path, tmp_path), [(item, answer(n, 4)) for n, item in enumerate(items)])
+    assert BENCHMARK.read(tmp_path, items) == []
+    path = tmp_path / STORIES / made
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(picture(1).png())
+    (fault,) = BENCHMARK.read(tmp_path, items)
+    assert fault.item == "11" and reason in fault.reason
+    (tmp_path / STORIES / "notes").mkdir()
+    with pytest.raises(SettingsError, match="no story's number"):
+        BENCHMARK.read(tmp_path, items)

@@ -1,0 +1,426 @@
+"""The bridge: each protocol as its clients read it, faults as one line, many at once."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from PIL import Image
+
+from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
+from interleave_thinker.backend.errors import ChatError, ServerError, SettingsError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.evaluation.judges import Judge
+from interleave_thinker.evaluation.judges.bridge import Bridge, asking, server
+
+TOKEN = "bridge-token-0123456789"
+RED = Picture(Image.new("RGB", (8, 8), (255, 0, 0)))
+Answer = Callable[[Sequence[Message], ReplySettings], str]
+
+
+class Echo:
+    """A chat that answers by a function, and lists what it was asked."""
+
+    identity = "echo"
+    prompt_set = None
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer, self.asked = answer, []
+
+    def reply(self, messages: Sequence[Message], settings: ReplySettings, on_token=None) -> Reply:
+        self.asked.append((messages, settings))
+        return Reply(text=self.answer(messages, settings))
+
+
+@contextmanager
+def bridge(folder: Path, answer: Answer = lambda messages, settings: "yes", **options: Any) -> Iterator[Any]:
+    chat = Echo(answer)
+    one = Bridge(Judge(chat, folder / "answers.sqlite"), **options)
+    with one.serving() as address:
+        yield chat, one, address
+
+
+def post(address: str, body: Any, headers: dict[str, str] | None = None) -> tuple[int, str]:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(address, data, {"content-type": "application/json", **(headers or {})})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def chat_body(text: str = "?", **changed: Any) -> dict[str, Any]:
+    return {"model": "m", "messages": [{"role": "user", "content": text}], **changed}
+
+
+def test_openais_client(tmp_path: Path) -> None:
+    openai = pytest.importorskip("openai", reason="needs the client library openai")
+    with bridge(tmp_path, token=TOKEN) as (chat, _, address):
+        client = openai.OpenAI(api_key=TOKEN, base_url=f"{address}/v1", max_retries=0)
+        content = [
+            {"type": "text", "text": "Is it red?"},
+            {"type": "image_url", "image_url": {"url": RED.data_url(), "detail": "high"}},
+        ]
+        messages = [{"role": "system", "content": "Judge."}, {"role": "user", "content": content}]
+        whole = client.chat.completions.create(model="gpt-4o", messages=messages, temperature=0.5)
+        assert whole.choices[0].message.content == "yes"
+        assert (whole.model, whole.choices[0].finish_reason) == ("gpt-4o", "stop")
+        stream = client.chat.completions.create(
+            model="gpt-4o", messages=messages, stream=True, temperature=0.5
+        )
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "yes"
+        asked, settings = chat.asked[0]
+        assert [one.role for one in asked] == ["system", "user"]
+        assert asked[1].content == ("Is it red?", RED)
+        assert settings.temperature == 0.5
+        assert len(chat.asked) == 1, "the stream's answer was known"
+        with pytest.raises(openai.AuthenticationError, match="another key"):
+            openai.OpenAI(api_key="wrong", base_url=f"{address}/v1").chat.completions.create(
+                model="m", messages=messages
+            )
+
+
+def test_googles_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    genai = pytest.importorskip("google.genai", reason="needs the client library google-genai")
+    with bridge(tmp_path, token=TOKEN) as (chat, _, address):
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", address)
+        client = genai.Client(api_key=TOKEN)
+        found = client.models.generate_content(model="gemini-2.5-pro", contents=["Is it red?", RED.image])
+        assert found.text == "yes"
+        config = {"system_instruction": "Judge.", "temperature": 0.5, "max_output_tokens": 9}
+        stream = client.models.generate_content_stream(model="g", contents="Again?", config=config)
+        assert "".join(chunk.text or "" for chunk in stream) == "yes"
+        (first, _), (second, settings) = chat.asked
+        assert first[0].content[0] == "Is it red?" and first[0].content[1].size == RED.size
+        assert [one.role for one in second] == ["system", "user"]
+        assert (settings.temperature, settings.max_tokens) == (0.5, 9)
+
+
+def test_the_native_streaming_form(tmp_path: Path) -> None:
+    data = base64.urlsafe_b64encode(RED.png()).decode()
+    parts = [{"text": "Red?"}, {"inline_data": {"mime_type": "image/png", "data": data}}]
+    body = {
+        "model": "m",
+        "stream": True,
+        "contents": [{"role": "user", "parts": parts}],
+        "generationConfig": {"temperature": 0.1},
+    }
+    with bridge(tmp_path) as (chat, _, address):
+        status, text = post(f"{address}/native", body)
+    lines = [line for line in text.split("\n") if line]
+    assert status == 200 and lines[-1] == "data: [DONE]"
+    assert json.loads(lines[0].removeprefix("data: "))["candidates"][0]["content"]["parts"] == [
+        {"text": "yes"}
+    ]
+    assert chat.asked[0][0][0].content == ("Red?", RED)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("/v1/chat/completions", b"", 400, "JSON"),
+        ("/v1/chat/completions", b"\xff\xfe", 400, "JSON"),
+        ("/v1/chat/completions", b"[" * 100_000, 400, "JSON"),
+        ("/v1/chat/completions", {"messages": []}, 400, "messages"),
+        ("/v1/chat/completions", {"messages": [{"role": "tool", "content": "x"}]}, 400, "role"),
+        ("/v1/chat/completions", chat_body(n=4), 400, "one answer"),
+        ("/v1/chat/completions", chat_body(seed=True), 400, "seed"),
+        ("/v1/chat/completions", chat_body(n=True), 400, "n:"),
+        ("/v1beta/models/m:generateContent", {"contents": []}, 400, "empty"),
+        ("/v1beta/models/m:generateContent", {"contents": [], "cachedContent": "c"}, 400, "caches"),
+        ("/v1beta/models/m:countTokens", {"contents": []}, 404, "There is no"),
+        ("/elsewhere", {}, 404, "There is no"),
+    ],
+)
+def test_what_is_no_question_is_one_line(
+    tmp_path: Path, path: str, body: Any, status: int, words: str
+) -> None:
+    with bridge(tmp_path) as (chat, _, address):
+        found, text = post(address + path, body)
+        message = json.loads(text)["error"]["message"]
+        assert (found, words in message, "\n" in message, chat.asked) == (status, True, False, [])
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1/secret.png", "file:///etc/passwd", "data:image/png;base64,AAAA", "data:text/x,"]
+)
+def test_no_image_is_fetched_for_a_client(tmp_path: Path, url: str) -> None:
+    content = [{"type": "image_url", "image_url": {"url": url}}]
+    with bridge(tmp_path) as (_, _, address):
+        status, text = post(
+            f"{address}/v1/chat/completions", {"messages": [{"role": "user", "content": content}]}
+        )
+    assert status == 400 and "image" in text
+
+
+def test_pages_and_strangers_are_refused(tmp_path: Path) -> None:
+    with bridge(tmp_path, token=TOKEN) as (chat, _, address):
+        path = f"{address}/v1/chat/completions"
+        shown = {"authorization": f"Bearer {TOKEN}"}
+        assert post(path, chat_body())[0] == 401
+        assert post(path, chat_body(), {**shown, "origin": "http://evil.example"})[0] == 403
+        assert post(path, chat_body(), {**shown, "host": "evil.example"})[0] == 403
+        assert chat.asked == []
+        assert post(path, chat_body(), shown)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("start", "lines", "status"),
+    [
+        ("POST /v1/chat/completions", ["Host: [::1"], 403),
+        ("POST /v1/chat/completions", ["Host: [x]:80"], 403),
+        ("POST /v1/chat/completions", ["Host: 127.0.0.1:x"], 411),
+        ("POST http://[::1/native", ["Host: 127.0.0.1", "Content-Length: 2"], 404),
+        ("POST /v1/chat/completions", ["Host: 127.0.0.1", f"Content-Length: {'9' * 5000}"], 413),
+        ("GET http://[::1", ["Host: 127.0.0.1"], 404),
+    ],
+)
+def test_what_is_no_address_is_answered_in_one_line(
+    tmp_path: Path, start: str, lines: list[str], status: int
+) -> None:
+    request = "\r\n".join([f"{start} HTTP/1.1", "Connection: close", *lines]) + "\r\n\r\n{}"
+    with (
+        bridge(tmp_path) as (_, _, address),
+        socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), 20) as wire,
+    ):
+        wire.sendall(request.encode())
+        reply = wire.makefile("rb").read()
+    head, _, body = reply.partition(b"\r\n\r\n")
+    assert head.split(b" ")[1] == str(status).encode()
+    assert "\n" not in json.loads(body)["error"]["message"]
+
+
+def test_answers_under_way_are_sent_at_its_end_and_those_that_wait_are_refused(tmp_path: Path) -> None:
+    begun, let_go = threading.Event(), threading.Event()
+
+    def slow(messages: Sequence[Message], settings: ReplySettings) -> str:
+        begun.set()
+        assert let_go.wait(20)
+        return "paid for"
+
+    replies: dict[str, tuple[int, str]] = {}
+
+    def ask(address: str, text: str) -> None:
+        replies[text] = post(f"{address}/v1/chat/completions", chat_body(text))
+
+    with bridge(tmp_path, slow, parallel=1) as (_, one, address):
+        first = threading.Thread(target=ask, args=(address, "first"))
+        first.start()
+        assert begun.wait(20)
+        second = threading.Thread(target=ask, args=(address, "second"))
+        second.start()
+        while one.asking._under_way < 2:
+            time.sleep(0.01)
+        threading.Timer(0.5, let_go.set).start()
+    first.join(20)
+    second.join(20)
+    assert replies["first"][0] == 200 and "paid for" in replies["first"][1]
+    assert replies["second"][0] == 503 and "ending" in replies["second"][1]
+
+
+def test_its_end_does_not_wait_for_ever(tmp_path: Path) -> None:
+    let_go = threading.Event()
+    with bridge(tmp_path, lambda messages, settings: str(let_go.wait(20))) as (_, one, address):
+        one.judge.deadline = -4.5
+        path = f"{address}/v1/chat/completions"
+        threading.Thread(target=lambda: post(path, chat_body()), daemon=True).start()
+        while one.asking._under_way < 1:
+            time.sleep(0.01)
+        before = time.monotonic()
+    assert time.monotonic() - before < 15
+    let_go.set()
+
+
+def test_sixteen_are_asked_at_the_same_time_and_no_more(tmp_path: Path) -> None:
+    at_once, most, lock = 0, [0], threading.Lock()
+    together = threading.Barrier(16)
+
+    def answer(messages: Sequence[Message], settings: ReplySettings) -> str:
+        nonlocal at_once
+        with lock:
+            at_once += 1
+            most[0] = max(most[0], at_once)
+        together.wait(20)
+        with lock:
+            at_once -= 1
+        return str(messages[0].content[0])
+
+    with bridge(tmp_path, answer) as (_, _, address):
+        found: dict[int, str] = {}
+
+        def ask(number: int) -> None:
+            _, text = post(f"{address}/v1/chat/completions", chat_body(f"question {number}"))
+            found[number] = json.loads(text)["choices"][0]["message"]["content"]
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(48)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == {number: f"question {number}" for number in range(48)}
+    assert most == [16]
+
+
+def test_an_answer_that_could_not_be_read_is_drawn_anew_and_then_given_up(tmp_path: Path) -> None:
+    with bridge(tmp_path, lambda messages, settings: f"nonsense {settings.seed}") as (chat, one, address):
+        replies = [post(f"{address}/v1/chat/completions", chat_body()) for _ in range(9)]
+        answers = [
+            json.loads(text)["choices"][0]["message"]["content"] for status, text in replies if status == 200
+        ]
+        assert answers[:3] == ["nonsense 0", "nonsense 0", "nonsense 1"]
+        assert len(set(answers)) == 7 and replies[8][0] == 503
+        assert "could not read" in str(one.asking.trouble) and "nonsense 0" in str(one.asking.trouble)
+        before = len(chat.asked)
+    with bridge(tmp_path) as (chat, _, address):
+        again = [post(f"{address}/v1/chat/completions", chat_body()) for _ in range(8)]
+        found = [json.loads(text)["choices"][0]["message"]["content"] for _, text in again]
+        assert (found, chat.asked, before) == (answers, [], 7), "the same answers, without a call"
+
+
+def test_a_judge_that_is_down_is_given_up_with_its_reason(tmp_path: Path) -> None:
+    def down(messages: Sequence[Message], settings: ReplySettings) -> str:
+        raise ChatError("http://judge cannot be reached.", "Is it running?")
+
+    with bridge(tmp_path, down) as (chat, one, address):
+        replies = [post(f"{address}/v1/chat/completions", chat_body(str(number))) for number in range(5)]
+        assert {status for status, _ in replies} == {503}
+        assert str(one.asking.trouble).startswith("The judge fails: http://judge cannot be reached.")
+        assert len(chat.asked) == 6, "two tries a question, three questions"
+        with urllib.request.urlopen(f"{address}/v1/models") as response:
+            assert json.load(response)["data"][0]["id"] == "echo"
+
+
+def test_refused_questions_are_not_kept_in_memory(tmp_path: Path) -> None:
+    def down(messages: Sequence[Message], settings: ReplySettings) -> str:
+        raise ServerError("http://judge cannot be reached.")
+
+    with bridge(tmp_path, down) as (_, one, address):
+        for number in range(8):
+            post(f"{address}/v1/chat/completions", chat_body(str(number)))
+        assert one.asking.trouble is not None and one.asking.trouble.__traceback__ is None
+
+
+def test_a_judge_that_comes_back_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    down = [True]
+
+    def answer(messages: Sequence[Message], settings: ReplySettings) -> str:
+        if down[0]:
+            raise ServerError("http://judge answered with status 503: loading")
+        return "yes"
+
+    with bridge(tmp_path, answer) as (chat, one, address):
+        path = f"{address}/v1/chat/completions"
+        assert [post(path, chat_body(str(number)))[0] for number in range(4)] == [503] * 4
+        assert len(chat.asked) == 3, "its client has asked again already"
+        request = urllib.request.Request(path, json.dumps(chat_body("4")).encode())
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        assert 0 < int(refused.value.headers["retry-after"]) <= asking.REST_SECONDS
+        monkeypatch.setattr(asking, "REST_SECONDS", 0.0)
+        one.asking._ask_again_at = time.monotonic()
+        assert post(path, chat_body("5"))[0] == 503 and len(chat.asked) == 4, "still down"
+        down[0] = False
+        assert post(path, chat_body("6"))[0] == 200
+        assert one.asking.trouble is None
+        assert json.load(urllib.request.urlopen(f"{address}/health"))["status"] == "ok"
+
+
+@pytest.mark.parametrize("form", ["openai", "gemini"])
+def test_half_a_character_is_asked_and_answered(tmp_path: Path, form: str) -> None:
+    asked = "a \ud83d\ude00 boat \ud800"
+    with bridge(tmp_path, lambda messages, settings: "fine \ud83d") as (chat, _, address):
+        if form == "openai":
+            status, text = post(f"{address}/v1/chat/completions", chat_body(asked))
+            said = json.loads(text)["choices"][0]["message"]["content"] if status == 200 else text
+        else:
+            body = {"contents": [{"parts": [{"text": asked}]}]}
+            status, text = post(f"{address}/v1beta/models/m:generateContent", body)
+            said = json.loads(text)["candidates"][0]["content"]["parts"][0]["text"] if status == 200 else text
+        assert (status, said) == (200, "fine \ufffd")
+        assert "a \U0001f600 boat \ufffd" in str(chat.asked[0][0][0].content)
+
+
+def test_an_unexpected_failure_is_answered_and_seen(tmp_path: Path) -> None:
+    """Else clients find the line cut, again and again, while /health is ok."""
+
+    def fail(messages: Sequence[Message], settings: ReplySettings) -> str:
+        raise ZeroDivisionError("by zero")
+
+    with bridge(tmp_path, fail) as (_, one, address):
+        path = f"{address}/v1/chat/completions"
+        said = [post(path, chat_body(str(number))) for number in range(3)]
+        assert {status for status, _ in said} == {503} and "by zero" in said[0][1]
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"{address}/health")
+        one.asking.begin = one.asking.answer = lambda *_: 1 / 0
+        status, text = post(path, chat_body("x"))
+        assert status == 500 and "The bridge failed" in text
+
+
+def test_answers_that_cannot_be_kept_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bridge(tmp_path) as (_, one, address):
+
+        def full(key: str, text: str) -> None:
+            raise SettingsError("The judge's answers cannot be used (disk full).", "Make room.")
+
+        monkeypatch.setattr(one.judge._answers, "keep_text", full)
+        status, text = post(f"{address}/v1/chat/completions", chat_body())
+    assert (status, str(one.asking.trouble)) == (
+        503,
+        "The judge's answers cannot be used (disk full). Make room.",
+    )
+    assert "disk full" in text
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"POST /v1/chat/completions HTTP/1.1\r\nX-Half: ",
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+def test_an_evaluator_is_answered_though_others_took_all_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 4)
+    with bridge(tmp_path) as (_, _, address), ExitStack() as closing:
+        place = urlsplit(address)
+        others = []
+        for _ in range(20):
+            one = closing.enter_context(socket.create_connection((place.hostname, place.port or 0), 60))
+            one.sendall(sent)
+            others.append(one)
+        assert [post(f"{address}/v1/chat/completions", chat_body())[0] for _ in range(3)] == [200] * 3
+        while others[0].recv(4096):
+            pass
+
+
+def test_a_header_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SOCKET_SECONDS", 0.2)
+    with bridge(tmp_path) as (_, _, address):
+        place = urlsplit(address)
+        with socket.create_connection((place.hostname, place.port or 0), 60) as one, pytest.raises(OSError):
+            # A byte every now and then is no header.
+            while True:
+                one.sendall(b"G")
+                time.sleep(0.05)
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with bridge(tmp_path) as (_, one, address):
+        taken = one.serving(int(address.rpartition(":")[2]))
+        with pytest.raises(SettingsError, match="cannot listen"):
+            taken.__enter__()

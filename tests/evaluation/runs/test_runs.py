@@ -1,0 +1,360 @@
+"""Benchmarks from the first item to the figures: runs, submissions, scores, comparisons."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support.cli_calls import Scripts, call
+from support.small_agents import STORY, Counting
+from support.small_benchmarks import MINIATURES
+from support.small_teachers import SmallChat, SmallTeachers
+
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.errors import GeneratorError, SettingsError
+from interleave_thinker.backend.files.lock import SystemLock
+from interleave_thinker.backend.journal.journal import RUN
+from interleave_thinker.backend.journal.lock import NAME as LOCK
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Plan, Step
+from interleave_thinker.cli.benchmark import app
+from interleave_thinker.evaluation.benchmarks import REGISTRY, open_benchmark
+from interleave_thinker.evaluation.runs import collect as collecting
+from interleave_thinker.evaluation.runs import compare as compare_module
+from interleave_thinker.evaluation.runs.collect import collect, link, read_collected
+from interleave_thinker.evaluation.runs.compare import compare
+from interleave_thinker.evaluation.runs.figures import as_lines, score
+from interleave_thinker.evaluation.runs.running import BenchmarkRun, row_of
+from interleave_thinker.evaluation.runs.setting import (
+    BenchmarkOptions,
+    Setting,
+    digest_of,
+    items_of,
+    take_folder,
+)
+from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.training.data.trajectories.engine import Made
+from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
+from interleave_thinker.training.data.trajectories.unit import Teachers
+
+
+def setting_of(name: str, folder: Path, **options: object) -> Setting:
+    data = folder / "data"
+    if not data.exists():
+        data.mkdir(parents=True)
+        MINIATURES[name](data)
+    given = MINIATURES[name](data)
+    chosen = BenchmarkOptions.model_validate(options)
+    return Setting(
+        benchmark=name,
+        data=str(given.path or ""),
+        data_digest=digest_of(open_benchmark(name).items(given)),
+        limit=chosen.limit,
+        models={"planner": "small", "critic": "small", "generator": "fake"},
+        preset=chosen.preset,
+        settings=chosen.run_settings(),
+        version="1",
+        commit="unknown",
+    )
+
+
+def carry_out(
+    out: Path,
+    setting: Setting,
+    teachers: SmallTeachers = SmallTeachers(),  # noqa: B008 - frozen
+    **options: object,
+) -> Made:
+    take_folder(out, setting)
+    chosen = TrajectoryOptions.model_validate({"go_on": True, **options})
+    run = BenchmarkRun(out, teachers, setting.settings, chosen, Threads(2), lambda line: None)
+    return run.carry_out(items_of(open_benchmark(setting.benchmark), setting))
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_from_items_to_figures_and_a_comparison(tmp_path: Path) -> None:
+    for name, attempts in (("a", 1), ("b", 4)):
+        setting = setting_of("wise", tmp_path, max_attempts=attempts)
+        assert carry_out(tmp_path / name, setting).totals.to_do == 0
+        collect(tmp_path / name, log=lambda line: None)
+    ids = [one.id for one in read_collected(tmp_path / "a")]
+    assert sorted(path.stem for path in (tmp_path / "a" / "submission").iterdir()) == sorted(ids)
+    results = tmp_path / "results.jsonl"
+    results.write_text("".join(json.dumps({"prompt_id": int(n), "score": int(n) % 2}) + "\n" for n in ids))
+    first = score(tmp_path / "a", results)
+    assert first.figures[0].items.mean == pytest.approx(6 / 9) and first.figures[0].yes_no
+    assert first.draws_an_item == 3.0 and first.unscored == 0
+    # An answer that the evaluator is silent about, and one more that is right.
+    results.write_text("".join(json.dumps({"prompt_id": int(n), "score": 1}) + "\n" for n in ids[1:]))
+    second = score(tmp_path / "b", results)
+    assert second.unscored == 1 and second.figures[0].items.mean == pytest.approx(8 / 9)
+    assert second.draws_an_item > 3.0 and 0 < second.forced_share < 1
+    (found,) = compare(tmp_path / "a", tmp_path / "b")
+    assert found.difference == pytest.approx(2 / 9) and found.changed == 4 and found.p is not None
+    assert "| right | culture |" in (tmp_path / "b" / "scores.md").read_text()
+    assert not any("Only a part" in line for line in as_lines(second))
+    second.setting.split = "culture"
+    assert any("Only a part" in line for line in as_lines(second))
+
+
+def test_another_setting_and_other_data_are_refused_and_more_items_are_not(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    carry_out(out, setting_of("wise", tmp_path, limit=2))
+    with pytest.raises(SettingsError, match="another settings"):
+        take_folder(out, setting_of("wise", tmp_path, limit=2, max_attempts=5))
+    with pytest.raises(SettingsError, match="another models"):
+        take_folder(out, setting_of("wise", tmp_path, limit=2).model_copy(update={"models": {}}))
+    collect(out, log=lambda line: None)
+    carry_out(out, setting_of("wise", tmp_path, limit=4))
+    with pytest.raises(SettingsError, match="collect again"):
+        score(out, tmp_path)
+    collect(out, log=lambda line: None)
+    data = tmp_path / "data" / "merge.json"
+    data.write_text(data.read_text().replace("what number 2", "which number 2"))
+    with pytest.raises(SettingsError, match="not what this folder"):
+        collect(out)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("x")
+    with pytest.raises(SettingsError, match="other files"):
+        take_folder(tmp_path / "full", setting_of("wise", tmp_path))
+    for name in ("full/mine.txt", "x" * 300):
+        with pytest.raises(SettingsError, match="no folder that can be used"):
+            take_folder(tmp_path / name, setting_of("wise", tmp_path))
+
+
+def test_a_submission_without_its_list_is_not_scored_by_an_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, setting = tmp_path / "out", setting_of("wise", tmp_path, limit=3)
+    carry_out(out, setting)
+    collect(out, log=lambda line: None)
+
+    def full(*given: object) -> None:
+        raise SettingsError("No space is left.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(collecting, "write_text", full)
+        with pytest.raises(SettingsError, match="No space"):
+            collect(out, log=lambda line: None)
+    with pytest.raises(SettingsError, match="no submission yet"):
+        score(out, tmp_path)
+    assert collect(out, log=lambda line: None) and len(read_collected(out)) == 3
+
+
+@pytest.mark.parametrize("scale", [1.0, 10.0])
+def test_a_difference_may_be_below_zero_where_no_item_got_worse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: float
+) -> None:
+    """Whatever the scale: on one of ten, differences that lie between 0 and 1 are no shares."""
+
+    def scores(values: list[float]) -> SimpleNamespace:
+        items = {str(number): {"score": value} for number, value in enumerate(values)}
+        figures = [SimpleNamespace(metric="score", yes_no=False)]
+        return SimpleNamespace(figures=figures, values=items, categories=dict.fromkeys(items, "all"))
+
+    both = scores([scale / 2] * 3), scores([scale / 2, scale / 2, scale / 2 + 0.5])
+    monkeypatch.setattr(compare_module, "alike", lambda folders: both)
+    (found,) = compare(tmp_path, tmp_path)
+    assert found.difference == pytest.approx(0.5 / 3) and found.low is not None and found.low < 0
+
+
+def test_scores_without_a_setting_are_damaged(tmp_path: Path) -> None:
+    (tmp_path / "scores.json").write_text('{"setting": {}}')
+    with pytest.raises(SettingsError, match="damaged"):
+        compare(tmp_path, tmp_path)
+
+
+def test_every_benchmark_has_its_command() -> None:
+    assert list(app.KINDS) == list(REGISTRY)
+
+
+@pytest.mark.parametrize("name", ["ueval", "rise", "specv", "comm"])
+def test_a_gap_is_refused_and_then_counts_zero(name: str, tmp_path: Path) -> None:
+    out, setting = tmp_path / "out", setting_of(name, tmp_path)
+    items = open_benchmark(name).items(setting.where())
+    down = SmallTeachers(down=items[1].text.split("<")[0].strip())
+    assert carry_out(out, setting, down).totals.failed == 1
+    with pytest.raises(SettingsError, match="The teacher is down"):
+        collect(out)
+    assert not (out / "submission").exists()
+    collect(out, with_gaps=True, log=lambda line: None)
+    assert [one.id for one in read_collected(out) if one.gap] == [items[1].id]
+    carry_out(out, setting, retry_failed=True)
+    collect(out, log=lambda line: None)
+    assert not [one for one in read_collected(out) if one.gap]
+
+
+def test_a_missing_item_lowers_the_mean_whatever_the_evaluator_says(tmp_path: Path) -> None:
+    out, setting = tmp_path / "out", setting_of("specv", tmp_path)
+    carry_out(out, setting, SmallTeachers(down="How to 3?"))
+    collect(out, with_gaps=True, log=lambda line: None)
+    for item in open_benchmark("specv").items(setting.where()):
+        path = tmp_path / "results" / item.category / f"{item.id}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('[{"expected_answer": "Yes", "answer": "Yes"}]')
+    found = score(out, tmp_path / "results")
+    assert found.gaps == 1 and found.figures[0].items.mean == pytest.approx(5 / 6)
+    assert found.figures[0].macro.mean == pytest.approx((1 + 4 / 5) / 2)
+
+
+def test_the_tiny_world_is_judged_from_the_pixels_of_the_submission(tmp_path: Path) -> None:
+    scripted = [*Scripts(tmp_path).planner(write_plan(STORY)), "--generator", "fake:64"]
+    for name, models in (("true", []), ("false", scripted)):
+        out = tmp_path / name
+        done = call(
+            "benchmark",
+            "tinyworld",
+            "--out",
+            out,
+            "--split",
+            "1 page",
+            "--limit",
+            1,
+            "--critic",
+            "none",
+            *models,
+        )
+        assert done.exit_code == 0, done.output
+        assert call("benchmark", "collect", out).exit_code == 0
+        shown = call("benchmark", "score", out)
+        assert shown.exit_code == 0 and "| pages | all items |" in shown.output
+    compared = call("benchmark", "compare", tmp_path / "false", tmp_path / "true")
+    assert compared.exit_code == 0 and "| pages | +" in compared.output
+    refused = call("benchmark", "tinyworld", "--out", tmp_path / "true", "--split", "1 page")
+    assert refused.exit_code == 2 and "another models" in refused.output
+    assert call("benchmark", "wise", "--out", tmp_path / "w").exit_code == 2
+
+
+def _share(out: Path, setting: Setting, log: Path) -> None:
+    carry_out(out, setting, SmallTeachers(log, seconds=0.01))
+
+
+def test_two_processes_share_a_folder_and_nothing_is_drawn_twice(tmp_path: Path) -> None:
+    setting = setting_of("wise", tmp_path)
+    log = tmp_path / "draws.log"
+    take_folder(tmp_path / "out", setting)
+    context = multiprocessing.get_context("fork")
+    both = [context.Process(target=_share, args=(tmp_path / "out", setting, log)) for _ in range(2)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join(60)
+        assert one.exitcode == 0
+    drawn = log.read_text().split()
+    assert len(set(drawn)) == len(drawn)
+    carry_out(tmp_path / "alone", setting)
+    for name in ("out", "alone"):
+        collect(tmp_path / name, log=lambda line: None)
+    assert files_of(tmp_path / "out" / "submission") == files_of(tmp_path / "alone" / "submission")
+
+
+def test_an_item_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
+    out, setting = tmp_path / "out", setting_of("wise", tmp_path)
+    row = row_of(open_benchmark("wise").items(setting.where())[3])
+    folder = out / "items" / row.folder
+    take_folder(out, setting)
+    folder.mkdir(parents=True)
+    (folder / RUN).write_text("{}")
+    lock = SystemLock(folder / LOCK)
+    assert lock.take()
+    made = carry_out(out, setting)
+    assert made.totals.to_do == 1 and made.totals.failed == 0 and "another process" in made.stopped
+    lock.release()
+    (folder / RUN).unlink()
+    assert carry_out(out, setting).totals.to_do == 0
+
+
+def test_the_published_input_and_ids_of_any_kind(tmp_path: Path) -> None:
+    items = open_benchmark("ueval").items(MINIATURES["ueval"](tmp_path))
+    assert "visually" not in row_of(items[0], published_input=True).user_input
+    assert row_of(items[0]).user_input == items[0].text
+    strange = [row_of(type(items[0])(name, "text")) for name in ("a b", "ä", "x" * 90, "A", "a")]
+    assert len({row.folder for row in strange}) == 5
+
+
+@pytest.mark.parametrize("preset", ["ours", "released"])
+def test_texts_of_ueval_are_put_together_as_the_preset_says(preset: str, tmp_path: Path) -> None:
+    out, setting = tmp_path / "out", setting_of("ueval", tmp_path, preset=preset, limit=1)
+    carry_out(out, setting, Telling())
+    (entry,) = json.loads((collect(out, log=lambda line: None) / "ueval.json").read_text())
+    numbered = "1. Bake it.\n\n2. Cool it.\n\n3. Eat it."
+    # The published runner's rule: nothing between, the instruction where a step has no text.
+    assert entry["text_answer"] == (numbered if preset == "ours" else "Bake it. Cool it.\nEat it.")
+
+
+def test_the_released_preset_asks_as_published() -> None:
+    chosen = {name: BenchmarkOptions(preset=name).published_input for name in ("ours", "paper", "released")}
+    assert chosen == {"ours": False, "paper": False, "released": True}
+
+
+def test_a_step_that_could_not_be_drawn_is_said(tmp_path: Path) -> None:
+    out, setting = tmp_path / "out", setting_of("specv", tmp_path, limit=1)
+    carry_out(out, setting, FailingOnce())
+    lines: list[str] = []
+    collect(out, log=lines.append)
+    assert [one.undrawn for one in read_collected(out)] == [1]
+    assert "could not be drawn, judged without it: 1" in lines[0]
+
+
+class NoSecondPage(Counting):
+    """Fails at one step of three, however often it is asked."""
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        if "page 2" in prompt:
+            raise GeneratorError("broken")
+        return super().draw(prompt, source, seed)
+
+
+TOLD = Plan(
+    steps=(
+        Step(number=1, prompt="page 1", instruction="Bake.", auxiliary_text="Bake it."),
+        Step(number=2, prompt="page 2", instruction=" Cool it.\n"),
+        Step(number=3, auxiliary_text="Eat it."),
+    )
+)
+
+
+class ToldChat(SmallChat):
+    """Plans that story."""
+
+    def _answer(self, content: object) -> str:
+        return write_plan(TOLD)
+
+
+@dataclass(frozen=True)
+class Telling(SmallTeachers):
+    """Plans a story of which every step has words."""
+
+    def __call__(self) -> Teachers:
+        return replace(super().__call__(), planner=("told", Planner(ToldChat("planner"))))
+
+
+@dataclass(frozen=True)
+class FailingOnce(SmallTeachers):
+    """Nobody judges, and the second step is not drawn."""
+
+    def __call__(self) -> Teachers:
+        return replace(super().__call__(), critic=None, generators=(("fake", NoSecondPage()),))
+
+
+def test_specv_is_linked_into_its_checkout(tmp_path: Path) -> None:
+    out, checkout = tmp_path / "my-model", tmp_path / "checkout"
+    carry_out(out, setting_of("specv", tmp_path))
+    collect(out, log=lambda line: None)
+    with pytest.raises(SettingsError):
+        link(out, checkout)
+    (checkout / "eval" / "interleave").mkdir(parents=True)
+    name = link(out, checkout)
+    assert name == link(out, checkout) == checkout / "model_outputs" / "interleave" / "my-model"
+    assert (name / "stru_001" / "response.json").exists()

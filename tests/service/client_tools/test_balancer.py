@@ -1,0 +1,109 @@
+"""The printed nginx configuration: read by nginx itself where it is installed, and balancing with it."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from support.stand_in_service import stand_in_service
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.service.client_tools.balancer import Balancer
+from interleave_thinker.service.client_tools.load import Load
+from interleave_thinker.service.client_tools.load_report import summary
+from interleave_thinker.service.client_tools.load_settings import LoadSettings
+
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+
+
+def test_what_is_printed() -> None:
+    printed = Balancer(listen="8080").configuration(["http://10.0.0.1:8011", "http://10.0.0.2:8011"])
+    assert printed.index("least_conn;") < printed.index("server 10.0.0.1:8011") < printed.index("keepalive ")
+    assert "proxy_http_version 1.1;" in printed
+    assert "error timeout http_503 non_idempotent;" in printed
+
+
+@pytest.mark.parametrize(
+    "urls",
+    [
+        [],
+        ["http://a:1/path"],
+        ["http://a:1", "https://b:1"],
+        ["http://a;}evil{"],
+        ["http://a:1\n}"],
+        ["http://a b"],
+    ],
+)
+def test_what_an_upstream_cannot_hold_is_refused(urls: list[str]) -> None:
+    with pytest.raises(SettingsError):
+        Balancer().configuration(urls)
+
+
+@pytest.mark.parametrize("listen", ["80;", "a b:80", "", "80\n"])
+def test_a_place_to_listen_is_a_port_or_an_address(listen: str) -> None:
+    with pytest.raises(SettingsError):
+        Balancer(listen=listen).configuration(["http://a:1"])
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def nginx(folder: Path, urls: list[str]) -> Iterator[str]:
+    """nginx with the printed configuration, in the folder and in the foreground."""
+    if NGINX is None:
+        pytest.skip("nginx is not installed: apt-get install nginx-light")
+    port = free_port()
+    file = folder / "nginx.conf"
+    places = "".join(f"{name}_temp_path {folder}/{name};\n" for name in ("client_body", "proxy"))
+    own = f"daemon off; pid {folder}/pid; error_log {folder}/error.log;\n"
+    printed = Balancer(listen=f"127.0.0.1:{port}", whole=True).configuration(urls)
+    file.write_text(own + printed.replace("http {\n", f"http {{\naccess_log off;\n{places}", 1))
+    running = subprocess.Popen([NGINX, "-p", str(folder), "-c", str(file)], stderr=subprocess.PIPE)
+    try:
+        for _ in range(100):
+            with ExitStack() as ignored:
+                ignored.callback(time.sleep, 0.02)
+                try:
+                    httpx.get(f"http://127.0.0.1:{port}/nginx-health", trust_env=False)
+                    break
+                except httpx.TransportError:
+                    assert running.poll() is None, running.communicate()
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        running.terminate()
+        running.wait(10)
+
+
+def test_a_full_service_and_a_dead_one_lose_no_request(tmp_path: Path) -> None:
+    with ExitStack() as open_ones:
+        services = [open_ones.enter_context(stand_in_service()) for _ in range(2)]
+        for one in services:
+            one.seconds = 0.05
+        services[0].most_at_once = 1
+        dead = f"http://127.0.0.1:{free_port()}"
+        url = open_ones.enter_context(nginx(tmp_path, [dead, *(one.url for one in services)]))
+        found = summary(Load(url, LoadSettings(clients=6, seconds=1.0)).run())
+        assert found["answers"] == {"image": found["requests"]}
+        assert min(len(one.bodies) for one in services) > 5
+        # A refusal that is passed on costs its connection; where nobody refuses they are kept.
+        services[0].most_at_once, before = 100, sum(one.connections for one in services)
+        asked = summary(Load(url, LoadSettings(clients=6, seconds=0.6)).run())["requests"]
+        assert sum(one.connections for one in services) - before <= 12 < asked
+
+
+def test_a_body_too_large_is_refused_before_a_service_sees_it(tmp_path: Path) -> None:
+    with stand_in_service() as service, nginx(tmp_path, [service.url]) as url:
+        answer = httpx.post(f"{url}/edit", content=b"x" * 65 * 1024 * 1024, trust_env=False)
+        assert answer.status_code == 413
+        assert not service.bodies

@@ -1,0 +1,55 @@
+"""What `serve check` finds in a service that is right, and in services that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.image_service import image_service
+from support.stand_in_service import StandInService, stand_in_service
+
+from interleave_thinker.service.client_tools.check import Asked, ServiceCheck
+
+ASKED = Asked(size=(32, 24), timeout=5)
+
+
+@pytest.fixture
+def service() -> Iterator[StandInService]:
+    with stand_in_service() as running:
+        yield running
+
+
+def found(url: str, key: str | None = None) -> dict[str, bool | None]:
+    return {one.name: one.right for one in ServiceCheck(url, key, ASKED).findings()}
+
+
+def test_a_right_service(service: StandInService) -> None:
+    assert found(service.url, "sesame") == {"health": True, "text": True, "edit": True, "again": True}
+    assert service.headers_seen[-1]["Cache-Control"] == "no-cache"
+    assert service.headers_seen[-1]["Authorization"] == "Bearer sesame"
+    assert [bool(body["image"]) for body in service.bodies] == [False, True, True]
+
+
+def test_one_that_draws_otherwise_every_time_is_found_out(service: StandInService) -> None:
+    service.unlike_itself = True
+    assert found(service.url) == {"health": True, "text": True, "edit": True, "again": False}
+
+
+def test_one_that_only_edits_is_right_in_what_it_does(service: StandInService) -> None:
+    service.only_edits = True
+    assert found(service.url) == {"health": True, "text": None, "edit": True, "again": True}
+
+
+def test_nobody_there_is_one_line() -> None:
+    (finding,) = ServiceCheck("http://127.0.0.1:9", None, ASKED).findings()
+    assert finding.right is False
+    assert "failed" in finding.said
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b'{"success": true}', b'{"success": true, "edited_image": "no image"}', b"\xff" * 50]
+)
+def test_answers_without_an_image_are_faults(body: bytes) -> None:
+    with image_service() as service:
+        service.faults = [(200, body), (200, body)]
+        assert found(service.url)["edit"] is False

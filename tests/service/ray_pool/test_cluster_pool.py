@@ -1,0 +1,81 @@
+"""What the pool of a cluster learns of its models, over stand-ins for Serve's handles: a model that never
+loads neither hangs nor keeps the others from being known."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from interleave_thinker.service.pool import ModelInfo
+from interleave_thinker.service.ray_pool.pool import RayPool
+from interleave_thinker.service.settings import ModelSettings, ServiceSettings
+
+NAMES = ("stuck", "broken", "good")
+
+
+class Answer:
+    """A response of Serve: awaited, or cancelled."""
+
+    def __init__(self, made: Awaitable[ModelInfo]) -> None:
+        self._made = asyncio.ensure_future(made)
+        self.cancelled = False
+
+    def __await__(self) -> Any:
+        return self._made.__await__()
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        self._made.cancel()
+
+
+class Handle:
+    """A deployment's: `info.remote()`, and `options(multiplexed_model_id=...)` for one of many models."""
+
+    def __init__(self, name: str, load: Callable[[str], Awaitable[ModelInfo]]) -> None:
+        self._name, self._load = name, load
+        self.asked: list[Answer] = []
+
+    @property
+    def info(self) -> Handle:
+        return self
+
+    def remote(self) -> Answer:
+        self.asked.append(Answer(self._load(self._name)))
+        return self.asked[-1]
+
+    def options(self, multiplexed_model_id: str) -> Handle:
+        return Handle(multiplexed_model_id, self._load)
+
+
+async def load(name: str) -> ModelInfo:
+    if name == "stuck":
+        await asyncio.sleep(3600)
+    if name == "broken":
+        raise RuntimeError("no such folder")
+    return ModelInfo(name, "fake", identity="good/1")
+
+
+async def learned(handles: Mapping[str, Handle], seconds: float) -> RayPool:
+    models = [ModelSettings(name=name, generator="fake") for name in NAMES]
+    pool = RayPool(models, handles, ServiceSettings(load_timeout=seconds), "app")
+    await pool.start()
+    until = time.monotonic() + 20
+    while time.monotonic() < until and not (pool.models()[2].identity and len(pool.not_loaded) == 2):
+        await asyncio.sleep(0.01)
+    await pool.close()
+    return pool
+
+
+def test_each_model_is_waited_for_by_itself_and_not_for_ever() -> None:
+    for shared in (False, True):
+        handles: dict[str, Handle] = {"": Handle("", load)} if shared else {n: Handle(n, load) for n in NAMES}
+        pool = asyncio.run(learned(handles, 0.05))
+        assert [info.identity for info in pool.models()] == ["", "", "good/1"]
+        assert pool.not_loaded == {
+            "stuck": "The model 'stuck' was not loaded within 0.05 s.",
+            "broken": "The model 'broken' cannot be asked (RuntimeError).",
+        }
+        if not shared:
+            assert handles["stuck"].asked[0].cancelled, "the wait does not go on unseen"

@@ -1,0 +1,121 @@
+"""The service on Ray Serve, with the real app: as the plain one, and the same pixels."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra 'serve' is not installed")
+
+from support.ray_here import importable
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.service.ray_pool.deploy import Service, start_ray, stop_ray
+from interleave_thinker.service.ray_pool.settings import ClusterSettings
+from interleave_thinker.service.settings import ModelSettings, ServiceSettings
+
+ASKED = "INTERLEAVE_TEST_RAY"
+SMALL = ClusterSettings(replica_cpus=0.1)
+
+
+def test_bounds_in_the_wrong_order_are_refused() -> None:
+    with pytest.raises(ValueError, match="less than"):
+        ClusterSettings(min_replicas=3, max_replicas=2)
+
+
+@pytest.fixture(scope="module")
+def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    pytest.importorskip("ray.serve", reason="the extra 'ray' is not installed")
+    if not os.environ.get(ASKED):
+        pytest.skip(f"starts a Ray cluster, half a minute of two busy cores: set {ASKED}=1")
+    with importable(tmp_path_factory.mktemp("package")):
+        started = start_ray("local", print)
+        try:
+            yield
+        finally:
+            stop_ray(started)
+
+
+@contextmanager
+def deployed(models: Sequence[ModelSettings], cluster: ClusterSettings = SMALL, **more: Any) -> Iterator[Any]:
+    """A client of the service."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    service = Service(ServiceSettings(port=port, **more), models, cluster)
+    service.deploy()
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
+            yield client
+    finally:
+        service.end()
+        from ray import serve  # pyright: ignore[reportMissingImports]
+
+        serve.shutdown()  # the next one listens at another port
+
+
+def edited(client: httpx.Client, **asked: Any) -> Picture:
+    answer = client.post("/edit", json={"prompt": "a boat", "seed": 5, "image": None} | asked)
+    assert answer.status_code == 200, answer.text
+    return Picture.from_base64(answer.json()["edited_image"])
+
+
+def until_learned(client: httpx.Client, replicas: int) -> dict[str, Any]:
+    """What /health says once every model was asked for its identity, and Serve for its replicas."""
+    until = time.monotonic() + 60
+    while True:
+        health = client.get("/health").json()
+        if all(health["models"].values()) and health["workers"]["alive"] == replicas:
+            return health
+        assert time.monotonic() < until, health
+        time.sleep(0.2)
+
+
+def test_two_replicas_and_batches_draw_the_library_s_pixels(ray_cluster: None) -> None:
+    models = [
+        ModelSettings(name="painter", generator="fake:32", devices=("cpu", "cpu")),
+        ModelSettings(name="other", generator="fake:48"),
+    ]
+    with deployed(models, batch=2) as client:
+        health = until_learned(client, replicas=3)
+        assert health["models"]["painter"] == open_generator("fake:32").identity
+        for seed in range(4):
+            assert edited(client, seed=seed) == open_generator("fake:32").draw("a boat", None, seed)
+        assert edited(client, model="other").size == (48, 48)
+        assert client.post("/edit", json={"prompt": "a", "model": "none"}).status_code == 404
+        assert client.post("/edit", json={"prompt": 3}).status_code == 422
+        page = client.get("/", headers={"Accept": "text/html"})
+        assert page.text.startswith("<!doctype html>")
+
+
+def test_one_replica_takes_turns_with_more_models_than_it_holds(ray_cluster: None) -> None:
+    models = [ModelSettings(name=f"p{side}", generator=f"fake:{side}") for side in (16, 24, 32)]
+    with deployed(models, ClusterSettings(models_each=1, replica_cpus=0.1)) as client:
+        until_learned(client, replicas=1)
+        for side in (16, 32, 24, 16):
+            assert edited(client, model=f"p{side}").size == (side, side)
+        by_header = client.post("/edit", json={"prompt": "a"}, headers={"serve-multiplexed-model-id": "p24"})
+        assert Picture.from_base64(by_header.json()["edited_image"]).size == (24, 24)
+
+
+def test_a_model_that_does_not_load_is_one_error(ray_cluster: None, tmp_path: Path) -> None:
+    models = [ModelSettings(name="bad", generator=f"diffusers:{tmp_path / 'nothing'}")]
+    with pytest.raises(SettingsError, match="could not be put on the cluster"), deployed(models):
+        pass
+
+
+def test_the_key_must_be_where_the_app_runs(ray_cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLEAVE_SERVICE_KEY", "sesame")  # of this process; Ray's have none
+    models = [ModelSettings(name="painter", generator="fake:32")]
+    with pytest.raises(SettingsError, match="INTERLEAVE_SERVICE_KEY is not set"), deployed(models):
+        pass

@@ -1,0 +1,220 @@
+"""What goes wrong behind the service, and what its clients see of it: workers that die, models that cannot be
+loaded, draws that take too long, clients that hang up. And what is to be drawn once only."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi", reason='a service needs: pip install "interleave-thinker[serve]"')
+pytest.importorskip("prometheus_client", reason='a service needs: pip install "interleave-thinker[serve]"')
+
+from support.running_service import Service, running_service, wait_until
+from support.service_generators import noted
+
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.service.settings import ModelSettings, ServiceSettings
+from interleave_thinker.service.web import published
+
+
+def faulty(notes: Path, workers: int) -> ModelSettings:
+    notes.mkdir(exist_ok=True)
+    return ModelSettings(
+        name="faulty", generator="faulty", devices=("cpu",) * workers, options={"notes": str(notes)}
+    )
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("notes")
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory, notes: Path) -> Iterator[Service]:
+    """Two workers, and a model that cannot be loaded."""
+    models = [faulty(notes, 2), ModelSettings(name="absent", generator="faulty:no")]
+    settings = ServiceSettings(timeout=20.0, patience=0.0)
+    with running_service(tmp_path_factory.mktemp("service"), models, settings) as running:
+        running.wait_for("absent")
+        yield running
+
+
+def drawn(answer: httpx.Response) -> Picture:
+    assert answer.status_code == 200, answer.text
+    return Picture.from_base64(answer.json()["edited_image"])
+
+
+def expected(prompt: str, seed: int) -> Picture:
+    return FakeGenerator(32).draw(prompt, None, seed)
+
+
+def test_a_worker_that_dies_costs_nobody_an_image(service: Service) -> None:
+    with ThreadPoolExecutor(8) as clients:
+        prompts = ["die once", *(f"page {number}" for number in range(16))]
+        answers = list(clients.map(lambda prompt: service.post("/edit", prompt=prompt, seed=1), prompts))
+    assert [drawn(answer) for answer in answers] == [expected(prompt, 1) for prompt in prompts]
+    wait_until(lambda: service.phases("faulty") == ["alive", "alive"])
+    restarted = [worker for worker in service.pool.workers() if worker.restarts]
+    assert restarted and "exit status 9" in restarted[0].reason
+
+
+def test_what_kills_every_worker_is_given_up_after_two(service: Service, notes: Path) -> None:
+    answer = service.post("/edit", prompt="die always", seed=1)
+    assert answer.status_code == 500 and answer.json()["success"] is False
+    assert noted(notes, "deaths").count("die always") == 2
+    wait_until(lambda: service.phases("faulty") == ["alive", "alive"])
+    assert drawn(service.post("/edit", prompt="after", seed=1)) == expected("after", 1)
+
+
+@pytest.mark.parametrize("kind", ["memory", "crash"])
+def test_a_fault_in_a_draw_costs_that_request_alone(service: Service, notes: Path, kind: str) -> None:
+    deaths = len(noted(notes, "deaths"))
+    answer = service.post("/edit", prompt=f"{kind} here", seed=1)
+    assert answer.status_code == 500
+    assert {"memory": "no memory left", "crash": "illegal memory access"}[kind] in answer.json()["error"]
+    assert drawn(service.post("/edit", prompt=f"after {kind}", seed=1)) == expected(f"after {kind}", 1)
+    assert len(noted(notes, "deaths")) == deaths
+
+
+def test_what_the_model_refuses_is_its_answer(service: Service) -> None:
+    answer = service.post("/edit", prompt="refuse this", seed=1)
+    assert answer.status_code == 200
+    assert answer.json()["error"] == "The model does not draw that. Ask for something else."
+
+
+def test_a_model_that_cannot_be_loaded_says_why(service: Service) -> None:
+    answer = service.post("/edit", prompt="a", model="absent")
+    assert answer.status_code == 503 and "There is no such folder" in answer.json()["error"]
+    assert "Retry-After" not in answer.headers, "to ask again is of no use"
+    (worker,) = [one for one in service.client.get("/status").json()["workers"] if one["model"] == "absent"]
+    assert worker["phase"] == "dead" and worker["reason"] and worker["seconds_to_restart"] is None
+    assert worker["restarts"] == 0 and service.pool.hopeless() == "", "the other model draws"
+
+
+def test_a_client_waits_for_a_model_that_is_loading(
+    tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published, "LOADING_SECONDS", 1)
+    (tmp_path / "service").mkdir()
+    slow = ModelSettings(
+        name="faulty", generator="faulty", devices=("cpu",), options={"notes": str(notes), "load": 2.0}
+    )
+    with running_service(tmp_path / "service", [slow], loaded=False) as loading:
+        health = loading.client.get("/health")
+        assert (health.status_code, health.json()["status"]) == (503, "loading")
+        generator = open_generator(f"http:{loading.url}")
+        assert "faulty/1" in generator.identity
+        assert generator.draw("a page", None, 3) == expected("a page", 3)
+
+
+def test_equal_requests_are_drawn_once(service: Service, notes: Path) -> None:
+    with ThreadPoolExecutor(16) as clients:
+        answers = list(
+            clients.map(lambda _: service.post("/edit", prompt="slow 0.3 same", seed=4), range(16))
+        )
+    assert {drawn(answer) for answer in answers} == {expected("slow 0.3 same", 4)}
+    assert drawn(service.post("/edit", prompt="slow 0.3 same", seed=4)) == expected("slow 0.3 same", 4)
+    assert noted(notes, "drawn").count("slow 0.3 same") == 1
+    with ThreadPoolExecutor(2) as clients:
+        list(clients.map(lambda _: service.post("/edit", prompt="slow 0.1 any"), range(2)))
+    assert noted(notes, "drawn").count("slow 0.1 any") == 2
+
+
+def test_a_client_that_hangs_up_leaves_the_queue_and_stops_its_draw(service: Service, notes: Path) -> None:
+    def hang_up(prompt: str) -> None:
+        with httpx.Client(base_url=service.url, timeout=0.3) as client, pytest.raises(httpx.ReadTimeout):
+            client.post("/edit", json={"prompt": prompt, "seed": 1})
+
+    threads = [threading.Thread(target=hang_up, args=(f"slow 15 {number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    wait_until(lambda: service.pool.queued("faulty") == 0 and service.front.admission.under_way == 0)
+    assert drawn(service.post("/edit", prompt="next", seed=1)) == expected("next", 1)
+    wait_until(lambda: len(noted(notes, "stopped")) >= 2)
+    assert not [line for line in noted(notes, "drawn") if line.startswith("slow 15")]
+
+
+def test_whoever_joined_a_draw_has_its_image_though_the_first_hung_up(service: Service, notes: Path) -> None:
+    with ThreadPoolExecutor(2) as clients:
+        first = clients.submit(
+            httpx.post, f"{service.url}/edit", json={"prompt": "slow 1 joined", "seed": 1}, timeout=0.4
+        )
+        wait_until(lambda: service.front.admission.under_way == 1)
+        second = clients.submit(service.post, "/edit", prompt="slow 1 joined", seed=1)
+        with pytest.raises(httpx.ReadTimeout):
+            first.result()
+        assert drawn(second.result()) == expected("slow 1 joined", 1)
+    assert noted(notes, "drawn").count("slow 1 joined") == 1
+
+
+def test_a_full_queue_is_503_with_a_time_and_a_late_draw_is_504(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    (tmp_path / "package").mkdir()
+    settings = ServiceSettings(queue=1, patience=0.0, timeout=1.0)
+    with running_service(tmp_path / "package", [faulty(notes, 1)], settings) as small:
+        with ThreadPoolExecutor(6) as clients:
+            asked = [
+                clients.submit(small.post, "/edit", prompt=f"slow 5 {number}", seed=1) for number in range(6)
+            ]
+            answers = [one.result() for one in asked]
+        late = [answer for answer in answers if answer.status_code == 504]
+        full = [answer for answer in answers if answer.status_code == 503]
+        assert len(late) == 2 and len(full) == 4
+        assert all(answer.json()["success"] is False and answer.json()["error"] for answer in answers)
+        assert all(int(answer.headers["Retry-After"]) >= 1 for answer in full)
+        assert drawn(small.post("/edit", prompt="after", seed=1)) == expected("after", 1)
+
+
+def test_patience_has_them_wait_and_a_batch_draws_them_together(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    (tmp_path / "package").mkdir()
+    settings = ServiceSettings(queue=1, batch=4, batch_wait=50.0)
+    with running_service(tmp_path / "package", [faulty(notes, 1)], settings) as batching:
+        prompts = ["slow 0.2 first", *(f"page {number}" for number in range(11))]
+        with ThreadPoolExecutor(12) as clients:
+            answers = list(clients.map(lambda prompt: batching.post("/edit", prompt=prompt, seed=2), prompts))
+        assert [drawn(answer) for answer in answers] == [expected(prompt, 2) for prompt in prompts]
+        calls = [int(line) for line in noted(notes, "calls")]
+        assert sum(calls) == 12 and len(calls) <= 8 and max(calls) > 1
+        assert batching.client.get("/health").json()["identity"].endswith("batch<=4")
+        # One that kills the worker takes none of its batch with it.
+        with ThreadPoolExecutor(4) as clients:
+            prompts = ["die in a batch", "a", "b", "c"]
+            answers = list(clients.map(lambda prompt: batching.post("/edit", prompt=prompt, seed=3), prompts))
+        assert answers[0].status_code == 500
+        assert [drawn(answer) for answer in answers[1:]] == [expected(prompt, 3) for prompt in prompts[1:]]
+
+
+def test_a_model_that_changed_on_disk_is_not_let_back_in(tmp_path: Path) -> None:
+    """Its images would have the same key as those that were drawn before."""
+    notes = tmp_path / "notes"
+    (tmp_path / "package").mkdir()
+    with running_service(tmp_path / "package", [faulty(notes, 1)]) as changing:
+        identity = changing.client.get("/health").json()["identity"]
+        (notes / "version").touch()
+        assert changing.post("/edit", prompt="die now", seed=1).status_code == 503
+        health = changing.client.get("/health")
+        assert health.status_code == 503 and health.json()["identity"] == identity
+        assert changing.client.get("/ready").status_code == 503
+        assert "restart the service" in changing.client.get("/status").json()["workers"][0]["reason"]
+
+
+def test_a_model_that_takes_for_ever_to_load_is_ended_and_named(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    slow = ModelSettings(name="slow", generator="faulty", options={"notes": str(tmp_path), "load": 600})
+    settings = ServiceSettings(load_timeout=0.3, timeout=0.4)
+    with running_service(tmp_path / "package", [slow], settings, loaded=False) as service:
+        late = service.post("/edit", prompt="a", seed=1)
+        assert late.status_code in (503, 504) and "'slow'" in late.json()["error"]
+        wait_until(lambda: any(worker.restarts for worker in service.pool.workers()))
+        reasons = [worker.reason for worker in service.pool.workers()]
+        assert reasons == ["The model 'slow' was not loaded within 0.3 s."]

@@ -1,0 +1,18 @@
+"""The package under its own name for processes that tests start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interleave_thinker.tinyworld.lab import job_runner as jobs_module
+
+
+@pytest.fixture
+def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package under its name for the processes that a test starts, also where it is not installed."""
+    package = Path(jobs_module.__file__).parents[2]
+    (tmp_path / "importable").mkdir()
+    (tmp_path / "importable" / "interleave_thinker").symlink_to(package, target_is_directory=True)
+    monkeypatch.syspath_prepend(tmp_path / "importable")

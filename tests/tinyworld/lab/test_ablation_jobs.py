@@ -1,0 +1,88 @@
+"""Jobs that need one another: done once, told when they fail, ended with whoever began them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from support.ablation_jobs import die, fail, fill_disk, note, sleep_and_note
+
+from interleave_thinker.backend.errors import SettingsError, TrainingError
+from interleave_thinker.tinyworld.lab.job_runner import Job, run_jobs
+
+
+@pytest.mark.usefixtures("importable")
+def test_jobs_wait_for_what_they_need_and_are_done_once(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    jobs = [Job(second, note, ("second",), (first,)), Job(first, note, ("first",))]
+    said: list[str] = []
+    run_jobs(jobs, 2, said.append)
+    run_jobs(jobs, 2, said.append)
+    assert (tmp_path / "order.txt").read_text().split() == ["first", "second"]
+    assert all(job.done for job in jobs)
+
+
+@pytest.mark.usefixtures("importable")
+def test_a_job_of_all_threads_has_the_machine_to_itself(tmp_path: Path) -> None:
+    names = ("small", "wide", "later")
+    jobs = [
+        Job(tmp_path / name, note, (name,), threads=count)
+        for name, count in zip(names, (1, 2, 1), strict=True)
+    ]
+    said: list[str] = []
+    run_jobs(jobs, 2, said.append)
+    folder = tmp_path.name
+    begun = [line for line in said if line.endswith("...")]
+    assert begun == [f"{folder}/{name} ..." for name in names]
+    assert said.index(f"{folder}/wide ...") > said.index(
+        next(one for one in said if one.startswith(f"{folder}/small: "))
+    )
+    assert said.index(f"{folder}/later ...") > said.index(
+        next(one for one in said if one.startswith(f"{folder}/wide: "))
+    )
+
+
+@pytest.mark.usefixtures("importable")
+def test_a_job_that_fails_is_told_and_not_done(tmp_path: Path) -> None:
+    jobs = [Job(tmp_path / "broken", fail), Job(tmp_path / "after", note, ("after",), (tmp_path / "broken",))]
+    with pytest.raises(SettingsError, match="this job is broken") as raised:
+        run_jobs(jobs, 1, lambda line: None)
+    assert raised.value.hint == "mend it"
+    assert not any(job.done for job in jobs)
+
+
+@pytest.mark.usefixtures("importable")
+@pytest.mark.parametrize(("work", "said"), [(fill_disk, "No space left"), (die, "exit code -9")])
+def test_a_job_that_dies_is_one_clear_error(tmp_path: Path, work: Callable[..., None], said: str) -> None:
+    with pytest.raises(TrainingError, match=said):
+        run_jobs([Job(tmp_path / "dying", work)], 1, lambda line: None)
+
+
+@pytest.mark.usefixtures("importable")
+def test_jobs_end_with_the_one_who_began_them(tmp_path: Path) -> None:
+    """However that ended: two trainings in one folder would spoil each other."""
+    folder = tmp_path / "sleeping"
+    begun = get_context("spawn").Process(target=run_jobs, args=([Job(folder, sleep_and_note)], 1, print))
+    begun.start()
+    while not (folder / "pid").exists() or not (folder / "pid").read_text():
+        assert begun.is_alive()
+        time.sleep(0.05)
+    begun.kill()
+    job = int((folder / "pid").read_text())
+    deadline = time.monotonic() + 60
+    while runs(job):
+        assert time.monotonic() < deadline, "the job goes on alone"
+        time.sleep(0.05)
+
+
+def runs(process: int) -> bool:
+    """Whether a process is there and not only its remains."""
+    try:
+        os.kill(process, 0)
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False

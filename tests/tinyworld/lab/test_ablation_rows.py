@@ -1,0 +1,207 @@
+"""What the agents of the ablation learn from, and how one agent plans while it looks."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.answers.reading import read_verdict, write_plan, write_verdict
+from interleave_thinker.backend.chat.scripted import ScriptedChat
+from interleave_thinker.backend.journal.store import InMemoryStore
+from interleave_thinker.backend.types import RunSettings, Verdict
+from interleave_thinker.tinyworld.lab.ablation.rejection import best_answer
+from interleave_thinker.tinyworld.lab.ablation.single_agent import (
+    NO_MORE,
+    next_step,
+    right_next_steps,
+    run_story,
+)
+from interleave_thinker.tinyworld.lab.data.noisy_teacher import OVERLOOKED, REMEDIES, TEACHERS, refined_prompt
+from interleave_thinker.tinyworld.lab.data.planner_rows import make_copies
+from interleave_thinker.tinyworld.lab.data.trajectories import (
+    Taught,
+    filtered,
+    make_taught,
+    make_unfiltered,
+    trajectories,
+)
+from interleave_thinker.tinyworld.lab.runs.stories import request_of
+from interleave_thinker.tinyworld.lab.world.judged_pages import Drawn, rendered
+from interleave_thinker.tinyworld.lab.world.requests import random_story
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld.runtime.drawing import draw
+from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
+from interleave_thinker.tinyworld.runtime.reading import Reading, read_page
+from interleave_thinker.tinyworld.runtime.scorer import faults
+from interleave_thinker.tinyworld.runtime.wording import prompt_text, read_prompt
+from interleave_thinker.training.reward.samples import Sample
+
+
+def failed_page(rng: Random) -> Drawn:
+    while True:
+        drawn = rendered(rng, mistakes=1.0)
+        if not drawn.success:
+            return drawn
+
+
+def test_habits_are_what_they_are_said_to_be() -> None:
+    rng = Random(5)
+    kinds = {"same": 0, "stated": 0, "other": 0}
+    for _ in range(600):
+        drawn = failed_page(rng)
+        prompt = prompt_text(drawn.edit)
+        refined = refined_prompt(rng, drawn, prompt)
+        found = read_prompt(refined)
+        assert found is not None
+        edit, clauses = found
+        assert all(clause.holds(drawn.expected) for clause in clauses), "what is stated is true"
+        kinds["other" if edit != drawn.edit else "stated" if clauses else "same"] += 1
+    assert abs(kinds["other"] / 600 - REMEDIES["another edit"]) < 0.06
+    assert kinds["same"] / 600 >= REMEDIES["repeated"] - 0.06
+    assert kinds["stated"] > 100
+
+
+def page_with(faults_in: int) -> Drawn:
+    """A page that misses so many of its four things."""
+    edit = read_prompt(
+        "a day page with a red sun at the top left and a blue moon at the top and a red boat at the left "
+        "and a white cloud at the right"
+    )
+    assert edit is not None
+    scene = edit[0].apply(None)  # type: ignore[arg-type]
+    for cell in scene.occupied[:faults_in]:
+        scene = scene.put(cell, 0)
+    page = draw(scene)
+    seen = read_page(page)
+    assert isinstance(seen, Reading) and len(faults(edit[0].apply(None), seen)) == faults_in  # type: ignore[arg-type]
+    return Drawn(None, None, edit[0], (), page, seen)
+
+
+def taught(*faulty: int) -> list[Taught]:
+    return [Taught(page_with(count), f"try {number}", "next") for number, count in enumerate(faulty)]
+
+
+@pytest.mark.parametrize(
+    ("faulty", "kept"),
+    [
+        ((0,), ["try 0"]),
+        ((1,), []),
+        ((1, 0), ["try 0", "try 1"]),
+        ((1, 2), []),
+        ((1, 2, 1), []),
+        ((2, 1, 2), ["try 0"]),
+        ((2, 1, 0), ["try 0", "try 1", "try 2"]),
+    ],
+)
+def test_trajectories_are_filtered_as_published(faulty: tuple[int, ...], kept: list[str]) -> None:
+    assert [one.prompt for one in filtered(taught(*faulty))] == kept
+
+
+def test_the_shared_agent_is_taught_one_step_at_a_time() -> None:
+    story = random_story(Random(3), "train", steps=3)
+    steps = [next_step(story, done).steps for done in range(4)]
+    assert [len(one) for one in steps] == [1, 1, 1, 1]
+    assert [one[0].prompt for one in steps[:3]] == [step.prompt for step in story.plan.steps]
+    assert steps[3][0].name == NO_MORE and steps[3][0].prompt is None
+
+
+def test_the_shared_agent_is_asked_after_each_step() -> None:
+    story = random_story(Random(3), "train", steps=3)
+    answers = [write_plan(next_step(story, done)) for done in range(4)]
+    assert right_next_steps(story, Planner(ScriptedChat(answers))) == [True] * 4
+    forgets = [answers[0], answers[2], answers[2], answers[2]]
+    assert right_next_steps(story, Planner(ScriptedChat(forgets))) == [True, False, True, False]
+
+
+def test_a_story_is_planned_while_it_is_drawn() -> None:
+    story = random_story(Random(3), "train", steps=3)
+    answers = [write_plan(next_step(story, done)) for done in range(4)]
+    verdicts = [write_verdict(Verdict(success=number != 1)) for number in range(4)]
+    planner, critic = Planner(ScriptedChat(answers)), Critic(ScriptedChat(verdicts))
+    generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
+    settings = RunSettings(max_attempts=3, seed=1)
+    pages, draws = run_story(request_of(story), planner, critic, generator, settings, InMemoryStore())
+    assert pages is not None and len(pages) == 3 and draws == 4, "the second step was drawn twice"
+    pages, draws = run_story(
+        request_of(story), Planner(ScriptedChat(["?"] * 9)), critic, generator, settings, InMemoryStore()
+    )
+    assert pages is None and draws == 0
+
+
+def sample(overall: float | None, answer: str = "") -> Sample:
+    return Sample(
+        answer=answer, overall=overall, origin_prompt="", truth=False, verdict=False, format=1, accuracy=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("rewards", "best"),
+    [
+        ((0.5, 0.9, 0.7), "1"),
+        ((0.9, None, 0.9, 0.1), "0"),
+        ((0.6, 0.6, 0.6), None),
+        ((None, None), None),
+        ((0.4, None), None),
+    ],
+)
+def test_the_best_by_reward_is_learned_from(rewards: tuple[float | None, ...], best: str | None) -> None:
+    found = best_answer([sample(reward, str(place)) for place, reward in enumerate(rewards)])
+    assert (found.answer if found else None) == best
+
+
+def test_unfiltered_rows_hold_wrong_verdicts_and_filtered_ones_none(tmp_path: Path) -> None:
+    pipeline = load_pipeline(checkpoint("generator"))
+    taken = list(islice(trajectories(pipeline, 3), 240))
+    drawn = [one for attempts in taken for one in attempts][:256]
+    rows = make_unfiltered(tmp_path, pipeline, len(drawn), 3)
+    said = [read_verdict(row.messages[1].content).success for row in rows]
+    failed = [verdict for verdict, one in zip(said, drawn, strict=True) if not one.drawn.success]
+    assert len(failed) > 50 and abs(sum(map(bool, failed)) / len(failed) - OVERLOOKED) < 0.15
+    assert all(verdict for verdict, one in zip(said, drawn, strict=True) if one.drawn.success)
+    kept = [one for attempts in taken for one in filtered(attempts)]
+    assert kept and not any(one.overlooked for one in kept)
+
+
+def test_a_page_taken_for_right_ends_its_trajectory_and_is_filtered_out() -> None:
+    first, last = taught(2, 1)
+    assert filtered([first, replace(last, overlooked=True)]) == [first]
+    assert filtered([replace(first, overlooked=True)]) == []
+
+
+def test_teachers_differ_in_how_often_they_repeat_and_overlook() -> None:
+    repeats = [teacher.remedies["repeated"] for teacher in TEACHERS.values()]
+    assert repeats == sorted(repeats) and repeats[1] == REMEDIES["repeated"]
+    assert all(sum(teacher.remedies.values()) == pytest.approx(1) for teacher in TEACHERS.values())
+    rng, page = Random(2), page_with(1)
+    said = [sum(teacher.overlooks(rng, page) for _ in range(800)) / 800 for teacher in TEACHERS.values()]
+    assert said == pytest.approx([0.125, 0.25, 0.375], abs=0.05)
+
+
+def test_of_strangers_hardly_a_cell_is_as_wanted(tmp_path: Path) -> None:
+    def refused(share: float) -> float:
+        rows = make_taught(tmp_path / str(share), 60, 3, strangers=share)
+        said = [read_verdict(row.messages[1].content) for row in rows]
+        return sum(not verdict.success for verdict in said) / len(said)
+
+    assert 0.35 < refused(0.0) < 0.75 and refused(1.0) > 0.95
+
+
+def test_lists_to_repeat_are_words_of_requests_in_no_order() -> None:
+    rows = make_copies(400, 0, 9)
+    lists = [row.messages[1].content.split() for row in rows]
+    assert all(row.messages[0].content == f"Repeat: {row.messages[1].content}" for row in rows)
+    assert {len(words) for words in lists} == set(range(3, 10))
+    rng = Random(0)
+    requests = [random_story(rng, "train").text.split() for _ in range(4000)]
+    known = {word.lower() for words in requests for word in words}
+    assert {word.lower() for words in lists for word in words} <= known
+    follows = {pair for words in requests for pair in itertools.pairwise(words)}
+    pairs = [pair for words in lists for pair in itertools.pairwise(words)]
+    assert sum(pair in follows for pair in pairs) < len(pairs) / 4

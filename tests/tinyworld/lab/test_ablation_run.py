@@ -1,0 +1,157 @@
+"""The whole ablation in miniature, and what its folder may be asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from shutil import copytree
+
+import pytest
+from support.ablation_outcomes import write_seeds
+
+from interleave_thinker.backend.checkpoints.checkpoint import checkpoint_digest
+from interleave_thinker.backend.errors import SettingsError, TrainingError
+from interleave_thinker.backend.files.lock import SystemLock
+from interleave_thinker.tinyworld.lab.ablation import start
+from interleave_thinker.tinyworld.lab.ablation.outcomes import outcomes_in, start_of
+from interleave_thinker.tinyworld.lab.ablation.pipeline import ROWS, all_jobs, measured, seed_folder
+from interleave_thinker.tinyworld.lab.ablation.run import ablate, claim
+from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
+from interleave_thinker.tinyworld.lab.ablation.stages import agent_in
+from interleave_thinker.tinyworld.lab.data.planner_rows import make_repeats
+from interleave_thinker.tinyworld.lab.job_runner import perform
+from interleave_thinker.tinyworld.lab.world.judged_pages import rendered
+from interleave_thinker.tinyworld.runtime.wording import prompt_text
+
+AGENTS = Path(__file__).parents[2] / "data" / "agents"
+MINIATURE = AblationSettings(
+    seeds=1,
+    stories=2,
+    untrained_stories=1,
+    copied=16,
+    repeated=16,
+    described=32,
+    novice_rows=32,
+    base_rounds=1,
+    novice_rounds=1,
+    novice_pages=4,
+    planner_rows=16,
+    critic_rows=16,
+    next_steps=16,
+    next_step_stories=1,
+    rl_rows=16,
+    rollouts=1,
+    checked=4,
+    judged=4,
+    failed=2,
+    verdict_tokens=32,
+    plan_tokens=32,
+    teacher_seeds=1,
+    workers=1,
+)
+
+
+def test_every_job_needs_only_jobs_before_it(tmp_path: Path) -> None:
+    before: set[Path] = set()
+    for job in all_jobs(tmp_path, AblationSettings(seeds=2)):
+        assert job.folder not in before and before.issuperset(job.needs), job.name
+        before.add(job.folder)
+    assert all(measured(seed_folder(tmp_path, seed), name) in before for name in ROWS for seed in range(2))
+
+
+def test_a_folder_that_another_process_is_at_is_left_alone(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+    claim(tmp_path, MINIATURE)
+    other = SystemLock(tmp_path / "running.lock")
+    assert other.take()
+    with pytest.raises(TrainingError, match="Another process"):
+        ablate(tmp_path, MINIATURE, "", "", lambda line: None)
+    other.release()
+    assert [path.name for path in tmp_path.iterdir()] == ["training.json"]
+
+
+def test_a_folder_may_be_given_more_seeds_and_nothing_else(tmp_path: Path) -> None:
+    claim(tmp_path, MINIATURE)
+    more = MINIATURE.model_copy(update={"seeds": 2, "teacher_seeds": 2, "workers": 2})
+    claim(tmp_path, more)
+    with pytest.raises(TrainingError):
+        claim(tmp_path, more.model_copy(update={"rollouts": 2}))
+    # No job of the first seed depends on how many there are.
+    first = [job for job in all_jobs(tmp_path, MINIATURE) if job.folder.parent == seed_folder(tmp_path, 0)]
+    same = [job for job in all_jobs(tmp_path, more) if job.folder.parent == seed_folder(tmp_path, 0)]
+    assert [(job.folder, job.work, job.needs) for job in first] == [
+        (job.folder, job.work, job.needs) for job in same
+    ]
+
+
+def test_a_seed_that_is_there_already_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+    settings = AblationSettings(seeds=1, teacher_seeds=0)
+    write_seeds(tmp_path / "done", settings)
+    other = outcomes_in(tmp_path / "done", settings, "", "")
+    with pytest.raises(SettingsError, match="--first-seed"):
+        ablate(tmp_path / "out", settings, "", "", lambda line: None, [other])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_start_that_was_made_elsewhere_is_taken_as_it_is(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    for name, agent in (("base", "planner"), ("novice", "critic")):
+        copytree(AGENTS / agent, made / name)
+    settings = MINIATURE.model_copy(update={"start": made})
+    out = tmp_path / "out"
+    for job in all_jobs(out, settings)[:2]:
+        perform(job)
+    assert start_of(out) == " ".join(checkpoint_digest(made / name) for name in ("base", "novice"))
+    claim(out, settings)
+    (made / "novice" / "model.safetensors").write_bytes(
+        (AGENTS / "planner" / "model.safetensors").read_bytes()
+    )
+    with pytest.raises(TrainingError):
+        claim(out, settings)
+
+
+def test_the_start_that_is_kept_repeats_requests_and_judges(tmp_path: Path) -> None:
+    start.check_start(AGENTS)
+    asked = make_repeats(tmp_path, 20, start.ASKED_SEED + 1)
+    base, novice = (agent_in(AGENTS / name, AblationSettings()) for name in ("base", "novice"))
+    # 0.98 of 100 when it was made; a base that had not learned to copy repeated none.
+    assert start.repeated(base, asked, tmp_path) >= 17
+    rng = Random(1)
+    pages = [rendered(rng) for _ in range(40)]
+    said = novice.said(
+        [(one.before, one.after, prompt_text(one.edit), prompt_text(one.edit, one.clauses)) for one in pages]
+    )
+    right = [verdict and verdict.success == one.success for verdict, one in zip(said, pages, strict=True)]
+    assert sum(map(bool, right)) >= 30
+
+
+def test_a_start_without_its_novice_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+    copytree(AGENTS / "planner", tmp_path / "made" / "base")
+    settings = MINIATURE.model_copy(update={"start": tmp_path / "made"})
+    with pytest.raises(SettingsError, match="novice"):
+        ablate(tmp_path / "out", settings, "", "", lambda line: None)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("importable")
+def test_a_run_in_miniature_has_every_row_and_goes_on_after_a_stop(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+    jobs = all_jobs(tmp_path, MINIATURE)
+    for job in jobs:
+        perform(job)
+    # Stopped in the last but one; a process of its own does it again, and nothing else.
+    (measured(seed_folder(tmp_path, 0), "next_steps") / "done.json").unlink()
+    log: list[str] = []
+    found = ablate(tmp_path, MINIATURE, "the command", "0" * 12, log.append)
+    assert [line.split()[0].rstrip(":") for line in log] == ["seed_0/measured_next_steps"] * 2
+    assert [row.name for row in found.rows] == list(ROWS) and len(found.teachers) == 3
+    assert all(row.accuracy for row in found.rows if row.name in ("planner_sft", "sft", "rl", "rejection"))
+    samples = seed_folder(tmp_path, 0) / "rejection" / "data" / "samples" / "step_000000.jsonl"
+    rollout = seed_folder(tmp_path, 0) / "rl" / "rollouts" / "step_000000.jsonl"
+    assert len(samples.read_text().splitlines()) == len(rollout.read_text().splitlines()) == 128
+    assert all((tmp_path / f"ablation.{ending}").stat().st_size > 500 for ending in ("json", "md", "svg"))
+    with pytest.raises(TrainingError):
+        ablate(tmp_path, MINIATURE.model_copy(update={"stories": 3}), "", "", log.append)

@@ -1,0 +1,167 @@
+"""The commands that make the shipped checkpoints, run small: the loss falls, what comes out loads and
+works."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.answers.reading import read_plan
+from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
+from interleave_thinker.backend.errors import AnswerError, SettingsError
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Request
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld.runtime.drawing import draw
+from interleave_thinker.tinyworld.runtime.generator import load_pipeline
+from interleave_thinker.tinyworld.runtime.scene import Scene, identity_of
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from interleave_thinker.tinyworld.lab.models import generator as generator_training
+from interleave_thinker.tinyworld.lab.models import generator_batches
+from interleave_thinker.tinyworld.lab.models.base import train_base
+from interleave_thinker.tinyworld.lab.models.generator_batches import GeneratorTraining
+from interleave_thinker.tinyworld.lab.models.recipes import (
+    BaseRecipe,
+    CriticRecipe,
+    PlannerRecipe,
+    train_critic,
+    train_planner,
+)
+from interleave_thinker.tinyworld.lab.world.judged_pages import balanced
+from interleave_thinker.training.data.rows.sft import read_rows
+
+PAGE = draw(Scene(1).put(4, identity_of("red", "boat")))
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("generator")
+    return generator_training.train(
+        GeneratorTraining(steps=110, sharpen_steps=10, batch=8, heads=3, layers=2),
+        folder,
+        log=lambda line: None,
+    )
+
+
+def _losses(lines: list[str]) -> list[float]:
+    return [float(found.group(1)) for line in lines if (found := re.search(r"loss ([\d.]+)", line))]
+
+
+def test_the_generators_loss_falls_and_it_draws(pipeline: Path) -> None:
+    losses = json.loads((pipeline.parent / "losses.json").read_text())
+    assert len(losses) == 120 and sum(losses[80:110]) < 0.85 * sum(losses[:30])
+    generator = open_generator(f"tinyworld:{pipeline}")
+    page = generator.draw("add a red fish at the top", PAGE, 1)
+    assert page.size == (96, 96)
+    assert page == generator.draw("add a red fish at the top", PAGE, 1)
+    assert page != generator.draw("add a red fish at the top", PAGE, 2)
+    assert page != generator.draw("add a red fish at the top", None, 1)
+
+
+def test_a_stopped_generator_training_goes_on_to_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generator_training, "SAVE_EVERY", 2)
+    settings = GeneratorTraining(steps=3, sharpen_steps=2, batch=2, heads=2, layers=1)
+    straight = generator_training.train(settings, tmp_path / "straight", log=lambda line: None)
+    samples = generator_batches.sample
+    drawn = 0
+
+    def killed(*arguments):
+        nonlocal drawn
+        drawn += 1
+        if drawn > 6:
+            raise KeyboardInterrupt
+        return samples(*arguments)
+
+    monkeypatch.setattr(generator_batches, "sample", killed)
+    with pytest.raises(KeyboardInterrupt):
+        generator_training.train(settings, tmp_path / "stopped", log=lambda line: None)
+    monkeypatch.setattr(generator_batches, "sample", samples)
+    resumed = generator_training.train(settings, tmp_path / "stopped", log=lambda line: None)
+    for name in ("transformer", "text_encoder"):
+        (weights,) = (straight / name).glob("*.safetensors")
+        assert weights.read_bytes() == (resumed / name / weights.name).read_bytes()
+
+
+def test_a_damaged_or_foreign_training_state_is_one_clear_error(tmp_path: Path) -> None:
+    settings = GeneratorTraining(steps=1, sharpen_steps=0, batch=2, heads=2, layers=1)
+    generator_training.train(settings, tmp_path, log=lambda line: None)
+    with pytest.raises(SettingsError, match="other settings"):
+        generator_training.train(settings.model_copy(update={"seed": 1}), tmp_path)
+    state = tmp_path / "state.pt"
+    state.write_bytes(state.read_bytes()[:1000])
+    with pytest.raises(SettingsError, match="cannot be read"):
+        generator_training.train(settings, tmp_path)
+
+
+def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
+    lines: list[str] = []
+    folder = train_planner(tmp_path, PlannerRecipe(rows=512, batch=16, layers=2), log=lines.append)
+    losses = _losses(lines)
+    assert losses[-1] < 0.7 * losses[0]
+    chat = open_chat(f"transformers:{folder}", device="cpu", dtype="float32")
+    assert chat.prompt_set is not None and "Plan" in chat.prompt_set.planner_text
+    asked = Message(role="user", content=("Plan: Draw a sea page with a red boat in the middle.",))
+    reply = chat.reply([asked], ReplySettings(max_tokens=60))
+    assert reply.text.startswith("<think>") and reply.tokens > 10
+    with pytest.raises(AnswerError):
+        Planner(chat, settings=ReplySettings(max_tokens=3)).plan(Request(text="Draw a sea page."))
+
+    lines = []
+    recipe = PlannerRecipe(rows=32, batch=16, seed=1, rate=1e-4)
+    later = train_planner(tmp_path / "later", recipe, start=folder, log=lines.append)
+    assert _losses(lines)[0] < 1.2 * losses[-1]
+    assert (later / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
+    with pytest.raises(SettingsError, match="no planner's checkpoint"):
+        train_planner(tmp_path / "lost", recipe, start=tmp_path / "mistyped")
+    assert not (tmp_path / "mistyped").exists()
+
+
+def test_base_agents_have_read_single_sentences_and_described_pages_and_no_more(tmp_path: Path) -> None:
+    lines: list[str] = []
+    recipe = BaseRecipe(sentences=64, described=64, planner_layers=1, critic_layers=1)
+    planner, critic = train_base(tmp_path, recipe, lines.append)
+    rows = {
+        name: read_rows(tmp_path / name / "data" / f"{what}_sft.json")
+        for name, what in (("planner", "sentences"), ("critic", "described"))
+    }
+    assert {len(read_plan(row.messages[-1].content).steps) for row in rows["planner"]} == {1}
+    assert not any(
+        "so yes" in row.messages[-1].content or "{" in row.messages[-1].content for row in rows["critic"]
+    )
+    for folder in (planner, critic):
+        assert open_chat(f"transformers:{folder}", device="cpu", dtype="float32").prompt_set is not None
+    made = len(lines)
+    assert train_base(tmp_path, recipe, lines.append) == (planner, critic)
+    assert lines[made:] == ["this training is finished"] * 2
+
+
+def test_a_generator_that_draws_nothing_right_is_an_error_and_no_endless_search(pipeline: Path) -> None:
+    with pytest.raises(SettingsError, match="too few right"):
+        balanced(load_pipeline(pipeline), 2, seed=1)
+
+
+def test_a_critic_is_made_from_real_pages_and_answers(tmp_path: Path) -> None:
+    pipeline = checkpoint("generator")
+    lines: list[str] = []
+    recipe = CriticRecipe(describe=32, rendered=256, real=32, mistakes=16, rounds=1, batch=16, layers=2)
+    folder = train_critic(tmp_path, pipeline, recipe, lines.append)
+    losses = _losses(lines)
+    assert losses[-1] < 0.7 * losses[0]
+    chat = open_chat(f"transformers:{folder}", device="cpu", dtype="float32")
+    verdict = Critic(chat, settings=ReplySettings(max_tokens=80)).judge(
+        None, Picture.white((96, 96)), "a sea page", "a sea page"
+    )
+    assert verdict.success in (True, False, None) and verdict.reasoning
+    again: list[str] = []
+    assert train_critic(tmp_path, pipeline, recipe, again.append) == folder
+    assert not any("making" in line for line in again)

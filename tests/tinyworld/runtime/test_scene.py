@@ -1,0 +1,178 @@
+"""Scenes, prompts and the exact scorer: what all claims about the tiny world rest on."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from threading import Barrier
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, ImageFilter
+
+from interleave_thinker.backend.errors import ScorerError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.tinyworld.runtime import drawing
+from interleave_thinker.tinyworld.runtime.drawing import CELL, atlas, draw
+from interleave_thinker.tinyworld.runtime.reading import MARGIN, TOLERANCE, UNREADABLE, read_page
+from interleave_thinker.tinyworld.runtime.scene import (
+    BACKDROPS,
+    CELLS,
+    COLORS,
+    IDENTITIES,
+    THINGS,
+    Add,
+    ChangeBackdrop,
+    Move,
+    Recolor,
+    Remove,
+    Replace,
+    Scene,
+    Start,
+    applies,
+    identity_of,
+)
+from interleave_thinker.tinyworld.runtime.scorer import TinyWorldScorer
+from interleave_thinker.tinyworld.runtime.wording import Clause, edit_text, prompt_text, read_prompt
+
+scenes = st.builds(
+    lambda backdrop, cells: Scene(backdrop, tuple(cells)),
+    st.integers(0, len(BACKDROPS) - 1),
+    st.lists(st.integers(0, IDENTITIES - 1), min_size=9, max_size=9),
+)
+things, colors, places = st.sampled_from(THINGS), st.sampled_from(COLORS), st.integers(0, 8)
+contents = st.integers(1, IDENTITIES - 1)
+edits = st.one_of(
+    st.builds(Start, scenes),
+    st.builds(Add, contents, places),
+    st.builds(Remove, things),
+    st.builds(Recolor, things, colors),
+    st.builds(Move, things, places),
+    st.builds(Replace, things, contents),
+    st.builds(ChangeBackdrop, st.integers(0, len(BACKDROPS) - 1)),
+)
+clauses = st.one_of(
+    st.builds(Clause, places, st.integers(0, IDENTITIES - 1)),
+    st.builds(Clause, st.none(), st.integers(0, len(BACKDROPS) - 1)),
+)
+SUN = identity_of("yellow", "sun")
+BOAT = identity_of("red", "boat")
+PAGE = Scene(2).put(2, SUN).put(4, BOAT)
+
+
+@given(scenes)
+def test_a_drawn_page_is_read_back_exactly(scene: Scene) -> None:
+    assert read_page(draw(scene)).scene == scene
+
+
+@given(edits, st.lists(clauses, max_size=4))
+def test_prompts_round_trip(edit, stated) -> None:
+    assert read_prompt(prompt_text(edit, stated)) == (edit, stated)
+
+
+@given(st.text(max_size=80))
+def test_reading_a_prompt_never_fails(text: str) -> None:
+    read_prompt(text)
+
+
+def test_no_two_contents_of_a_cell_look_alike() -> None:
+    """The margins that the reader relies on, measured over the whole atlas."""
+    tiles = atlas().reshape(-1, IDENTITIES, CELL * CELL * 3).astype(np.float32)
+    for group in tiles:
+        squares = (group**2).sum(1)
+        distance = np.sqrt(np.maximum(squares[:, None] + squares - 2 * group @ group.T, 0) / group.shape[1])
+        np.fill_diagonal(distance, np.inf)
+        assert distance.min() > TOLERANCE + MARGIN
+
+
+def test_threads_that_ask_for_the_atlas_at_once_make_it_once() -> None:
+    """Sixty of them that each made their own took twenty seconds of the processor."""
+    drawing._atlas.cache_clear()
+    together = Barrier(8)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: (together.wait(60), atlas())[1], range(8)))
+    assert drawing._atlas.cache_info().misses == 1
+    assert all(one is made[0] for one in made)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_blur_noise_and_rescaling_do_not_confuse_the_reader(seed: int) -> None:
+    scene = PAGE.put(0, identity_of(COLORS[seed], THINGS[seed]))
+    page = draw(scene).image
+    noisy = np.asarray(page).astype(float) + np.random.default_rng(seed).normal(0, 8, (96, 96, 3))
+    spoilt = [
+        page.filter(ImageFilter.GaussianBlur(0.7)),
+        Image.fromarray(noisy.clip(0, 255).astype(np.uint8)),
+        page.resize((384, 384), Image.Resampling.LANCZOS),
+    ]
+    assert all(read_page(Picture(image)).scene == scene for image in spoilt)
+
+
+def test_a_ghost_of_two_things_is_unreadable() -> None:
+    mixed = Image.blend(draw(PAGE).image, draw(PAGE.put(4, identity_of("blue", "tree"))).image, 0.5)
+    reading = read_page(Picture(mixed))
+    assert reading.cells[4] == UNREADABLE and reading.scene is None
+    assert reading.cells[2] == SUN
+
+
+FAULTS = {
+    "right": (PAGE.put(4, 0).put(6, BOAT), 0),
+    "nothing done": (PAGE, 2),
+    "left behind": (PAGE.put(6, BOAT), 1),
+    "lost": (PAGE.put(4, 0), 1),
+    "wrong cell": (PAGE.put(4, 0).put(7, BOAT), 2),
+    "wrong colour": (PAGE.put(4, 0).put(6, identity_of("blue", "boat")), 1),
+    "wrong thing": (PAGE.put(4, 0).put(6, identity_of("red", "fish")), 1),
+    "another altered": (PAGE.put(4, 0).put(6, BOAT).put(2, identity_of("white", "sun")), 1),
+    "another removed": (PAGE.put(4, 0).put(6, BOAT).put(2, 0), 1),
+    "stray thing": (PAGE.put(4, 0).put(6, BOAT).put(8, SUN), 1),
+    "wrong backdrop": (PAGE.put(4, 0).put(6, BOAT).with_backdrop(1), 1),
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_the_scorer_sees_every_kind_of_fault(kind: str) -> None:
+    page, wrong = FAULTS[kind]
+    scorer, before, after = TinyWorldScorer(), draw(PAGE), draw(page)
+    score = scorer.score(before, after, "move the boat to the bottom left")
+    assert score.semantics == max(0.0, 10.0 - 5.0 * wrong)
+    assert scorer.success(before, after, "move the boat to the bottom left") == (wrong == 0)
+    assert score.quality == 10.0
+
+
+def test_quality_falls_with_damage_and_not_with_content() -> None:
+    after = draw(PAGE).image
+    worse = [
+        TinyWorldScorer()
+        .score(None, Picture(after.filter(ImageFilter.GaussianBlur(r))), edit_text(Start(PAGE)))
+        .quality
+        for r in (0, 1, 2, 4)
+    ]
+    assert worse[0] == 10.0 and worse == sorted(worse, reverse=True) and worse[-1] < 8.0
+
+
+@pytest.mark.parametrize("instruction", ["paint it nicely", "remove the sun"])
+def test_what_cannot_be_scored_is_an_error(instruction: str) -> None:
+    with pytest.raises(ScorerError):
+        TinyWorldScorer().score(None, draw(PAGE), instruction)
+
+
+def test_edits_apply_only_where_they_have_something_to_do() -> None:
+    assert applies(Add(identity_of("red", "fish"), 0), PAGE)
+    assert not applies(Add(identity_of("red", "fish"), 2), PAGE)
+    assert not applies(Remove("fish"), PAGE)
+    assert not applies(Recolor("sun", "yellow"), PAGE)
+    assert not applies(ChangeBackdrop(PAGE.backdrop), PAGE)
+    assert applies(Move("sun", 0), PAGE) and not applies(Move("sun", 4), PAGE)
+    assert Replace("sun", BOAT).apply(PAGE).cells[2] == BOAT
+
+
+def test_cells_are_told_apart_by_name() -> None:
+    assert len(set(CELLS)) == 9
+    rng = Random(0)
+    for _ in range(50):
+        cell = rng.randrange(9)
+        found = read_prompt(f"Add a red fish at the {CELLS[cell]}.")
+        assert found == (Add(identity_of("red", "fish"), cell), [])

@@ -1,0 +1,131 @@
+"""The shipped checkpoints do what the documentation says: a plan, honest mistakes, verdicts, and stories that
+get better.
+
+The full figures come from `interleave-thinker evaluate tinyworld`; here small samples guard against a broken
+checkpoint with bounds far below those figures.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.chat import open_chat
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.backend.loop.events import AttemptJudged, Finished
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Request, RunSettings, Trajectory
+from interleave_thinker.tinyworld.lab.evaluation import measure_critic, measure_planner
+from interleave_thinker.tinyworld.lab.world.judged_pages import balanced
+from interleave_thinker.tinyworld.lab.world.requests import random_story
+from interleave_thinker.tinyworld.lab.world.scenes import changed_cells, random_edit, random_scene
+from interleave_thinker.tinyworld.runtime import CHECKPOINTS, DEMO_REQUEST, DEMO_SEED
+from interleave_thinker.tinyworld.runtime.drawing import draw
+from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator
+from interleave_thinker.tinyworld.runtime.reading import read_page
+from interleave_thinker.tinyworld.runtime.scorer import faults
+from interleave_thinker.tinyworld.runtime.wording import clauses_of, prompt_text
+
+MEGABYTE = 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def planner() -> Planner:
+    return Planner(open_chat("tinyworld:planner"))
+
+
+@pytest.fixture(scope="module")
+def critic() -> Critic:
+    return Critic(open_chat("tinyworld:critic"))
+
+
+@pytest.fixture(scope="module")
+def generator() -> TinyWorldGenerator:
+    opened = open_generator("tinyworld")
+    assert isinstance(opened, TinyWorldGenerator)
+    return opened
+
+
+def test_checkpoints_are_small_and_safe() -> None:
+    files = [path for path in CHECKPOINTS.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 24 * MEGABYTE
+    assert {path.suffix for path in files} <= {".safetensors", ".json", ".txt", ".jinja"}
+    for name in ("planner", "critic"):
+        assert (CHECKPOINTS / name / "prompt_set" / "critic.txt").is_file()
+
+
+def test_plans_are_exact(planner: Planner) -> None:
+    rng = Random("shipped plans")
+    measured, _ = measure_planner(planner, [random_story(rng, "evaluate") for _ in range(40)])
+    assert measured.exact.rate >= 0.9
+
+
+def test_precise_prompts_are_drawn_more_reliably_than_terse_ones(generator: TinyWorldGenerator) -> None:
+    rng = Random("shipped draws")
+    right = {"terse": 0, "precise": 0}
+    for seed in range(180):
+        before = random_scene(rng)
+        edit = random_edit(rng, before)
+        after = edit.apply(before)
+        stated = clauses_of(
+            after, changed_cells(before, after)[:4], backdrop=not changed_cells(before, after)
+        )
+        for kind, clauses in (("terse", []), ("precise", stated)):
+            page = generator.draw(prompt_text(edit, clauses), draw(before), seed)
+            right[kind] += not faults(after, read_page(page))
+    assert 0.55 * 180 < right["terse"] < 0.95 * 180
+    assert right["precise"] > right["terse"] + 4
+
+
+def test_verdicts_are_right_about_real_pages(critic: Critic, generator: TinyWorldGenerator) -> None:
+    measured = measure_critic(critic, balanced(generator.pipeline, 80, seed=4321))
+    assert measured.parsed.rate == 1.0
+    assert measured.accuracy.rate >= 0.87
+    assert min(measured.true_recall.rate, measured.false_recall.rate) >= 0.8
+
+
+def _tell(
+    request: Request, planner: Planner, critic: Critic, generator: TinyWorldGenerator, seed: int
+) -> Trajectory:
+    for event in run(request, planner, generator, critic, RunSettings(seed=seed)):
+        if (
+            isinstance(event, AttemptJudged)
+            and event.record.verdict
+            and event.record.verdict.success is not None
+        ):
+            assert event.record.verdict.probability is not None
+        if isinstance(event, Finished):
+            return event.trajectory
+    raise AssertionError("no Finished")
+
+
+def test_the_demo_story_is_told_and_told_again_alike(
+    planner: Planner, critic: Critic, generator: TinyWorldGenerator
+) -> None:
+    request = Request(text=DEMO_REQUEST)
+    first = _tell(request, planner, critic, generator, seed=DEMO_SEED)
+    assert [bool(result.step.prompt) for result in first.results] == [True] * 5 + [False]
+    assert all(result.step.auxiliary_text for result in first.results)
+    attempts = [attempt for result in first.results for attempt in result.attempts]
+    assert any(attempt.verdict and attempt.verdict.success is False for attempt in attempts)
+    second = _tell(request, planner, critic, generator, seed=DEMO_SEED)
+    assert [result.image for result in first.results] == [result.image for result in second.results]
+
+
+def test_a_story_goes_on_from_a_page_of_the_users(
+    planner: Planner, critic: Critic, generator: TinyWorldGenerator, tmp_path: Path
+) -> None:
+    story = next(s for s in (random_story(Random(n), "evaluate", steps=2) for n in range(99)) if s.before)
+    assert story.before is not None
+    big = draw(story.before).image.resize((480, 480))
+    big.save(tmp_path / "page.png")
+    request = Request(text=story.text, images=(Picture.open(tmp_path / "page.png"),))
+    trajectory = _tell(request, planner, critic, generator, seed=1)
+    source = trajectory.results[0].attempts[0].source
+    assert source is not None and source.size == (480, 480)
+    assert all(result.image is not None and result.image.size == (96, 96) for result in trajectory.results)

@@ -1,0 +1,80 @@
+"""A request in other words than those of the tiny world is refused, and the words are named."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interleave_thinker.backend.agents.plan_constraints import CaptionStyle, PlanConstraints, worded
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.chat import open_chat
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.types import Request
+from interleave_thinker.tinyworld.runtime import DEMO_REQUEST
+from interleave_thinker.tinyworld.runtime.vocabulary import EXAMPLE, KNOWN, check_request, unknown_words
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        (DEMO_REQUEST, []),
+        (EXAMPLE, []),
+        ("<image> 1. Move the BOAT to the left.", []),
+        (
+            "Explain how bread is baked in four pictures",
+            ["explain", "how", "bread", "is", "baked", "four", "pictures"],
+        ),
+        ("add a white owl, an owl!", ["owl", "an"]),
+        ("画一只猫", ["画一只猫"]),
+        ("", []),
+    ],
+)
+def test_unknown_words_are_found(text: str, unknown: list[str]) -> None:
+    assert unknown_words(text) == unknown
+
+
+def test_the_refusal_names_them_and_what_there_is() -> None:
+    with pytest.raises(SettingsError) as raised:
+        check_request("Explain how bread is baked")
+    assert "explain, how, bread, is, baked" in raised.value.message
+    assert all(word in str(raised.value) for word in ("meadow", "flower", "yellow", "bottom right", EXAMPLE))
+
+
+@pytest.mark.parametrize("captions", get_args(CaptionStyle))
+def test_a_number_of_steps_and_captions_may_be_asked_for(captions: CaptionStyle) -> None:
+    constraints = PlanConstraints(step_count=3, captions=captions)
+    check_request(worded(EXAMPLE, constraints, wrong_count=2))
+
+
+@given(st.text(max_size=20_000))
+def test_a_refusal_is_short(text: str) -> None:
+    try:
+        check_request(text)
+    except SettingsError as error:
+        assert len(str(error)) < 1500
+
+
+def test_the_planner_is_not_asked() -> None:
+    class Silent:
+        identity, prompt_set = "silent", None
+
+        def check_request(self, text: str) -> None:
+            check_request(text)
+
+        def reply(self, *_: object) -> None:
+            raise AssertionError("it was asked")
+
+    with pytest.raises(SettingsError, match="owl"):
+        Planner(Silent()).plan(Request(text="add a white owl"))  # type: ignore[arg-type]
+
+
+def test_the_shipped_planner_checks_its_requests() -> None:
+    with pytest.raises(SettingsError, match="bread"):
+        Planner(open_chat("tinyworld:planner")).plan(Request(text="Draw bread."))
+
+
+def test_known_words_are_lower_case() -> None:
+    assert {word.lower() for word in KNOWN} == KNOWN

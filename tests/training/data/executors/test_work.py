@@ -1,0 +1,100 @@
+"""Both executors: every item once, bounded, stopped by one sign; what dies is handed out again."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.ray_here import ray_here
+from support.small_jobs import Deadly, Squares, Unopened
+from support.small_teachers import SmallTeachers, records, write_prompts
+
+from interleave_thinker.backend.errors import InterleaveError
+from interleave_thinker.training.data.executors import Done, LocalStopSign, Work
+from interleave_thinker.training.data.executors.ray_actors import RayActors
+from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.training.data.trajectories.engine import PromptFile, Trajectories
+from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
+
+ASKED = "INTERLEAVE_TEST_RAY"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+    if not os.environ.get(ASKED):
+        pytest.skip(f"starts a Ray cluster, half a minute of two busy cores: set {ASKED}=1")
+    with ray_here(tmp_path_factory.mktemp("package")):
+        yield
+
+
+@pytest.fixture(params=["threads", "ray"])
+def work(request: pytest.FixtureRequest) -> Work:
+    if request.param == "threads":
+        return Threads(4)
+    request.getfixturevalue("cluster")
+    return RayActors(actors=2, parallel=2)
+
+
+def test_every_item_once(work: Work) -> None:
+    done = list(work.map(Squares(), range(30), str, LocalStopSign()))
+    assert sorted((int(one.key), one.result) for one in done) == [(n, n * n) for n in range(30)]
+
+
+def test_no_more_is_taken_than_is_under_way() -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(40):
+            taken.append(number)
+            yield number
+
+    for seen, _ in enumerate(Threads(4).map(Squares(), items(), str, LocalStopSign()), 1):
+        assert len(taken) <= seen + 4
+
+
+def test_the_sign_stops_it_and_what_was_begun_comes_back(work: Work) -> None:
+    stop = LocalStopSign(budget=5.0)
+    done = list(work.map(Squares(costs=1.0, seconds=0.2), range(200), str, stop))
+    assert stop.reason() == "the budget is spent"
+    assert 5 <= len(done) <= 40
+    assert stop.spent() >= 5
+
+
+def test_a_job_that_cannot_be_opened_says_why(work: Work) -> None:
+    with pytest.raises(InterleaveError, match="There is no such model"):
+        list(work.map(Unopened(), range(3), str, LocalStopSign()))
+
+
+def test_closed_early_it_ends() -> None:
+    stop = LocalStopSign()
+    results: Iterator[Done[int]] = Threads(4).map(Squares(), range(1000), str, stop)
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    assert stop.reason() == "stopped"
+    assert not [one for one in threading.enumerate() if one.name.startswith("work")]
+
+
+def test_what_dies_is_handed_out_again_and_what_kills_every_worker_is_given_back(
+    cluster: None, tmp_path: Path
+) -> None:
+    (tmp_path / "once").mkdir()
+    done = list(RayActors(2, 1).map(Deadly(tmp_path / "once", 1), range(8), str, LocalStopSign()))
+    assert sorted((int(one.key), one.result) for one in done) == [(n, n * n) for n in range(8)]
+    (tmp_path / "always").mkdir()
+    done = list(RayActors(1, 1).map(Deadly(tmp_path / "always", 99), range(2, 5), str, LocalStopSign()))
+    assert {one.key: one.lost for one in done if one.lost} == {"3": "4 workers died at it (ActorDiedError)"}
+    assert len(done) == 3
+
+
+def test_threads_and_ray_give_the_same_files(cluster: None, tmp_path: Path) -> None:
+    prompts = PromptFile(write_prompts(tmp_path / "prompts.jsonl", 12))
+    for name, work in (("threads", Threads(3)), ("ray", RayActors(2, 2))):
+        engine = Trajectories(
+            tmp_path / name, SmallTeachers(generators=2), TrajectoryOptions(), work, log=lambda line: None
+        )
+        assert engine.make(prompts).totals.to_do == 0
+    assert records(tmp_path / "threads") == records(tmp_path / "ray")

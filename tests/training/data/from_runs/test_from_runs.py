@@ -1,0 +1,441 @@
+"""Runs and people's words as a critic's training data: the rules on runs made by hand, and what is wrong with
+others."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.made_runs import PROMPT, made_run, say
+from support.small_agents import OneInThree, OnePlan
+from support.stories import make_trajectory
+
+from interleave_thinker.backend.answers.reading import read_verdict
+from interleave_thinker.backend.errors import ChatError, JournalError, SettingsError
+from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.journal.copy import save_trajectory
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.events import AttemptJudged
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.types import Request, RunSettings, Score, Verdict
+from interleave_thinker.training.data.from_runs.convert import MadeData, RunConverter
+from interleave_thinker.training.data.from_runs.filter import held_out_of
+from interleave_thinker.training.data.from_runs.report import RunsReport
+from interleave_thinker.training.data.from_runs.run_folders import find_runs
+from interleave_thinker.training.data.from_runs.settings import RunsData
+from interleave_thinker.training.data.rows.rl import read_rl_rows
+from interleave_thinker.training.data.rows.sft import check_rows
+
+
+def data_of(tmp_path: Path, *runs: Path, skip_bad: bool = False, **settings: Any) -> MadeData:
+    said: list[str] = []
+    chosen = RunsData(**({"balance": 0.0, "held_out_runs": 0.0} | settings))
+    converter = RunConverter(chosen, default_prompt_set(), skip_bad=skip_bad, log=said.append)
+    return converter.convert(runs or [tmp_path / "runs"], tmp_path / "data")
+
+
+def fates(made: MadeData) -> list[tuple[str, str]]:
+    return [(one.fate, one.reason) for one in made.report.details]
+
+
+def verdicts(path: Path | None) -> list[Verdict]:
+    assert path is not None
+    return [read_verdict(row.messages[-1].content) for row in check_rows(path)[0]]
+
+
+@pytest.mark.parametrize(
+    ("scores", "kept"),
+    [
+        ([5, 3], []),
+        ([5, 5], [0]),
+        ([3, 6, 4], [0, 1]),
+        ([3, 6, 6], [0, 1]),
+        ([6, 2, 7], [0, 1, 2]),
+        ([4], [0]),
+    ],
+)
+def test_a_chain_is_kept_if_it_got_no_worse_and_cut_at_its_best(
+    tmp_path: Path, scores: list[float], kept: list[int]
+) -> None:
+    made_run(tmp_path / "runs" / "one", [(10 * n, False, score) for n, score in enumerate(scores)])
+    made_run(tmp_path / "runs" / "other", [(200, True, 9.0)], prompt="another page")
+    made = data_of(tmp_path, rl_variance=100)
+    found = [one.attempt for one in made.report.details if one.run.endswith("one") and one.fate == "sft"]
+    assert found == kept
+    assert len(verdicts(made.sft)) == len(kept) + 1
+
+
+def test_every_rule_can_be_switched_off(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, False, 5.0), (2, False, 3.0)])
+    made_run(tmp_path / "runs" / "b", [(3, False, 3.0), (4, False, 6.0), (5, False, 4.0)], prompt="b")
+    made_run(tmp_path / "runs" / "c", [(6, True, 9.0)], prompt="c")
+    assert len(verdicts(data_of(tmp_path, rl_variance=100).sft)) == 3
+    assert len(verdicts(data_of(tmp_path, rl_variance=100, improved_only=False).sft)) == 4
+    assert len(verdicts(data_of(tmp_path, rl_variance=100, improved_only=False, cut_at_best=False).sft)) == 6
+    assert len(verdicts(data_of(tmp_path, rl_variance=100, single=False).sft)) == 2
+
+
+def test_without_scores_the_critics_certainty_ranks(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, False, None), (2, True, None), (3, False, None)])
+    made_run(tmp_path / "runs" / "b", [(4, True, None), (5, False, 9.0)], prompt="b")
+    assert [fate for fate, _ in fates(data_of(tmp_path))] == [
+        "sft",
+        "sft",
+        "left out",
+        "left out",
+        "left out",
+    ]
+
+
+def test_a_persons_word_wins_over_critic_and_scores(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, False, 2.0), (2, True, 9.0), (3, False, 1.0)])
+    say(folder, 0, True)
+    say(folder, 1, False, better_prompt="a really light page")
+    say(folder, 2, False, note="It is dark.")
+    made = data_of(tmp_path, rl_variance=100, success_at=8.0)
+    first, second, third = verdicts(made.sft)
+    assert (first.success, first.refined_prompt, first.reasoning) == (True, PROMPT, "")
+    assert (second.success, second.refined_prompt, second.reasoning) == (False, "a really light page", "")
+    assert (third.success, third.reasoning) == (False, "It is dark.")
+    rows = made.report.files["critic_sft.json"]
+    assert (rows.human, rows.critic, rows.overruled, rows.without_reasoning) == (3, 0, 2, 2)
+    assert rows.overruled_without_reasoning == 2 and "2 of the 2 rows that overrule" in " ".join(
+        made.report.warnings
+    )
+    assert {reason for _, reason in fates(made)} == {"annotated by a person"}
+
+
+def test_a_persons_word_ranks_above_scores_where_words_follow_the_rules(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, True, 9.0), (2, False, 2.0), (3, True, 8.0)])
+    say(folder, 0, False)
+    say(folder, 1, True)
+    made = data_of(tmp_path, rl_variance=100, keep_labelled=False)
+    assert [fate for fate, _ in fates(made)] == ["sft", "sft", "left out"]
+    assert [one.success for one in verdicts(made.sft)] == [False, True]
+
+
+def test_a_word_about_an_image_that_is_gone_says_nothing(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, True, None)])
+    say(folder, 0, False, image="0" * 40)
+    made = data_of(tmp_path)
+    assert [one.success for one in verdicts(made.sft)] == [True]
+    assert made.report.words_gone == 1 and "no longer" in " ".join(made.report.warnings)
+
+
+def test_rows_without_reasoning_can_be_left_out(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, True, None)])
+    made_run(tmp_path / "runs" / "b", [(2, True, None)], prompt="b")
+    say(folder, 0, False)
+    assert [one.reasoning for one in verdicts(data_of(tmp_path).sft)] == ["", "seen 2"]
+    made = data_of(tmp_path, reasoning="required")
+    assert fates(made) == [("left out", "no reasoning"), ("sft", "the step's only attempt")]
+
+
+def test_rows_drawn_from_text_name_the_published_white_page(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, False, 2.0), (2, True, 9.0)], source=None)
+    made = data_of(tmp_path)
+    assert made.rl is not None
+    for line in made.rl.read_text().splitlines():
+        before = json.loads(line)["origin_image_path"]
+        assert before.endswith("data/interleave/white.png") and Picture.open(made.folder / before).is_white
+    assert [row.origin_image_path for row in read_rl_rows(made.rl)[0]] == [None, None]
+    assert data_of(tmp_path).rl == made.rl, "the folder is still known as one of ours, and replaced"
+
+
+def test_scores_that_vary_go_to_reinforcement(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, False, 2.0), (2, True, 9.0)])
+    made_run(tmp_path / "runs" / "b", [(3, False, 5.0), (4, True, 6.0)], prompt="b", source=None)
+    made = data_of(tmp_path)
+    assert [fate for fate, _ in fates(made)] == ["rl", "rl", "sft", "sft"]
+    assert made.rl is not None
+    rows, problems = read_rl_rows(made.rl)
+    assert not problems and [row.evaluation.success for row in rows] == [False, True]
+    assert (rows[0].evaluation.semantics, rows[1].prompt_used) == (2.0, f"{PROMPT} 1")
+    assert len(verdicts(data_of(tmp_path, both=True).sft)) == 4
+    assert data_of(tmp_path, rl_variance=100).rl is None
+
+
+class Judge:
+    """Scores images as it is told to: by a number, or not at all."""
+
+    identity = "judge of tests"
+
+    def __init__(self, *scores: float | None) -> None:
+        self.scores = list(scores)
+
+    def score(self, before: Picture | None, after: Picture, original_prompt: str) -> Score:
+        points = self.scores.pop(0)
+        if points is None:
+            raise ChatError("The judge's service is busy.")
+        return Score(semantics=points, quality=points)
+
+
+def test_a_judge_that_fails_now_and_then_costs_single_scores_and_an_outage_ends_it(tmp_path: Path) -> None:
+    for number in range(7):
+        made_run(tmp_path / "runs" / f"{number}", [(number, True, None)], prompt=f"page {number}")
+
+    def scored(*scores: float | None) -> MadeData:
+        chosen = RunsData(balance=0.0, success_at=8.0, held_out_runs=0.0)
+        converter = RunConverter(chosen, default_prompt_set(), Judge(*scores), log=str)
+        return converter.convert([tmp_path / "runs"], tmp_path / "data")
+
+    gone = None
+    with pytest.raises(ChatError, match="busy"):
+        scored(9.0, gone, gone, gone, gone, gone)
+    made = scored(3.0, gone, gone, gone, gone, 9.0)
+    assert made.report.unscored == 4, "the first one's score was kept when the judge went away"
+    assert made.report.files["critic_sft.json"].scorer == 3
+
+
+def test_scores_decide_only_from_a_threshold_on(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, True, 3.0)])
+    assert [one.success for one in verdicts(data_of(tmp_path).sft)] == [True]
+    made = data_of(tmp_path, success_at=8.0)
+    (row,) = verdicts(made.sft)
+    assert row.success is False and row.reasoning == ""
+    assert made.report.files["critic_sft.json"].scorer == 1
+
+
+def one_run_a_page(tmp_path: Path, right: int, wrong: int) -> list[Path]:
+    return [
+        made_run(
+            tmp_path / "runs" / f"{verdict}{n}",
+            [(n + 100 * (not verdict), verdict, None)],
+            prompt=f"{verdict} {n}",
+        )
+        for verdict, count in ((True, right), (False, wrong))
+        for n in range(count)
+    ]
+
+
+def test_the_commoner_verdict_loses_rows_that_nobody_spoke_of(tmp_path: Path) -> None:
+    for folder in one_run_a_page(tmp_path, 6, 3)[:2]:
+        say(folder, 0, True)
+    made = data_of(tmp_path, balance=0.5)
+    rows = made.report.files["critic_sft.json"]
+    assert (rows.right, rows.wrong, rows.human, rows.repeated) == (3, 3, 2, 0)
+    assert made.report.left_out == {"too many say True, and not annotated": 3}
+    again = data_of(tmp_path, balance=0.5)
+    assert again.report.details == made.report.details
+    assert data_of(tmp_path, balance=0.4).report.files["critic_sft.json"].right == 4
+
+
+def test_no_balance_costs_a_word_and_rows_that_overrule_the_critic_are_repeated_first(tmp_path: Path) -> None:
+    right = one_run_a_page(tmp_path, 9, 2)
+    for folder in right[:8]:
+        say(folder, 0, True)
+    say(right[8], 0, False, note="It is dark.")
+    say(right[9], 0, False)
+    made = data_of(tmp_path, balance=0.5)
+    rows = made.report.files["critic_sft.json"]
+    assert (rows.rows, rows.human, rows.right, rows.wrong) == (11, 10, 8, 3)
+    assert rows.repeated == 5 and rows.rarer == 0.5 and not made.report.left_out
+    copies = {one.run: one.copies for one in made.report.details if one.copies > 1}
+    assert copies["runs/True8"] == 3 and sorted(copies.values()) == [2, 3, 3]
+    said = [one.success for one in verdicts(made.sft)]
+    assert said.count(True) == said.count(False) == 8
+    assert data_of(tmp_path, balance=0.5, copies=1).report.files["critic_sft.json"].repeated == 0
+
+
+def test_fine_tuning_and_reinforcement_have_one_balance_and_words_are_in_both(tmp_path: Path) -> None:
+    for number in range(4):
+        folder = made_run(
+            tmp_path / "runs" / f"wide{number}",
+            [(number, False, 1.0), (50 + number, True, 9.0)],
+            prompt=f"w {number}",
+        )
+        say(folder, 0, False)
+        say(folder, 1, True)
+    for number in range(3):
+        say(
+            made_run(tmp_path / "runs" / f"one{number}", [(90 + number, True, 5.0)], prompt=f"o {number}"),
+            0,
+            True,
+        )
+    made = data_of(tmp_path, balance=0.5, copies=2)
+    sft, rl = made.report.files["critic_sft.json"], made.report.files["critic_rl.jsonl"]
+    assert (sft.rows, sft.human, rl.rows) == (11, 11, 8), "with a balance of its own each would lose words"
+    assert not made.report.left_out and sft.repeated == 3
+
+
+def test_one_question_is_asked_once_and_contradictions_are_left_out(tmp_path: Path) -> None:
+    for name in "abc":
+        made_run(tmp_path / "runs" / name, [(1, True, None)])
+    made_run(tmp_path / "runs" / "d", [(2, True, None)], prompt="d")
+    say(tmp_path / "runs" / "b", 0, False)
+    assert [one.success for one in verdicts(data_of(tmp_path).sft)] == [False, True]
+    say(tmp_path / "runs" / "c", 0, True)
+    made = data_of(tmp_path)
+    assert [one.success for one in verdicts(made.sft)] == [True]
+    assert made.report.left_out == {"contradicting annotations of one image": 3}
+
+
+def test_images_are_copied_once_and_the_folder_can_be_moved(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, False, None), (2, True, None)])
+    made_run(tmp_path / "runs" / "b", [(3, True, None)], prompt="b", source=None)
+    data_of(tmp_path)
+    shutil.rmtree(tmp_path / "runs")
+    moved = (tmp_path / "data").rename(tmp_path / "elsewhere")
+    rows, problems = check_rows(moved / "critic_sft.json")
+    assert len(rows) == 3 and not problems
+    assert len(list((moved / "images").iterdir())) == 5
+    assert all(not Path(name).is_absolute() for row in rows for name in row.images)
+    assert Picture.open(moved / rows[-1].images[0]) == Picture.white((48, 48))
+    assert "kept, because" in (moved / "report.md").read_text()
+    RunsReport.model_validate_json((moved / "report.json").read_text())
+
+
+def test_whole_runs_that_people_spoke_of_are_held_out(tmp_path: Path) -> None:
+    for number in range(20):
+        folder = made_run(
+            tmp_path / "runs" / f"{number}",
+            [(number, False, None), (50 + number, True, None)],
+            prompt=f"{number}",
+        )
+        if number < 10:
+            say(folder, 0, False)
+    made = data_of(tmp_path, held_out_runs=0.3)
+    held = {one.run for one in made.report.details if one.fate == "held out"}
+    assert len(held) >= 3 and not held & {one.run for one in made.report.details if one.fate == "sft"}
+    assert held < {f"runs/{number}" for number in range(10)}
+    assert len(verdicts(made.held_out)) == len(held), "of its own verdict the critic is not asked"
+    assert made.report.left_out == {"of a held-out run, and not annotated": len(held)}
+    other = data_of(tmp_path, held_out_runs=0.3, held_out_seed=1)
+    assert {one.run for one in other.report.details if one.fate == "held out"} != held
+
+
+def test_a_run_that_is_held_out_stays_so_when_others_come() -> None:
+    runs = [f"run {number}" for number in range(400)]
+    many = held_out_of(runs, 0.2, 0)
+    assert 0.15 < len(many) / 400 < 0.25
+    for count in (2, 5, 30, 200):
+        few = held_out_of(runs[:count], 0.2, 0)
+        assert max(1, round(0.2 * count)) <= len(few) < count
+        assert many & set(runs[:count]) <= few or len(few) == count - 1
+    assert held_out_of(runs[:1], 0.5, 0) == held_out_of(runs, 0.0, 0) == set()
+
+
+def remedies(made: MadeData) -> list[tuple[str | None, str]]:
+    told = [one.remedy for one in made.report.details if one.fate == "sft"]
+    return list(zip(told, [one.refined_prompt for one in verdicts(made.sft)], strict=True))
+
+
+def test_a_later_try_that_was_accepted_is_the_remedy(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, False, None), (2, False, None), (3, True, None)])
+    for attempt, right in enumerate([False, False, True]):
+        say(folder, attempt, right)
+    made = data_of(tmp_path)
+    # What the critic proposed at first, "a light page 1", was drawn and refused.
+    assert remedies(made) == [
+        ("later try", f"{PROMPT} 2"),
+        ("later try", f"{PROMPT} 2"),
+        (None, f"{PROMPT} 2"),
+    ]
+    assert made.report.files["critic_sft.json"].remedies["later try"] == 2
+
+
+def test_a_persons_prompt_is_the_remedy_before_any_other(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, False, None), (2, True, None)])
+    say(folder, 0, False, better_prompt="a really light page")
+    say(folder, 1, True)
+    assert remedies(data_of(tmp_path))[0] == ("person", "a really light page")
+
+
+def test_a_prompt_that_nobody_vouches_for_is_not_learned(tmp_path: Path) -> None:
+    overruled = made_run(tmp_path / "runs" / "a", [(1, True, None)])
+    refused = made_run(tmp_path / "runs" / "b", [(2, False, None), (3, True, None)], prompt="b")
+    say(overruled, 0, False)
+    say(refused, 0, False)
+    say(refused, 1, False, better_prompt="a b")
+    made = data_of(tmp_path)
+    assert remedies(made) == [("none", PROMPT), ("none", "b"), ("person", "a b")]
+    assert made.sft is not None
+    rows = check_rows(made.sft)[0]
+    taken = [[row.messages[-1].content[start:end] for start, end in row.not_learned] for row in rows]
+    assert taken == [[PROMPT], ["b"], []]
+    assert "not_learned" not in json.loads(made.sft.read_text())[2]
+    assert "what to draw instead" in (made.folder / "report.md").read_text()
+
+
+def test_the_critics_own_proposal_stands_where_nothing_speaks_against_it(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, False, None)])
+    say(folder, 0, False)
+    assert remedies(data_of(tmp_path)) == [("critic", f"{PROMPT} 1")]
+
+
+def test_runs_of_every_ending_are_read(tmp_path: Path) -> None:
+    save_trajectory(make_trajectory(4, cut_short=True), tmp_path / "runs" / "a")
+    made = data_of(tmp_path)
+    assert made.report.runs == 1 and made.report.undrawn == 1
+    assert "nobody knows whether it is right" in made.report.left_out
+
+
+def test_a_run_that_is_going_on_is_read_as_far_as_it_came(tmp_path: Path) -> None:
+    settings = RunSettings(max_attempts=2, seed=3)
+    events = run(
+        Request(text="x"),
+        OnePlan(),
+        FakeGenerator(32),
+        OneInThree(),
+        settings,
+        Journal(tmp_path / "runs" / "a"),
+    )
+    judged = next(event for event in events if isinstance(event, AttemptJudged))
+    events.close()  # type: ignore[attr-defined]
+    assert judged.record.image is not None and not (tmp_path / "runs" / "a" / "trajectory.json").exists()
+    assert [one.image for one in data_of(tmp_path).report.details] == [judged.record.image.digest]
+
+
+def test_damaged_runs_are_errors_or_listed(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, True, None)])
+    for name in ("b", "c", "d"):
+        made_run(tmp_path / "runs" / name, [(2, True, None)], prompt=name)
+    (tmp_path / "runs" / "b" / "trajectory.json").write_text('{"version": 1, "plan": 3}')
+    (tmp_path / "runs" / "c" / "feedback.jsonl").write_text("nonsense\n")
+    next((tmp_path / "runs" / "d" / "pictures").iterdir()).write_bytes(b"no picture")
+    with pytest.raises(JournalError, match=r"'runs/b'.*--skip-bad"):
+        data_of(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+    made = data_of(tmp_path, skip_bad=True)
+    assert made.report.runs == 1 and len(made.report.damaged) == 3
+    assert "line 1" in " ".join(made.report.damaged)
+
+
+def test_foreign_folders_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(SettingsError, match="holds no run"):
+        data_of(tmp_path)
+    with pytest.raises(SettingsError, match="no folder"):
+        data_of(tmp_path, tmp_path / "nowhere")
+    folder = made_run(tmp_path / "runs" / "deep" / "a", [(1, None, None)])
+    assert find_runs([tmp_path / "runs", folder]) == [(folder, "runs/deep/a")]
+    with pytest.raises(SettingsError, match="give no row"):
+        data_of(tmp_path)
+    made_run(tmp_path / "runs" / "b", [(1, True, None)])
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.txt").write_text("mine")
+    with pytest.raises(SettingsError, match="something else"):
+        data_of(tmp_path)
+    assert (tmp_path / "data" / "mine.txt").read_text() == "mine"
+
+
+def test_words_that_cannot_stand_in_a_row_are_left_out(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs" / "a", [(1, True, None)], prompt="a page <image>")
+    made_run(tmp_path / "runs" / "b", [(1, True, None)])
+    made = data_of(tmp_path)
+    assert made.report.left_out == {"its texts cannot stand in a row": 1}
+    assert json.loads((tmp_path / "data" / "report.json").read_text())["images"] == 2
+
+
+def test_a_seed_that_no_row_can_have_is_named(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "runs" / "a", [(1, False, 2.0), (2, True, 9.0)])
+    ended = folder / "trajectory.json"
+    ended.write_text(ended.read_text().replace('"seed": 1,', '"seed": -5,'))
+    with pytest.raises(SettingsError, match=r"runs/a, step 1, try 2 cannot be a row, field 'seed'"):
+        data_of(tmp_path)
+    assert not (tmp_path / "data").exists()

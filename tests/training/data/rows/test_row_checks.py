@@ -1,0 +1,202 @@
+"""Rows that no training could show its model: found before the model is loaded, named, and left out on
+request, by every stage."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from PIL import Image
+from typer.testing import CliRunner
+
+from interleave_thinker.backend.answers.reading import write_plan, write_verdict
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.types import Plan, Step, Verdict
+from interleave_thinker.cli.train.command import app
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.data.rows.lengths import row_lengths
+from interleave_thinker.training.data.rows.rl import CriticRlRow, read_rl_rows, shown_of
+from interleave_thinker.training.data.rows.sft import check_rows
+from interleave_thinker.training.grpo import train as grpo
+from interleave_thinker.training.sft import train as sft
+
+
+class Reached(Exception):
+    """The model would be loaded now: every row was looked at before."""
+
+
+@pytest.fixture(autouse=True)
+def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*arguments: Any) -> None:
+        raise Reached
+
+    for stage in (sft, grpo):
+        monkeypatch.setattr(stage, "load_policy", load)
+
+
+def pages(folder: Path) -> None:
+    for name, size in (("a.png", (96, 96)), ("b.png", (96, 96)), ("flat.png", (3000, 5))):
+        Image.new("RGB", size, "white").save(folder / name)
+
+
+def sft_row(
+    before: str = "a.png", word: str = "", told: str = "", role: str = "critic-sft"
+) -> dict[str, Any]:
+    reasoning = f"so {told}".strip()
+    if role == "critic-sft":
+        answer = write_verdict(Verdict(success=True, refined_prompt="b", reasoning=reasoning))
+    else:
+        answer = write_plan(Plan(steps=(Step(number=1, prompt="a boat"),), reasoning=reasoning))
+    asked = {"role": "user", "content": f"<image><image> Is it right? {word}"}
+    return {"messages": [asked, {"role": "assistant", "content": answer}], "images": [before, "b.png"]}
+
+
+def rl_row(success: bool, before: str = "a.png", word: str = "", told: str = "") -> dict[str, Any]:
+    return {
+        "origin_prompt": f"a boat {word}",
+        "rewritten_prompt": f"a red boat {told}",
+        "origin_image_path": before,
+        "edited_image_path": "b.png",
+        "evaluation": {"success": success, "semantics": 4, "quality": 4},
+    }
+
+
+BAD: dict[str, tuple[dict[str, str], str]] = {
+    "a word that stands for an image": ({"word": "<|image_pad|>"}, r"<\|image_pad\|>"),
+    "a word that stands for a film": ({"word": "<|video_pad|>"}, r"<\|video_pad\|>"),
+    "the end of a turn": ({"told": "<|im_end|>"}, r"<\|im_end\|>"),
+    "the end of a text": ({"told": "<|endoftext|>"}, r"<\|endoftext\|>"),
+    "an image that is a line": ({"before": "flat.png"}, "3000x5 pixels"),
+    "a text without end": ({"word": "boat " * 3000}, r"length: \d+ tokens"),
+}
+COMMON = "--config tiny --out {out} --data {data} --no-tensorboard"
+
+
+def sft_call(folder: Path, command: str, rows: list[dict[str, Any]], *more: str) -> Any:
+    (folder / "rows.json").write_text(json.dumps(rows), encoding="utf-8")
+    told = COMMON.format(out=folder / "out", data=folder / "rows.json").split()
+    return CliRunner().invoke(app, [command, *told, *more])
+
+
+def rl_call(folder: Path, bad: dict[str, Any], *more: str, beside: bool = False) -> Any:
+    good = [rl_row(number % 2 == 0) | {"edited_image_path": f"{number}.png"} for number in range(12)]
+    for number in range(12):
+        Image.new("RGB", (96, 96), (number, 0, 0)).save(folder / f"{number}.png")
+    lists = {"data.jsonl": good if beside else [*good[:2], bad, *good[2:]], "held.jsonl": [*good[:2], bad]}
+    for name, rows in lists.items():
+        (folder / name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    told = COMMON.format(out=folder / "out", data=folder / "data.jsonl").split()
+    held = ["--held-out", str(folder / "held.jsonl")] if beside else []
+    small = [
+        "--prompts",
+        "2",
+        "--group",
+        "4",
+        "--micro-batch",
+        "8",
+        "--check-rows",
+        "4",
+        "--prompt-tokens",
+        "1024",
+    ]
+    return CliRunner().invoke(app, ["critic-grpo", *told, *small, *held, *more])
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("command", ["planner-sft", "critic-sft"])
+def test_fine_tuning_names_it_or_leaves_it_out(command: str, name: str, tmp_path: Path) -> None:
+    pages(tmp_path)
+    how, said = BAD[name]
+    rows = [sft_row(role=command), sft_row(**how, role=command), sft_row(role=command)]
+    result = sft_call(tmp_path, command, rows)
+    assert isinstance(result.exception, SettingsError)
+    with pytest.raises(SettingsError, match=rf"(?s)Row 1, .*{said}.*--skip-bad"):
+        raise result.exception
+    result = sft_call(tmp_path, command, rows, "--skip-bad")
+    assert isinstance(result.exception, Reached), result.output
+    assert "left out 1 of 3 rows" in result.output and "row 1, " in result.output
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["data", "held out"])
+@pytest.mark.parametrize("name", BAD)
+def test_reinforcement_names_it_or_leaves_it_out(name: str, beside: bool, tmp_path: Path) -> None:
+    pages(tmp_path)
+    how, said = BAD[name]
+    bad, where = rl_row(False, **how), "Held-out l" if beside else "L"
+    result = rl_call(tmp_path, bad, beside=beside)
+    assert isinstance(result.exception, SettingsError), result.output
+    with pytest.raises(SettingsError, match=rf"(?s)^{where}ine 3, .*{said}.*--skip-bad"):
+        raise result.exception
+    result = rl_call(tmp_path, bad, "--skip-bad", beside=beside)
+    assert isinstance(result.exception, Reached), result.output
+    assert "left out 1 of " in result.output and "line 3, " in result.output
+
+
+def test_the_length_of_a_question_is_what_the_model_is_asked(tmp_path: Path) -> None:
+    from interleave_thinker.backend.prompts import prompt_set_of
+    from interleave_thinker.training.data.rows.rl import as_question
+    from interleave_thinker.training.trainer.model_loading import load_processor
+
+    pages(tmp_path)
+    processor = load_processor(checkpoint("critic"))
+    prompts = prompt_set_of(checkpoint("critic"))
+    assert prompts is not None
+    for before in ("a.png", None):
+        row = CriticRlRow.model_validate(rl_row(True) | {"origin_image_path": before})
+        asked = as_question(row, tmp_path, tmp_path / "shown", prompts)
+        text = processor.apply_chat_template(asked["prompt"], tokenize=False, add_generation_prompt=True)
+        images = [Image.open(path) for path in asked["images"]]
+        whole = len(processor(text=[text], images=[images])["input_ids"][0])
+        assert row_lengths([shown_of(row, tmp_path, prompts)], processor, limit=1) == [whole]
+
+
+def with_mark(path: Path) -> Path:
+    path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
+    return path
+
+
+def test_a_planners_held_out_rows_are_not_trained_on(tmp_path: Path) -> None:
+    plan_row = partial(sft_row, role="planner-sft")
+    pages(tmp_path)
+    held, data = tmp_path / "held.json", tmp_path / "data.json"
+    held.write_text(json.dumps([plan_row(word="one"), plan_row(word="two")]))
+    data.write_text(json.dumps([plan_row(word="three"), plan_row(word="two")]))
+    shared = ["planner-sft", "--config", "tiny", "--out", str(tmp_path / "out"), "--held-out", str(held)]
+    refused = CliRunner().invoke(app, [*shared, "--data", str(data)])
+    assert isinstance(refused.exception, SettingsError) and "1 of 2 held-out rows" in str(refused.exception)
+    data.write_text(json.dumps([plan_row(word="three")]))
+    taken = CliRunner().invoke(app, [*shared, "--data", str(data), "--loss-rows", "2", "--patience", "1"])
+    assert isinstance(taken.exception, Reached), taken.output
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+    pages(tmp_path)
+    (tmp_path / "sft.json").write_text(json.dumps([sft_row()]))
+    (tmp_path / "rl.jsonl").write_text(json.dumps(rl_row(True)) + "\n" + json.dumps(rl_row(False)))
+    assert len(check_rows(with_mark(tmp_path / "sft.json"))[0]) == 1
+    assert len(read_rl_rows(with_mark(tmp_path / "rl.jsonl"))[0]) == 2
+
+
+@pytest.mark.parametrize("read", [check_rows, read_rl_rows])
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "another encoding", "a key twice"])
+def test_a_file_that_is_none_is_one_error(read: Callable[[Path], object], kind: str, tmp_path: Path) -> None:
+    import os
+
+    path = tmp_path / "rows"
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a device":
+        path.symlink_to("/dev/zero")
+    else:
+        text = '[{"a": 1, "a": 2}]'
+        path.write_bytes(text.encode("utf-16" if kind == "another encoding" else "utf-8"))
+    with pytest.raises(SettingsError):
+        read(path)

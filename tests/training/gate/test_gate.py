@@ -1,0 +1,418 @@
+"""The regression gate: a critic that got worse is kept aside; and the whole way from runs to a critic that
+Load Agent takes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from support.made_runs import made_run, say
+from support.tiny_checkpoint import ACCEPTED, QUESTION, REFUSED, page, taught_checkpoint
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.chat import ReplySettings, open_chat
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.types import Plan, Step, Verdict
+from interleave_thinker.cli import main
+from interleave_thinker.cli.train import command as cli_train
+from interleave_thinker.cli.train.own_critic import reinforcement_of
+from interleave_thinker.training.data.from_runs.settings import RunsData
+from interleave_thinker.training.data.rows.lengths import TokenLimit
+from interleave_thinker.training.data.rows.row_sets import RowSet
+from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, read_rows, write_rows
+from interleave_thinker.training.gate.gate_rows import (
+    GateSettings,
+    askable,
+    chosen,
+    examination,
+    needed,
+    truth_of,
+)
+from interleave_thinker.training.gate.gate_rule import compare, learned_line, measured
+from interleave_thinker.training.gate.regression_gate import GateRefused, RegressionGate, enforce
+from interleave_thinker.training.own_critic.own_critic import (
+    OwnCriticData,
+    OwnCriticSettings,
+    train_own_critic,
+)
+from interleave_thinker.training.own_critic.rehearsal import Rehearsal, check_enough, mix, split
+from interleave_thinker.training.sft.train import SftData, SftTraining, train
+from interleave_thinker.training.statistics.intervals import cautious, sign_test
+
+GENTLE = SftTraining(epochs=1, batch=4, rate=1e-7, warm_up=0, device="cpu", samples=0, tensorboard=False)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return taught_checkpoint(tmp_path_factory.getbasetemp())
+
+
+def rows_file(folder: Path, right: bool = True, count: int = 40, shift: int = 0) -> Path:
+    """Rows of light and dark pages with the right verdicts or with the wrong ones; with a shift of 1 of other
+    shades."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for number in range(count):
+        light = number % 2 == 0
+        grey = (200 if light else 30) + number + shift
+        page(grey).image.save(folder / f"{grey}.png")
+        answer = ACCEPTED if light == right else REFUSED
+        turns = [
+            SftMessage(role="user", content=f"<image>{QUESTION}"),
+            SftMessage(role="assistant", content=answer),
+        ]
+        rows.append(SftRow(messages=turns, images=[f"{grey}.png"]))
+    path = folder / "critic_sft.json"
+    write_rows(path, rows)
+    return path
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> int:
+    monkeypatch.setattr(sys, "argv", ["interleave-thinker", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return int(stop.value.code or 0)
+
+
+# The rule
+
+
+def answers(said: list[bool | None]) -> list[str]:
+    return ["no idea" if one is None else ACCEPTED if one else REFUSED for one in said]
+
+
+TRUTHS = [True] * 40 + [False] * 40
+
+
+def one_wrong(*places: int) -> list[bool | None]:
+    return [not truth if number in places else truth for number, truth in enumerate(TRUTHS)]
+
+
+def test_equal_critics_pass() -> None:
+    old = measured(answers(one_wrong(78, 79)), TRUTHS)
+    assert compare(old, old, GateSettings()).passed
+    assert (old.accuracy.rate, old.true_recall.rate, old.false_recall.rate) == (0.975, 1.0, 0.95)
+
+
+@pytest.mark.parametrize(
+    "said", [[True] * 80, [False] * 80, [None] * 80, one_wrong(40, 41, 42), one_wrong(1, 2, 3)]
+)
+def test_a_worse_critic_is_refused(said: list[bool | None], tmp_path: Path) -> None:
+    gate = compare(measured(answers(list(TRUTHS)), TRUTHS), measured(answers(said), TRUTHS), GateSettings())
+    assert not gate.passed and gate.broken > gate.fixed == 0
+    with pytest.raises(GateRefused, match="--force"):
+        enforce(gate, tmp_path, force=False, log=lambda line: None)
+    lines: list[str] = []
+    enforce(gate, tmp_path, force=True, log=lines.append)
+    assert "WARNING" in lines[0]
+
+
+@pytest.mark.parametrize("said", [[True] * 80, [False] * 80, [True, False] * 40])
+def test_a_critic_that_tells_nothing_apart_may_not_even_follow_its_like(said: list[bool | None]) -> None:
+    same = measured(answers(said), TRUTHS)
+    (fault,) = compare(same, same, GateSettings()).faults
+    assert "does not distinguish wrong images from right ones" in fault
+
+
+def test_one_recall_may_not_pay_for_the_other() -> None:
+    old = measured(answers(one_wrong(*range(60, 80))), TRUTHS)
+    new = measured(answers(one_wrong(*range(6))), TRUTHS)
+    assert new.accuracy.rate > old.accuracy.rate
+    (fault,) = compare(old, new, GateSettings()).faults
+    assert "right images accepted: 1.000 before, 0.850 after" in fault
+    assert compare(old, new, GateSettings(allowed_recall_drop=0.4)).passed
+
+
+def test_few_rows_show_little() -> None:
+    least = needed(GateSettings())
+    assert (least, needed(GateSettings(allowed_recall_drop=0.05))) == (19, 38)
+    for count, passed in ((least - 2, False), (least, True)):
+        truths = [True] * count + [False] * count
+        same = measured(answers(list(truths)), truths)
+        assert compare(same, same, GateSettings()).passed is passed
+    unchanged = cautious([True] * 400, [True] * 400)
+    assert (unchanged.difference, unchanged.p) == (0.0, 1.0) and -0.01 < unchanged.low < 0 < unchanged.high
+
+
+def test_changed_rows_are_weighed_against_chance() -> None:
+    assert sign_test(0, 0) == sign_test(3, 3) == 1.0
+    assert sign_test(5, 0) == sign_test(0, 5) == pytest.approx(2 / 32)
+
+
+# What is asked
+
+
+def described(count: int) -> list[SftRow]:
+    turns = [SftMessage(role="user", content="Describe."), SftMessage(role="assistant", content="A page.")]
+    return [SftRow(messages=turns)] * count
+
+
+def test_either_verdict_is_asked_alike_wherever_it_stands_in_the_file(tmp_path: Path) -> None:
+    rows = read_rows(rows_file(tmp_path, count=50))
+    one_sided = [row for row in rows if truth_of(row)] + [row for row in rows if not truth_of(row)]
+    asked = chosen([*described(3), *one_sided, *one_sided], 20, seed=0)
+    assert [truth_of(row) for row in asked] == [True, False] * 10, (
+        "rows without a verdict and copies take no place"
+    )
+    assert asked == chosen(list(reversed(one_sided)), 20, seed=0) != chosen(one_sided, 20, seed=1)
+    few = [row for row in rows if truth_of(row)][:4] + [row for row in rows if not truth_of(row)]
+    assert (
+        sum(truth_of(row) is True for row in chosen(few, 20, seed=0)) == 4 and len(chosen(few, 20, 0)) == 20
+    )
+
+
+def test_what_was_learned_is_asked_wherever_it_stands_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = read_rows(rows_file(tmp_path, count=50))
+    one_sided = [row for row in rows if truth_of(row)] + [row for row in rows if not truth_of(row)]
+    seen: list[RowSet] = []
+    same = measured(answers(list(TRUTHS)), TRUTHS)
+
+    def compared(gate: RegressionGate, before: Path, after: Path, asked: RowSet, *others: object) -> object:
+        seen.append(asked)
+        return compare(same, same, gate.settings)
+
+    monkeypatch.setattr(RegressionGate, "_compared", compared)
+    gate = RegressionGate(GateSettings(gate_rows=20), "cpu", lambda line: None)
+    gate.measure_learned(tmp_path, tmp_path, RowSet(one_sided, tmp_path), tmp_path)
+    assert [truth_of(row) for row in seen[0].rows] == [True, False] * 10
+
+
+@pytest.mark.parametrize("kept", [True, False, None])
+def test_rows_of_one_kind_are_refused(kept: bool | None, tmp_path: Path) -> None:
+    rows = [row for row in read_rows(rows_file(tmp_path)) if truth_of(row) is kept]
+    with pytest.raises(SettingsError, match="needs 19 of each" if rows else "teaches a verdict"):
+        examination(RowSet(rows or described(4), tmp_path), GateSettings())
+
+
+def test_rows_that_cannot_be_asked_are_refused_or_left_out(base: Path, tmp_path: Path) -> None:
+    rows = read_rows(rows_file(tmp_path, count=40))
+    turns = [SftMessage(role="user", content="<image>Is it <|im_end|> light?"), rows[0].messages[1]]
+    hostile = rows[0].model_copy(update={"messages": turns})
+    held = RowSet([*rows, hostile], tmp_path)
+    strict, lines = TokenLimit(200, "--cutoff"), list[str]()
+    with pytest.raises(SettingsError, match=r"Held-out .*special token"):
+        askable(held, base, strict, 9216, lines.append)
+    left = askable(held, base, TokenLimit(200, "--cutoff", skip_bad=True), 9216, lines.append)
+    assert list(left.rows) == rows and "left out 1 of 41 rows:" in lines
+    with pytest.raises(SettingsError, match=r"tokens, and 20 at most are taken \(--cutoff\)"):
+        askable(RowSet(rows, tmp_path), base, TokenLimit(20, "--cutoff"), 9216, lines.append)
+
+
+# Old rows
+
+
+def test_held_out_rows_are_never_trained_on(tmp_path: Path) -> None:
+    rows = RowSet(read_rows(rows_file(tmp_path, count=50)), tmp_path)
+    loose = GateSettings(allowed_recall_drop=1.0, allowed_drop=1.0)
+    held, rest = split(RowSet([*rows.rows, *rows.rows[:3]], tmp_path), 0.25, loose)
+    assert len(held.rows) == 13
+    assert not {row.images[-1] for row in held.rows} & {row.images[-1] for row in rest.rows}
+    turned = split(RowSet(list(reversed(rows.rows)), tmp_path), 0.25, loose)
+    assert turned[0] == split(rows, 0.25, loose)[0]
+    assert len(split(rows, 0.25, GateSettings())[0].rows) == 2 * needed(GateSettings())
+
+
+def test_old_rows_fill_what_the_new_ones_lack(tmp_path: Path) -> None:
+    rows = read_rows(rows_file(tmp_path, count=50))
+    right, wrong = ([row for row in rows if truth_of(row) is truth] for truth in (True, False))
+    assert mix(right[:6], [], 0.5) == right[:6] and mix(right[:6], right[6:] + wrong, 0.0) == right[:6]
+    mixed = mix(right[:6] + wrong[:2], right[6:] + wrong[2:], 0.5)
+    assert [truth_of(row) for row in mixed].count(True) == 8 == len(mixed) / 2
+    assert mixed == mix(right[:6] + wrong[:2], wrong[2:] + right[6:], 0.5)
+
+
+def test_too_few_rows_or_steps_are_no_training(tmp_path: Path) -> None:
+    rows = read_rows(rows_file(tmp_path))
+    enough = Rehearsal(least_rows=40, least_steps=10)
+    check_enough(rows, 40, GENTLE, enough)
+    with pytest.raises(SettingsError, match="39 rows to fine-tune on, and from fewer than 40"):
+        check_enough([*rows[:39], *rows[:39]], 78, GENTLE, enough)
+    with pytest.raises(SettingsError, match=r"40 rows make 3 optimiser steps.*--epochs 4"):
+        check_enough(rows, 40, GENTLE.model_copy(update={"batch": 16}), enough)
+
+
+# The commands
+
+
+def test_a_critic_that_got_worse_is_not_published(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held_out, wrong = rows_file(tmp_path / "held"), rows_file(tmp_path / "wrong", right=False, shift=1)
+    command = [
+        "train",
+        "critic-sft",
+        "--init",
+        base,
+        "--data",
+        wrong,
+        "--held-out",
+        held_out,
+        "--out",
+        tmp_path / "out",
+    ]
+    command += [
+        "--epochs",
+        8,
+        "--batch",
+        8,
+        "--rate",
+        3e-3,
+        "--device",
+        "cpu",
+        "--samples",
+        0,
+        "--no-freeze-vision",
+    ]
+    command += ["--gate-tokens", 80]
+    assert call(monkeypatch, *command) == 3
+    told = capsys.readouterr()
+    assert "worse" in told.err and "--force" in told.err and "| right verdicts | 1.000" in told.out
+    assert not (tmp_path / "out" / "final").exists()
+    assert (tmp_path / "out" / "trained" / "config.json").is_file()
+    assert call(monkeypatch, *command, "--force") == 0
+    assert (tmp_path / "out" / "final" / "config.json").is_file()
+    assert "asking the critics" not in capsys.readouterr().out, "the same comparison is not made twice"
+
+
+def test_rows_that_are_trained_on_are_not_asked(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, other = rows_file(tmp_path / "data"), tmp_path / "other"
+    other.mkdir()
+    renamed = []
+    for number, row in enumerate(read_rows(data)):
+        # The same pixels in another file of another name.
+        Picture.open(data.parent / row.images[0]).image.save(other / f"{number}.bmp")
+        renamed.append(row.model_copy(update={"images": [f"{number}.bmp"]}))
+    write_rows(other / "held.json", renamed)
+    for held in (data, other / "held.json"):
+        command = [
+            "train",
+            "critic-sft",
+            "--init",
+            base,
+            "--data",
+            data,
+            "--held-out",
+            held,
+            "--out",
+            tmp_path / "out",
+        ]
+        assert call(monkeypatch, *command) == 2
+        assert "40 of 40 held-out rows are trained on as well" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def critic_of(
+    base: Path, tmp_path: Path, name: str, rows: list[SftRow], folder: Path, **changes: Any
+) -> Path:
+    hot = {"epochs": 4, "batch": 8, "rate": 1e-3, "freeze_vision": False} | changes
+    settings = GENTLE.model_copy(update=hot)
+    data = SftData(RowSet(rows, folder))
+    return train(base, data, tmp_path / name, settings, log=lambda line: None)
+
+
+def test_a_critic_that_always_says_the_same_does_not_pass_and_one_step_teaches_nothing(
+    base: Path, tmp_path: Path
+) -> None:
+    taught = read_rows(rows_file(tmp_path / "taught", shift=1))
+    folder = tmp_path / "taught"
+    held = read_rows(rows_file(tmp_path / "held", count=48))
+    # Before, the first of these were asked, and they are all right.
+    lopsided = [row for row in held if truth_of(row)] + [row for row in held if not truth_of(row)]
+    settings = GateSettings(gate_rows=44, gate_tokens=80)
+    asked = examination(RowSet(lopsided, tmp_path / "held"), settings)
+    for said in (True, False):
+        answer = SftMessage(role="assistant", content=ACCEPTED if said else REFUSED)
+        always = [row.model_copy(update={"messages": [row.messages[0], answer]}) for row in taught]
+        collapsed = critic_of(base, tmp_path, f"always {said}", always, folder)
+        quiet = RegressionGate(settings, "cpu", lambda line: None)
+        gate = quiet.check(base, collapsed, asked, tmp_path / f"gate {said}")
+        assert gate.after.says_true.rate == float(said) and gate.before.accuracy.rate == 1.0
+        with pytest.raises(GateRefused, match="does not distinguish wrong images from right ones"):
+            enforce(gate, collapsed, force=False, log=lambda line: None)
+    one_step = critic_of(base, tmp_path, "one step", taught[:4], folder, epochs=1, rate=1e-6)
+    lines: list[str] = []
+    said_aloud = RegressionGate(settings, "cpu", lines.append)
+    gate = said_aloud.check(base, one_step, asked, tmp_path / "gate")
+    learned = said_aloud.measure_learned(base, one_step, asked, tmp_path / "gate")
+    assert gate.passed, "it lost nothing"
+    assert learned_line(learned) in lines and "not shown to be better or worse" in lines[-1]
+    assert (tmp_path / "gate" / "learned.json").is_file()
+
+
+def test_reinforcement_is_a_recipes_own_section(tmp_path: Path) -> None:
+    pytest.importorskip("diffusers")
+    how = reinforcement_of("tiny")
+    assert how.reward.generator.identity.startswith("tinyworld") and how.settings.prompts == 16
+    assert how.reward.drawing.draw_batch == 16
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("critic-grpo:\n  generator: fake\n")
+    with pytest.raises(SettingsError, match="scorer"):
+        reinforcement_of(str(recipe))
+    told = "critic-grpo:\n  generator: fake\n  scorer: tinyworld\n"
+    recipe.write_text(f"{told}  quantization: 4bit\n")
+    with pytest.raises(SettingsError, match="lora"):
+        reinforcement_of(str(recipe))
+    recipe.write_text(f"{told}  colour: red\n")
+    with pytest.raises(SettingsError, match="colour"):
+        reinforcement_of(str(recipe))
+
+
+def test_own_critic_takes_the_recipe_of_fine_tuning(tmp_path: Path) -> None:
+    command = typer.main.get_command(cli_train.app).commands["own-critic"]  # type: ignore[attr-defined]
+    given = [str(tmp_path), "--config", "tiny", "--out", str(tmp_path / "o"), "--rate", "0.5"]
+    values = command.make_context("own-critic", given).params
+    assert values["rate"] == 0.5 and values["half"] == "fp16" and values["model"] == "tinyworld:critic"
+
+
+def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
+    for number in range(4):
+        folder = made_run(tmp_path / "runs" / f"{number}", [(number, True, None)], prompt=f"page {number}")
+        say(folder, 0, number % 2 == 0, note="I looked.")
+    lines: list[str] = []
+    old = rows_file(tmp_path / "old", count=50)
+
+    settings = OwnCriticSettings(
+        RunsData(), GENTLE, Rehearsal(least_rows=3, least_steps=2), GateSettings(gate_tokens=80)
+    )
+
+    def retrain(**files: Any) -> Path:
+        data = OwnCriticData([tmp_path / "runs"], **files)
+        return train_own_critic(base, data, tmp_path / "own", settings, log=lines.append)
+
+    with pytest.raises(SettingsError, match="needs 19 of each"):
+        retrain()
+    with pytest.raises(SettingsError, match="trained on as well"):
+        retrain(old=old, held_out=old)
+    plan = write_plan(Plan(steps=(Step(number=1, prompt="a"),), reasoning="so"))
+    asked = {"role": "user", "content": "Plan."}
+    planners = tmp_path / "planners.json"
+    planners.write_text(json.dumps([{"messages": [asked, {"role": "assistant", "content": plan}]}]))
+    for file in ("old", "held_out"):
+        with pytest.raises(SettingsError, match="are for train planner-sft, not for train critic-sft"):
+            retrain(**{"old": old, file: planners})
+    final = retrain(old=old)
+    assert final == tmp_path / "own" / "final" and "gate passed" in lines
+    assert "4 rows from runs, 4 old ones" in lines
+    assert any(
+        line.startswith("learned: not shown") and "of 1 held-out annotations" in line for line in lines
+    )
+    # It was never taught this question: without a bound its answer goes on to the end of its context.
+    short = ReplySettings(max_tokens=20)
+    critic = Critic(open_chat(f"transformers:{final}", device="cpu"), settings=short)
+    assert critic.prompt_set == default_prompt_set()
+    assert isinstance(critic.judge(None, page(240), "a light page", "a light page"), Verdict)
+    again = retrain(old=old)
+    assert again == final and "this training is finished" in lines

@@ -1,0 +1,198 @@
+"""What stops a reinforcement learning or lets it go on: collapse, outage, failures, a reference that is
+another model."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
+
+from support.small_grpo import SMALL, make_data, run, weights
+
+from interleave_thinker.backend.errors import TrainingError
+from interleave_thinker.backend.generators import open_generator
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.data.rows.rl import CriticRlRow, read_rl_rows
+from interleave_thinker.training.grpo.settings import split_held_out
+from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_data(tmp_path_factory.mktemp("rl"))
+
+
+def _lied_about(rows: list[CriticRlRow]) -> list[CriticRlRow]:
+    turned = [row.evaluation.model_copy(update={"success": not row.evaluation.success}) for row in rows]
+    return [row.model_copy(update={"evaluation": one}) for row, one in zip(rows, turned, strict=True)]
+
+
+def test_a_critic_below_the_floor_is_not_trained(data: Path, tmp_path: Path) -> None:
+    rows, _ = read_rl_rows(data)
+    held = _lied_about(split_held_out(rows, SMALL)[1])
+    with pytest.raises(TrainingError, match="below the floor before any step"):
+        run(data, tmp_path, SMALL.model_copy(update={"floor": 0.9}), held=held)
+    # The same command once more.
+    with pytest.raises(TrainingError, match="below the floor before any step"):
+        run(data, tmp_path, SMALL.model_copy(update={"floor": 0.9}), held=held)
+
+
+def test_a_collapse_stops_and_keeps_the_last_good_checkpoint(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from interleave_thinker.training.gate.held_out import summarise
+    from interleave_thinker.training.grpo import critic_task
+
+    checked = 0
+
+    def worse_and_worse(rows, answers, tokens, verdict_first):
+        nonlocal checked
+        checked += 1
+        check = summarise(rows, answers, tokens, verdict_first)
+        return check.model_copy(update={"true_recall": (0.9, 0.8, 0.2)[checked - 1]})
+
+    monkeypatch.setattr(critic_task, "summarise", worse_and_worse)
+    lines: list[str] = []
+    settings = SMALL.model_copy(update={"floor": 0.5, "rollouts": 3})
+    with pytest.raises(TrainingError, match=r"true recall 0\.20"):
+        run(data, tmp_path, settings, lines.append)
+    kept, good = weights(tmp_path / "final"), weights(tmp_path / "steps" / "checkpoint-2")
+    assert all((kept[name] - good[name]).abs().max() == 0 for name in good)
+    assert any("keeping step 2" in line for line in lines)
+    assert "Stopped:" in (tmp_path / "report.html").read_text()
+    with pytest.raises(TrainingError, match="last good checkpoint"):
+        run(data, tmp_path, settings)
+
+
+class Broken:
+    """A generator that is down."""
+
+    identity = "down"
+
+    def draw(self, prompt, source, seed):
+        raise ConnectionError("nobody there")
+
+
+class Moody(Broken):
+    """A generator that fails in one way every other time, the first time too."""
+
+    def __init__(self, way: str) -> None:
+        self.inner = open_generator("tinyworld")
+        self.identity = f"moody, {way}"
+        self.way = way
+        self.numbers = itertools.count()
+        self.over = threading.Event()
+
+    def draw(self, prompt, source, seed):
+        if next(self.numbers) % 2:
+            return self.inner.draw(prompt, source, seed)
+        if self.way == "hangs":
+            self.over.wait(120)
+        if self.way == "dies":
+            raise ConnectionError("not today")
+        return "a picture"
+
+
+FAULTS = {"dies": "not today", "talks nonsense": "gave others", "hangs": "no answer within"}
+
+
+@pytest.mark.parametrize(
+    ("way", "scale"), [("dies", "batch"), ("talks nonsense", "group"), ("hangs", "none")]
+)
+def test_what_fails_is_left_out_and_training_goes_on(
+    data: Path, tmp_path: Path, way: str, scale: str
+) -> None:
+    import torch
+
+    generator = Moody(way)
+    settings = SMALL.model_validate({**SMALL.model_dump(), "scale": scale, "rollouts": 1})
+    lines: list[str] = []
+    final = run(
+        data,
+        tmp_path,
+        settings,
+        lines.append,
+        generator=generator,
+        drawing=DrawingSettings(tries=1, max_failures=1.0, draw_seconds=2.0, parallel_draws=2),
+    )
+    generator.over.set()
+    rollout = [
+        json.loads(line) for line in (tmp_path / "rollouts" / "step_000000.jsonl").read_text().splitlines()
+    ]
+    masked = [sample for sample in rollout if sample["overall"] is None]
+    assert 0 < len(masked) < len(rollout) and any(FAULTS[way] in sample["fault"] for sample in masked)
+    asked = sum(sample["redrawn"] for sample in rollout)
+    assert any(f"failed {len(masked) / asked:.2f}" in line for line in lines)
+    assert all(tensor.isfinite().all() for tensor in weights(final).values())
+    arguments = tmp_path / "steps" / "checkpoint-2" / "training_args.bin"
+    assert torch.load(arguments, weights_only=False).scale_rewards == scale
+
+
+def test_another_reference_than_the_start_is_noticed(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    start = tmp_path / "start"
+    shutil.copytree(checkpoint("critic"), start)
+
+    from interleave_thinker.training.grpo import train as grpo
+
+    load = grpo.load_policy
+
+    def loaded(folder, settings):
+        # Somebody writes over the folder after the model is read, and before its reference is.
+        policy = load(folder, settings)
+        path = folder / "model.safetensors"
+        save_file({name: 1.5 * one for name, one in load_file(path).items()}, path, {"format": "pt"})
+        return policy
+
+    monkeypatch.setattr(grpo, "load_policy", loaded)
+    with pytest.raises(TrainingError, match="away from its reference"):
+        run(data, tmp_path / "run", SMALL.model_copy(update={"kl": 1e-3}), model=start)
+
+
+def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> None:
+    from interleave_thinker.training.gate.collapse_monitor import Guard
+    from interleave_thinker.training.gate.held_out import Check, CheckLog, summarise
+
+    lines: list[str] = []
+    guard = Guard(lambda: summarise([], [], []), CheckLog(tmp_path, Check), SMALL, None, lines.append)  # type: ignore[arg-type]
+    for apart in (0.015, 0.201):
+        logs = {"sampling/sampling_logp_difference/mean": apart}
+        guard.on_log(None, SimpleNamespace(global_step=3), None, logs)
+    assert len(lines) == 1 and "0.20 away" in lines[0] and "old weights" in lines[0]
+
+
+def test_a_short_training_whose_redraws_all_fail_is_not_finished(data: Path, tmp_path: Path) -> None:
+    settings = SMALL.model_copy(update={"rollouts": 1, "updates": 1})
+    broken = Broken()
+    for _ in range(2):  # the same command is refused again, until the generator is mended
+        with pytest.raises(TrainingError, match=r"redraws failed .*nobody there.*goes on from step 0"):
+            run(data, tmp_path, settings, generator=broken)
+        assert not (tmp_path / "final").exists()
+    mended = open_generator("tinyworld")
+    mended.identity = broken.identity  # type: ignore[misc]
+    assert run(data, tmp_path, settings, generator=mended) == tmp_path / "final"
+
+
+def test_an_outage_stops_training_and_mending_it_goes_on(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from interleave_thinker.training.reward.redraws import failures
+
+    monkeypatch.setattr(failures, "LEAST_SEEN", 4)
+    broken = Broken()
+    with pytest.raises(TrainingError, match=r"nobody there.*goes on from step 0"):
+        run(data, tmp_path, generator=broken)
+    assert not (tmp_path / "final").exists()
+    mended = open_generator("tinyworld")
+    mended.identity = broken.identity  # type: ignore[misc]
+    assert run(data, tmp_path, generator=mended) == tmp_path / "final"

@@ -1,0 +1,127 @@
+"""Means over categories with their intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from interleave_thinker.training.statistics.bootstrap import (
+    OF_DIFFERENCES,
+    UNBOUNDED,
+    Mean,
+    stratified_means,
+    two_level_mean,
+)
+
+
+def test_both_means_and_an_interval_that_is_always_the_same() -> None:
+    values = {"many": [1.0] * 30 + [0.0] * 10, "few": [0.0, 0.5, 1.0, 0.0]}
+    found = stratified_means(values, seed=1)
+    assert found.items.mean == pytest.approx((30 + 1.5) / 44) and found.items.n == 44
+    assert found.macro.mean == pytest.approx((0.75 + 0.375) / 2)
+    assert found.items.low < found.items.mean < found.items.high
+    # The few items weigh half of the second mean: it is known less well.
+    assert found.macro.high - found.macro.low > found.items.high - found.items.low
+    assert stratified_means(values, seed=1) == found
+    with pytest.raises(ValueError):
+        stratified_means({})
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+    random = np.random.default_rng(0)
+    covered = 0
+    for one in range(300):
+        values = {"a": random.beta(2, 1, 60).tolist(), "b": random.beta(1, 2, 30).tolist()}
+        found = stratified_means(values, seed=one, resamples=600).items
+        covered += found.low <= (60 * 2 / 3 + 30 / 3) / 90 <= found.high
+    assert 0.91 <= covered / 300 <= 0.98
+
+
+def test_intervals_of_small_categories_are_as_wide_as_they_must_be() -> None:
+    random = np.random.default_rng(1)
+    covered = 0
+    for one in range(300):
+        values = {str(at): random.normal(0.5, 0.1, 4).tolist() for at in range(3)}
+        found = stratified_means(values, seed=one, resamples=600).macro
+        covered += found.low <= 0.5 <= found.high
+    assert 0.92 <= covered / 300 <= 0.98
+
+
+def test_categories_of_one_item_have_an_interval() -> None:
+    """They did not: nothing can be drawn within a category of one item but this item."""
+    random = np.random.default_rng(2)
+    covered = 0
+    for one in range(300):
+        values = {str(at): [random.normal(0.5, 0.1)] for at in range(6)} | {
+            "many": random.normal(0.5, 0.1, 4)
+        }
+        found = stratified_means(values, seed=one, resamples=600)
+        assert found.items.low < found.items.high and found.macro.low < found.macro.high
+        covered += found.macro.low <= 0.5 <= found.macro.high
+    assert 0.92 <= covered / 300 <= 0.99
+    singles = stratified_means({"a": [1.0], "b": [0.0], "c": [1.0]})
+    assert singles.items == singles.macro and singles.items.low < 0.2 and singles.items.high == 1.0
+    lone = stratified_means({"a": [0.2, 0.4, 0.6, 0.1], "b": [0.9]}, bounds=UNBOUNDED).macro
+    inside = stratified_means({"a": [0.2, 0.4, 0.6, 0.1]}, bounds=UNBOUNDED).macro
+    assert lone.high - lone.low > inside.high - inside.low
+
+
+def test_of_one_item_nothing_is_known_but_the_bounds() -> None:
+    assert stratified_means({"a": [0.4]}).macro == Mean(mean=0.4, low=0.0, high=1.0, n=1)
+    found = stratified_means({"a": [7.0]}).items
+    assert (found.low, found.high) == (-np.inf, np.inf) and str(found) == "7.000 [-inf, inf] of 1"
+    assert Mean.model_validate_json(found.model_dump_json()) == found
+
+
+def test_an_interval_stays_where_a_mean_can_be() -> None:
+    found = stratified_means({"a": [1.0, 1.0, 0.0], "b": [1.0]}).items
+    assert 0.0 <= found.low < found.mean < found.high <= 1.0
+    assert stratified_means({"a": [-1.0, 1.0]}, bounds=OF_DIFFERENCES).items.low == -1.0
+    won = {"a": [1.0, 0.0, 1.0, 0.0]}
+    assert stratified_means(won).items.low == 0.0
+    assert stratified_means(won, bounds=OF_DIFFERENCES).items.low < 0.0, (
+        "none lost is no bound of differences"
+    )
+
+
+def test_an_interval_over_seeds_and_items_is_that_of_its_formula() -> None:
+    """Where everything is known: one seed and one item less are drawn than there are, and Student's t of 14
+    degrees of freedom is 2.145."""
+    pytest.importorskip("scipy")
+    random = np.random.default_rng(3)
+    values = [random.normal(0.5 + shift, 0.2, 80) for shift in random.normal(0, 0.06, 15)]
+    means = np.array([one.mean() for one in values])
+    a_draw = means.var() + np.mean([one.var() / 79 for one in values])
+    found = two_level_mean([one.tolist() for one in values], resamples=20_000)
+    assert found.mean == pytest.approx(means.mean()) and found.n == 15 * 80
+    half = 2.145 * (a_draw / 14) ** 0.5
+    assert found.high - found.mean == pytest.approx(half, rel=0.05)
+    assert found.mean - found.low == pytest.approx(half, rel=0.05)
+
+
+def test_seeds_that_differ_widen_the_interval_and_more_items_do_not_help() -> None:
+    alike = two_level_mean([[1.0, 0.0] * 100] * 4)
+    apart = two_level_mean([[1.0] * 150 + [0.0] * 50, [1.0] * 50 + [0.0] * 150] * 2)
+    more = two_level_mean([[1.0] * 1500 + [0.0] * 500, [1.0] * 500 + [0.0] * 1500] * 2)
+    assert apart.mean == alike.mean == 0.5
+    assert apart.high - apart.low > 3 * (alike.high - alike.low)
+    assert more.high - more.low > 0.9 * (apart.high - apart.low)
+    assert 0.0 <= apart.low < apart.high <= 1.0
+
+
+def test_intervals_over_seeds_hold_the_truth_at_least_as_often_as_they_say() -> None:
+    pytest.importorskip("scipy")
+    random, covered = np.random.default_rng(4), 0
+    for one in range(200):
+        values = [(random.random(60) < 0.5 + shift).astype(float) for shift in random.normal(0, 0.08, 5)]
+        found = two_level_mean([seed.tolist() for seed in values], seed=one, resamples=500)
+        covered += found.low <= 0.5 <= found.high
+    assert covered / 200 >= 0.93
+
+
+def test_one_seed_has_the_interval_of_its_items_and_no_item_is_an_error() -> None:
+    items = [1.0, 0.0, 1.0, 1.0] * 10
+    assert two_level_mean([items]) == stratified_means({"": items}).items
+    for nothing in ([], [[]], [[1.0], []]):
+        with pytest.raises(ValueError, match="no value"):
+            two_level_mean(nothing)

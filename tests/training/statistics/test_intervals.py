@@ -1,0 +1,73 @@
+"""Intervals and tests are those of the published formulas, to 1e-9."""
+
+from __future__ import annotations
+
+from math import comb
+
+import pytest
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.machine import requirements
+from interleave_thinker.training.statistics.intervals import Z, paired, share, sign_flip_test, sign_test
+
+
+def wilson(successes: int, n: int) -> tuple[float, float]:
+    """E. B. Wilson's score interval (1927) as he gives it."""
+    rate = successes / n
+    centre = (rate + Z * Z / (2 * n)) / (1 + Z * Z / n)
+    half = Z * ((rate * (1 - rate) + Z * Z / (4 * n)) / n) ** 0.5 / (1 + Z * Z / n)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def mcnemar(first: int, second: int) -> float:
+    """The exact two-sided probability of Q. McNemar's test (1947)."""
+    n, least = first + second, min(first, second)
+    return min(1.0, 2 * sum(comb(n, k) for k in range(least + 1)) / 2**n)
+
+
+@pytest.mark.parametrize(
+    ("successes", "n"), [(0, 1), (1, 1), (0, 7), (7, 7), (3, 10), (19, 20), (137, 400), (899, 900)]
+)
+def test_shares_have_wilsons_interval(successes: int, n: int) -> None:
+    pytest.importorskip("scipy")
+    found = share([True] * successes + [False] * (n - successes))
+    assert (found.rate, found.n) == (successes / n, n)
+    assert (found.low, found.high) == pytest.approx(wilson(successes, n), abs=1e-9)
+
+
+def test_a_published_interval_is_met() -> None:
+    """81 of 263: 0.2553 to 0.3662 (R. G. Newcombe, Statistics in Medicine 17, 1998, table I)."""
+    pytest.importorskip("scipy")
+    found = share([True] * 81 + [False] * 182)
+    assert (found.low, found.high) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 1), (5, 0), (3, 3), (2, 9), (12, 0), (40, 61)])
+def test_changed_cases_have_mcnemars_probability(first: int, second: int) -> None:
+    pytest.importorskip("scipy")
+    assert sign_test(first, second) == pytest.approx(mcnemar(first, second), abs=1e-9)
+    outcomes = [True] * first + [False] * second + [True] * 5
+    others = [False] * first + [True] * second + [True] * 5
+    assert paired(outcomes, others).p == pytest.approx(mcnemar(first, second), abs=1e-9)
+
+
+def test_no_cases_show_nothing() -> None:
+    nothing = share([])
+    assert (nothing.rate, nothing.low, nothing.high, nothing.n) == (0.0, 0.0, 1.0, 0)
+    assert sign_test(0, 0) == 1.0
+
+
+def test_without_scipy_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requirements, "missing", list)
+    with pytest.raises(SettingsError, match=r"This needs scipy, not installed here.*training"):
+        share([True])
+
+
+def test_signs_that_could_be_others_have_their_exact_probability() -> None:
+    assert sign_flip_test([0.1, 0.2, 0.1, 0.3, 0.05]) == pytest.approx(2 / 32), "five of one sign"
+    assert sign_flip_test([-0.1, -0.2, -0.1, -0.3, -0.05]) == pytest.approx(2 / 32)
+    # Sums of at least 0.25: +++ and +-+ with the large ones, and the same with the other sign.
+    assert sign_flip_test([0.3, -0.05, 0.1]) == pytest.approx(4 / 8)
+    assert sign_flip_test([0.2, -0.2]) == 1.0 == sign_flip_test([])
+    with pytest.raises(ValueError, match="21"):
+        sign_flip_test([0.1] * 21)

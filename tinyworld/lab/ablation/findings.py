@@ -1,0 +1,256 @@
+"""What the ablation found: shares with intervals over seeds and stories, and every comparison with its tests.
+
+Decisions. Seeds had trainings of their own, so they are what was repeated: intervals are bootstrapped over
+seeds and their stories (evaluation/bootstrap.py), and beside McNemar's test on stories stands one on the
+seeds' differences alone, which with five seeds is never below 0.0625. Where all stories came out alike there
+is nothing to draw anew; such intervals are those of so many stories (Wilson's; of differences Agresti and
+Min's). Whatever comes out is written: pairs
+whose order is not the paper's are computed here, and never picked by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise
+
+from pydantic import BaseModel
+
+from ....training.statistics.bootstrap import OF_DIFFERENCES, Mean, two_level_mean
+from ....training.statistics.intervals import Share, cautious, paired, share, sign_flip_test
+from ..data.noisy_teacher import TEACHERS
+from .measures import ALL_TRIES, TRIES
+from .outcomes import Outcomes, SeedOutcomes, Told
+from .pipeline import OTHER_TEACHERS, PIPELINE, PUBLISHED_TRIES, ROWS, USUAL_TEACHER
+
+BESIDE = (("rl", "rejection"), ("rl", "rl_no_step"), ("rl", "rl_no_accuracy"), ("oracle_planner", "sft"))
+"""Comparisons beside those of each row with its baseline."""
+
+
+class Compared(BaseModel):
+    """How much more often stories came out right in `row` than in `baseline`: the difference with its
+    interval over seeds and stories, that of each seed, McNemar's p on the stories, and that of flipping the
+    seeds' signs."""
+
+    row: str
+    baseline: str
+    difference: Mean
+    of_each_seed: list[float]
+    p_stories: float
+    p_seeds: float
+    published: float | None = None
+
+
+class Row(BaseModel):
+    """A row of the table; stories by number of attempts, those of single seeds at three (at one where there
+    are no more), and the critic's verdicts."""
+
+    name: str
+    title: str
+    published: float | None
+    stories: dict[int, Mean]
+    of_each_seed: list[float]
+    steps: float
+    draws: float
+    accuracy: Share | None = None
+    true_recall: Share | None = None
+    false_recall: Share | None = None
+    against_baseline: Compared | None = None
+
+
+class TaughtBy(BaseModel):
+    """Full SFT and full RL with rows of this teacher, for as many seeds."""
+
+    teacher: str
+    remedies: dict[str, float]
+    overlooked: float
+    seeds: int
+    sft: Mean
+    rl: Mean
+    rl_over_sft: Compared
+
+
+class Findings(BaseModel):
+    """The whole table, the comparisons, the minutes of everything (of one core), and the outcomes that all of
+    it is computed from."""
+
+    rows: list[Row]
+    tries: dict[str, list[Compared]]
+    beside: list[Compared]
+    not_as_published: list[Compared]
+    teachers: list[TaughtBy]
+    exact_plans: dict[str, list[float]]
+    next_steps_right: Share
+    remedies: list[Compared]
+    remedies_right: dict[str, Share]
+    minutes_in_all: float
+    minutes_of_chains: list[float]
+    minutes_by_job: dict[str, float]
+    outcomes: Outcomes
+
+
+Right = Sequence[Sequence[bool]]
+"""Of each seed, whether each story came out right."""
+Stories = Sequence[dict[int, Told]]
+"""Of each seed, a row's stories by number of attempts."""
+
+
+def findings_of(outcomes: Outcomes) -> Findings:
+    """The table of these outcomes."""
+    seeds = outcomes.seeds
+    found: dict[str, Stories] = {name: [seed.told[name] for seed in seeds] for name in ROWS}
+    right = {name: _right(told, _most(told[0])) for name, told in found.items()}
+    refined = [name for name in seeds[0].refined if name != "sft"]
+    taught = [seed for seed in seeds if any(f"sft_{name}" in seed.told for name in OTHER_TEACHERS)]
+    return Findings(
+        rows=[_row(name, seeds, right) for name in found],
+        tries={"sft": _tries(found["sft"], None), "rl": _tries(found["rl"], PUBLISHED_TRIES)},
+        beside=[_against(right, *pair) for pair in BESIDE],
+        not_as_published=not_as_published(right, _tries(found["rl"], PUBLISHED_TRIES)),
+        teachers=[_taught_by(name, taught) for name in TEACHERS] if taught else [],
+        exact_plans={name: [seed.exact_plans[name] for seed in seeds] for name in seeds[0].exact_plans},
+        next_steps_right=share([letter == "1" for seed in seeds for letter in seed.next_steps]),
+        remedies=[_remedies(seeds, name) for name in refined],
+        remedies_right={
+            name: share([letter == "1" for seed in seeds for letter in seed.refined[name].drawn_right])
+            for name in seeds[0].refined
+        },
+        minutes_in_all=round(sum(_minutes_by_job(outcomes).values()), 1),
+        minutes_of_chains=[round(sum(seed.minutes.get(job, 0) for job in PIPELINE), 1) for seed in seeds],
+        minutes_by_job=_minutes_by_job(outcomes),
+        outcomes=outcomes,
+    )
+
+
+def _most(told: dict[int, Told]) -> int:
+    """The number of attempts of the main column: three, or what there is."""
+    return TRIES if TRIES in told else max(told)
+
+
+def _right(stories: Stories, attempts: int) -> Right:
+    return [told[attempts].outcomes for told in stories]
+
+
+def mean_of(outcomes: Right) -> Mean:
+    """The share of stories that came out right, with its interval over seeds and stories."""
+    found = two_level_mean([[float(ok) for ok in seed] for seed in outcomes])
+    if found.low < found.high:
+        return found
+    alike = share([ok for seed in outcomes for ok in seed])
+    return found.model_copy(update={"low": alike.low, "high": alike.high})
+
+
+def compare(row: str, baseline: str, ones: Right, others: Right) -> Compared:
+    """Two rows on the same stories of the same seeds; where one of them told fewer, on those that both
+    told."""
+    pairs = [list(zip(one, other, strict=False)) for one, other in zip(ones, others, strict=True)]
+    differences = [[float(one) - float(other) for one, other in seed] for seed in pairs]
+    means = [sum(seed) / len(seed) for seed in differences]
+    every = [pair for seed in pairs for pair in seed]
+    published = [ROWS[name].published if name in ROWS else None for name in (row, baseline)]
+    difference = two_level_mean(differences, bounds=OF_DIFFERENCES)
+    if difference.low == difference.high:
+        alike = cautious([one for one, _ in every], [other for _, other in every])
+        difference = difference.model_copy(update={"low": alike.low, "high": alike.high})
+    return Compared(
+        row=row,
+        baseline=baseline,
+        difference=difference,
+        of_each_seed=[round(mean, 3) for mean in means],
+        p_stories=paired([one for one, _ in every], [other for _, other in every]).p,
+        p_seeds=sign_flip_test(means),
+        published=round(published[0] - published[1], 1)
+        if published[0] is not None and published[1] is not None
+        else None,
+    )
+
+
+def _against(right: dict[str, Right], row: str, baseline: str) -> Compared:
+    return compare(row, baseline, right[row], right[baseline])
+
+
+def _tries(seeds: Stories, published: Mapping[int, float] | None) -> list[Compared]:
+    """More attempts against fewer, of one row; `published`: the paper's averages for it."""
+    return [
+        compare(f"{more} tries", f"{fewer} tries", _right(seeds, more), _right(seeds, fewer)).model_copy(
+            update={"published": round(published[more] - published[fewer], 1) if published else None}
+        )
+        for fewer, more in pairwise(ALL_TRIES)
+    ]
+
+
+def not_as_published(right: dict[str, Right], tries: Sequence[Compared]) -> list[Compared]:
+    """Pairs of rows (and of numbers of attempts) where the one that the paper has higher is the lower one
+    here."""
+    pairs = []
+    for one, other in combinations([name for name in right if ROWS[name].published is not None], 2):
+        lower, higher = sorted((one, other), key=lambda name: ROWS[name].published or 0.0)
+        if ROWS[lower].published != ROWS[higher].published:
+            pairs.append(_against(right, higher, lower))
+    return [pair for pair in [*pairs, *tries] if pair.difference.mean < 0]
+
+
+def _row(name: str, seeds: Sequence[SeedOutcomes], right: dict[str, Right]) -> Row:
+    stories = [seed.told[name] for seed in seeds]
+    told = [one[_most(stories[0])] for one in stories]
+    steps = [letter == "1" for one in told for letter in one.steps.replace(" ", "")]
+    baseline = ROWS[name].baseline
+    row = Row(
+        name=name,
+        title=ROWS[name].title,
+        published=ROWS[name].published,
+        stories={attempts: mean_of(_right(stories, attempts)) for attempts in stories[0]},
+        of_each_seed=[round(sum(seed) / len(seed), 3) for seed in right[name]],
+        steps=sum(steps) / max(1, len(steps)),
+        draws=sum(one.draws for one in told) / max(1, len(steps)),
+        against_baseline=_against(right, name, baseline) if baseline else None,
+    )
+    judged = [pair for seed in seeds if name in seed.judged for pair in seed.judged[name].pairs]
+    if judged:
+        row.accuracy = share([said == truth for said, truth in judged])
+        row.true_recall = share([said is True for said, truth in judged if truth])
+        row.false_recall = share([said is False for said, truth in judged if not truth])
+    return row
+
+
+def _taught_by(name: str, seeds: Sequence[SeedOutcomes]) -> TaughtBy:
+    ending = f"_{name}" if name in OTHER_TEACHERS else ""
+    right = {row: _right([seed.told[row + ending] for seed in seeds], TRIES) for row in ("sft", "rl")}
+    teacher = TEACHERS[name]
+    return TaughtBy(
+        teacher=name if name != USUAL_TEACHER else f"{name} (the table's)",
+        remedies={remedy: round(often, 3) for remedy, often in teacher.remedies.items()},
+        overlooked=teacher.overlooked,
+        seeds=len(seeds),
+        sft=mean_of(right["sft"]),
+        rl=mean_of(right["rl"]),
+        rl_over_sft=_against(right, "rl", "sft"),
+    )
+
+
+def _remedies(seeds: Sequence[SeedOutcomes], name: str) -> Compared:
+    """The critic's prompts against those of full SFT, on the failed attempts that both refuse."""
+    drawn: dict[str, list[list[bool]]] = {name: [], "sft": []}
+    for seed in seeds:
+        refused = zip(seed.refined[name].refused, seed.refined["sft"].refused, strict=True)
+        both = [one == other == "1" for one, other in refused]
+        if any(both):
+            for row, right in drawn.items():
+                pairs = zip(seed.refined[row].drawn_right, both, strict=True)
+                right.append([letter == "1" for letter, one in pairs if one])
+    if not drawn["sft"]:
+        return _nothing_in_common(name)
+    return compare(name, "sft", drawn[name], drawn["sft"]).model_copy(update={"published": None})
+
+
+def _nothing_in_common(name: str) -> Compared:
+    nothing = Mean(mean=0.0, low=-1.0, high=1.0, n=0)
+    return Compared(row=name, baseline="sft", difference=nothing, of_each_seed=[], p_stories=1.0, p_seeds=1.0)
+
+
+def _minutes_by_job(outcomes: Outcomes) -> dict[str, float]:
+    """Minutes of one core by kind of job, of all seeds and of what they share."""
+    minutes: dict[str, float] = {}
+    parts = [*(made.shared_minutes for made in outcomes.made), *(seed.minutes for seed in outcomes.seeds)]
+    for kind, taken in [item for part in parts for item in part.items()]:
+        minutes[kind] = round(minutes.get(kind, 0.0) + taken, 1)
+    return minutes

@@ -1,0 +1,280 @@
+"""What each row of the table is measured by: stories run, pages judged, and refined prompts drawn, each a
+job.
+
+Decisions. Outcomes are stored one by one, not as shares, so that rows can be compared on the very same
+stories, pages and seeds. Every row of a seed runs the same stories. Every attempt has a new seed, as artists'
+have by default: this world fails again with every seed until the words insist, so that it is words that are
+measured. Stories are run side by side (side_by_side.py), through the loop that everybody uses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from pydantic import BaseModel
+
+from ....backend.errors import AnswerError, TrainingError
+from ....backend.files.atomic import write_text
+from ....backend.journal.store import InMemoryStore
+from ....backend.pictures import Picture
+from ....backend.types import Plan, RunSettings, Step, Verdict
+from ....training.data.rows.rl import CriticRlRow, read_rl_rows
+from ....training.statistics.intervals import share
+from ...runtime.generator import TinyWorldGenerator
+from ...runtime.reading import read_page
+from ...runtime.scorer import TinyWorldScorer, faults
+from ..data.critic_rows import verdict_of
+from ..data.oracle_critic import drawn_of
+from ..data.rl_rows import RL_FILE
+from ..runs.batched_agents import BatchedAgent, Judging, judging_of
+from ..runs.side_by_side import SharedCritic, SharedGenerator, SharedPlanner, SideBySide
+from ..runs.stories import StoryOutcome, StoryRuns, lost, request_of, told
+from ..world.requests import Story, random_story
+from . import single_agent
+from .settings import AblationSettings
+from .stages import FAILED, JUDGED, agent_in, open_generator
+
+STORIES_SEED = 77_000
+UNTRAINED_TOKENS = 200
+MEASURED = "measured.json"
+PLANS = "plans.json"
+TRIES = 3
+"""Attempts a step in the table's main column."""
+ALL_TRIES = (1, TRIES, 5)
+ALONE = (1,)
+
+
+class Judged(BaseModel):
+    """Verdicts on a balanced set of real pages: what was said (None: unreadable) beside the truth."""
+
+    said: list[bool | None]
+    truth: list[bool]
+
+
+class Measured(BaseModel):
+    """A row of one seed: stories by number of attempts, and the critic's verdicts if it has one."""
+
+    told: dict[int, list[StoryOutcome]]
+    judged: Judged | None = None
+
+
+class Remedies(BaseModel):
+    """Failed attempts, one entry each: whether each critic refused it, and whether its prompt was drawn
+    right."""
+
+    refused: dict[str, list[bool]]
+    drawn_right: dict[str, list[bool]]
+
+
+class NextSteps(BaseModel):
+    """For each story, whether the next step was named rightly after each of its steps; the last is its
+    end."""
+
+    right: list[list[bool]]
+
+
+Judge = Callable[[Sequence[Judging]], Sequence[Verdict]]
+
+
+def stories_of(settings: AblationSettings, seed: int) -> list[Story]:
+    """The stories that all rows of a seed run: requests that nobody was trained on."""
+    rng = Random(f"ablation/{STORIES_SEED + seed}")
+    return [random_story(rng, "evaluate") for _ in range(settings.stories)]
+
+
+def plan_stories(folder: Path, settings: AblationSettings, seed: int, planner: Path) -> None:
+    """Plan this seed's stories once, for all rows that share the planner."""
+    stories = stories_of(settings, seed)
+    plans = _readable(agent_in(planner, settings).plan([request_of(story) for story in stories]))
+    exact = [
+        plan is not None and plan.steps == story.plan.steps
+        for plan, story in zip(plans, stories, strict=True)
+    ]
+    written = [plan.model_dump(mode="json") if plan else None for plan in plans]
+    text = json.dumps({"exact": share(exact).model_dump(), "plans": written})
+    write_text(folder / PLANS, text, TrainingError, "Plans")
+
+
+def _readable(plans: Sequence[Plan | AnswerError]) -> list[Plan | None]:
+    return [plan if isinstance(plan, Plan) else None for plan in plans]
+
+
+def exact_plans(folder: Path) -> float:
+    """The share of exact plans that a planning job found."""
+    return json.loads((folder / PLANS).read_text(encoding="utf-8"))["exact"]["rate"]
+
+
+def measure_agents(
+    folder: Path,
+    settings: AblationSettings,
+    seed: int,
+    plans: Path | None,
+    critic: Path | None,
+    tries: tuple[int, ...],
+) -> None:
+    """Stories with the plans of a planning job (None: the stories' own) and the critic in a checkpoint folder
+    (None: the oracle), and that critic's verdicts on the pages in the seed's job `pages`."""
+    stories = stories_of(settings, seed)
+    written = None
+    if plans is not None:
+        written = json.loads((plans / PLANS).read_text(encoding="utf-8"))["plans"]
+    planned = (
+        [story.plan for story in stories]
+        if written is None
+        else [Plan.model_validate(plan) if plan else None for plan in written]
+    )
+    agent = agent_in(critic, settings) if critic is not None else None
+    judge = agent.judge if agent is not None else oracle_verdicts
+    judged = _judged(agent, folder.parent / "pages" / JUDGED) if agent is not None else None
+    _keep(folder, Measured(told=tell(stories, planned, judge, tries), judged=judged))
+
+
+def measure_alone(folder: Path, settings: AblationSettings, seed: int) -> None:
+    """The generator alone: what the request says of each step that is drawn is a prompt, drawn once."""
+    stories = stories_of(settings, seed)
+    _keep(folder, Measured(told=tell(stories, [as_told(story) for story in stories], None, ALONE)))
+
+
+def as_told(story: Story) -> Plan:
+    """A plan of what the request says of each step that has a page, in its own words."""
+    drawn = [
+        text for text, step in zip(story.phrases, story.plan.steps, strict=True) if step.prompt is not None
+    ]
+    return Plan(
+        steps=tuple(Step(number=number, name="phrase", prompt=text) for number, text in enumerate(drawn, 1))
+    )
+
+
+def measure_untrained(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
+    """Both agents with the weights that training starts from, for the first stories alone: plans are cut off
+    sooner than those of trained ones, and what cannot be read is not asked for again."""
+    stories = stories_of(settings, seed)[: settings.untrained_stories]
+    base = BatchedAgent(agent, settings.verdict_tokens, min(settings.plan_tokens, UNTRAINED_TOKENS))
+    plans = _readable(base.plan([request_of(story) for story in stories], again=False))
+    _keep(folder, Measured(told=tell(stories, plans, base.judge, (TRIES,))))
+
+
+def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
+    """The one agent's next steps where every page so far is right: what it cannot plan even then, no page has
+    misled it in."""
+    together = SideBySide({"plan": agent_in(agent, settings).plan})
+    planner = SharedPlanner(together, str(agent))
+    stories = stories_of(settings, seed)[: settings.next_step_stories]
+    right = together.run([partial(single_agent.right_next_steps, story, planner) for story in stories])
+    _keep(folder, NextSteps(right=right))
+
+
+def measure_step_by_step(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
+    """One agent that plans while it looks."""
+    one = agent_in(agent, settings)
+    together = _side_by_side(one.judge, {"plan": one.plan})
+    planner, critic = SharedPlanner(together, "agent"), SharedCritic(together, "agent")
+    generator = SharedGenerator(together, "tinyworld")
+
+    def tell(number: int, story: Story) -> StoryOutcome:
+        run = RunSettings(max_attempts=TRIES, seed=number)
+        try:
+            pages, draws = single_agent.run_story(
+                request_of(story), planner, critic, generator, run, InMemoryStore()
+            )
+        except AnswerError:
+            return lost(story)
+        return _page_by_page(pages, story, draws)
+
+    stories = stories_of(settings, seed)
+    outcomes = together.run([partial(tell, *numbered) for numbered in enumerate(stories)])
+    _keep(folder, Measured(told={TRIES: outcomes}))
+
+
+def _page_by_page(pages: Sequence[Picture] | None, story: Story, draws: int) -> StoryOutcome:
+    """Steps of an agent without a plan of its own are held against the story's right pages, in order."""
+    pages = pages or ()
+    right = [not faults(scene, read_page(page)) for scene, page in zip(story.pages, pages, strict=False)]
+    right += [False] * (len(story.pages) - len(right))
+    return StoryOutcome(right=all(right) and len(pages) == len(story.pages), steps=right, draws=draws)
+
+
+def tell(
+    stories: Sequence[Story], plans: Sequence[Plan | None], judge: Judge | None, tries: tuple[int, ...]
+) -> dict[int, list[StoryOutcome]]:
+    """How stories come out with these plans (None: lost), by number of attempts; without a judge each page is
+    drawn once."""
+    together = _side_by_side(judge or oracle_verdicts)
+    generator = SharedGenerator(together, "tinyworld")
+    critic = SharedCritic(together, "critic") if judge is not None else None
+    # Where nobody can read what a critic says, nobody gets a story.
+    runs = StoryRuns(tries, unreadable="lost")
+    tasks = [
+        partial(told, number, story, plan, generator, critic, runs)
+        for number, (story, plan) in enumerate(zip(stories, plans, strict=True))
+    ]
+    outcomes = together.run(tasks)
+    return {attempts: [one[attempts] for one in outcomes] for attempts in tries}
+
+
+def _side_by_side(judge: Judge, more: dict[str, Any] | None = None) -> SideBySide:
+    generator = TinyWorldGenerator(open_generator(), "tinyworld")
+
+    def draw(wanted: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
+        prompts, sources, seeds = zip(*wanted, strict=True)
+        return generator.draw_many(prompts, sources, seeds)
+
+    return SideBySide({"draw": draw, "judge": judge, **(more or {})})
+
+
+def oracle_verdicts(pages: Sequence[Judging]) -> list[Verdict]:
+    """What the oracle says of pages; where it cannot tell, that the page is wrong, and nothing better."""
+    verdicts = []
+    for before, after, original, used in pages:
+        drawn = drawn_of(before, after, original, used)
+        verdicts.append(
+            verdict_of(drawn) if drawn is not None else Verdict(success=False, refined_prompt=used)
+        )
+    return verdicts
+
+
+def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critics: dict[str, Path]) -> None:
+    """The refined prompts of several critics for the same failed attempts, all drawn with one new seed
+    each."""
+    images = folder.parent / "pages" / FAILED
+    failed = [row for row in _pages(images) if not row.evaluation.success][: settings.failed]
+    asked = [judging_of(row, images) for row in failed]
+    measured = Remedies(refused={}, drawn_right={})
+    generator = TinyWorldGenerator(open_generator(), "tinyworld")
+    for name, path in critics.items():
+        verdicts = agent_in(path, settings).judge(asked)
+        prompts = [verdict.refined_prompt or one[3] for verdict, one in zip(verdicts, asked, strict=True)]
+        drawn = generator.draw_many(prompts, [one[0] for one in asked], list(range(len(asked))))
+        measured.refused[name] = [verdict.success is False for verdict in verdicts]
+        measured.drawn_right[name] = [
+            TinyWorldScorer().success(before, page, original)
+            for (before, _, original, _), page in zip(asked, drawn, strict=True)
+        ]
+    _keep(folder, measured)
+
+
+def _judged(agent: BatchedAgent, images: Path) -> Judged:
+    rows = _pages(images)
+    verdicts = agent.said_of(rows, images)
+    return Judged(
+        said=[verdict.success if verdict else None for verdict in verdicts],
+        truth=[row.evaluation.success for row in rows],
+    )
+
+
+def _pages(images: Path) -> list[CriticRlRow]:
+    return read_rl_rows(images / RL_FILE)[0]
+
+
+def _keep(folder: Path, measured: BaseModel) -> None:
+    write_text(folder / MEASURED, measured.model_dump_json(), TrainingError, "Measure")
+
+
+def stored(folder: Path) -> str:
+    """What a measuring job found, as JSON."""
+    return (folder / MEASURED).read_text(encoding="utf-8")

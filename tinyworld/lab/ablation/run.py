@@ -1,0 +1,239 @@
+"""Runs the whole ablation and writes what it found; a stopped one goes on.
+
+Decisions. The folder belongs to one set of settings, so that a table never mixes two; only seeds may be
+added, for no job of one depends on how many there are. Its minutes are those
+that processors worked at the jobs. Claims are computed from outcomes, each with its figures, and never worded
+by hand; what is not as published has a list of its own, and why it is so is for docs/ablation.md to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ....backend.checkpoints.checkpoint import checkpoint_digest
+from ....backend.errors import TrainingError
+from ....backend.files.atomic import write_text
+from ....backend.files.lock import SystemLock
+from ....backend.machine.requirements import TRAINERS, require
+from ....training.statistics.bootstrap import Mean
+from ....training.statistics.intervals import Share
+from ....training.trainer.resume import claim_run
+from ..job_runner import run_jobs
+from .findings import Compared, Findings, Row, findings_of
+from .outcomes import WHICH, Outcomes, check_together, joined, note_commit, outcomes_in
+from .pipeline import ROWS, all_jobs
+from .plot import as_svg
+from .settings import AblationSettings
+from .start import check_start
+
+
+def ablate(
+    out: Path,
+    settings: AblationSettings,
+    command: str,
+    commit: str,
+    log: Callable[[str], None],
+    others: Sequence[Outcomes] = (),
+) -> Findings:
+    """Train and measure all rows below `out`; writes `ablation.json`, `ablation.md` and `ablation.svg` there,
+    of these seeds and of the `others` from reports.
+
+    A folder may be asked for more seeds than it has: those that are done stay as they are. Raises
+    TrainingError for a folder with other settings or one that another process is at, SettingsError for
+    others that do not belong to these, and whatever a job raised.
+    """
+    require(*TRAINERS)
+    run_here = (settings, settings.all_seeds)
+    check_together([run_here, *((one.settings, [seed.seed for seed in one.seeds]) for one in others)])
+    if settings.start is not None:
+        check_start(settings.start)
+    claim(out, settings)
+    lock = SystemLock(out / "running.lock")
+    if not lock.take():
+        raise TrainingError(
+            f"Another process is at the ablation in {str(out)!r}.",
+            "Wait for it or end it, then give the same command: it goes on from there.",
+        )
+    try:
+        note_commit(out, settings, commit)
+        run_jobs(all_jobs(out, settings), settings.workers, log)
+    finally:
+        lock.release()
+    found = findings_of(joined([outcomes_in(out, settings, command, commit), *others]))
+    texts = {"json": found.model_dump_json(indent=2) + "\n", "md": as_markdown(found), "svg": as_svg(found)}
+    for ending, text in texts.items():
+        write_text(out / f"ablation.{ending}", text, TrainingError, "The ablation's report")
+    return found
+
+
+def claim(out: Path, settings: AblationSettings) -> None:
+    """Keep a folder for these settings and this start, however many seeds and processes. Raises TrainingError
+    if it is another run's."""
+    kept = settings.model_dump(exclude=WHICH)
+    if settings.start is not None:
+        kept["start"] = " ".join(checkpoint_digest(settings.start / name) for name in ("base", "novice"))
+    claim_run(out, {"stage": "ablation", **kept})
+
+
+def as_markdown(found: Findings) -> str:
+    """The table and the comparisons for people."""
+    return "\n".join(
+        [
+            *_table(found.rows),
+            "",
+            *_comparisons(found),
+            "",
+            *_disorder(found.not_as_published),
+            "",
+            *_teachers(found),
+            "",
+            *_ending(found),
+            "",
+        ]
+    )
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    lines = [
+        "| | stories right, 3 attempts | of each seed | over its baseline | paper | 1 attempt | 5 attempts | "
+        "steps right | images a step | critic: accuracy, right accepted, wrong refused |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        critic = [one for one in (row.accuracy, row.true_recall, row.false_recall) if one]
+        against = row.against_baseline
+        cells = [
+            row.title,
+            _mean(row.stories.get(3)),
+            " ".join(f"{one:.3f}" for one in row.of_each_seed),
+            f"{_change(against.difference)} over {against.baseline}" if against else "-",
+            f"{row.published:g}" if row.published is not None else "-",
+            _mean(row.stories.get(1)),
+            _mean(row.stories.get(5)),
+            f"{row.steps:.3f}" if ROWS[row.name].judged_by_plan else "-",
+            f"{row.draws:.2f}",
+            " / ".join(f"{one.rate:.3f}" for one in critic) or "-",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _comparisons(found: Findings) -> list[str]:
+    lines = [
+        "| compared, story by story | difference | of each seed | p, stories (McNemar) | p, seeds (signs) | "
+        "pairs | paper |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    baselines = [row.against_baseline for row in found.rows if row.against_baseline]
+    lines += [_compared(one) for one in [*baselines, *found.beside]]
+    for name, several in found.tries.items():
+        lines += [_compared(one, f"{ROWS[name].title}: ") for one in several]
+    return lines + [_compared(one, "refined prompts drawn right: ") for one in found.remedies]
+
+
+def _disorder(pairs: Sequence[Compared]) -> list[str]:
+    if not pairs:
+        return ["No pair of rows is the other way round than in the paper."]
+    lines = [
+        "Not as published: the first of each pair is the higher one in the paper.",
+        "",
+        "| pair | difference here | of each seed | p, stories | p, seeds | paper | could it be chance |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for one in pairs:
+        chance = "no: the interval is below 0" if one.difference.high < 0 else "yes: the interval holds 0"
+        paper = f"{one.published:+g}" if one.published is not None else "-"
+        cells = [_pair(one), _change(one.difference), _each(one), f"{one.p_stories:.2g}"]
+        lines.append(f"| {' | '.join([*cells, f'{one.p_seeds:.2g}', paper, chance])} |")
+    return lines
+
+
+def _teachers(found: Findings) -> list[str]:
+    if not found.teachers:
+        return []
+    lines = [
+        "| teacher of the critic's rows | repeats the prompt | overlooks | seeds | full SFT | full RL | "
+        "full RL over full SFT |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for one in found.teachers:
+        cells = [
+            one.teacher,
+            f"{one.remedies['repeated']:.2f}",
+            f"{one.overlooked:.3g}",
+            str(one.seeds),
+            _mean(one.sft),
+            _mean(one.rl),
+            _change(one.rl_over_sft.difference),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _ending(found: Findings) -> list[str]:
+    seeds = len(found.outcomes.seeds)
+    made = "; ".join(
+        f"seeds {', '.join(map(str, one.seeds))} at commit "
+        f"{' and '.join(commit[:12] for commit in one.commit.split())} by `{one.command}`"
+        for one in found.outcomes.made
+    )
+    starts = sorted({one.start for one in found.outcomes.made})
+    exact = "; ".join(
+        f"{name} {' '.join(f'{one:.3f}' for one in shares)}" for name, shares in found.exact_plans.items()
+    )
+    chains = ", ".join(f"{one:.0f}" for one in found.minutes_of_chains)
+    kinds = ", ".join(
+        f"{kind} {minutes:.1f}"
+        for kind, minutes in sorted(found.minutes_by_job.items(), key=lambda one: -one[1])
+    )
+    return [
+        f"Plans exact, of each seed: {exact}. Shown pages that were all right so far, the one agent named "
+        f"{_share(found.next_steps_right)} of the next steps rightly.",
+        "",
+        "Intervals are 95 %, of the verdicts' shares Wilson's, else bootstrapped over seeds and their "
+        f"stories (with {seeds} seeds, p by signs is never below {min(1.0, 2 / 2**seeds):.2g}).",
+        "",
+        f"Planner SFT, critic SFT and GRPO of one seed took {chains} minutes of one core, all jobs together "
+        f"{found.minutes_in_all:.0f}: {kinds}.",
+        "",
+        f"Made: {made}.",
+        "",
+        f"{'All seeds start' if len(starts) == 1 else 'Seeds start'} from {' or '.join(starts)} (digests of "
+        "the base and the novice).",
+    ]
+
+
+def _compared(one: Compared, before: str = "") -> str:
+    paper = f"{one.published:+g}" if one.published is not None else "-"
+    cells = [
+        f"{before}{_pair(one)}",
+        _change(one.difference),
+        _each(one),
+        f"{one.p_stories:.2g}",
+        f"{one.p_seeds:.2g}",
+        str(one.difference.n),
+        paper,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _pair(one: Compared) -> str:
+    names = [ROWS[name].title if name in ROWS else name for name in (one.row, one.baseline)]
+    return " over ".join(names)
+
+
+def _each(one: Compared) -> str:
+    return " ".join(f"{value:+.3f}" for value in one.of_each_seed)
+
+
+def _mean(one: Mean | None) -> str:
+    return f"{one.mean:.3f} ({one.low:.3f} to {one.high:.3f})" if one else "-"
+
+
+def _change(one: Mean) -> str:
+    return f"{one.mean:+.3f} ({one.low:+.3f} to {one.high:+.3f})"
+
+
+def _share(one: Share) -> str:
+    return f"{one.rate:.3f} ({one.low:.3f} to {one.high:.3f})"

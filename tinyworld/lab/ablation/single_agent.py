@@ -1,0 +1,158 @@
+"""One agent for both that plans step by step while it looks at the pages: a baseline that two agents are held
+against.
+
+Decision: it has the same classes, answers and loop as the two agents. Asked for a next step, it is shown the
+page as it is now and the number of steps done, and answers with the next step alone, or that there is none;
+asked without a number, it writes a whole plan as any planner does. The step is then drawn and judged (by the
+same agent) as any plan of one step. Pages that it learns from are rendered, a quarter of them with a mistake,
+as a half-finished story has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from ....backend.answers.reading import write_plan
+from ....backend.errors import AnswerError
+from ....backend.generators import Generator
+from ....backend.journal.store import InMemoryStore
+from ....backend.loop.events import Finished
+from ....backend.loop.loop import run
+from ....backend.loop.protocols import CriticLike, PlannerLike
+from ....backend.pictures import Picture
+from ....backend.prompts import fill
+from ....backend.types import Plan, Request, RunSettings, Step
+from ....training.data.rows.sft import SftRow
+from ...runtime.drawing import draw
+from ...runtime.scene import Edit, Scene, Start
+from ...runtime.wording import read_prompt
+from ..data.critic_rows import PageFolder, row_of
+from ..data.prompts import PROMPT_SET
+from ..world.requests import Story, random_story
+from ..world.scenes import misdraw, random_luck
+
+NO_MORE = "no more"
+MOST_STEPS = 8
+WITH_A_MISTAKE = 0.25
+
+
+def question(text: str, done: int) -> str:
+    """The request as the shared agent is asked about its next step."""
+    return f"{text} Done: {done}."
+
+
+def next_step(story: Story, done: int) -> Plan:
+    """The right answer after `done` steps: the next one, or none."""
+    steps = story.plan.steps
+    if done < len(steps):
+        return Plan(steps=(steps[done],), reasoning=f"{done} done, next {steps[done].name}")
+    end = Step(number=done + 1, name=NO_MORE, auxiliary_text="The story is told.")
+    return Plan(steps=(end,), reasoning=f"{done} done, {NO_MORE}")
+
+
+def _right_page(story: Story, done: int) -> Scene | None:
+    """What the page shows after `done` steps that went well."""
+    drawn = sum(bool(step.prompt) for step in story.plan.steps[:done])
+    return story.pages[drawn - 1] if drawn else story.before
+
+
+def _page_now(rng: Random, story: Story, done: int) -> Scene | None:
+    """What the page shows after `done` steps: right, or with a mistake in the last one."""
+    drawn = [step for step in story.plan.steps[:done] if step.prompt]
+    scene = _right_page(story, done)
+    if not drawn or scene is None or rng.random() > WITH_A_MISTAKE:
+        return scene
+    before = story.pages[len(drawn) - 2] if len(drawn) > 1 else story.before
+    found = read_prompt(drawn[-1].prompt or "")
+    assert found is not None
+    return _spoilt(rng, before, found[0], scene)
+
+
+def _spoilt(rng: Random, before: Scene | None, edit: Edit | Start, right: Scene) -> Scene:
+    for _ in range(100):
+        scene = misdraw(before, edit, [], random_luck(rng))
+        if scene != right:
+            return scene
+    return right
+
+
+def make_planning(folder: Path, count: int, seed: int) -> list[SftRow]:
+    """`count` rows that teach the next step of a story under way."""
+    rng = Random(f"next steps/{seed}")
+    pages = PageFolder(folder / "pages")
+    rows = []
+    for _ in range(count):
+        story = random_story(rng, "train")
+        done = rng.randint(0, len(story.plan.steps))
+        page = _page_now(rng, story, done)
+        template = PROMPT_SET.planner_text if page is None else PROMPT_SET.planner_images
+        asked = fill(template, text_input=question(story.text, done))
+        images = [pages.name(draw(page))] if page else []
+        rows.append(row_of(asked, write_plan(next_step(story, done)), images))
+    return rows
+
+
+def corpus(count: int) -> Iterator[str]:
+    """Texts of planning, for the vocabulary of a model that shall plan as well."""
+    rng = Random("vocabulary")
+    for _ in range(count):
+        story = random_story(rng, "train")
+        yield fill(PROMPT_SET.planner_text, text_input=question(story.text, 0))
+        yield write_plan(story.plan)
+        yield write_plan(next_step(story, rng.randint(0, len(story.plan.steps))))
+
+
+def right_next_steps(story: Story, planner: PlannerLike) -> list[bool]:
+    """Whether the agent names the next step rightly, asked after each step of a story that was drawn rightly
+    so far."""
+    right = []
+    for done in range(len(story.plan.steps) + 1):
+        scene = _right_page(story, done)
+        wanted = next_step(story, done).steps[0]
+        asked = Request(text=question(story.text, done), images=(draw(scene),) if scene else ())
+        try:
+            said = planner.plan(asked).steps[0]
+        except AnswerError:
+            right.append(False)
+            continue
+        right.append(said.prompt == wanted.prompt and (said.name == NO_MORE) == (wanted.name == NO_MORE))
+    return right
+
+
+def run_story(
+    request: Request,
+    planner: PlannerLike,
+    critic: CriticLike,
+    generator: Generator,
+    settings: RunSettings,
+    store: InMemoryStore,
+) -> tuple[list[Picture] | None, int]:
+    """The pages of a story that is planned while it is drawn, and how many images were drawn; no pages if the
+    agent could not be understood, or a step has no page, or there is no end."""
+    page = request.images[-1] if request.images else None
+    pages: list[Picture] = []
+    draws = 0
+    for done in range(MOST_STEPS):
+        shown = (page,) if page else ()
+        try:
+            plan = planner.plan(Request(text=question(request.text, done), images=shown))
+        except AnswerError:
+            return None, draws
+        step = plan.steps[0].model_copy(update={"number": done + 1})
+        if step.name == NO_MORE:
+            return pages, draws
+        if not step.prompt:
+            continue
+        one = Plan(steps=(step,), reasoning=plan.reasoning)
+        for event in run(
+            Request(text=request.text, images=shown), None, generator, critic, settings, store, plan=one
+        ):
+            if isinstance(event, Finished):
+                page = event.trajectory.results[0].image
+                draws += len(event.trajectory.results[0].attempts)
+        if page is None:
+            return None, draws
+        pages.append(page)
+    return None, draws

@@ -1,0 +1,222 @@
+"""The trainings of the ablation, each a job: its data, its checkpoint, in a folder of its own.
+
+Decisions. These are the same functions that train any planner and critic (training/sft, training/grpo) with
+settings of a small machine; only where the rows come from and what is switched off differs between the rows
+of the table. All agents are of one shape and start from one checkpoint (start.py), as the published ones do
+from one vision-language model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Literal
+
+from ....training.data.rows.rl import CriticRlRow, read_rl_rows
+from ....training.data.rows.row_sets import RowSet
+from ....training.data.rows.sft import SftRow, read_rows, write_rows
+from ....training.grpo.critic_task import CriticTask
+from ....training.grpo.settings import GrpoTraining
+from ....training.grpo.train import RlData
+from ....training.grpo.train import train as train_by_reward
+from ....training.reward.critic_reward import RewardSettings, RewardSetup
+from ....training.reward.redraws.drawing_settings import DrawingSettings
+from ....training.sft.train import SftData, SftTraining, train
+from ...runtime import checkpoint
+from ...runtime.generator import TinyWorldGenerator, load_pipeline
+from ...runtime.scorer import TinyWorldScorer
+from ..data.noisy_teacher import TEACHERS
+from ..data.planner_rows import in_buckets
+from ..data.planner_rows import make as make_requests
+from ..data.prompts import PROMPT_SET
+from ..data.rl_rows import RL_FILE, make_rl
+from ..data.trajectories import make_filtered, make_unfiltered
+from ..runs.batched_agents import BatchedAgent
+from .settings import AblationSettings
+from .single_agent import make_planning
+
+if TYPE_CHECKING:
+    from ...runtime.pipeline import TinyWorldPipeline
+
+BATCH = 16
+BASE_RATE, CRITIC_RATE = 1.5e-3, 1e-3
+PAGES_SEED, DATA_SEED = 10, 20_000
+ROWS, JUDGED, FAILED = "rows", "judged", "failed"
+"""Folders of pages below the job `pages`: to reinforce on, to ask every critic about, failed ones to
+mend."""
+
+Remaining = Literal["all", "no step reward", "no accuracy reward"]
+REWARDS: dict[Remaining, RewardSettings] = {
+    "all": RewardSettings(),
+    "no step reward": RewardSettings(semantic_weight=0.0, quality_weight=0.0),
+    "no accuracy reward": RewardSettings(accuracy_weight=0.0),
+}
+"""What is left of the reward. All answers to a row are redrawn with one seed, another than the failed page
+had, as the next attempt has in use: only a better prompt is rewarded, never better luck."""
+
+
+def final(job: Path) -> Path:
+    """The checkpoint that a training job makes."""
+    return job / "final"
+
+
+def open_generator() -> TinyWorldPipeline:
+    """The generator whose pages all of this is about."""
+    return load_pipeline(checkpoint("generator"))
+
+
+def agent_in(folder: Path, settings: AblationSettings) -> BatchedAgent:
+    """The agent in a checkpoint folder."""
+    return BatchedAgent(folder, settings.verdict_tokens, settings.plan_tokens)
+
+
+def sft_settings(rate: float, seed: int) -> SftTraining:
+    """How all agents are fine-tuned; rows are taken in the order in which they are given."""
+    return SftTraining(
+        epochs=1,
+        batch=BATCH,
+        rate=rate,
+        warm_up=0.05,
+        weight_decay=0.01,
+        second_moment=0.98,
+        freeze_vision=False,
+        ordered=True,
+        save_every=250,
+        device="cpu",
+        precision="bf16",
+        gradient_checkpointing=False,
+        half="fp16",
+        samples=0,
+        tensorboard=False,
+        seed=seed,
+    )
+
+
+def rows_of(folder: Path, make: Callable[[Path], list[SftRow]]) -> list[SftRow]:
+    """The rows of the job in `folder`, made first if they are not there."""
+    path = folder / "data" / "rows.json"
+    if not path.exists():
+        write_rows(path, make(path.parent))
+    # A data file without a row would be refused as a damaged one.
+    return read_rows(path) if path.stat().st_size > len("[]") else []
+
+
+def fine_tuned(start: Path, rows: Sequence[SftRow], images: Path, out: Path, training: SftTraining) -> Path:
+    """The checkpoint `start` trained on the rows, in batches of about equal length, into `out`."""
+    shuffled = list(rows)
+    Random(f"order/{training.seed}").shuffle(shuffled)
+    ordered = RowSet(in_buckets(shuffled, training.batch, training.seed), images)
+    return train(start, SftData(ordered), out, training, PROMPT_SET, log_in(out))
+
+
+def planner(folder: Path, settings: AblationSettings, seed: int, start: Path) -> None:
+    """A planner of this seed."""
+    rows = rows_of(folder, lambda data: make_requests(data, settings.planner_rows, DATA_SEED + seed))
+    fine_tuned(final(start), rows, folder / "data", folder, sft_settings(BASE_RATE, seed))
+
+
+def critic(
+    folder: Path, settings: AblationSettings, seed: int, start: Path, is_filtered: bool, teacher: str
+) -> None:
+    """The novice trained on pages that a teacher judged for this seed, filtered and balanced or as they
+    came."""
+    make, count = make_filtered if is_filtered else make_unfiltered, settings.critic_rows
+    rows = rows_of(
+        folder, lambda data: make(data, open_generator(), count, DATA_SEED + seed, TEACHERS[teacher])
+    )
+    fine_tuned(final(start), rows, folder / "data", folder, sft_settings(CRITIC_RATE, seed))
+
+
+def one_agent(
+    folder: Path, settings: AblationSettings, seed: int, start: Path, planned: Path, judged: Path
+) -> None:
+    """One agent for everything: the novice trained on the very rows that the planner in the job `planned` and
+    the critic in the job `judged` learned from, and on next steps after pages that it is shown."""
+    steps = rows_of(folder, lambda data: make_planning(data, settings.next_steps, DATA_SEED + seed))
+    rows = [
+        row.model_copy(update={"images": [f"{job.name}/data/{name}" for name in row.images]})
+        for job, rows in (
+            (folder, steps),
+            *((job, read_rows(job / "data" / "rows.json")) for job in (planned, judged)),
+        )
+        for row in rows
+    ]
+    fine_tuned(final(start), rows, folder.parent, folder, sft_settings(BASE_RATE, seed))
+
+
+def pages(folder: Path, settings: AblationSettings, seed: int) -> None:
+    """This seed's judged pages: for reinforcement learning, to check it on, for every critic to be asked
+    about, and twice as many as there shall be failed ones."""
+    counts = {
+        ROWS: settings.rl_rows,
+        "checked": settings.checked,
+        JUDGED: settings.judged,
+        FAILED: 2 * settings.failed,
+    }
+    for number, (name, count) in enumerate(counts.items(), 1):
+        make_rl(folder / name, open_generator(), count, PAGES_SEED + 10 * seed + number)
+
+
+def reward_of(remaining: Remaining) -> RewardSetup:
+    """Who draws and scores refined prompts, and what counts."""
+    return RewardSetup(
+        generator=TinyWorldGenerator(open_generator(), "tinyworld"),
+        scorer=TinyWorldScorer(),
+        terms=REWARDS[remaining],
+        drawing=DrawingSettings(draw_batch=64),
+    )
+
+
+def grpo_settings(settings: AblationSettings, seed: int) -> GrpoTraining:
+    """How critics are reinforced."""
+    return GrpoTraining(
+        rate=settings.rl_rate,
+        weight_decay=0.01,
+        temperature=settings.temperature,
+        kl=settings.kl,
+        scale="group",
+        prompts=16,
+        group=8,
+        updates=4,
+        micro_batch=32,
+        rollouts=settings.rollouts,
+        answer_tokens=settings.verdict_tokens,
+        device="cpu",
+        precision="bf16",
+        half="fp16",
+        save_every=max(1, settings.rollouts // 2),
+        check_rows=settings.checked,
+        check_batch=settings.checked,
+        floor=0.0,
+        tensorboard=False,
+        seed=seed,
+    )
+
+
+def reinforced(
+    folder: Path, settings: AblationSettings, seed: int, start: Path, data: Path, remaining: Remaining
+) -> None:
+    """A trained critic trained on by what is left of the reward."""
+    rows, _ = read_rl_rows(data / ROWS / RL_FILE)
+    checked, _ = read_rl_rows(data / "checked" / RL_FILE)
+    held_out: list[CriticRlRow] = [row.moved(data / "checked") for row in checked]
+    train_by_reward(
+        final(start),
+        RlData(rows, held_out, data / ROWS),
+        folder,
+        grpo_settings(settings, seed),
+        CriticTask(reward_of(remaining)),
+        log_in(folder),
+    )
+
+
+def log_in(folder: Path) -> Callable[[str], None]:
+    """A log in the job's own folder: several jobs run at once."""
+
+    def log(line: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "log.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+    return log

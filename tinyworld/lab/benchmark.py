@@ -1,0 +1,89 @@
+"""The tiny world as a benchmark: requests that nothing was trained on, judged exactly from the pixels.
+
+Decisions. It needs no data and no judge, so the whole chain, from planning to figures, runs anywhere and its
+numbers are true. Its requests begin without a page of the user's. Pages are judged from the submission, as an
+evaluator would, and not from the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+
+from ...backend.errors import SettingsError
+from ...backend.pictures import Picture
+from ...evaluation.benchmarks.benchmark import Data, Item, Terms, Values
+from ...evaluation.benchmarks.content import Contents, read_content
+from ...evaluation.benchmarks.rows import checked
+from ..runtime.reading import read_page
+from ..runtime.scorer import faults
+from .world.requests import Story, random_story
+
+STORIES = 400
+SEED = "benchmark/0"
+
+
+@lru_cache(maxsize=1)
+def stories() -> dict[str, Story]:
+    """The stories by id, always the same."""
+    rng = Random(SEED)
+    found: dict[str, Story] = {}
+    texts: set[str] = set()
+    while len(found) < STORIES:
+        story = random_story(rng, "evaluate")
+        if story.before is None and story.pages and story.text not in texts:
+            texts.add(story.text)
+            found[f"story-{len(found) + 1:03}"] = story
+    return found
+
+
+class TinyWorld(Contents):
+    """400 stories of one to six pages."""
+
+    metrics = ("story", "pages")
+    yes_no = frozenset({"story"})
+    terms = Terms(
+        title="Tiny world",
+        evaluator="built in, exact",
+        data="It is built in.",
+        licences="Apache-2.0, as this package.",
+    )
+
+    def items(self, data: Data) -> list[Item]:
+        if data.path is not None:
+            raise SettingsError("The tiny world's requests are built in.", "Leave out --data.")
+        items = [
+            Item(name, story.text, category=f"{len(story.pages)} page{'s' if len(story.pages) > 1 else ''}")
+            for name, story in stories().items()
+        ]
+        return checked(items, data.split)
+
+    def judge_calls(self, item: Item) -> int:
+        return 0
+
+    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+        """`story`: as many pages as asked for and all of them right; `pages`: the share of the right pages
+        that stand in their places."""
+        if results is not None:
+            raise SettingsError("The tiny world judges by itself.", "Leave out --results.")
+        found: dict[str, Values] = {}
+        for item in items:
+            content, fault = read_content(submission, item)
+            if fault is None:
+                names = [part["image"] for part in content if part["type"] == "image"]
+                found[item.id] = _values([submission / item.id / name for name in names], stories()[item.id])
+        return found
+
+
+def _values(paths: list[Path], story: Story) -> Values:
+    right = [
+        not faults(scene, read_page(Picture.open(path)))
+        for path, scene in zip(paths, story.pages, strict=False)
+    ]
+    whole = len(paths) == len(story.pages) and all(right)
+    return {"story": float(whole), "pages": sum(right) / len(story.pages)}
+
+
+BENCHMARK = TinyWorld()

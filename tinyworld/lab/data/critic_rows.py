@@ -1,0 +1,182 @@
+"""Training rows for the tiny critic: what it sees, what it should have seen, the verdict, and the prompt to
+draw with next.
+
+Decisions. The reasoning lists every cell that held, should hold or holds something as "was CELL THING want
+CELL THING see CELL THING: yes|no": each thing follows its cell's name, so that one look names it; what was
+stands before what is wanted, without which a critic wanted whatever it saw; and the verdict is a local read
+of yes and no. Rows about rendered pages with made-up mistakes teach seeing and comparing; rows about the
+generator's real pages teach what its mistakes look like. The oracle's refined prompts are decent, not
+perfect: it names one wrong cell at a time, which leaves reinforcement room.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from ....backend.answers.reading import write_verdict
+from ....backend.errors import TrainingError
+from ....backend.files.atomic import writing
+from ....backend.pictures import Picture
+from ....backend.prompts import fill
+from ....backend.types import Verdict
+from ....training.data.rows.sft import SftMessage, SftRow
+from ...runtime.reading import UNREADABLE
+from ...runtime.scene import BACKDROPS, CELLS, EMPTY, color_and_thing, name_of
+from ...runtime.scorer import faults
+from ...runtime.wording import Clause, clauses_of, prompt_text
+from ..world.judged_pages import Drawn, balanced, mistaken, real, rendered
+from ..world.scenes import changed_cells
+from .prompts import PROMPT_SET
+
+if TYPE_CHECKING:
+    from ...runtime.pipeline import TinyWorldPipeline
+
+MAX_CLAUSES = 4
+MISTAKES_SEED = 500_000
+DESCRIBE = "Before: <image> After: <image> Describe."
+
+
+def _seen(identity: int) -> str:
+    return "smudge" if identity == UNREADABLE else name_of(identity)
+
+
+def compare(drawn: Drawn) -> str:
+    """The critic's reasoning: the backdrop, then every cell with something in it; then the sum of the
+    answers."""
+    before, expected, seen = drawn.scene_before, drawn.expected, drawn.seen
+    was = BACKDROPS[before.backdrop] if before else "blank"
+    want, see = BACKDROPS[expected.backdrop], BACKDROPS[seen.backdrop]
+    parts = [f"was page {was} want page {want} see page {see} {'yes' if want == see else 'no'}"]
+    for cell, place in enumerate(CELLS):
+        held = before.cells[cell] if before else EMPTY
+        wanted, shown = expected.cells[cell], seen.cells[cell]
+        if (held, wanted, shown) != (EMPTY, EMPTY, EMPTY):
+            things = f"was {place} {name_of(held)} want {place} {name_of(wanted)} see {place} {_seen(shown)}"
+            parts.append(things + _match(wanted, shown))
+    return "; ".join(parts) + f"; so {'yes' if drawn.success else 'no'}"
+
+
+def _match(wanted: int, shown: int) -> str:
+    """Whether a cell is right: of two things, colour and kind are compared one by one, which a small model
+    can learn."""
+    if EMPTY in (wanted, shown) or shown == UNREADABLE:
+        return " yes" if wanted == shown else " no"
+    pairs = zip(color_and_thing(wanted), color_and_thing(shown), strict=True)
+    return ":" + ",".join(f" {want} {see} {'yes' if want == see else 'no'}" for want, see in pairs)
+
+
+def refine(drawn: Drawn) -> list[Clause]:
+    """The oracle's clauses for the next draw: those used and one more. It is about the first wrong cell that
+    should hold a thing, else that should be empty, else the backdrop; if all these are named already and the
+    page is wrong still, about the first cell of the edit that is not."""
+    expected, named = drawn.expected, {clause.cell for clause in drawn.clauses}
+    wrong = faults(expected, drawn.seen)
+    cells = sorted(
+        (cell for cell in wrong if cell is not None), key=lambda cell: expected.cells[cell] == EMPTY
+    )
+    changed = changed_cells(drawn.scene_before, expected)
+    for cell in [*cells, *([None] if None in wrong else []), *changed]:
+        if cell not in named:
+            stated = clauses_of(expected, [] if cell is None else [cell], backdrop=cell is None)
+            return [*drawn.clauses, *stated][-MAX_CLAUSES:]
+    return list(drawn.clauses)
+
+
+def verdict_of(drawn: Drawn) -> Verdict:
+    """The right verdict with the oracle's refined prompt."""
+    clauses = drawn.clauses if drawn.success else refine(drawn)
+    return Verdict(
+        success=drawn.success,
+        refined_prompt=prompt_text(drawn.edit, clauses),
+        reasoning=compare(drawn),
+    )
+
+
+def _description(drawn: Drawn) -> str:
+    """Both pages cell by cell, in the form of the reasoning."""
+    before = drawn.scene_before
+    was = BACKDROPS[before.backdrop] if before else "blank"
+    parts = [f"was page {was} see page {BACKDROPS[drawn.seen.backdrop]}"]
+    for cell, now in enumerate(drawn.seen.cells):
+        held = before.cells[cell] if before else EMPTY
+        if held != EMPTY or now != EMPTY:
+            parts.append(f"was {CELLS[cell]} {name_of(held)} see {CELLS[cell]} {_seen(now)}")
+    return "; ".join(parts)
+
+
+class PageFolder:
+    """Pages written once each as PNG files; rows refer to them by name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def name(self, page: Picture) -> str:
+        path = self.folder / f"{page.digest}.png"
+        if not path.exists():
+            # A stop in the middle must leave no half a page, which whoever goes on would take for the whole.
+            with writing(path, TrainingError, "Page", durable=False) as temporary:
+                page.image.save(temporary, "PNG", compress_level=1)
+        return f"{self.folder.name}/{path.name}"
+
+
+def judge_row(drawn: Drawn, pages: PageFolder) -> SftRow:
+    """A row that teaches one verdict."""
+    question = fill(
+        PROMPT_SET.critic,
+        original_instruction=prompt_text(drawn.edit),
+        rewritten_prompt=prompt_text(drawn.edit, drawn.clauses),
+    )
+    before = drawn.before or Picture.white(drawn.after.size)
+    return row_of(question, write_verdict(verdict_of(drawn)), [pages.name(before), pages.name(drawn.after)])
+
+
+def describe_row(drawn: Drawn, pages: PageFolder) -> SftRow:
+    """A row that teaches to see both pages."""
+    images = [pages.name(drawn.before or Picture.white(drawn.after.size)), pages.name(drawn.after)]
+    return row_of(DESCRIBE, _description(drawn), images)
+
+
+def row_of(question: str, answer: str, images: list[str]) -> SftRow:
+    """A row of one question and its answer."""
+    turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
+    return SftRow(messages=turns, images=images)
+
+
+def make_rendered(folder: Path, describe: int, judge: int, seed: int) -> list[SftRow]:
+    """A curriculum: `describe` rows first, then `judge` rows with a tenth of describing mixed in."""
+    rng = Random(f"critic/{seed}")
+    pages = PageFolder(folder / "pages")
+    rows = [describe_row(rendered(rng), pages) for _ in range(describe)]
+    for _ in range(judge):
+        row = describe_row if rng.random() < 0.1 else judge_row
+        rows.append(row(rendered(rng), pages))
+    return rows
+
+
+def make_real(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
+    """`count` rows about real pages, half of them successes: mistakes of the generator, and pages under
+    another wish."""
+    rng = Random(f"critic real/{seed}")
+    pages = PageFolder(folder / "pages")
+    rows: list[SftRow] = []
+    passed = refused = 0
+    for drawn in real(pipeline, seed):
+        if len(rows) >= count:
+            return rows
+        other = mistaken(rng, drawn) if drawn.success and passed > refused else None
+        drawn = other or drawn
+        if drawn.success and passed > refused + 8:
+            continue
+        passed, refused = passed + drawn.success, refused + (not drawn.success)
+        row = describe_row if rng.random() < 0.05 else judge_row
+        rows.append(row(drawn, pages))
+    return rows
+
+
+def make_mistakes(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
+    """`count` rows about the generator's own mistakes and as many right pages: smudges and all."""
+    pages = PageFolder(folder / "pages")
+    return [judge_row(drawn, pages) for drawn in balanced(pipeline, count, MISTAKES_SEED + seed)]

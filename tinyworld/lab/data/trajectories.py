@@ -1,0 +1,181 @@
+"""Trajectories of the tiny world's generator under a noisy teacher, and the critic's training rows
+that come of them.
+
+Decision: rows are made as from anybody's runs (FORMATS: filtering): a trajectory is kept if a later attempt
+scores at least as much as the first, cut at its best attempt, unrolled to single steps, and the verdicts are
+balanced. A page that the teacher takes for right by mistake ends its trajectory, as it would end a run; its
+score shows the mistake, and the rules leave it out. The unfiltered rows are all attempts as they came, such
+mistakes and remedies that made it worse included, right pages as frequent as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from ....backend.answers.reading import write_verdict
+from ....backend.errors import SettingsError
+from ....backend.pictures import Picture
+from ....backend.prompts import fill
+from ....backend.types import Verdict
+from ....training.data.rows.sft import SftRow
+from ...runtime.reading import Reading, read_pages
+from ...runtime.scene import Edit, Scene, Start
+from ...runtime.scorer import score_of
+from ...runtime.wording import edit_text, prompt_text
+from ..world.judged_pages import Drawn, ask, rendered
+from .critic_rows import PageFolder, compare, row_of
+from .noisy_teacher import UNEVEN, Teacher, refined_prompt
+from .prompts import PROMPT_SET
+
+if TYPE_CHECKING:
+    from ...runtime.pipeline import TinyWorldPipeline
+
+MAX_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Taught:
+    """One attempt: the page, the prompt it was drawn with, the prompt that the teacher would have next, and
+    whether the teacher took a failed page for a right one."""
+
+    drawn: Drawn
+    prompt: str
+    refined: str
+    overlooked: bool = False
+
+    @property
+    def verdict(self) -> bool:
+        """What the teacher says, true or not."""
+        return self.drawn.success or self.overlooked
+
+    @property
+    def overall(self) -> float:
+        return score_of(self.drawn.expected, self.drawn.seen).overall
+
+
+@dataclass
+class _Slot:
+    page: tuple[Picture, Scene] | None
+    edit: Edit | Start
+    prompt: str
+    attempts: list[Taught] = field(default_factory=list)
+
+
+def trajectories(
+    pipeline: TinyWorldPipeline, seed: int, teacher: Teacher = UNEVEN, batch: int = 64
+) -> Iterator[list[Taught]]:
+    """Steps without end, each drawn until the teacher takes it for right or MAX_ATTEMPTS pages were drawn;
+    pages go on from one another."""
+    rng = Random(f"trajectories/{seed}")
+    slots = [_new(rng, None) for _ in range(batch)]
+    count = 0
+    while True:
+        seeds = [seed * 10**8 + count + number for number in range(batch)]
+        sources = [slot.page[0].image if slot.page else None for slot in slots]
+        images = pipeline([slot.prompt for slot in slots], sources, seeds)
+        count += batch
+        pages = [Picture(image) for image in images]
+        for number, (slot, after, seen) in enumerate(zip(slots, pages, read_pages(pages), strict=True)):
+            before, scene = slot.page or (None, None)
+            drawn = Drawn(before, scene, slot.edit, (), after, seen, seeds[number])
+            overlooked = teacher.overlooks(rng, drawn)
+            taught = Taught(drawn, slot.prompt, slot.prompt, overlooked)
+            if not taught.verdict:
+                refined = refined_prompt(rng, drawn, slot.prompt, teacher.remedies)
+                taught = replace(taught, refined=refined)
+            slot.attempts.append(taught)
+            if not taught.verdict and len(slot.attempts) < MAX_ATTEMPTS:
+                slot.prompt = taught.refined
+                continue
+            yield slot.attempts
+            shown = seen.scene
+            keep = shown is not None and len(shown.occupied) <= 6 and rng.random() < 0.75
+            slots[number] = _new(rng, (after, shown) if keep and shown else None)
+
+
+def _new(rng: Random, page: tuple[Picture, Scene] | None) -> _Slot:
+    page, edit, clauses = ask(rng, page)
+    return _Slot(page, edit, prompt_text(edit, clauses))
+
+
+def filtered(attempts: Sequence[Taught]) -> list[Taught]:
+    """What the published rules keep of a trajectory: nothing if no later attempt scores at least the first,
+    else all up to the best; the best one only if it is right, since nothing better came of its remedy."""
+    if len(attempts) > 1 and max(one.overall for one in attempts[1:]) < attempts[0].overall:
+        return []
+    best = max(range(len(attempts)), key=lambda number: attempts[number].overall)
+    return [*attempts[:best], *([attempts[best]] if attempts[best].drawn.success else [])]
+
+
+def row(taught: Taught, pages: PageFolder) -> SftRow:
+    """An attempt as a row that teaches one verdict."""
+    drawn = taught.drawn
+    question = fill(
+        PROMPT_SET.critic, original_instruction=edit_text(drawn.edit), rewritten_prompt=taught.prompt
+    )
+    answer = Verdict(success=taught.verdict, refined_prompt=taught.refined, reasoning=_reasoning(taught))
+    before = drawn.before or Picture.white(drawn.after.size)
+    return row_of(question, write_verdict(answer), [pages.name(before), pages.name(drawn.after)])
+
+
+def _reasoning(taught: Taught) -> str:
+    """What the teacher thought: where it overlooks what is wrong, it thinks that it sees what it wants."""
+    drawn, expected = taught.drawn, taught.drawn.expected
+    if taught.overlooked:
+        drawn = replace(drawn, seen=Reading(expected.backdrop, expected.cells, (0.0,) * 9))
+    return compare(drawn)
+
+
+def make_taught(
+    folder: Path, count: int, seed: int, teacher: Teacher = UNEVEN, strangers: float = 0.0
+) -> list[SftRow]:
+    """`count` rows about rendered pages: right verdicts, with this teacher's remedies.
+
+    Of so large a share the page drawn is another one altogether: from pages that are right but for one cell
+    an agent learns to say that it sees what is wanted, and not to look (after 1,750 steps it told 4 of 39
+    wrong cells as they were).
+    """
+    rng, pages = Random(f"taught/{seed}"), PageFolder(folder / "pages")
+    rows: list[SftRow] = []
+    for _ in range(count):
+        drawn = rendered(rng)
+        if rng.random() < strangers:
+            other = rendered(rng)
+            drawn = replace(drawn, after=other.after, seen=other.seen)
+        prompt = prompt_text(drawn.edit, drawn.clauses)
+        refined = prompt if drawn.success else refined_prompt(rng, drawn, prompt, teacher.remedies)
+        rows.append(row(Taught(drawn, prompt, refined), pages))
+    return rows
+
+
+def make_unfiltered(
+    folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, teacher: Teacher = UNEVEN
+) -> list[SftRow]:
+    """`count` attempts as they came, with the teacher's own verdicts."""
+    pages = PageFolder(folder / "pages")
+    every = (taught for attempts in trajectories(pipeline, seed, teacher) for taught in attempts)
+    return [row(taught, pages) for taught in islice(every, count)]
+
+
+def make_filtered(
+    folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, teacher: Teacher = UNEVEN
+) -> list[SftRow]:
+    """`count` attempts that the rules keep, half of them right pages, in the order in which they were
+    drawn. Raises SettingsError where too few are right, or too few wrong."""
+    pages = PageFolder(folder / "pages")
+    wanted = {True: count - count // 2, False: count // 2}
+    rows: list[SftRow] = []
+    for attempts in islice(trajectories(pipeline, seed, teacher), 256 + 40 * count):
+        for taught in filtered(attempts):
+            if wanted[taught.drawn.success]:
+                wanted[taught.drawn.success] -= 1
+                rows.append(row(taught, pages))
+        if not any(wanted.values()):
+            return rows
+    lacking = "right" if wanted[True] else "wrong"
+    raise SettingsError(f"Among {256 + 40 * count} trajectories there are too few {lacking} pages.")

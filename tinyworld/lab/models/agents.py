@@ -1,0 +1,147 @@
+"""Untrained planner and critic for the tiny world: the real Qwen3-VL classes at about two million weights.
+
+Decisions, measured before (a page in one token a cell is what makes so small a model see): pages are scaled
+to 48x48 and cut into nine patches; weights start at 1/sqrt(width), without which the vision never breaks
+through; answers' fixed fragments and cell names are single tokens, so that an answer is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...runtime.scene import CELLS, IDENTITIES, name_of
+from ..data.prompts import PROMPT_SET
+from .small_checkpoint import PictureReading, learn_processor, rotary, save_untrained
+
+if TYPE_CHECKING:
+    import torch
+
+NAMES = [f" {name_of(identity)}" for identity in range(1, IDENTITIES)]
+FRAGMENTS = [
+    "<think>",
+    "</think>",
+    "\n\n<answer>",
+    "</answer>",
+    '{"execution_plan": [{"step_number": ',
+    '}, {"step_number": ',
+    '"}, {"step_number": ',
+    ', "step_name": "',
+    '", "instruction": "',
+    '", "instruction": null',
+    '", "prompt": "',
+    ', "prompt": null',
+    '", "auxiliary_text": "',
+    '", "auxiliary_text": null',
+    ', "auxiliary_text": "',
+    "}]}",
+    '"}]}',
+    '{"previous_step_success": ',
+    "true",
+    "false",
+    ', "refine_prompt": "',
+    '"}',
+    *[f" {cell}" for cell in CELLS if " " in cell],
+]
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n"
+    "{% if message.content is string %}{{ message.content }}{% else %}{% for part in message.content %}"
+    "{% if part.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part.text }}{% "
+    "endif %}"
+    "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+PICTURE_SIDE, WIDTH = 48, 160
+PICTURES = {"temporal_patch_size": 2, "image_mean": [1.0] * 3, "image_std": [0.5] * 3}
+
+
+def untrained(
+    folder: Path, corpus: Iterable[str], layers: int, seed: int, seeing: int = 0, vocabulary: int = 700
+) -> Path:
+    """Make a checkpoint folder: tokenizer trained on `corpus`, processor, and random weights from `seed`.
+
+    `seeing`, for a critic: pages are seen at this many pixels a side (else PICTURE_SIDE), coloured things are
+    single tokens, so that one look at a cell names what is there, and the patch embedding starts at the
+    principal components of page cells (see `_see_cells`).
+    """
+    import torch
+
+    side = seeing or PICTURE_SIDE
+    processor = learn_processor(
+        _without_fragments(corpus),
+        vocabulary,
+        PictureReading((side**2, side**2), side // 3, 1, PICTURES),
+        fragments=[*FRAGMENTS, *(NAMES if seeing else [])],
+        template=CHAT_TEMPLATE,
+        padding_side="left",
+    )
+
+    def prepare(model: Any) -> None:
+        torch.nn.init.normal_(model.model.visual.pos_embed.weight, std=0.5)
+        if seeing:
+            _see_cells(model.model.visual.patch_embed.proj)
+
+    text = {
+        "vocab_size": len(processor.tokenizer),
+        "hidden_size": WIDTH,
+        "intermediate_size": 3 * WIDTH,
+        "num_hidden_layers": layers,
+        "num_attention_heads": WIDTH // 32,
+        "num_key_value_heads": WIDTH // 32,
+        "head_dim": 32,
+        "max_position_embeddings": 4096,
+        "rope_parameters": rotary(10000.0, 4, 6, 6),
+        "initializer_range": 0.08,
+        "tie_word_embeddings": True,
+        "pad_token_id": processor.tokenizer.pad_token_id,
+        "eos_token_id": processor.tokenizer.eos_token_id,
+    }
+    vision = {
+        "depth": 2,
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_heads": 4,
+        "num_position_embeddings": 9,
+        "deepstack_visual_indexes": [0],
+        "initializer_range": 0.08,
+    }
+    save_untrained(folder, processor, text, vision, seed, prepare)
+    PROMPT_SET.save(folder / "prompt_set")
+    return folder
+
+
+def _see_cells(embedding: torch.nn.Conv3d) -> None:
+    """Set a patch embedding to the principal components of all cells, each of about unit variance.
+
+    From random weights the colours of things were told apart after a few hundred steps, their shapes not at
+    all.
+    """
+    import torch
+
+    from ...runtime.drawing import atlas
+
+    tiles = torch.tensor(atlas()).permute(0, 1, 2, 5, 3, 4).flatten(0, 2).float() / 255
+    small = torch.nn.functional.interpolate(tiles, size=tuple(embedding.weight.shape[-2:]), mode="area")
+    pixels = ((small - 1.0) / 0.5).flatten(1).double()
+    mean = pixels.mean(0)
+    _, spread, directions = torch.linalg.svd(pixels - mean, full_matrices=False)
+    count = embedding.weight.shape[0]
+    directions = directions[:count]
+    directions = directions * directions.gather(1, directions.abs().argmax(1, keepdim=True)).sign()
+    variance = spread[:count] ** 2 / len(pixels)
+    weight = directions / (variance + 0.01 * variance.mean()).sqrt()[:, None]
+    frames = embedding.weight.shape[2]
+    shaped = weight.reshape(count, 3, 1, *small.shape[-2:]).expand(-1, -1, frames, -1, -1) / frames
+    with torch.no_grad():
+        embedding.weight.copy_(shaped)
+        assert embedding.bias is not None
+        embedding.bias.copy_(-(weight @ mean))
+
+
+def _without_fragments(corpus: Iterable[str]) -> Iterable[str]:
+    """Text as the byte-pair trainer should see it: fragments that will be tokens of their own are cut out."""
+    for text in corpus:
+        for fragment in FRAGMENTS:
+            text = text.replace(fragment, "\n" if fragment.startswith((" ", "\n")) else "")
+        yield text

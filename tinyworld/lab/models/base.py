@@ -1,0 +1,61 @@
+"""The agents before they are anybody's planner or critic: what `train tinyworld-base` makes, for trajectories
+to teach.
+
+Decision: with real models this is the vision-language model that everybody starts from. It can read and see,
+and so can these: the planner has read single sentences and never a story of two steps; the critic has
+described pairs of pages and never judged one. Whatever they know of planning and judging afterwards comes
+from the rows that they are given then.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ....training.data.rows.row_sets import RowSet
+from ....training.data.rows.sft import SftRow
+from ....training.sft.train import SftData, train
+from ..data.critic_rows import make_rendered
+from ..data.planner_rows import in_buckets, make, make_sentences
+from ..data.prompts import PROMPT_SET
+from .agents import untrained
+from .recipes import BaseRecipe, Log, publish, sft_settings, stored_rows, texts_of
+
+WORDS_FROM = 2000
+"""Rows of stories and of verdicts from which the vocabularies are learned; no weight is trained on them."""
+
+
+def train_base(out: Path, recipe: BaseRecipe, log: Log = print) -> tuple[Path, Path]:
+    """Make both base agents below `out`; goes on after a stop. Returns their checkpoint folders, planner
+    first."""
+    return _planner(out / "planner", recipe, log), _critic(out / "critic", recipe, log)
+
+
+def _planner(out: Path, recipe: BaseRecipe, log: Log) -> Path:
+    def sentences(folder: Path) -> list[SftRow]:
+        return in_buckets(make_sentences(folder, recipe.sentences, recipe.seed), recipe.batch, recipe.seed)
+
+    data, fresh = out / "data", out / "untrained"
+    rows = stored_rows(data, "sentences_sft.json", sentences, log)
+    if not (fresh / "prompt_set").exists():
+        stories = make(data, min(WORDS_FROM, recipe.sentences), recipe.seed)
+        words = texts_of([*rows[:WORDS_FROM], *stories])
+        untrained(fresh, words, recipe.planner_layers, recipe.seed)
+    return _trained(out, fresh, RowSet(rows, data), recipe, log)
+
+
+def _critic(out: Path, recipe: BaseRecipe, log: Log) -> Path:
+    def described(folder: Path) -> list[SftRow]:
+        return make_rendered(folder, recipe.described, 0, recipe.seed)
+
+    data, fresh = out / "data", out / "untrained"
+    rows = stored_rows(data, "described_sft.json", described, log)
+    if not (fresh / "prompt_set").exists():
+        judged = make_rendered(data, 0, min(WORDS_FROM, recipe.described), recipe.seed + 1)
+        words = texts_of([*rows[:WORDS_FROM], *judged])
+        untrained(fresh, words, recipe.critic_layers, recipe.seed, recipe.page_side)
+    return _trained(out, fresh, RowSet(rows, data), recipe, log)
+
+
+def _trained(out: Path, fresh: Path, rows: RowSet, recipe: BaseRecipe, log: Log) -> Path:
+    settings = sft_settings(recipe.rate, recipe, ordered=True).model_copy(update={"samples": 0})
+    return publish(train(fresh, SftData(rows), out / "sft", settings, PROMPT_SET, log), out)

@@ -1,0 +1,247 @@
+"""The three commands that make the tiny world's checkpoints, each with the settings that made the shipped
+ones.
+
+Decision: a recipe is data, an untrained model and the same SFT that trains any planner or critic; every part
+is seeded and skipped when its result is there already, so that a stopped run goes on. Only what is finished
+is moved into place.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from ....backend.errors import SettingsError, TrainingError
+from ....backend.files.atomic import writing_folder
+from ....training.data.rows.row_sets import RowSet
+from ....training.data.rows.sft import SftRow, read_rows, write_rows
+from ....training.sft.train import SftData, SftTraining, train
+from ...runtime.generator import load_pipeline
+from ..data.critic_rows import make_mistakes, make_real, make_rendered
+from ..data.planner_rows import in_buckets, make
+from ..data.prompts import PROMPT_SET
+from .agents import untrained
+
+if TYPE_CHECKING:
+    from ...runtime.pipeline import TinyWorldPipeline
+
+MOST_SHARDS = 12
+
+Log = Callable[[str], None]
+
+
+Device = Annotated[Literal["auto", "cpu"], Field(description="Where to train.")]
+Precision = Annotated[
+    Literal["fp32", "bf16"],
+    Field(description="Arithmetic of the training; bf16 is 1.7 times as fast where the processor has it."),
+]
+Workers = Annotated[int, Field(ge=0, description="Processes that read and prepare images.")]
+
+
+class PlannerRecipe(BaseModel):
+    """Settings of `train tinyworld-planner`."""
+
+    rows: int = Field(default=96000, ge=32, description="Requests to train on, each seen once.")
+    layers: int = Field(default=4, ge=1, description="Layers of the language model.")
+    rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
+    batch: int = Field(default=16, ge=1, description="Rows per optimiser step.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights and requests.")
+    device: Device = "auto"
+    precision: Precision = "bf16"
+    workers: Workers = 0
+
+
+class CriticRecipe(BaseModel):
+    """Settings of `train tinyworld-critic`: rendered pages, the generator's real ones, its mistakes."""
+
+    describe: int = Field(default=9600, ge=0, description="Rows that teach to see, before all others.")
+    rendered: int = Field(default=54400, ge=1, description="Rows about rendered pages with made-up mistakes.")
+    real: int = Field(
+        default=24000, ge=1, description="Rows about the generator's real pages, half of them right."
+    )
+    mistakes: int = Field(
+        default=8000,
+        ge=1,
+        description="Rows a round about the generator's own mistakes and right pages.",
+    )
+    rounds: int = Field(default=2, ge=1, description="Rounds of such rows, each drawn anew.")
+    layers: int = Field(default=3, ge=1, description="Layers of the language model.")
+    rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate on rendered pages.")
+    real_rate: float = Field(default=1.2e-3, gt=0, description="Peak learning rate on real pages.")
+    last_rate: float = Field(
+        default=6e-4, gt=0, description="Peak learning rate on the generator's own mistakes."
+    )
+    batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights and pages.")
+    draw_processes: int = Field(default=1, ge=1, description="Processes that draw pages to train on.")
+    page_side: int = Field(
+        default=48, ge=12, le=96, description="Pages are scaled to this many pixels a side."
+    )
+    device: Device = "auto"
+    precision: Precision = "bf16"
+    workers: Workers = 0
+
+
+class BaseRecipe(BaseModel):
+    """Settings of `train tinyworld-base`: what there is before the first trajectory."""
+
+    sentences: int = Field(default=9600, ge=32, description="Single sentences that the planner reads.")
+    described: int = Field(default=16000, ge=32, description="Pairs of pages that the critic describes.")
+    planner_layers: int = Field(default=4, ge=1, description="Layers of the planner's language model.")
+    critic_layers: int = Field(default=3, ge=1, description="Layers of the critic's language model.")
+    rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
+    batch: int = Field(default=16, ge=1, description="Rows per optimiser step.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights, sentences and pages.")
+    page_side: int = Field(
+        default=48, ge=12, le=96, description="The critic's pages are scaled to this many pixels a side."
+    )
+    device: Device = "auto"
+    precision: Precision = "bf16"
+    workers: Workers = 0
+
+
+def sft_settings(
+    rate: float, recipe: PlannerRecipe | CriticRecipe | BaseRecipe, ordered: bool
+) -> SftTraining:
+    """How every model of the tiny world is trained, but for its learning rate and the order of its rows."""
+    return SftTraining(
+        epochs=1,
+        batch=recipe.batch,
+        rate=rate,
+        warm_up=0.05,
+        weight_decay=0.01,
+        second_moment=0.98,
+        freeze_vision=False,
+        ordered=ordered,
+        save_every=250,
+        device=recipe.device,
+        precision=recipe.precision,
+        gradient_checkpointing=False,
+        workers=recipe.workers,
+        half="fp16",
+        seed=recipe.seed,
+    )
+
+
+def stored_rows(folder: Path, name: str, make_rows: Callable[[Path], list[SftRow]], log: Log) -> list[SftRow]:
+    """The rows in `folder / name`, made first if they are not there."""
+    path = folder / name
+    if not path.exists():
+        log(f"making {path.name}")
+        write_rows(path, make_rows(folder))
+    return read_rows(path)
+
+
+PageRows = Callable[[Path, "TinyWorldPipeline", int, int], list[SftRow]]
+
+
+@dataclass(frozen=True)
+class _PageShards:
+    """Rows about a generator's pages, made in shards by up to `processes` processes; their number changes no
+    row."""
+
+    data: Path
+    generator: Path
+    processes: int
+    log: Log
+
+    def rows(self, name: str, make_rows: PageRows, count: int, seed: int) -> list[SftRow]:
+        """The rows in the data file `name`, made first if they are not there."""
+        shards = max(1, min(MOST_SHARDS, count // 1000))
+        counts = [count // shards + (number < count % shards) for number in range(shards)]
+
+        def all_rows(folder: Path) -> list[SftRow]:
+            jobs = [
+                (make_rows, folder, self.generator, size, seed + number) for number, size in enumerate(counts)
+            ]
+            if self.processes == 1:
+                return [row for job in jobs for row in _shard(*job)]
+            with ProcessPoolExecutor(self.processes, get_context("spawn"), initializer=_one_thread) as pool:
+                return [row for rows in pool.map(_shard, *zip(*jobs, strict=True)) for row in rows]
+
+        return stored_rows(self.data, name, all_rows, self.log)
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _shard(make_rows: PageRows, folder: Path, generator: Path, count: int, seed: int) -> list[SftRow]:
+    return make_rows(folder, load_pipeline(generator), count, seed)
+
+
+def texts_of(rows: list[SftRow]) -> list[str]:
+    """Questions and answers, from which a vocabulary is learned."""
+    return [message.content for row in rows for message in row.messages]
+
+
+def publish(checkpoint: Path, out: Path) -> Path:
+    """Copy a finished checkpoint to `out / "checkpoint"`, without what only training needs."""
+    ready = out / "checkpoint"
+    unwanted = shutil.ignore_patterns("training_args.bin", "*.pt", "README.md")
+    with writing_folder(ready, TrainingError, "The checkpoint") as temporary:
+        shutil.copytree(checkpoint, temporary, ignore=unwanted, dirs_exist_ok=True)
+    return ready
+
+
+def train_planner(out: Path, recipe: PlannerRecipe, start: Path | None = None, log: Log = print) -> Path:
+    """Make the tiny planner below `out`, from the planner in the folder `start` (its vocabulary is kept), or
+    from random weights; returns its checkpoint folder."""
+    if start is not None and not (start / "prompt_set").is_dir():
+        raise SettingsError(f"{str(start)!r} is no planner's checkpoint.", "Give the folder of one.")
+    data = out / "data"
+    rows = stored_rows(data, "planner_sft.json", lambda folder: make(folder, recipe.rows, recipe.seed), log)
+    fresh = start or out / "untrained"
+    if not (fresh / "prompt_set").exists():
+        untrained(fresh, texts_of(rows[:4000]), recipe.layers, recipe.seed)
+    settings = sft_settings(recipe.rate, recipe, ordered=True)
+    ordered = RowSet(in_buckets(rows, recipe.batch, recipe.seed), data)
+    made = train(fresh, SftData(ordered), out / "sft", settings, PROMPT_SET, log)
+    return publish(made, out)
+
+
+def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = print) -> Path:
+    """Make the tiny critic for the generator in a pipeline folder below `out`; returns its checkpoint
+    folder."""
+    data = out / "data"
+    rows = stored_rows(
+        data,
+        "critic_rendered_sft.json",
+        lambda folder: make_rendered(folder, recipe.describe, recipe.rendered, recipe.seed),
+        log,
+    )
+    fresh = out / "untrained"
+    if not (fresh / "prompt_set").exists():
+        untrained(
+            fresh, texts_of([*rows[:1000], *rows[-4000:]]), recipe.layers, recipe.seed, recipe.page_side
+        )
+    first = out / "rendered" / "final"
+    if not (first / "prompt_set").exists():
+        settings = sft_settings(recipe.rate, recipe, ordered=True)
+        train(fresh, SftData(RowSet(rows, data)), out / "rendered", settings, PROMPT_SET, log)
+    seed = recipe.seed * 10_000
+    drawn = _PageShards(data, generator, recipe.draw_processes, log)
+    rows = drawn.rows("critic_sft.json", make_real, recipe.real, seed)
+    second = out / "real" / "final"
+    if not (second / "prompt_set").exists():
+        settings = sft_settings(recipe.real_rate, recipe, ordered=False)
+        train(first, SftData(RowSet(rows, data)), out / "real", settings, PROMPT_SET, log)
+    latest = second
+    for number in range(recipe.rounds):
+        name, seed = f"critic_mistakes_{number}_sft.json", recipe.seed * 10_000 + 1000 * (number + 1)
+        rows = drawn.rows(name, make_mistakes, recipe.mistakes, seed)
+        finished = out / f"mistakes_{number}" / "final"
+        if not (finished / "prompt_set").exists():
+            settings = sft_settings(recipe.last_rate, recipe, ordered=False)
+            train(latest, SftData(RowSet(rows, data)), finished.parent, settings, PROMPT_SET, log)
+        latest = finished
+    return publish(latest, out)

@@ -1,0 +1,82 @@
+"""Rows of the tiny world's planner reinforcement: requests with the plan that carries them out, by which a
+simulated world judges; and the same stories as rows for fine-tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from ....backend.answers.reading import write_plan
+from ....backend.errors import SettingsError
+from ....backend.types import MAX_STEPS
+from ....training.data.rows.planner_rl import PlannerRlRow, StepRange, write_planner_rl
+from ....training.data.rows.sft import SftRow, write_rows
+from ...runtime.drawing import draw
+from ..data.critic_rows import PageFolder, row_of
+from ..data.planner_rows import prompt_of
+from ..world.requests import Split, Story
+from .other_wordings import Wording, reworded_story
+from .simulated_world import SimulatedWorld
+
+RL_FILE = "planner_rl.jsonl"
+MOST_STEPS = 20
+
+
+@dataclass(frozen=True)
+class StoryKind:
+    """Which stories: from `least` to `most` drawn steps, all lengths alike, in one wording."""
+
+    least: int = 1
+    most: int = 6
+    wording: Wording = "usual"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.least <= self.most <= min(MOST_STEPS, MAX_STEPS):
+            raise SettingsError(
+                f"Stories of {self.least} to {self.most} steps cannot be made.",
+                f"Give 1 to {MOST_STEPS} steps, the fewest first.",
+            )
+
+    def stories(self, seed: str, split: Split) -> Iterator[Story]:
+        """Stories without end, the same for the same seed."""
+        rng = Random(f"{seed}/{self.least}-{self.most}/{self.wording}")
+        while True:
+            yield reworded_story(rng, split, rng.randint(self.least, self.most), self.wording)
+
+
+def make_planner_rl(folder: Path, count: int, seed: int, kind: StoryKind, split: Split = "train") -> Path:
+    """Write `count` different requests with their plans below `folder`; returns the data file. Raises
+    SettingsError if it cannot be written."""
+    pages = PageFolder(folder / "pages")
+    rows: dict[str, PlannerRlRow] = {}
+    for story in kind.stories(f"planner rl/{seed}", split):
+        row = PlannerRlRow(
+            request=story.text,
+            images=[pages.name(draw(story.before))] if story.before is not None else [],
+            reference=list(story.plan.steps),
+            steps=StepRange(least=len(story.plan.steps), most=len(story.plan.steps)),
+            judge=SimulatedWorld.identity,
+        )
+        rows.setdefault(row.line(), row)
+        if len(rows) == count:
+            break
+    path = folder / RL_FILE
+    write_planner_rl(path, list(rows.values()))
+    return path
+
+
+def make_stories_sft(folder: Path, count: int, seed: int, kind: StoryKind) -> Path:
+    """Write planner_sft.json of `count` such stories with their plans below `folder`; returns it."""
+    pages = PageFolder(folder / "pages")
+    stories = kind.stories(f"planner sft/{seed}", "train")
+    rows = [_sft_row(next(stories), pages) for _ in range(count)]
+    path = folder / "planner_sft.json"
+    write_rows(path, rows)
+    return path
+
+
+def _sft_row(story: Story, pages: PageFolder) -> SftRow:
+    images = [pages.name(draw(story.before))] if story.before is not None else []
+    return row_of(prompt_of(story), write_plan(story.plan), images)

@@ -1,0 +1,181 @@
+"""Whole stories of the tiny world: run through the loop with given plans, and counted page by page.
+
+Decisions. A story counts only if every page shows exactly what the request asked for, so a wrong plan or a
+mistake that stays costs the story. Runs with different numbers of attempts share their draws, which are equal
+anyway as long as they have not parted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel
+
+from ....backend.errors import AnswerError, ScorerError
+from ....backend.generators import Generator
+from ....backend.journal.store import InMemoryStore
+from ....backend.loop.events import Finished
+from ....backend.loop.loop import run
+from ....backend.loop.policy import SeedRule
+from ....backend.loop.protocols import CriticLike
+from ....backend.types import Plan, Request, RunSettings, Trajectory
+from ....training.statistics.intervals import Share, share
+from ...runtime.drawing import draw
+from ...runtime.generator import TinyWorldGenerator
+from ...runtime.reading import read_page
+from ...runtime.scorer import TinyWorldScorer, faults
+from ..world.requests import Story
+
+Log = Callable[[str], None]
+
+
+class StoryMeasure(BaseModel):
+    """By attempts allowed: stories and steps that came out right, images drawn a step, seconds a story."""
+
+    stories: dict[int, Share]
+    steps: dict[int, Share]
+    draws: dict[int, float]
+    seconds: dict[int, float]
+
+
+def request_of(story: Story) -> Request:
+    """The request as a user would make it."""
+    return Request(text=story.text, images=(draw(story.before),) if story.before else ())
+
+
+class StoryOutcome(BaseModel):
+    """How one story came out: whether every page is right, and for each drawn step whether its page is;
+    images drawn, and the seconds they took."""
+
+    right: bool
+    steps: list[bool]
+    draws: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class StoryRuns:
+    """How stories are run: with each of these numbers of attempts, by this seed rule."""
+
+    max_attempts: Sequence[int]
+    seed_rule: SeedRule = "every try"
+    candidates: int = 1
+    unreadable: Literal["error", "lost"] = "error"
+    """What a critic that cannot be understood makes of a story."""
+
+    def settings(self, attempts: int, seed: int) -> RunSettings:
+        """The loop's settings for one run of one story."""
+        return RunSettings(
+            max_attempts=attempts, seed=seed, seed_rule=self.seed_rule, candidates=self.candidates
+        )
+
+
+def run_stories(
+    stories: Sequence[Story],
+    plans: Sequence[Plan | None],
+    generator: TinyWorldGenerator,
+    critic: CriticLike,
+    runs: StoryRuns,
+    log: Log,
+) -> dict[int, list[StoryOutcome]]:
+    """Run every story with every number of attempts; a story without a plan is not right, nor is any of its
+    steps."""
+    outcomes: dict[int, list[StoryOutcome]] = {attempts: [] for attempts in runs.max_attempts}
+    for number, (story, plan) in enumerate(zip(stories, plans, strict=True)):
+        for attempts, outcome in told(number, story, plan, generator, critic, runs).items():
+            outcomes[attempts].append(outcome)
+        if (number + 1) % 50 == 0:
+            shares = (f"{a}: {share([one.right for one in outcomes[a]])}" for a in outcomes)
+            log(f"{number + 1}/{len(stories)} stories: " + ", ".join(shares))
+    return outcomes
+
+
+def told(
+    number: int,
+    story: Story,
+    plan: Plan | None,
+    generator: Generator,
+    critic: CriticLike | None,
+    runs: StoryRuns,
+) -> dict[int, StoryOutcome]:
+    """How one story comes out with every number of attempts; `number` is its base seed. Raises AnswerError
+    for a critic that cannot be understood, unless that loses the story (`runs.unreadable`)."""
+    store, outcomes = InMemoryStore(), {}
+    for attempts in runs.max_attempts:
+        if plan is None:
+            outcomes[attempts] = lost(story)
+            continue
+        settings = runs.settings(attempts, number)
+        try:
+            trajectory = _run_story(request_of(story), plan, generator, critic, settings, store)
+        except AnswerError:
+            if runs.unreadable == "error":
+                raise
+            outcomes[attempts] = lost(story)
+            continue
+        made = [attempt for result in trajectory.results for attempt in result.attempts]
+        outcomes[attempts] = StoryOutcome(
+            right=_is_right(trajectory, story),
+            steps=right_steps(trajectory),
+            draws=len(made),
+            seconds=sum(attempt.seconds for attempt in made),
+        )
+    return outcomes
+
+
+def lost(story: Story) -> StoryOutcome:
+    """A story of which nothing came: neither it nor any of its steps is right."""
+    return StoryOutcome(right=False, steps=[False] * len(story.pages))
+
+
+def measure_stories(outcomes: Mapping[int, Sequence[StoryOutcome]]) -> StoryMeasure:
+    """Shares and means by number of attempts."""
+    steps = {attempts: [right for one in ones for right in one.steps] for attempts, ones in outcomes.items()}
+    return StoryMeasure(
+        stories={attempts: share([one.right for one in ones]) for attempts, ones in outcomes.items()},
+        steps={attempts: share(right) for attempts, right in steps.items()},
+        draws={a: sum(one.draws for one in ones) / max(1, len(steps[a])) for a, ones in outcomes.items()},
+        seconds={a: sum(one.seconds for one in ones) / max(1, len(ones)) for a, ones in outcomes.items()},
+    )
+
+
+def _run_story(
+    request: Request,
+    plan: Plan,
+    generator: Generator,
+    critic: CriticLike | None,
+    settings: RunSettings,
+    store: InMemoryStore,
+) -> Trajectory:
+    for event in run(request, None, generator, critic, settings, store, plan=plan):
+        if isinstance(event, Finished):
+            return event.trajectory
+    raise AssertionError("a run ends with Finished")
+
+
+def _is_right(trajectory: Trajectory, story: Story) -> bool:
+    pages = [result.image for result in trajectory.results if result.step.prompt]
+    return len(pages) == len(story.pages) and all(
+        page is not None and not faults(scene, read_page(page))
+        for page, scene in zip(pages, story.pages, strict=True)
+    )
+
+
+def right_steps(trajectory: Trajectory) -> list[bool]:
+    """For each drawn step, whether its page is what its own prompt makes of its own source."""
+    outcomes = []
+    for result in trajectory.results:
+        if not result.step.prompt:
+            continue
+        try:
+            attempt = result.attempts[result.chosen] if result.chosen is not None else None
+            outcomes.append(
+                attempt is not None
+                and attempt.image is not None
+                and TinyWorldScorer().success(attempt.source, attempt.image, result.step.prompt)
+            )
+        except ScorerError:
+            outcomes.append(False)
+    return outcomes

@@ -1,0 +1,198 @@
+"""Pages that a critic is to judge, with what they should show: rendered ones with made-up mistakes, and the
+generator's own.
+
+Decision: the generator's pages come in chains, as in stories: what it drew is mostly what it edits next, so
+that its own faults are also what stands before. A page can be had under another wish than its own, which it
+does not fulfil.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from random import Random
+from typing import TYPE_CHECKING
+
+from ....backend.errors import SettingsError
+from ....backend.pictures import Picture
+from ...runtime.drawing import draw
+from ...runtime.reading import Reading, read_pages
+from ...runtime.scene import (
+    BACKDROPS,
+    COLORS,
+    EMPTY,
+    THINGS,
+    Add,
+    ChangeBackdrop,
+    Edit,
+    Move,
+    Recolor,
+    Replace,
+    Scene,
+    Start,
+    color_and_thing,
+    identity_of,
+)
+from ...runtime.scorer import faults
+from ...runtime.wording import Clause, prompt_text
+from .scenes import misdraw, random_clauses, random_edit, random_luck, random_scene, random_start
+
+if TYPE_CHECKING:
+    from ...runtime.pipeline import TinyWorldPipeline
+
+
+BY_BIAS = 0.3
+"""How often a rendered mistake may be a biased one: a critic that met no other would guess at them."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A page that was drawn: from which page (None: none), for which edit and clauses, what it shows, and
+    with which seed (None: rendered)."""
+
+    before: Picture | None
+    scene_before: Scene | None
+    edit: Edit | Start
+    clauses: tuple[Clause, ...]
+    after: Picture
+    seen: Reading
+    seed: int | None = None
+
+    @property
+    def expected(self) -> Scene:
+        return self.edit.apply(self.scene_before)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def success(self) -> bool:
+        return not faults(self.expected, self.seen)
+
+
+def rendered(rng: Random, mistakes: float = 0.55) -> Drawn:
+    """A rendered page; about this share has a mistake."""
+    before = None if rng.random() < 0.2 else random_scene(rng)
+    edit = random_start(rng) if before is None else random_edit(rng, before)
+    after = edit.apply(before)  # pyright: ignore[reportArgumentType]
+    clauses = random_clauses(rng, before, after) if rng.random() < 0.4 else []
+    scene = after
+    if rng.random() < mistakes:
+        while scene == after:
+            scene = misdraw(before, edit, [], random_luck(rng), by_bias=rng.random() < BY_BIAS)
+    page = draw(scene)
+    seen = Reading(scene.backdrop, scene.cells, (0.0,) * 9)
+    return Drawn(draw(before) if before else None, before, edit, tuple(clauses), page, seen)
+
+
+def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[Drawn]:
+    """Pages of the generator without end, in chains: what it drew is mostly what it edits next."""
+    rng = Random(f"critic pages/{seed}")
+    pages: list[tuple[Picture, Scene] | None] = [None] * batch
+    count = 0
+    while True:
+        asked = [ask(rng, page) for page in pages]
+        seeds = [seed * 10**8 + count + slot for slot in range(batch)]
+        images = pipeline(
+            [prompt_text(edit, clauses) for _, edit, clauses in asked],
+            [page[0].image if page else None for page, _, _ in asked],
+            seeds,
+        )
+        count += batch
+        drawn = [Picture(image) for image in images]
+        answers = zip(asked, drawn, read_pages(drawn), strict=True)
+        for slot, ((page, edit, clauses), after, seen) in enumerate(answers):
+            before, scene = page or (None, None)
+            yield Drawn(before, scene, edit, tuple(clauses), after, seen, seeds[slot])
+            scene_after = seen.scene
+            keep = scene_after is not None and len(scene_after.occupied) <= 6 and rng.random() < 0.75
+            pages[slot] = (after, scene_after) if keep and scene_after else None
+
+
+def ask(
+    rng: Random, page: tuple[Picture, Scene] | None
+) -> tuple[tuple[Picture, Scene] | None, Edit | Start, list[Clause]]:
+    """A page to draw on (None: none), a wish that applies to it, and sometimes clauses about what should come
+    of it."""
+    if page is None and rng.random() < 0.5:
+        scene = random_scene(rng)
+        page = draw(scene), scene
+    if page is None:
+        before, edit = None, random_start(rng)
+    else:
+        before = page[1]
+        edit = random_edit(rng, before)
+    after = edit.apply(before)  # pyright: ignore[reportArgumentType]
+    return page, edit, random_clauses(rng, before, after) if rng.random() < 0.35 else []
+
+
+def mistaken(rng: Random, drawn: Drawn) -> Drawn | None:
+    """The same real page under another wish, which it does not fulfil; None if no such wish was found."""
+    for _ in range(20):
+        edit = _other_constraint(rng, drawn.edit)
+        after = edit.apply(drawn.scene_before)  # pyright: ignore[reportArgumentType]
+        changes = drawn.scene_before is None or after != drawn.scene_before
+        if after != drawn.expected and changes and len(set(_things(after))) == len(_things(after)):
+            return Drawn(drawn.before, drawn.scene_before, edit, (), drawn.after, drawn.seen)
+    return None
+
+
+def _things(scene: Scene) -> list[str]:
+    return [color_and_thing(content)[1] for content in scene.cells if content != EMPTY]
+
+
+def _other(rng: Random, choices: Sequence[str], right: str) -> str:
+    return rng.choice([choice for choice in choices if choice != right])
+
+
+def _other_content(rng: Random, identity: int) -> int:
+    color, thing = color_and_thing(identity)
+    if rng.random() < 0.6:
+        return identity_of(_other(rng, COLORS, color), thing)
+    return identity_of(color, _other(rng, THINGS, thing))
+
+
+def _other_constraint(rng: Random, edit: Edit | Start) -> Edit | Start:
+    match edit:
+        case Start(scene):
+            if rng.random() < 0.25 or not scene.occupied:
+                return Start(scene.with_backdrop(rng.randrange(len(BACKDROPS))), edit.named)
+            cell = rng.choice(scene.occupied)
+            if rng.random() < 0.4 and scene.free:
+                goal = rng.choice(scene.free)
+                moved = scene.put(cell, EMPTY).put(goal, scene.cells[cell])
+                return Start(moved, tuple(goal if place == cell else place for place in edit.order))
+            return Start(scene.put(cell, _other_content(rng, scene.cells[cell])), edit.named)
+        case Add(identity, cell):
+            if rng.random() < 0.35:
+                return Add(identity, rng.randrange(9))
+            return Add(_other_content(rng, identity), cell)
+        case Recolor(thing, color):
+            return Recolor(thing, _other(rng, COLORS, color))
+        case Move(thing, _):
+            return Move(thing, rng.randrange(9))
+        case Replace(thing, identity):
+            return Replace(thing, _other_content(rng, identity))
+        case ChangeBackdrop(_):
+            return ChangeBackdrop(rng.randrange(len(BACKDROPS)))
+        case _:
+            return edit
+
+
+def balanced(pipeline: TinyWorldPipeline, count: int, seed: int) -> list[Drawn]:
+    """`count` real pages under their own wish, half of them right ones, in the order in which they were
+    drawn.
+
+    Raises SettingsError for a generator that is so good or so bad that one half cannot be found.
+    """
+    wanted = {True: count - count // 2, False: count // 2}
+    chosen: list[Drawn] = []
+    for drawn in islice(real(pipeline, seed), 256 + 40 * count):
+        if wanted[drawn.success]:
+            wanted[drawn.success] -= 1
+            chosen.append(drawn)
+        if not any(wanted.values()):
+            return chosen
+    lacking = "right" if wanted[True] else "wrong"
+    raise SettingsError(
+        f"The generator drew {256 + 40 * count} pages and too few {lacking} ones among them.",
+        "Train it longer." if wanted[True] else "It needs no critic.",
+    )

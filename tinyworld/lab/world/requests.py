@@ -1,0 +1,135 @@
+"""Requests in plain English for stories in the tiny world, each with the plan that carries it out.
+
+Decision: a story is made first (pages and edits that apply), then told in varied words (telling.py); the plan
+is its canonical form. Requests are split by a digest of their text: what `evaluate` asks was never trained
+on, whatever the seeds. All lengths are equally frequent in both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+from ....backend.types import Plan, Step
+from ...runtime.scene import (
+    BACKDROPS,
+    CELLS,
+    Add,
+    ChangeBackdrop,
+    Edit,
+    Move,
+    Recolor,
+    Remove,
+    Replace,
+    Scene,
+    Start,
+    color_and_thing,
+    name_of,
+)
+from ...runtime.wording import edit_text
+from .scenes import random_edit, random_scene, random_start
+from .telling import Words, phrases_of, tell
+
+MAX_STORY_STEPS = 6
+Split = Literal["train", "evaluate"]
+
+_OPENING_WORDS = ["Once upon a time.", "Long ago.", "Here we go."]
+_CLOSING_WORDS = ["The end.", "Good night.", "To be continued."]
+
+
+@dataclass(frozen=True)
+class Story:
+    """A request with its plan, the page it continues from (None: none), the right page after each drawn step,
+    and what the request says of each step of the plan (none where it was told in other words)."""
+
+    text: str
+    plan: Plan
+    before: Scene | None
+    pages: tuple[Scene, ...]
+    phrases: tuple[str, ...] = ()
+
+    @property
+    def split(self) -> Split:
+        digest = hashlib.blake2b(self.text.lower().encode(), digest_size=4).digest()
+        return "evaluate" if digest[0] < 26 else "train"
+
+
+def random_story(rng: Random, split: Split, steps: int | None = None) -> Story:
+    """A story of 1..6 steps (or exactly `steps` drawn ones, without text-only steps) of the given split."""
+    while True:
+        count = steps or rng.randint(1, MAX_STORY_STEPS)
+        story = _story(rng, count, words=steps is None)
+        if story.split == split:
+            return story
+
+
+def _story(rng: Random, count: int, words: bool) -> Story:
+    opening = rng.choice(_OPENING_WORDS) if words and count > 2 and rng.random() < 0.12 else None
+    closing = rng.choice(_CLOSING_WORDS) if words and count > 1 and rng.random() < 0.2 else None
+    drawn = count - (opening is not None) - (closing is not None)
+    before = random_scene(rng) if rng.random() < 0.3 else None
+    acts: list[Edit | Start | Words] = []
+    pages: list[Scene] = []
+    page = before
+    for _ in range(drawn):
+        act = random_start(rng) if page is None else random_edit(rng, page)
+        page = act.apply(page)  # pyright: ignore[reportArgumentType]
+        acts.append(act)
+        pages.append(page)
+    acts = [*([Words(opening)] if opening else []), *acts, *([Words(closing)] if closing else [])]
+    captions = rng.random() < 0.3
+    phrases = phrases_of(rng, acts)
+    text = tell(rng, phrases, captions, before is not None)
+    numbered = enumerate(acts, 1)
+    plan = Plan(
+        steps=tuple(_step(number, act, captions) for number, act in numbered),
+        reasoning=_reasoning(before is not None, len(acts), captions),
+    )
+    return Story(text, plan, before, tuple(pages), phrases)
+
+
+def _reasoning(continues: bool, count: int, captions: bool) -> str:
+    page = "go on from the page" if continues else "new page"
+    return f"{page}, {count} step{'s' if count > 1 else ''}, {'with' if captions else 'no'} captions"
+
+
+def _step(number: int, act: Edit | Start | Words, captions: bool) -> Step:
+    if isinstance(act, Words):
+        return Step(number=number, name="words", auxiliary_text=act.text)
+    name, instruction, caption = _labels(act)
+    return Step(
+        number=number,
+        name=name,
+        instruction=instruction,
+        prompt=edit_text(act),
+        auxiliary_text=caption if captions else None,
+    )
+
+
+def _labels(act: Edit | Start) -> tuple[str, str, str]:
+    """Name, instruction and caption of a step."""
+    match act:
+        case Start(scene):
+            backdrop = BACKDROPS[scene.backdrop]
+            return "first page", f"Draw a {backdrop} page.", f"Here is a {backdrop} page."
+        case Add(identity, _):
+            _, thing = color_and_thing(identity)
+            return f"add {thing}", f"Add a {name_of(identity)}.", f"A {name_of(identity)} appears."
+        case Remove(thing):
+            return f"remove {thing}", f"Remove the {thing}.", f"The {thing} is gone."
+        case Recolor(thing, color):
+            return f"paint {thing}", f"Make the {thing} {color}.", f"Now the {thing} is {color}."
+        case Move(thing, cell):
+            return f"move {thing}", f"Move the {thing}.", f"The {thing} goes to the {CELLS[cell]}."
+        case Replace(thing, identity):
+            new = name_of(identity)
+            return (
+                f"replace {thing}",
+                f"Replace the {thing} with a {new}.",
+                f"The {thing} turns into a {new}.",
+            )
+        case ChangeBackdrop(backdrop):
+            name = BACKDROPS[backdrop]
+            return f"change to {name}", f"Change the page to {name}.", f"Now it is a {name} page."

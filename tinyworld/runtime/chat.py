@@ -1,0 +1,65 @@
+"""The tiny world's planner and critic: shipped Qwen3-VL checkpoints, opened like any other local one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...backend.chat.engine.settings import EngineSettings
+from ...backend.chat.local import chat as transformers
+from ...backend.chat.local.chat import TransformersChat
+from ...backend.chat.protocol import Message, Reply, ReplySettings
+from ...backend.errors import SettingsError
+from . import checkpoint, vocabulary
+from .threads import one_thread
+
+ROLES = ("planner", "critic")
+
+
+class TinyWorldChat(TransformersChat):
+    """A local checkpoint that computes on one thread."""
+
+    def check_request(self, text: str) -> None:
+        """Raise SettingsError for a request with words that it was not trained on."""
+        vocabulary.check_request(text)
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> Reply:
+        with one_thread():
+            return super().reply(messages, settings, on_token)
+
+    def reply_together(
+        self,
+        messages: Sequence[Message],
+        settings: ReplySettings,
+        on_token: Callable[[str], None] | None = None,
+    ) -> list[Reply]:
+        with one_thread():
+            return super().reply_together(messages, settings, on_token)
+
+
+def open(
+    argument: str,
+    *,
+    adapter: str | None = None,
+    dtype: str = "float32",
+    engine: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
+) -> TinyWorldChat:
+    """`tinyworld:planner` or `tinyworld:critic`, with a LoRA adapter of its own or without; raises
+    SettingsError.
+
+    Always on the CPU, where they are fastest, and in 32 bits unless `dtype` says otherwise. Answers are read
+    token by token, which rounds as it always did; `engine` settings that were given win.
+    """
+    if argument not in ROLES:
+        raise SettingsError(
+            f"The tiny world has no agent {argument!r}.", f"Say tinyworld:{' or tinyworld:'.join(ROLES)}."
+        )
+    own = EngineSettings(prompt_lookup_tokens=0).model_copy(update=engine.model_dump(exclude_unset=True))
+    chat = transformers.open(
+        str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu", engine=own
+    )
+    return TinyWorldChat(chat.base, chat.adapter, chat.trained)

@@ -1,0 +1,31 @@
+"""How many threads the tiny world's models compute on: one.
+
+Decision: models of a few million weights gain nothing from a second thread and lose much on a busy machine (a
+story took 21 s with two, 14 s with one). The number is torch's and the process's, so it is set around each
+call and put back: a large model in the same process has its threads. Whoever set a number is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...backend.machine.environment import variable
+
+SET_BY_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread inside the block, unless the environment says how many."""
+    import torch
+
+    before = torch.get_num_threads()
+    if before == 1 or any(variable(name) for name in SET_BY_USER):
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,61 @@
+"""The words that the tiny world's planner was trained on, and what is said of any other.
+
+Decision: a model of two million weights answers whatever it is asked, and of words that it never saw it
+makes others: an owl becomes a flower, bread a page of white. So a request with such words is refused before a
+model is loaded, and the refusal says which words there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ...backend.errors import SettingsError
+from .scene import BACKDROPS, CELLS, COLORS, THINGS
+
+WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_OTHER_WORDS = """
+a above add after ago and appears at away background be becomes begin below book caption captions centre
+change colour comes continue continued corner corners disappears draw each end erase every finally first
+for from get go goes good has here illustrate in into it just line long lower make move next now of on
+once only page paint picture place please put remove replace rid row say scene send set show side start
+step story swap switch take tell text that the then this three time to travels turn turns two under upon
+upper we with words write
+"""
+_SEVERAL = [thing if thing == "fish" else f"{thing}s" for thing in THINGS]
+KNOWN = frozenset(_OTHER_WORDS.split()).union(
+    THINGS, _SEVERAL, COLORS, BACKDROPS, *(cell.split() for cell in CELLS)
+)
+"""All words of the requests that it was trained on (tinyworld/lab/world/requests.py)."""
+OF_CONSTRAINTS = frozenset(("exactly", "steps", "no", "not", "short", "paragraph"))
+"""Words that are added to a request for a number of steps or captions (agents/plan_constraints.py)."""
+MOST_NAMED = 12
+LONGEST_NAMED = 40
+EXAMPLE = "Draw a sea page with a red boat in the middle. Then a yellow sun appears at the top right."
+
+
+def unknown_words(text: str) -> list[str]:
+    """The words of a request that the planner does not know, in their order, each once, in lower case."""
+    words = (word.lower() for word in WORD.findall(text.replace("<image>", " ")))
+    return list(dict.fromkeys(word for word in words if word not in KNOWN | OF_CONSTRAINTS))
+
+
+def check_request(text: str) -> None:
+    """Raise SettingsError for a request with words that the tiny planner does not know; it names them and
+    those that there are."""
+    unknown = unknown_words(text)
+    if not unknown:
+        return
+    named = ", ".join(word[:LONGEST_NAMED] for word in unknown[:MOST_NAMED])
+    more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
+    raise SettingsError(
+        f"The tiny world's planner does not know: {named}{more}.",
+        f"It is for trying things out and knows {len(KNOWN)} words: pages ({_list(BACKDROPS)}), things "
+        f"({_list(THINGS)}), colours ({_list(COLORS)}), places ({_list(CELLS)}), and plain verbs (add, move, "
+        f"make, replace, remove, change). Such as: {EXAMPLE} For any other story, choose a Qwen3-VL as the "
+        "planner, or write the plan yourself.",
+    )
+
+
+def _list(words: Iterable[str]) -> str:
+    return ", ".join(words)

@@ -1,0 +1,287 @@
+"""What runs hold for a critic to learn from: every judged image of every step, with people's annotations.
+
+Decisions. A person's annotation outranks a score, and a score (where a threshold is set) the critic's own
+verdict; where the answer comes from is stored beside it. The answer that a row will teach is made by the same
+rules that the Feedback node uses (`verdict_of_person`, `remedy_of`); as a remedy may stand in a later try, a
+step is read whole. An annotation names its image, so one that was made before the image was drawn anew counts
+as gone. Pictures are not held: a run's folder has them under their digests, and a thousand runs would not fit
+in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+from ....backend.feedback.log import Feedback, read_feedback
+from ....backend.feedback.remedies import Remedy, RemedySource, Ruling, remedy_of
+from ....backend.feedback.rows import verdict_of_person
+from ....backend.journal.files import PICTURES
+from ....backend.loop.replay import load_trajectory
+from ....backend.pictures import Picture
+from ....backend.types import Attempt, Score, StepResult, Trajectory, Verdict
+from ..decontamination.screening import Screening
+from ..trajectories.outcomes import read_sample
+from .scoring import Scores
+
+Source = Literal["human", "scorer", "critic"]
+Log = Callable[[str], None]
+
+
+class Oracle(Protocol):
+    """Writes what a critic should have thought, knowing the right verdict; None where it does not know."""
+
+    def answer(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str, success: bool
+    ) -> Verdict | None: ...
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An image of a run with the answer that its critic should have given (None: nobody knows) and its
+    source."""
+
+    run: str
+    pictures: Path
+    step: int
+    attempt: int
+    original: str
+    used: str
+    before: str | None
+    after: str
+    size: tuple[int, int]
+    said: Verdict | None
+    label: bool | None
+    score: Score | None
+    answer: Verdict | None
+    source: Source | None
+    generator: str
+    seed: int
+    remedy: RemedySource | None = None
+    """Who vouches for the refined prompt of an answer that says False; "none": it is not to be learned."""
+    fault: str = ""
+    raw: dict[str, Any] | None = None
+    """What a judge said in numbers, if it was asked here."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people: tries are counted from 1 there."""
+        return f"{self.run}, step {self.step}, try {self.attempt + 1}"
+
+    @property
+    def overruled(self) -> bool:
+        """Whether a person or a score says the opposite of what the critic said."""
+        return (
+            self.answer is not None
+            and self.said is not None
+            and self.said.success is not None
+            and self.said.success != self.answer.success
+        )
+
+
+@dataclass(frozen=True)
+class JudgedStep:
+    """All judged images of one step in their order: a trajectory in the sense of the filtering rules."""
+
+    run: str
+    step: int
+    judged: tuple[Judged, ...]
+    split: str = ""
+    """Of the prompt that the run was made of, where its folder says so."""
+
+
+class _Held(NamedTuple):
+    """What is said of an image before the rest of its step is known."""
+
+    feedback: Feedback | None
+    score: Score | None
+    raw: dict[str, Any] | None
+    verdict: Verdict | None
+    source: Source | None
+
+
+@dataclass
+class Counts:
+    """What was seen while reading, for the report."""
+
+    runs: int = 0
+    images: int = 0
+    undrawn: int = 0
+    annotations: int = 0
+    annotations_gone: int = 0
+    unscored: int = 0
+    scored: int = 0
+    other_wording: int = 0
+
+
+class RunReader:
+    """Reads runs into steps. `success_at`: least semantics (0..10) at which a score counts as right, None:
+    scores do not decide; `wording` is the digest of the prompt set that the critic to come is asked in."""
+
+    def __init__(
+        self,
+        wording: str,
+        scores: Scores | None = None,
+        success_at: float | None = None,
+        oracle: Oracle | None = None,
+        screening: Screening | None = None,
+    ) -> None:
+        self.wording = wording
+        self.scores = scores
+        self.success_at = success_at
+        self.oracle = oracle
+        self.screening = screening or Screening()
+        self.counts = Counts()
+        self._in_benchmark: dict[str, bool] = {}
+
+    def in_benchmark(self, name: str, trajectory: Trajectory) -> bool:
+        """Whether a run is left out for being in a benchmark; looked up and counted once."""
+        if name not in self._in_benchmark:
+            self._in_benchmark[name] = self.screening.finds_trajectory(name, trajectory) is not None
+        return self._in_benchmark[name]
+
+    def read(self, folder: Path, name: str) -> list[JudgedStep]:
+        """The steps of one run, none of one that is in a benchmark; raises JournalError if the folder is
+        foreign, damaged or too new."""
+        trajectory = load_trajectory(folder)
+        if self.in_benchmark(name, trajectory):
+            return []
+        annotations = {(one.step, one.attempt): one for one in read_feedback(folder)}
+        self.counts.runs += 1
+        self.counts.annotations += len(annotations)
+        digests = trajectory.identities.prompt_set.split("+")
+        self.counts.other_wording += self.wording not in digests
+        sample = read_sample(folder)
+        steps = [
+            replace(
+                self._judged_step(folder, name, trajectory, result, annotations),
+                split=sample.split if sample else "",
+            )
+            for result in trajectory.results
+        ]
+        self.counts.annotations_gone += len(annotations)  # those that found their image were taken out
+        return [step for step in steps if step.judged]
+
+    def _judged_step(
+        self,
+        folder: Path,
+        name: str,
+        trajectory: Trajectory,
+        result: StepResult,
+        annotations: dict[tuple[int, int], Feedback],
+    ) -> JudgedStep:
+        original = result.step.prompt
+        held: list[_Held | None] = []
+        for number, attempt in enumerate(result.attempts):
+            if attempt.image is None or not original:
+                self.counts.undrawn += 1
+                held.append(None)
+                continue
+            self.counts.images += 1
+            feedback = annotations.get((result.step.number, number))
+            if feedback is not None and feedback.image in (None, attempt.image.digest):
+                del annotations[result.step.number, number]
+            else:
+                feedback = None
+            score, raw = attempt.score, None
+            if score is None:
+                score, raw = self._scored(attempt, attempt.image, original)
+            held.append(_Held(feedback, score, raw, *self._verdict(attempt, feedback, score)))
+        rulings = [
+            Ruling(one.verdict.success, one.source == "human") if one and one.verdict else Ruling(None)
+            for one in held
+        ]
+        judged: list[Judged] = []
+        for number, (attempt, one) in enumerate(zip(result.attempts, held, strict=True)):
+            if one is None or attempt.image is None or not original:
+                continue
+            answer, remedy = one.verdict, None
+            if answer is not None:
+                better = one.feedback.better_prompt if one.feedback else None
+                found = remedy_of(result.attempts, rulings, number, better) if not answer.success else None
+                answer, remedy = self._taught(attempt, attempt.image, original, one, answer, found)
+            judged.append(
+                Judged(
+                    run=name,
+                    pictures=folder / PICTURES,
+                    step=result.step.number,
+                    attempt=number,
+                    original=original,
+                    used=attempt.prompt,
+                    before=attempt.source.digest if attempt.source else None,
+                    after=attempt.image.digest,
+                    size=attempt.image.size,
+                    said=attempt.verdict,
+                    label=answer.success if answer and one.source == "human" else None,
+                    score=one.score,
+                    answer=answer,
+                    source=one.source,
+                    generator=trajectory.identities.generator,
+                    seed=attempt.seed,
+                    remedy=remedy,
+                    raw=one.raw,
+                )
+            )
+        return JudgedStep(name, result.step.number, tuple(judged))
+
+    def _scored(
+        self, attempt: Attempt, image: Picture, original: str
+    ) -> tuple[Score | None, dict[str, Any] | None]:
+        """The scorer's score with its numbers; None without a scorer, or counted where it has none."""
+        if self.scores is None:
+            return None, None
+        score, numbers, is_new = self.scores.of(attempt.source, image, original)
+        self.counts.unscored += score is None
+        self.counts.scored += is_new
+        return score, numbers
+
+    def _verdict(
+        self, attempt: Attempt, feedback: Feedback | None, score: Score | None
+    ) -> tuple[Verdict | None, Source | None]:
+        """The verdict that the critic should have given, with what it should have thought, and who says
+        so."""
+        answer = verdict_of_person(attempt, feedback) if feedback else None
+        source: Source = "human"
+        if answer is None and score is not None and self.success_at is not None:
+            source, answer = "scorer", self._by_score(attempt, score, self.success_at)
+        if answer is None and attempt.verdict is not None and attempt.verdict.success is not None:
+            source, answer = "critic", attempt.verdict
+        if answer is None:
+            return None, None
+        return answer, source
+
+    def _taught(
+        self,
+        attempt: Attempt,
+        image: Picture,
+        original: str,
+        held: _Held,
+        answer: Verdict,
+        found: Remedy | None,
+    ) -> tuple[Verdict, RemedySource | None]:
+        """The whole answer that a row teaches, and whose its refined prompt is; `found` is the remedy beside
+        False."""
+        # Beside True the refined prompt is the prompt just used (FORMATS: what an agent answers).
+        refined, remedy = (found.prompt, found.source) if found else (attempt.prompt, None)
+        answer = answer.model_copy(update={"refined_prompt": refined, "probability": None})
+        if self.oracle is None or answer.success is None:
+            return answer, remedy
+        taught = self.oracle.answer(attempt.source, image, original, attempt.prompt, answer.success)
+        if taught is None:
+            return answer, remedy
+        noted = bool(held.feedback and (held.feedback.note or "").strip())
+        own = {"success"} | ({"reasoning"} if noted else set())
+        if remedy in (None, "person"):
+            own |= {"refined_prompt"}
+        else:
+            remedy = "teacher"
+        return taught.model_copy(update={**answer.model_dump(include=own), "probability": None}), remedy
+
+    @staticmethod
+    def _by_score(attempt: Attempt, score: Score, success_at: float) -> Verdict:
+        success = score.semantics >= success_at
+        if attempt.verdict is not None and attempt.verdict.success == success:
+            return attempt.verdict
+        return Verdict(success=success, refined_prompt=attempt.prompt)

@@ -1,0 +1,263 @@
+"""Journals and their feedback as training data of a critic: critic_sft.json, critic_rl.jsonl, their images
+and a report.
+
+Decisions. A row asks exactly what the running critic is asked, in the wording of the critic that is to learn.
+Images are copied, each once under its digest, so the folder can be moved and the runs deleted. The folder is
+made beside its place and appears whole; it replaces an earlier one of these, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from ....backend.agents.critic import critic_message
+from ....backend.answers.reading import write_verdict
+from ....backend.errors import AnswerError, PictureError, SettingsError
+from ....backend.feedback.remedies import refined_range
+from ....backend.feedback.sft_row import MARK, SftMessage, SftRow
+from ....backend.files.atomic import writing_folder
+from ....backend.files.bounded_reader import read_bytes
+from ....backend.journal.files import first_fault
+from ....backend.pictures import MAX_BYTES, Picture
+from ....backend.prompts import PromptSet
+from ....backend.scorers import Scorer
+from ...reward.redraws.cache import RewardCache
+from ..decontamination.screening import Screened, Screening
+from ..executors import Work
+from ..executors.threads import Threads
+from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
+from ..rows.sft import RowProblem, write_rows
+from .attempts import Counts, Judged, JudgedStep, Log, Oracle, RunReader
+from .filter import Decided, choose_rows, with_found_variance
+from .page import PAGE, write_page
+from .report import REPORT_JSON, REPORT_TEXT, Conversion, RunsReport, as_lines, make_report, write_report
+from .run_folders import read_runs, sound_runs
+from .scoring import OpenScorer, Scores
+from .settings import EXACT, RunsData
+
+SFT_FILE, RL_FILE, HELD_OUT_FILE = "critic_sft.json", "critic_rl.jsonl", "critic_sft_held_out.json"
+IMAGES = "images"
+SCORES = "scores.sqlite"
+ONE_BY_ONE = Threads(1)
+OURS = {SFT_FILE, RL_FILE, HELD_OUT_FILE, IMAGES, REPORT_JSON, REPORT_TEXT, PAGE}
+"""What a folder of made data holds."""
+BY_THE_WAY = {".DS_Store", "Thumbs.db", "desktop.ini"}
+"""What a desktop leaves in a folder that somebody looked into."""
+
+
+class MadeData(BaseModel):
+    """What was made of runs: the folder, the report, and the files that have rows."""
+
+    folder: Path
+    report: RunsReport
+    sft: Path | None
+    rl: Path | None
+    held_out: Path | None
+
+
+@dataclass(frozen=True)
+class RunConverter:
+    """Makes runs a critic's training data: by these settings, in the wording of the critic that is to learn.
+
+    `scorer` scores images that have no score. `oracle` writes the answers where the settings ask for exact
+    reasoning. Damaged runs are left out if `skip_bad`, else an error."""
+
+    settings: RunsData
+    prompt_set: PromptSet
+    scorer: Scorer | None = None
+    oracle: Oracle | None = None
+    skip_bad: bool = False
+    log: Log = print
+    show: int = 0
+    """Chains that the page for a person shows."""
+    guard: Path | None = None
+    """Index of benchmarks, of which nothing is taught."""
+    work: Work = ONE_BY_ONE
+    """How images are scored side by side."""
+    open_scorer: OpenScorer | None = None
+    """Opens the scorer in another process; None where `work` is threads of this one, which share it."""
+
+    def convert(self, runs: Sequence[Path], out: Path) -> MadeData:
+        """Make the data of `runs` (run folders, or folders of them) in `out`; log which rows were taken and
+        why.
+
+        Raises SettingsError for an `out` that holds something else, runs that give no row, or exact reasoning
+        without an oracle; JournalError for a damaged run.
+        """
+        _check_place(out)
+        steps, problems, counts, screened = self.read(runs, out)
+        steps = _writable_only(steps, self.prompt_set)
+        settings = with_found_variance(steps, self.settings)
+        decided = choose_rows(steps, settings)
+        files: dict[str, Sequence[Decided]] = {
+            SFT_FILE: [one for one in decided if "sft" in one.fate for _ in range(one.copies)],
+            RL_FILE: [one for one in decided if one.fate.endswith("rl")],
+            HELD_OUT_FILE: [one for one in decided if one.fate == "held out"],
+        }
+        damaged = [str(problem) for problem in problems]
+        made = Conversion(
+            settings, self.prompt_set.digest, self.scorer.identity if self.scorer else None, screened
+        )
+        report = make_report(decided, files, counts, damaged, made)
+        for line in as_lines(report):
+            self.log(line)
+        if not any(files.values()):
+            raise SettingsError("These runs give no row.", "The table above says why; see docs/training.md.")
+        with writing_folder(out, SettingsError, "Data folder") as temporary:
+            (temporary / IMAGES).mkdir()
+            _write(temporary, files, self.prompt_set, made.scorer)
+            write_report(temporary, report)
+            if self.show:
+                write_page(temporary / PAGE, steps, decided, self.show)
+        there = {name: out / name if of_file else None for name, of_file in files.items()}
+        return MadeData(
+            folder=out, report=report, sft=there[SFT_FILE], rl=there[RL_FILE], held_out=there[HELD_OUT_FILE]
+        )
+
+    def read(
+        self, runs: Sequence[Path], out: Path
+    ) -> tuple[list[JudgedStep], list[RowProblem], Counts, Screened | None]:
+        """The judged steps of all runs, what was wrong with runs that were left out, what was seen, and what
+        a guard left out. Scores are kept beside `out`. Raises as `convert`."""
+        exact = self.settings.reasoning == EXACT
+        if exact and self.oracle is None:
+            raise SettingsError(
+                f"Reasoning {EXACT!r} needs an oracle that knows the right answers, and there is none.",
+                "Give --reasoning own or required.",
+            )
+        with Screening.opened(self.guard) as screening:
+            scorer, opened = self.scorer, None
+            if scorer is not None:
+                opened = Scores(scorer.identity, RewardCache(out.with_name(f"{out.name}.{SCORES}")))
+            reader = RunReader(
+                self.prompt_set.digest,
+                opened,
+                self.settings.success_at,
+                self.oracle if exact else None,
+                screening,
+            )
+            try:
+                if scorer is not None and opened is not None:
+                    sound = sound_runs(runs, reader, self.skip_bad)
+                    opened.ask(sound, self.open_scorer or (lambda: scorer), self.work, self.log)
+                steps, problems = read_runs(runs, reader, self.skip_bad, self.log)
+                return steps, problems, reader.counts, screening.report()
+            finally:
+                if opened is not None:
+                    opened.cache.close()
+
+
+def _check_place(out: Path) -> None:
+    """Raise SettingsError if `out` cannot be replaced, or holds anything but data that was made here."""
+    if out.name in ("", "..") or out.is_symlink():
+        raise SettingsError(
+            f"{str(out)!r} cannot be replaced by a folder.", "Give a new folder as --out, by its own name."
+        )
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        found = {entry.name for entry in out.iterdir()} - BY_THE_WAY if out.is_dir() else set()
+    except OSError as error:
+        raise SettingsError(f"{str(out)!r} cannot be used ({error.strerror or error}).") from error
+    # By its report alone a folder is not ours: whatever else lies in it would be deleted with it.
+    if (out.exists() and not out.is_dir()) or found - OURS or (found and REPORT_JSON not in found):
+        other = f" ({sorted(found - OURS)[0]!r})" if found - OURS else ""
+        raise SettingsError(f"{str(out)!r} holds something else{other}.", "Give another --out.")
+
+
+def _writable_only(steps: Sequence[JudgedStep], prompt_set: PromptSet) -> list[JudgedStep]:
+    """The steps, without the answers that cannot stand in a row (marks or tags where they would be
+    misread)."""
+    return [replace(step, judged=tuple(_writable(one, prompt_set) for one in step.judged)) for step in steps]
+
+
+def _writable(one: Judged, prompt_set: PromptSet) -> Judged:
+    if one.answer is None:
+        return one
+    try:
+        sft_row(one, prompt_set)
+    except (AnswerError, SettingsError):
+        return replace(one, answer=None, source=None, fault="its texts cannot stand in a row")
+    return one
+
+
+def image_names(one: Judged) -> tuple[str, str]:
+    """The images of a row, before and after, as paths in the data's folder; no image before is a white
+    one."""
+    before = one.before or Picture.white(one.size).digest
+    return f"{IMAGES}/{before}.png", f"{IMAGES}/{one.after}.png"
+
+
+def sft_row(one: Judged, prompt_set: PromptSet) -> SftRow:
+    """The row that teaches the right answer, without the refined prompt if nobody vouches for it; raises
+    AnswerError or SettingsError for texts that cannot stand in one."""
+    assert one.answer is not None
+    blank = Picture.white((1, 1))
+    message = critic_message(prompt_set, (blank, blank), one.original, one.used)
+    question = "".join(MARK if isinstance(part, Picture) else part for part in message.content)
+    answer = write_verdict(one.answer, prompt_set.verdict_first)
+    turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
+    unknown = [refined_range(answer)] if one.remedy == "none" else []
+    try:
+        return SftRow(messages=turns, images=list(image_names(one)), not_learned=unknown)
+    except ValidationError as error:
+        raise _no_row(one, error) from error
+
+
+def _no_row(one: Judged, error: ValidationError) -> SettingsError:
+    return SettingsError(f"{one.place} cannot be a row{first_fault(error)}")
+
+
+def rl_row(one: Judged, judge: str | None) -> CriticRlRow:
+    """The row whose refined prompts are drawn and scored; raises SettingsError for a run with a seed that no
+    row can have."""
+    assert one.answer is not None and one.answer.success is not None and one.score is not None
+    before, after = image_names(one)
+    try:
+        return CriticRlRow(
+            origin_prompt=one.original,
+            rewritten_prompt=one.used,
+            origin_image_path=before if one.before else None,
+            edited_image_path=after,
+            evaluation=Evaluation(
+                success=one.answer.success, semantics=one.score.semantics, quality=one.score.quality
+            ),
+            generator=one.generator or None,
+            seed=one.seed,
+            judge=judge,
+            raw_scores=one.raw,
+        )
+    except ValidationError as error:
+        raise _no_row(one, error) from error
+
+
+def _write(
+    folder: Path, files: dict[str, Sequence[Decided]], prompt_set: PromptSet, judge: str | None
+) -> None:
+    for name in (SFT_FILE, HELD_OUT_FILE):
+        if files[name]:
+            write_rows(folder / name, [sft_row(one.judged, prompt_set) for one in files[name]])
+    if files[RL_FILE]:
+        write_rl_rows(folder / RL_FILE, [rl_row(one.judged, judge) for one in files[RL_FILE]])
+    for name, of_file in files.items():
+        for one in of_file:
+            keep_images(folder, one.judged, white=name != RL_FILE)
+
+
+def keep_images(folder: Path, one: Judged, white: bool) -> None:
+    """Copy the images of a row into a data folder; `white`: also the plain one that stands for none."""
+    before, after = image_names(one)
+    _copy(one.pictures / f"{one.after}.png", folder / after)
+    if one.before is not None:
+        _copy(one.pictures / f"{one.before}.png", folder / before)
+    elif white and not (folder / before).exists():
+        (folder / before).write_bytes(Picture.white(one.size).png())
+
+
+def _copy(source: Path, target: Path) -> None:
+    if target.exists():
+        return
+    target.write_bytes(read_bytes(source, MAX_BYTES, PictureError, "Image"))

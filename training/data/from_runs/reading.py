@@ -1,0 +1,77 @@
+"""Runs that are read side by side, each by itself: what travels to a worker, and what is found before
+anything is made of a run.
+
+Decision: whether a run is left out is settled where it is read, the guard included, since reading its
+pictures is most of the work; who called counts the reasons, in the order of the runs' names, so that the
+report does not depend on who was first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from weakref import finalize
+
+from ....backend.errors import JournalError, PictureError
+from ....backend.loop.replay import load_trajectory
+from ....backend.types import Trajectory
+from ..decontamination.index import Guard
+from ..decontamination.items import Finding
+from ..decontamination.screening import finding_in_trajectory
+from ..trajectories.outcomes import read_sample
+from .filter import TRAIN
+from .run_folders import find_runs
+
+UNREADABLE = "its folder cannot be read"
+
+
+class RunPlace(NamedTuple):
+    """A run's folder, absolute, and its name in reports."""
+
+    folder: Path
+    name: str
+
+
+class ReadRun(NamedTuple):
+    """A run: its trajectory, None where it is left out for `reason` or for what was found in a benchmark;
+    the `id` of its prompt, and whether that is held out."""
+
+    trajectory: Trajectory | None
+    reason: str = ""
+    finding: Finding | None = None
+    id: str = ""
+    held_out: bool = False
+
+
+def places_of(runs: Sequence[Path]) -> list[RunPlace]:
+    """The runs in and below these folders, sorted by name. Raises SettingsError and JournalError as
+    `find_runs`."""
+    found = find_runs(runs) if runs else []
+    return sorted((RunPlace(folder.absolute(), name) for folder, name in found), key=lambda one: one.name)
+
+
+class RunReading:
+    """Reads runs one at a time in any thread, except those that are `unfit` for some reason or in a benchmark
+    of the index `guard`. Raises SettingsError for a damaged index."""
+
+    def __init__(self, unfit: Callable[[Trajectory], str], guard: Path | None) -> None:
+        self._unfit = unfit
+        self._guard = Guard.open(guard) if guard else None
+        if self._guard:
+            finalize(self, self._guard.close)
+
+    def __call__(self, place: RunPlace) -> ReadRun:
+        """The run, or why it is left out."""
+        try:
+            trajectory, sample = load_trajectory(place.folder), read_sample(place.folder)
+            reason = self._unfit(trajectory)
+            finding = None if reason else finding_in_trajectory(self._guard, trajectory)
+        except (JournalError, PictureError):
+            return ReadRun(None, UNREADABLE)
+        if finding is not None:
+            reason = f"in a benchmark: {finding.benchmark}"
+        if reason:
+            return ReadRun(None, reason, finding)
+        held_out = sample is not None and sample.split not in ("", TRAIN)
+        return ReadRun(trajectory, id=sample.id if sample else place.name, held_out=held_out)

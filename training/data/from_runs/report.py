@@ -1,0 +1,263 @@
+"""What became of every image when runs were made training data: a JSON for programs, a page of tables for
+people.
+
+Decision: every image is listed with its fate and the reason, because a set of rows can only be trusted if one
+can ask of any image why it is in it or not. What should be drawn instead of a prompt that failed is the
+dearest thing in a row, so it is counted by who vouches for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+from pydantic import BaseModel
+
+from ....backend.feedback.remedies import RemedySource
+from ..decontamination.screening import Screened
+from ..rows.sft import RARE
+from .attempts import Counts
+from .filter import Decided, Fate, counts_of
+from .settings import RunsData
+
+REPORT_JSON = "report.json"
+REPORT_TEXT = "report.md"
+FEW_REASONS = 0.5
+"""Share of rows without a reasoning from which on the report warns of them."""
+
+
+class Rows(BaseModel):
+    """What is in a data file: rows, by verdict and by who had the last say; `overruled`: the critic said the
+    opposite; `repeated`: further copies of rows; `rarer`: share of the rarer verdict, copies counted;
+    `remedies`: whose the refined prompts of wrong images are."""
+
+    rows: int
+    repeated: int
+    right: int
+    wrong: int
+    human: int
+    scorer: int
+    critic: int
+    overruled: int
+    overruled_without_reasoning: int
+    without_reasoning: int
+    rarer: float
+    remedies: dict[RemedySource, int]
+
+
+class Image(BaseModel):
+    """One image of a run, by its place and digest: what became of it, and why."""
+
+    run: str
+    step: int
+    attempt: int
+    image: str
+    fate: Fate
+    reason: str
+    verdict: bool | None
+    source: str | None
+    remedy: RemedySource | None
+    overall: float | None
+    copies: int
+
+
+class RunsReport(BaseModel):
+    """The content of report.json."""
+
+    settings: RunsData
+    prompt_set: str
+    scorer: str | None
+    runs: int
+    damaged: list[str]
+    images: int
+    words: int
+    words_gone: int
+    undrawn: int
+    unscored: int
+    scored: int = 0
+    """Scores that were asked for now; the others were there already."""
+    other_wording: int
+    guard: Screened | None = None
+    """Runs that were left out for being in a benchmark; None: not held against any."""
+    files: dict[str, Rows]
+    kept: dict[str, int]
+    left_out: dict[str, int]
+    warnings: list[str]
+    details: list[Image]
+
+
+def rows_of(rows: Sequence[Decided]) -> Rows:
+    """The counts of these rows."""
+    decided = list({id(one): one for one in rows}.values())
+    sources = [one.judged.source for one in decided]
+    remedies = [one.judged.remedy for one in decided if one.judged.remedy is not None]
+    answers = [one.judged.answer for one in decided]
+    return Rows(
+        rows=len(decided),
+        repeated=len(rows) - len(decided),
+        right=sum(one.verdict for one in decided),
+        wrong=sum(not one.verdict for one in decided),
+        human=sources.count("human"),
+        scorer=sources.count("scorer"),
+        critic=sources.count("critic"),
+        overruled=sum(one.judged.overruled for one in decided),
+        overruled_without_reasoning=sum(
+            one.judged.overruled and one.judged.answer is not None and not one.judged.answer.reasoning
+            for one in decided
+        ),
+        without_reasoning=sum(answer is not None and not answer.reasoning for answer in answers),
+        rarer=min(sum(one.verdict is truth for one in rows) for truth in (True, False)) / max(1, len(rows)),
+        remedies={source: remedies.count(source) for source in get_args(RemedySource)},
+    )
+
+
+class Conversion(NamedTuple):
+    """How runs were made data: the settings, the digest of the prompt set, the identity of the scorer,
+    what a guard left out."""
+
+    settings: RunsData
+    prompt_set: str
+    scorer: str | None
+    screened: Screened | None = None
+
+
+def make_report(
+    decided: Sequence[Decided],
+    files: dict[str, Sequence[Decided]],
+    counts: Counts,
+    damaged: Sequence[str],
+    made: Conversion,
+) -> RunsReport:
+    """The report of what was decided; `files` are the rows of each data file."""
+    rows = {name: rows_of(of_file) for name, of_file in files.items()}
+    return RunsReport(
+        settings=made.settings,
+        prompt_set=made.prompt_set,
+        scorer=made.scorer,
+        runs=counts.runs,
+        damaged=list(damaged),
+        images=counts.images,
+        words=counts.annotations,
+        words_gone=counts.annotations_gone,
+        undrawn=counts.undrawn,
+        unscored=counts.unscored,
+        scored=counts.scored,
+        other_wording=counts.other_wording,
+        guard=made.screened,
+        files=rows,
+        kept=counts_of(one for one in decided if one.fate != "left out"),
+        left_out=counts_of(one for one in decided if one.fate == "left out"),
+        warnings=_warnings(rows, counts),
+        details=[_image(one) for one in decided],
+    )
+
+
+def _image(one: Decided) -> Image:
+    judged = one.judged
+    return Image(
+        run=judged.run,
+        step=judged.step,
+        attempt=judged.attempt,
+        image=judged.after,
+        fate=one.fate,
+        reason=one.reason,
+        verdict=judged.answer.success if judged.answer else None,
+        source=judged.source,
+        remedy=judged.remedy,
+        overall=judged.score.overall if judged.score else None,
+        copies=one.copies,
+    )
+
+
+def _warnings(files: dict[str, Rows], counts: Counts) -> list[str]:
+    warnings = []
+    for name, rows in files.items():
+        if rows.rows and rows.rarer < RARE:
+            more = "True" if rows.right > rows.wrong else "False"
+            warnings.append(
+                f"{name}: nearly all verdicts are {more}; a critic trained so tends to say nothing else."
+            )
+        if name.endswith(".json") and rows.without_reasoning > FEW_REASONS * max(1, rows.rows):
+            warnings.append(
+                f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning, and teach to "
+                "answer without. "
+                "Write notes when you reject, or leave such rows out: --reasoning required."
+            )
+        if (
+            rows.overruled
+            and name == "critic_sft.json"
+            and rows.overruled_without_reasoning * 2 > rows.overruled
+        ):
+            warnings.append(
+                f"{name}: {rows.overruled_without_reasoning} of the {rows.overruled} rows that overrule "
+                "the critic have no "
+                "reasoning, and from such little is learned. Write a note when you reject."
+            )
+    if counts.other_wording:
+        warnings.append(
+            f"{counts.other_wording} of {counts.runs} runs were judged in another wording than the rows "
+            "are asked in."
+        )
+    if counts.annotations_gone:
+        warnings.append(
+            f"{counts.annotations_gone} annotations are of images that their runs no longer have."
+        )
+    return warnings
+
+
+def as_lines(report: RunsReport) -> list[str]:
+    """The report as Markdown tables, without the list of images."""
+    lines = [
+        f"{report.runs} runs, {report.images} images, {report.words} annotations"
+        + (f"; {len(report.damaged)} damaged runs left out" if report.damaged else ""),
+        *(
+            [f"rl_share {report.settings.rl_share:g}: variance above {report.settings.rl_variance:.4g}"]
+            if report.settings.rl_share is not None
+            else []
+        ),
+        "",
+        (
+            "| file | rows | right | wrong | human | scorer | critic | critic overruled | no reasoning | "
+            "repeated |"
+        ),
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, rows in report.files.items():
+        cells = [rows.rows, rows.right, rows.wrong, rows.human, rows.scorer, rows.critic, rows.overruled]
+        cells += [rows.without_reasoning, rows.repeated]
+        lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
+    lines += _remedy_lines(report.files)
+    for title, counts in (("kept, because", report.kept), ("left out, because", report.left_out)):
+        if counts:
+            lines += ["", f"| {title} | images |", "|---|---|"]
+            lines += [f"| {reason} | {count} |" for reason, count in counts.items()]
+    notes = [f"Runs {report.guard.as_line()}."] if report.guard else []
+    notes += [f"{report.undrawn} attempts have no image."] if report.undrawn else []
+    notes += [f"{report.unscored} images could not be scored."] if report.unscored else []
+    for line in [*notes, *(f"WARNING: {warning}" for warning in report.warnings), *report.damaged]:
+        lines += ["", line]
+    return lines
+
+
+def _remedy_lines(files: dict[str, Rows]) -> list[str]:
+    """Remedies by source; a file of rows that teach none (RL) has no line."""
+    remedies_of = {name: rows.remedies for name, rows in files.items() if name.endswith(".json")}
+    remedies_of = {name: remedies for name, remedies in remedies_of.items() if any(remedies.values())}
+    if not remedies_of:
+        return []
+    lines = ["", f"| what to draw instead, by source | {' | '.join(get_args(RemedySource))} |"]
+    lines.append("|---" * (1 + len(get_args(RemedySource))) + "|")
+    lines += [
+        f"| {name} | {' | '.join(map(str, remedies.values()))} |" for name, remedies in remedies_of.items()
+    ]
+    return [*lines, "", "none: the refined prompt is not learned."]
+
+
+def write_report(folder: Path, report: RunsReport) -> None:
+    """Write both forms."""
+    (folder / REPORT_JSON).write_text(
+        report.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8"
+    )
+    text = "\n".join(["# What these runs gave", "", *as_lines(report)])
+    (folder / REPORT_TEXT).write_text(text + "\n", encoding="utf-8")

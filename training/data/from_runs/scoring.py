@@ -1,0 +1,180 @@
+"""Images of runs scored side by side, before the runs are read: a judge of a language model takes seconds for
+each, and there are thousands.
+
+Decision: what was said goes to the cache at once, so a call that ends anywhere has paid for nothing twice;
+reading the runs asks nobody. An image without an answer is noted and asked about again by the next call; a
+judge that is down, or answers in another form throughout, ends this one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ....backend.errors import ChatError, InterleaveError, PictureError, ScorerError, SettingsError
+from ....backend.pictures import Picture
+from ....backend.scorers import Scorer, open_scorer
+from ....backend.types import Score, Trajectory
+from ...reward.redraws.cache import RewardCache, key_of
+from ..executors import LocalStopSign, StopSign, Work
+from .repeated_scorer import RepeatedScorer, score_in_full
+
+GIVE_UP = 5
+"""Images in a row that a judge may fail at."""
+UNREADABLE = 20
+"""Images that a scorer may leave without a score before it has given any: whoever answers in another form
+will do so to the end."""
+SHOWN_EVERY = 200
+OpenScorer = Callable[[], Scorer]
+
+
+@dataclass(frozen=True)
+class Page:
+    """An image to score by `key`; between processes it travels as PNG, or as the `fault` why there is
+    none."""
+
+    key: str
+    before: Picture | None
+    after: Picture
+    instruction: str
+    fault: str = ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        try:
+            before = self.before.png() if self.before else None
+            return _unpacked, (self.key, before, self.after.png(), self.instruction)
+        except PictureError as error:
+            return Page, (self.key, None, Picture.white((1, 1)), self.instruction, str(error))
+
+
+def _unpacked(key: str, before: bytes | None, after: bytes, instruction: str) -> Page:
+    shown = Picture.stored(before, "The image before") if before else None
+    return Page(key, shown, Picture.stored(after, "The image"), instruction)
+
+
+class Said(NamedTuple):
+    """A score, with the numbers behind it where there are some; or the error that came instead."""
+
+    score: Score | None = None
+    numbers: dict[str, Any] | None = None
+    error: tuple[type[InterleaveError], str, str] | None = None
+
+
+@dataclass(frozen=True)
+class OpenJudge:
+    """Opens a scorer by its name, to be asked so many times about every image; it travels to other
+    processes."""
+
+    name: str
+    repeats: int = 1
+    match_size: bool = False
+
+    def __call__(self) -> Scorer:
+        """Raises SettingsError or ChatError."""
+        return RepeatedScorer(open_scorer(self.name), self.repeats, self.match_size)
+
+
+@dataclass(frozen=True)
+class ScorePages:
+    """The job: open the scorer, score images."""
+
+    open_scorer: OpenScorer
+
+    def open(self, stop: StopSign) -> Callable[[Page], Said]:
+        """Raises SettingsError or ChatError for a scorer that cannot be opened."""
+        scorer = self.open_scorer()
+
+        def score(page: Page) -> Said:
+            if page.fault:
+                return Said(error=(PictureError, page.fault, ""))
+            try:
+                return Said(*score_in_full(scorer, page.before, page.after, page.instruction))
+            except (ScorerError, ChatError, PictureError) as error:
+                known = (ScorerError, ChatError, PictureError)
+                kind = next(kind for kind in known if isinstance(error, kind))
+                return Said(error=(kind, error.message, error.hint))
+
+        return score
+
+
+@dataclass
+class Scores:
+    """The scores of one scorer, of this call and earlier ones."""
+
+    identity: str
+    cache: RewardCache
+    _asked: set[str] = field(default_factory=set)
+    _failed: set[str] = field(default_factory=set)
+    _damaged: dict[str, str] = field(default_factory=dict)
+    _answered: bool = False
+
+    def ask(
+        self,
+        trajectories: Iterable[Trajectory],
+        open_scorer: OpenScorer,
+        work: Work,
+        log: Callable[[str], None] = print,
+    ) -> None:
+        """Score what has no score yet. Raises ChatError if a judge fails GIVE_UP times in a row, which is an
+        outage, and ScorerError if nothing of the first UNREADABLE images has a score."""
+        unanswered, stop = 0, LocalStopSign()
+        pages = self._without_score(trajectories)
+        for done in work.map(ScorePages(open_scorer), pages, lambda page: page.key, stop):
+            said = done.result
+            if said is None:
+                raise SettingsError(f"An image could not be scored: {done.lost}.", "Try fewer at a time.")
+            if said.score is None:
+                kind, message, hint = said.error or (ScorerError, "There is no score.", "")
+                if kind is PictureError:
+                    self._damaged[done.key] = message
+                    continue
+                self._failed.add(done.key)
+                unanswered = unanswered + 1 if kind is ChatError else unanswered
+                no_form = kind is ScorerError and not self._answered and len(self._failed) >= UNREADABLE
+                if unanswered >= GIVE_UP or no_form:
+                    raise kind(message, hint=hint)
+                continue
+            unanswered, self._answered = 0, True
+            self.cache.keep_score(done.key, said.score)
+            if said.numbers:
+                self.cache.keep_text(done.key, json.dumps(said.numbers))
+            self._asked.add(done.key)
+            if len(self._asked) % SHOWN_EVERY == 0:
+                log(f"{len(self._asked)} images scored")
+
+    def of(
+        self, before: Picture | None, after: Picture, instruction: str
+    ) -> tuple[Score | None, dict[str, Any] | None, bool]:
+        """The score of an image with the numbers behind it, and whether it was asked for in this call and is
+        given for the first time. Raises PictureError for an image that could not be read."""
+        key = self._key(before, after, instruction)
+        if key in self._damaged:
+            raise PictureError(self._damaged[key])
+        score = None if key in self._failed else self.cache.score(key)
+        numbers = self.cache.text(key) if score else None
+        is_new = key in self._asked
+        self._asked.discard(key)
+        return score, json.loads(numbers) if numbers else None, is_new
+
+    def _without_score(self, trajectories: Iterable[Trajectory]) -> Iterator[Page]:
+        known: set[str] = set()
+        for trajectory in trajectories:
+            for result in trajectory.results:
+                for attempt in result.attempts:
+                    if attempt.image is None or not result.step.prompt or attempt.score is not None:
+                        continue
+                    key = self._key(attempt.source, attempt.image, result.step.prompt)
+                    if key in known:
+                        continue
+                    known.add(key)
+                    if self.cache.score(key) is None:
+                        yield Page(key, attempt.source, attempt.image, result.step.prompt)
+                    else:
+                        self._answered = True
+
+    def _key(self, before: Picture | None, after: Picture, instruction: str) -> str:
+        return key_of(
+            "from runs", self.identity, before.digest if before else None, after.digest, instruction
+        )

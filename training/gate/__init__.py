@@ -1,0 +1,1 @@
+"""Decides by held-out rows whether a trained checkpoint is better than the one it started from."""

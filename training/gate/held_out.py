@@ -1,0 +1,212 @@
+"""An agent on a fixed set of held-out rows, during training: greedy answers, what a check found of them, and
+the checks of a run in their file; here too what is found of a critic's answers: both recalls.
+
+Decision: the reward can rise while the critic gets worse (a policy that always refuses loses a tenth at
+most), so what is watched is the share of right verdicts on right and on wrong images apart, decoded as in
+use. Greedy decoding draws no random number, so that a run with checks is the run without them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, Field
+
+from ...backend.chat.chat_template import rendered
+from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
+from ...backend.chat.protocol import as_read
+from ...backend.errors import TrainingError
+from ...backend.files.atomic import write_text
+from ...backend.files.bounded_reader import read_json
+from ...backend.pictures import Picture
+from ..data.rows.rl import CriticRlRow
+from ..reward.terms import format_reward, read_answer
+
+CHECKS_FILE = "checks.json"
+STORED_ANSWERS = 12
+
+
+class HeldOutCheck(BaseModel):
+    """What a check found of an agent's answers; `answers` are the first rows' texts, `tokens` their mean
+    length."""
+
+    rows: int
+    format: float = Field(ge=0, le=1)
+    tokens: float = Field(ge=0)
+    answers: list[str] = []
+
+    def measures(self) -> dict[str, float]:
+        """Entries of a training's log, beside the rewards."""
+        raise NotImplementedError
+
+    def low(self, floor: float, first: HeldOutCheck) -> str | None:
+        """For what a training stops, such as a share below the floor; `first` is the check before its first
+        step. None if it goes on."""
+        raise NotImplementedError
+
+
+Found = TypeVar("Found", bound=HeldOutCheck)
+
+
+class Check(HeldOutCheck):
+    """What a check found of a critic; recalls are None where the set has no such row."""
+
+    accuracy: float = Field(ge=0, le=1)
+    true_recall: float | None
+    false_recall: float | None
+    says_true: float = Field(ge=0, le=1)
+
+    def __str__(self) -> str:
+        recalls = [f"{'-' if one is None else f'{one:.2f}'}" for one in (self.true_recall, self.false_recall)]
+        return (
+            f"accuracy {self.accuracy:.2f}, recall of right images {recalls[0]}, of wrong ones {recalls[1]}, "
+            f"says true {self.says_true:.2f}, format {self.format:.2f}, {self.tokens:.0f} tokens "
+            f"({self.rows} rows)"
+        )
+
+    def measures(self) -> dict[str, float]:
+        """Accuracy and recalls."""
+        shares = {
+            "accuracy": self.accuracy,
+            "true_recall": self.true_recall,
+            "false_recall": self.false_recall,
+        }
+        return {f"held_out/{name}": value for name, value in shares.items() if value is not None}
+
+    def low(self, floor: float, first: HeldOutCheck) -> str | None:
+        """The recalls below the floor."""
+        low = [
+            f"{name} recall {recall:.2f}"
+            for name, recall in (("true", self.true_recall), ("false", self.false_recall))
+            if recall is not None and recall < floor
+        ]
+        return f"{' and '.join(low)} on held-out rows, below the floor of {floor:g}" if low else None
+
+
+def summarise(
+    rows: Sequence[CriticRlRow], answers: Sequence[str], tokens: Sequence[int], verdict_first: bool = False
+) -> Check:
+    """The check of these answers; an answer without a readable verdict is wrong."""
+    return critic_check([row.evaluation.success for row in rows], answers, tokens, verdict_first)
+
+
+def critic_check(
+    truths: Sequence[bool], answers: Sequence[str], tokens: Sequence[int], verdict_first: bool = False
+) -> Check:
+    """The same where only the truths are known: whether each image is right."""
+    verdicts = [read_answer(answer) for answer in answers]
+    said = [verdict.success if verdict else None for verdict in verdicts]
+    right = [one is not None and one == truth for one, truth in zip(said, truths, strict=True)]
+
+    def share(flags: Sequence[bool]) -> float:
+        return sum(flags) / len(flags) if flags else 0.0
+
+    by_truth = {
+        truth: [ok for ok, one in zip(right, truths, strict=True) if one is truth] for truth in (True, False)
+    }
+    return Check(
+        rows=len(truths),
+        accuracy=share(right),
+        true_recall=share(by_truth[True]) if by_truth[True] else None,
+        false_recall=share(by_truth[False]) if by_truth[False] else None,
+        says_true=share([one is True for one in said]),
+        format=share([format_reward(answer, verdict_first) == 1.0 for answer in answers]),
+        tokens=sum(tokens) / len(tokens) if tokens else 0.0,
+        answers=list(answers[:STORED_ANSWERS]),
+    )
+
+
+class CheckLog(Generic[Found]):
+    """The checks of a run by step, each of one `kind`, in one file that is written whole."""
+
+    def __init__(self, out: Path, kind: type[Found]) -> None:
+        self.path = out / CHECKS_FILE
+        self._checks: dict[int, Found] = {}
+        if self.path.exists():
+            try:
+                stored = read_json(self.path, TrainingError)
+                self._checks = {int(step): kind.model_validate(one) for step, one in stored.items()}
+            except (TrainingError, ValueError, AttributeError) as error:
+                raise TrainingError(
+                    f"{str(self.path)!r} cannot be read ({error}).", "Delete it to go on."
+                ) from error
+
+    @property
+    def all(self) -> dict[int, Found]:
+        """The checks in the order of their steps."""
+        return dict(sorted(self._checks.items()))
+
+    def at(self, step: int) -> Found | None:
+        """The check of a step."""
+        return self._checks.get(step)
+
+    def add(self, step: int, check: Found) -> None:
+        """Add a check and write the file."""
+        self._checks[step] = check
+        self._write()
+
+    def forget_after(self, step: int) -> None:
+        """Drop the checks of steps that will be made again."""
+        if any(one > step for one in self._checks):
+            self._checks = {one: check for one, check in self._checks.items() if one <= step}
+            self._write()
+
+    def _write(self) -> None:
+        if os.environ.get("RANK", "0") != "0":
+            return
+        text = json.dumps({step: check.model_dump() for step, check in self.all.items()})
+        write_text(self.path, text, TrainingError, "The held-out checks' file")
+
+
+def _shown(images: Sequence[str | Picture]) -> list[Any]:
+    """The images, or those at these paths, at the size at which they are shown in use."""
+    pictures = [image if isinstance(image, Picture) else Picture.open(image) for image in images]
+    return [scaled_down(picture, MAX_PIXELS).image for picture in pictures]
+
+
+def greedy_answers(
+    model: Any,
+    processor: Any,
+    questions: Sequence[dict[str, Any]],
+    tokens: int,
+    batch: int,
+    temperature: float = 0.0,
+) -> tuple[list[str], list[int]]:
+    """Answers to questions (`as_question`) and their lengths in tokens, decoded in batches: greedily, or
+    drawn at a temperature above 0. An answer begins with the <think> that its question's chat template
+    opened."""
+    import torch
+
+    answers: list[str] = []
+    lengths: list[int] = []
+    draws = temperature > 0
+    decoding = {"do_sample": draws, "temperature": temperature or None, "top_k": 0 if draws else None}
+    training = model.training
+    model.eval()
+    try:
+        for start in range(0, len(questions), batch):
+            some = questions[start : start + batch]
+            texts = [rendered(processor, one["prompt"]) for one in some]
+            images = [_shown(one["images"]) for one in some]
+            inputs = processor(
+                text=texts,
+                images=images if any(images) else None,
+                return_tensors="pt",
+                padding=True,
+                padding_side="left",
+            )
+            inputs = inputs.to(model.device)
+            with torch.no_grad():
+                made = model.generate(**inputs, max_new_tokens=tokens, **decoding, top_p=None)
+            made = made[:, inputs["input_ids"].shape[1] :]
+            said = processor.tokenizer.batch_decode(made, skip_special_tokens=True)
+            answers += [as_read(text, answer) for text, answer in zip(texts, said, strict=True)]
+            padding = processor.tokenizer.pad_token_id
+            lengths += [int((row != padding).sum()) for row in made]
+    finally:
+        model.train(training)
+    return answers, lengths

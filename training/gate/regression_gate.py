@@ -1,0 +1,157 @@
+"""The regression gate: a retrained critic is published only if it still judges held-out rows as well as the
+one before.
+
+Decisions. Both critics answer the same rows greedily, as in use; `gate_rows` chooses them, `gate_rule`
+compares. What was learned is another question, asked about annotated images of runs that were held out, and
+only reported: a critic may be published for what it still knows, which is no progress by itself. A critic
+that does not pass stays where it was trained.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ...backend.chat.local.adapters import attach, check_usable
+from ...backend.checkpoints.checkpoint import checkpoint_digest
+from ...backend.checkpoints.loaded import load_whole
+from ...backend.errors import TrainingError
+from ...backend.files.atomic import write_text, writing_folder
+from ...backend.files.bounded_reader import read_json
+from ..data.rows.conversations import as_prompt_completion
+from ..data.rows.row_sets import RowSet
+from ..trainer.model_loading import load_processor, quiet
+from ..trainer.resume import digest_of
+from .gate_rows import GateSettings, chosen, truth_of
+from .gate_rule import Gate, as_lines, compare, learned_line, measured
+from .held_out import greedy_answers
+
+GATE_FILE, LEARNED_FILE = "gate.json", "learned.json"
+HELD_OUT_ROWS, ANNOTATED_RUNS = "held-out rows", "annotated images of held-out runs"
+FEW_ROWS = 100
+Log = Callable[[str], None]
+
+
+class GateRefused(TrainingError):
+    """The retrained critic is worse on held-out rows than is allowed; it was not published."""
+
+
+@dataclass(frozen=True)
+class RegressionGate:
+    """Compares a retrained critic with the one before on the same rows; both answer on `device`."""
+
+    settings: GateSettings
+    device: str = "auto"
+    log: Log = print
+
+    def check(self, before: Path, after: Path, asked: RowSet, out: Path) -> Gate:
+        """Ask both critics about the rows of an `examination`, log the comparison and write it to `out`.
+
+        `after` may be a LoRA adapter of `before`. The same comparison is not made twice.
+        """
+        gate = self._compared(before, after, asked, out / GATE_FILE, HELD_OUT_ROWS)
+        self._show(gate, HELD_OUT_ROWS)
+        if len(asked.rows) < FEW_ROWS:
+            self.log(
+                f"WARNING: {len(asked.rows)} rows are few; one of them is {1 / len(asked.rows):.1%}. Give "
+                "more: --held-out."
+            )
+        return gate
+
+    def measure_learned(self, before: Path, after: Path, annotated: RowSet, out: Path) -> Gate:
+        """Ask both critics about annotated images of runs that were not trained on, log what was learned and
+        write it to `out`. Nothing is refused by it."""
+        asked = RowSet(
+            chosen(annotated.rows, self.settings.gate_rows, self.settings.gate_seed), annotated.folder
+        )
+        learned = self._compared(before, after, asked, out / LEARNED_FILE, ANNOTATED_RUNS)
+        self._show(learned, ANNOTATED_RUNS)
+        self.log(learned_line(learned))
+        return learned
+
+    def _show(self, gate: Gate, what: str) -> None:
+        for line in as_lines(gate, what):
+            self.log(line)
+
+    def _compared(self, before: Path, after: Path, asked: RowSet, path: Path, what: str) -> Gate:
+        truths = [bool(truth_of(row)) for row in asked.rows]
+        digests = [checkpoint_digest(before), checkpoint_digest(after)]
+        key = digest_of([*digests, self.settings.model_dump_json(), *(row.line() for row in asked.rows)])
+        gate = _stored(path, key)
+        if gate is not None:
+            return gate
+        self.log(f"asking the critics before and after about {len(truths)} {what}")
+        old = measured(answers_of(before, None, asked, self.settings, self.device), truths)
+        base, adapter = (before, after) if (after / "adapter_config.json").is_file() else (after, None)
+        new = measured(answers_of(base, adapter, asked, self.settings, self.device), truths)
+        gate = compare(old, new, self.settings, key)
+        write_text(path, gate.model_dump_json(indent=1) + "\n", TrainingError, "The gate's comparison")
+        return gate
+
+
+def enforce(gate: Gate, trained: Path, force: bool, log: Log = print) -> None:
+    """Raise GateRefused if the gate was not passed, unless `force`."""
+    if gate.passed:
+        log("gate passed")
+        return
+    reason = "; ".join(gate.faults)
+    if not force:
+        raise GateRefused(
+            f"The retrained critic is worse on what it could before: {reason}.",
+            f"It was not published and lies in {str(trained)!r}. Mix in more old rows, lower the rate, or "
+            "publish it "
+            "all the same: --force.",
+        )
+    log(f"WARNING: published by --force although {reason}")
+
+
+def publish(trained: Path, final: Path) -> Path:
+    """Make `final` a copy of a finished checkpoint; files are linked where the disk can, and it appears
+    whole.
+
+    Raises TrainingError if it cannot be written.
+    """
+    with writing_folder(final, TrainingError, "The checkpoint") as temporary:
+        shutil.copytree(trained, temporary, copy_function=_link, dirs_exist_ok=True)
+    return final
+
+
+def _link(source: str, target: str) -> str:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+    return target
+
+
+def _stored(path: Path, key: str) -> Gate | None:
+    """A comparison made before, None if there is none of this key."""
+    try:
+        gate = Gate.model_validate(read_json(path, TrainingError))
+    except (TrainingError, ValidationError):
+        return None
+    return gate if gate.key == key else None
+
+
+def answers_of(
+    checkpoint: Path, adapter: Path | None, rows: RowSet, settings: GateSettings, device: str
+) -> list[str]:
+    """A critic's greedy answers to rows; `adapter` is a LoRA folder for the checkpoint, if any."""
+    import torch
+
+    if adapter is not None:
+        check_usable(adapter)
+    on_gpu = device != "cpu" and torch.cuda.is_available()
+    with quiet():
+        processor = load_processor(checkpoint)
+        model = load_whole(checkpoint, dtype=torch.bfloat16 if on_gpu else torch.float32)
+        if adapter is not None:
+            model = attach(model, adapter)
+        model = model.to("cuda" if on_gpu else "cpu")
+        asked = [as_prompt_completion(row, rows.folder) for row in rows.rows]
+        return greedy_answers(model, processor, asked, settings.gate_tokens, settings.gate_batch)[0]

@@ -1,0 +1,1 @@
+"""Trains a critic on a user's own annotated runs."""
