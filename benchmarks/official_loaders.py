@@ -30,7 +30,7 @@ from PIL import Image
 from support.small_benchmarks import MINIATURES, answer
 
 from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.benchmarks.benchmark import Item, Place
+from interleave_thinker.evaluation.benchmarks.base.benchmark import Item, Place
 
 Reads = Callable[[Path, Item], bool]
 

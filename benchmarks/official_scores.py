@@ -37,8 +37,8 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Step
 from interleave_thinker.evaluation.benchmarks import open_benchmark
 from interleave_thinker.evaluation.judges import Judge, open_judge
-from interleave_thinker.evaluation.official.scoring import Official, score_officially
 from interleave_thinker.evaluation.runs.collect import collect
+from interleave_thinker.evaluation.runs.official_scoring import Official, score_officially
 from interleave_thinker.evaluation.runs.running import BenchmarkRun
 from interleave_thinker.evaluation.runs.setting import BenchmarkOptions, Setting, digest_of, take_folder
 from interleave_thinker.training.data.executors.threads import Threads

@@ -1,1 +1,1 @@
-"""Benchmarks of whole stories, the judges that score them, and their results. Imports backend and training."""
+"""Benchmarks of whole stories, their judges and their results. Imports backend and training."""

@@ -15,7 +15,17 @@ import pytest
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
 BLOCK = re.compile(r"^```(?P<kind>\w+)(?: (?P<path>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-PACKAGE = ("__init__.py", "pyproject.toml", "backend", "cli", "training", "tests")
+PACKAGE = (
+    "__init__.py",
+    "pyproject.toml",
+    "backend",
+    "cli",
+    "training",
+    "evaluation",
+    "service",
+    "tinyworld",
+    "tests",
+)
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("backend", "nodes", "training", "cli")
+LAYERS = ("backend", "nodes", "service", "training", "evaluation", "tinyworld", "cli")
 MAY_USE = {
     "backend": {"backend"},
     "nodes": {"nodes", "backend"},
+    "service": {"service", "backend"},
     "training": {"training", "backend"},
-    "cli": {"cli", "backend", "training"},
+    "evaluation": {"evaluation", "training", "backend"},
+    "tinyworld": {"tinyworld", "evaluation", "training", "backend"},
+    "cli": set(LAYERS) - {"nodes"},
 }
 FORBIDDEN = {
     "backend": {
@@ -32,7 +35,10 @@ FORBIDDEN = {
         "server",
     },
     "nodes": {"trl", "typer", "ray"},
+    "service": {"comfy", "comfy_api", "folder_paths", "trl"},
     "training": {"comfy", "comfy_api", "folder_paths"},
+    "evaluation": {"comfy", "comfy_api", "folder_paths"},
+    "tinyworld": {"comfy", "comfy_api", "folder_paths"},
     "cli": {"comfy", "comfy_api", "folder_paths", "trl"},
 }
 HEAVY = {
@@ -66,6 +72,8 @@ LIGHT = (
     "cli.commands.doctor",
 )
 MODULES = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
+SHOWN = ("backend", "nodes", "cli")
+"""Layers that start in a host or at every command."""
 START = "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest; "
 
 
@@ -86,13 +94,17 @@ def imports(path: Path) -> Iterator[tuple[ast.AST, str, bool]]:
                 yield from ((node, ".".join((*base, alias.name)), True) for alias in node.names)
 
 
+def layer_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0]
+
+
 def ids(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
 @pytest.mark.parametrize("path", MODULES, ids=ids)
 def test_layers(path: Path) -> None:
-    layer = path.relative_to(ROOT).parts[0]
+    layer = layer_of(path)
     for node, name, relative in imports(path):
         where = f"{path}:{getattr(node, 'lineno', 0)} imports {name}"
         first = name.partition(".")[0]
@@ -105,7 +117,7 @@ def test_layers(path: Path) -> None:
             assert first not in FORBIDDEN[layer], where
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if "training" not in path.parts], ids=ids)
+@pytest.mark.parametrize("path", [path for path in MODULES if layer_of(path) in SHOWN], ids=ids)
 def test_heavy_imports_only_where_they_are_used(path: Path) -> None:
     """A module whose whole purpose is torch may import it at its top; the modules that all others pass
     through may not."""

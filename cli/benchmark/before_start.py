@@ -16,7 +16,7 @@ from ..open_models import NONE, CriticOptions, prompts_in, reply_settings
 from ..options.teachers import TeacherOptions
 
 if TYPE_CHECKING:
-    from ...evaluation.benchmarks.benchmark import Benchmark, Item
+    from ...evaluation.benchmarks.base.benchmark import Benchmark, Item
     from ...evaluation.runs.running import BenchmarkRun
     from ...training.data.trajectories.unit import OpenTeachers, Teachers
     from ...training.data.trajectories.usage import Role

@@ -88,7 +88,7 @@ def score(
             "Give --judge without --official, or leave them out.",
         )
     if official is not None:
-        from ...evaluation.official.scoring import ANSWERS, Official, score_officially
+        from ...evaluation.runs.official_scoring import ANSWERS, Official, score_officially
 
         _ask_first(judge, "The evaluator's questions go", yes)
         how = Official(official, python or sys.executable, judge.judge_parallel, silence)
@@ -110,7 +110,7 @@ def _ask_first(judge: JudgeOptions, what: str, yes: bool) -> None:
 
 def _by_judge(out: Path, judge: JudgeOptions, repeats: int, order_swap: bool, yes: bool) -> Scores:
     """The figures of our own questions; what the judge said is kept in OUT/answers.sqlite."""
-    from ...evaluation.own.scoring import Asking, score, to_ask
+    from ...evaluation.runs.own_scoring import Asking, score, to_ask
 
     asked = to_ask(out)
     opened = judge.open(out / "answers.sqlite")

@@ -9,31 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...backend.shown_text import shown_text
-from ...training.data.from_runs.settings import EXACT, RunsData
+from ...training.data.from_runs.settings import RunsData
 from ..options.models import with_model_options
-from ..train.options import PageRows, PageSeed, PagesOf, checkpoint_of
+from ..options.runs import Runs, Score, SkipBadRuns, oracle_of
+from ..options.training import PageRows, PageSeed, PagesOf, checkpoint_of
 from . import filter as filtering
 from . import guard, pack, pairs, planner_rl, planner_rows, prompts, sequences, tinyworld, trajectories
 from .feedback import command as feedback
 
 if TYPE_CHECKING:
     from ...backend.prompts import PromptSet
-    from ...training.data.from_runs.attempts import Oracle
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Make training data, from prompts to packed rows."
 )
-
-Runs = Annotated[list[Path], typer.Argument(help="The --out folders of runs, or folders of such folders.")]
-SkipBadRuns = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out runs that are damaged, counted and listed.")
-]
-Score = Annotated[
-    str | None,
-    typer.Option(
-        "--scorer", help="Who scores images that have no score: tinyworld, or judge:CHAT; empty: nobody."
-    ),
-]
 
 
 @app.callback()
@@ -47,15 +36,6 @@ def wording_of(model: str | None, download: bool) -> PromptSet:
 
     found = prompt_set_of(checkpoint_of(model, download)) if model else None
     return found or default_prompt_set()
-
-
-def oracle_of(reasoning: str) -> Oracle | None:
-    """Who writes exact reasoning: the demo world's oracle, where it is asked for."""
-    if reasoning != EXACT:
-        return None
-    from ...tinyworld.lab.data.oracle_critic import OracleCritic
-
-    return OracleCritic()
 
 
 @app.command("from-runs")

@@ -18,7 +18,7 @@ from ...training.reward.plans.terms import PlanRewardSettings
 from ...training.reward.redraws.drawing_settings import DrawingSettings
 from ..options.models import with_model_options
 from ..options.service import ServiceOptions
-from ..train.options import Download, Images, Model, SkipBad, checkpoint_of, log
+from ..options.training import Download, Images, Model, SkipBad, checkpoint_of, log
 from ..train.planner_grpo import opened_judge
 
 Folder = Annotated[Path, typer.Option(help="Folder for the pairs, their images and report.json.")]

@@ -13,10 +13,10 @@ from ...training.gate.gate_rows import GateSettings
 from ...training.sft.train import SftTraining
 from ..options.config import Config, check_recipe
 from ..options.models import with_model_options
+from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, folder_of, log
 from .critic_grpo import command as critic_grpo
 from .dpo import critic as critic_dpo
 from .dpo import planner as planner_dpo
-from .options import Download, Images, Model, Out, SkipBad, checkpoint_of, log
 from .own_critic import Force, HeldOut, refused
 from .own_critic import command as own_critic
 from .planner_grpo import command as planner_grpo
@@ -212,7 +212,7 @@ def doctor_command(
 
     if config is not None:
         check_recipe(context, config)
-    for line in lines(config, devices, weights):
+    for line in lines(config, devices, weights, folder_of):
         typer.echo(line)
 
 

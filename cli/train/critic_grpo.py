@@ -14,7 +14,7 @@ from ...training.reward.redraws.drawing_settings import DrawingSettings
 from ..options.config import Config
 from ..options.models import with_model_options
 from ..options.service import RewarderOptions, ServiceOptions
-from .options import Download, Images, Model, Out, SkipBad, checkpoint_of, log
+from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, log
 
 
 @with_model_options

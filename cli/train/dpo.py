@@ -12,7 +12,7 @@ from ...backend.errors import SettingsError
 from ...training.dpo.settings import DpoTraining, PlannerDpoTraining
 from ..options.config import Config
 from ..options.models import with_model_options
-from .options import Download, Images, Model, Out, SkipBad, checkpoint_of, log
+from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, log
 from .planner_grpo import opened_judge
 
 if TYPE_CHECKING:

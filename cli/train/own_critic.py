@@ -14,10 +14,10 @@ from ...training.gate.gate_rows import GateSettings
 from ...training.own_critic.own_critic import ReinforcementStage
 from ...training.own_critic.rehearsal import Rehearsal
 from ...training.sft.train import SftTraining
-from ..data.command import Runs, Score, SkipBadRuns, oracle_of
 from ..options.config import Config
 from ..options.models import with_model_options
-from .options import Images, checkpoint_of, log
+from ..options.runs import Runs, Score, SkipBadRuns, oracle_of
+from ..options.training import Images, checkpoint_of, log
 
 REFUSED = 3
 """Exit code of a training whose critic was not published."""

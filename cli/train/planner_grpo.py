@@ -12,7 +12,7 @@ from ...training.reward.plans.judging import JudgingSettings
 from ...training.reward.plans.terms import PlanRewardSettings
 from ..options.config import Config
 from ..options.models import with_model_options
-from .options import Download, Images, Model, Out, SkipBad, checkpoint_of, log
+from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, log
 
 if TYPE_CHECKING:
     from ...training.reward.plans.judges import PlanJudge

@@ -14,7 +14,7 @@ import typer
 from ...tinyworld.lab.models.generator_batches import GeneratorTraining
 from ...tinyworld.lab.models.recipes import BaseRecipe, CriticRecipe, PlannerRecipe
 from ..options.models import with_model_options
-from .options import Out, PageRows, PageSeed, PagesOf, log
+from ..options.training import Out, PageRows, PageSeed, PagesOf, log
 
 
 @with_model_options

@@ -1,11 +1,11 @@
-"""Benchmarks by name: one folder for each, with its items, submission and judges, imported when it is asked for."""
+"""Benchmarks by name, a folder for each: items, submission, official and own judging."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
 from ...backend.errors import SettingsError
-from .benchmark import Benchmark
+from .base.benchmark import Benchmark
 
 REGISTRY = {
     "tinyworld": "...tinyworld.lab.benchmark",

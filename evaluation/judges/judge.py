@@ -19,7 +19,7 @@ from pathlib import Path
 from ...backend.chat.protocol import ChatModel, Message, ReplySettings
 from ...backend.errors import ChatError, ServerError, boundary
 from ...backend.pictures import Picture
-from ...training.reward.redraws.cache import RewardCache, key_of
+from ...training.content_cache import RewardCache, key_of
 
 DEADLINE = 180.0
 TRIES = 2

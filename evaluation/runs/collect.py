@@ -21,7 +21,7 @@ from ...backend.types import StopReason, Trajectory
 from ...training.data.trajectories.outcomes import FailedList
 from ...training.data.trajectories.unit import is_done
 from ...training.data.trajectories.usage import LEDGER, read_ledger
-from ..benchmarks.benchmark import Answer, Benchmark, Fault, Item, Place
+from ..benchmarks.base.benchmark import Answer, Benchmark, Fault, Item, Place
 from .running import row_of
 from .setting import ITEMS, open_folder
 

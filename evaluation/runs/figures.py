@@ -18,7 +18,7 @@ from ...backend.files.atomic import write_text
 from ...backend.files.bounded_reader import read_json
 from ...training.statistics.bootstrap import Mean, stratified_means
 from ...training.statistics.intervals import share
-from ..benchmarks.benchmark import Benchmark, Item, Values
+from ..benchmarks.base.benchmark import Benchmark, Item, Values
 from ..licences import ROLES, UNKNOWN, licences_of
 from .collect import SUBMISSION, Collected, read_collected
 from .judged import Judged

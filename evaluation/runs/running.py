@@ -23,7 +23,7 @@ from ...training.data.trajectories.options import TrajectoryOptions
 from ...training.data.trajectories.prompt_rows import Prompt, PromptRow, Shard, of_shard
 from ...training.data.trajectories.unit import OpenTeachers, Teachers
 from ...training.data.trajectories.usage import Prices
-from ..benchmarks.benchmark import Item
+from ..benchmarks.base.benchmark import Item
 from .setting import ITEMS
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")

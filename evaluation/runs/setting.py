@@ -22,7 +22,7 @@ from ...backend.files.bounded_reader import read_json
 from ...backend.prompts.published import ENDING
 from ...backend.types import RunSettings
 from ..benchmarks import open_benchmark
-from ..benchmarks.benchmark import Benchmark, Data, Item
+from ..benchmarks.base.benchmark import Benchmark, Data, Item
 
 FILE = "benchmark.json"
 ITEMS = "items"

@@ -15,10 +15,10 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from interleave_thinker.backend.chat.protocol import Reply, as_read, opens_thought
 from interleave_thinker.backend.prompts import default_prompt_set, prompt_set_of
 from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.training.content_cache import RewardCache
 from interleave_thinker.training.data.rows.rl import as_question, read_rl_rows
 from interleave_thinker.training.dpo.pairs.sampling import SampledPairs, sampled_answers
 from interleave_thinker.training.gate.held_out import greedy_answers, summarise
-from interleave_thinker.training.reward.redraws.cache import RewardCache
 from interleave_thinker.training.trainer.model_loading import load_processor
 
 OPENED = "<|im_start|>assistant\n<think>"

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
 
 from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.cli.options.training import folder_of
 from interleave_thinker.cli.train.command import app
 from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
 from interleave_thinker.training.dpo.settings import DpoTraining
@@ -32,7 +33,7 @@ CARDS = {"paper-8b": 80, "one-80gb": 80, "one-24gb": 24}
 
 @lru_cache
 def told(name: str) -> tuple[str, ...]:
-    return tuple(lines(name, None, weights=True))
+    return tuple(lines(name, None, weights=True, folder_of=folder_of))
 
 
 def stages(name: str) -> dict[str, list[str]]:

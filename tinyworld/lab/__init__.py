@@ -1,1 +1,1 @@
-"""How the tiny world's checkpoints are made and measured: data with honest mistakes, a small trainer, the ablation."""
+"""How the tiny world's checkpoints are trained and measured."""

@@ -14,9 +14,9 @@ from random import Random
 
 from ...backend.errors import SettingsError
 from ...backend.pictures import Picture
-from ...evaluation.benchmarks.benchmark import Data, Item, Terms, Values
-from ...evaluation.benchmarks.content import Contents, read_content
-from ...evaluation.benchmarks.rows import checked
+from ...evaluation.benchmarks.base.benchmark import Data, Item, Terms, Values
+from ...evaluation.benchmarks.base.content import Contents, read_content
+from ...evaluation.benchmarks.base.rows import checked
 from ..runtime.reading import read_page
 from ..runtime.scorer import faults
 from .world.requests import Story, random_story

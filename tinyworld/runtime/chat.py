@@ -9,8 +9,8 @@ from ...backend.chat.local import chat as transformers
 from ...backend.chat.local.chat import TransformersChat
 from ...backend.chat.protocol import Message, Reply, ReplySettings
 from ...backend.errors import SettingsError
+from ...backend.machine.threads import one_thread
 from . import checkpoint, vocabulary
-from .threads import one_thread
 
 ROLES = ("planner", "critic")
 

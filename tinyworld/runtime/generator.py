@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from ...backend.checkpoints.one_reader import READING
 from ...backend.errors import GeneratorError, boundary
 from ...backend.generators.pipelines.folder import content_digest
+from ...backend.machine.threads import one_thread
 from ...backend.pictures import Picture
 from . import checkpoint
-from .threads import one_thread
 
 if TYPE_CHECKING:
     from .pipeline import TinyWorldPipeline

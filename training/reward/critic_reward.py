@@ -20,11 +20,11 @@ from ...backend.errors import SettingsError
 from ...backend.generators import Generator
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
+from ..content_cache import RewardCache
 from ..data.rows.rl import CriticRlRow, before_of, seed_of
 from ..trainer.step_clock import StepClock
 from .published import read_published
 from .redraws.batch_counts import BatchCounts
-from .redraws.cache import RewardCache
 from .redraws.drawing_settings import DrawingSettings
 from .redraws.redrawer import Outcome, Redraw, Redrawer
 from .redraws.turns import Card, UsesPolicy

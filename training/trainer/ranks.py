@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 from ...backend.errors import InterleaveError, TrainingError
-from ..grpo.task import Found
+
+Found = TypeVar("Found")
 
 LEAST_PATIENCE = 1800
 """Seconds that ranks wait for each other where nothing else is known: the libraries' own."""

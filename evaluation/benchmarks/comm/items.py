@@ -16,8 +16,17 @@ from typing import Any
 
 from ....backend.errors import SettingsError
 from ....backend.pictures import Picture
-from ..benchmark import Answer, Answers, Data, Fault, Item, Place, Terms, Values, given
-from ..rows import Images, checked, data_path, id_in, picture_fault, read_rows, results_json, write_picture
+from ..base.benchmark import Answer, Answers, Data, Fault, Item, Place, Terms, Values, given
+from ..base.rows import (
+    Images,
+    checked,
+    data_path,
+    id_in,
+    picture_fault,
+    read_rows,
+    results_json,
+    write_picture,
+)
 
 FILE = "results.json"
 MARK = "<IMAGE>"

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...official.evaluator import Place, Plan, Row, link, numbers_in, write_json
-from ...official.processes import Job
-from ..benchmark import Item
-from ..rows import results_object
+from ..base.benchmark import Item
+from ..base.evaluator import Place, Plan, Row, link, numbers_in, write_json
+from ..base.processes import Job
+from ..base.rows import results_object
 
 INNER = "eval"
 EVALUATION, MEANS, METRICS = "eval_metric.py", "cal_gpt4o_score.py", "tot_metric"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ....backend.errors import SettingsError
-from ...own.question import OF_TEN, Answers, Part, Question
-from ..benchmark import Data, Item, Values
-from ..rows import results_object
+from ..base.benchmark import Data, Item, Values
+from ..base.question import OF_TEN, Answers, Part, Question
+from ..base.rows import results_object
 from .items import FILE, MARK
 
 REQUEST = "Somebody asked for a manual with pictures:"

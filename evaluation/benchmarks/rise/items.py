@@ -13,9 +13,9 @@ from pathlib import Path
 
 from ....backend.errors import SettingsError
 from ....training.data.rows.values import RowProblem, read_values
-from ..benchmark import Data, Item, Terms, Values
-from ..one_image import OnePicture
-from ..rows import Images, checked, data_path, id_in, read_rows, text_in
+from ..base.benchmark import Data, Item, Terms, Values
+from ..base.one_image import OnePicture
+from ..base.rows import Images, checked, data_path, id_in, read_rows, text_in
 
 FIELDS = ("index", "category", "instruction", "image")
 MORE = ("reference", "reference_txt", "reference_img", "consistency_free", "reasoning_img")

@@ -15,10 +15,10 @@ from typing import Any
 
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import read_text
-from ...official.evaluator import Place, Plan, Row, link, numbers_in, write_json
-from ...official.processes import Job
-from ..benchmark import Item
-from ..rows import Images
+from ..base.benchmark import Item
+from ..base.evaluator import Place, Plan, Row, link, numbers_in, write_json
+from ..base.processes import Job
+from ..base.rows import Images
 from .items import TABLE
 
 SCRIPT = "gpt_eval.py"

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ....backend.errors import SettingsError
-from ...own.question import OF_FIVE, Answers, Part, Question
-from ..benchmark import Data, Item, Values
-from ..rows import Images
+from ..base.benchmark import Data, Item, Values
+from ..base.question import OF_FIVE, Answers, Part, Question
+from ..base.rows import Images
 from .items import BENCHMARK, LOGICAL
 
 INSTRUCTION = "A picture was to be changed as this instruction says:\n{instruction}\n"

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ....backend.errors import SettingsError
-from ..benchmark import Data, Item, Terms, Values, given
-from ..content import Contents
-from ..rows import Images, checked, data_path, id_in, read_rows, results_json, text_in
+from ..base.benchmark import Data, Item, Terms, Values, given
+from ..base.content import Contents
+from ..base.rows import Images, checked, data_path, id_in, read_rows, results_json, text_in
 
 PLACEHOLDER = re.compile(r"\[IMAGE(\d{1,3})\]")
 MARK = "<image>"

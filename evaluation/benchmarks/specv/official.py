@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ....backend.errors import SettingsError
-from ...official.evaluator import Place, Plan, Row, link, numbers_in, write_lines
-from ...official.processes import Job
-from ..benchmark import Item
-from ..rows import results_object
+from ..base.benchmark import Item
+from ..base.evaluator import Place, Plan, Row, link, numbers_in, write_lines
+from ..base.processes import Job
+from ..base.rows import results_object
 
 INNER = "eval/interleave"
 RUN, RANK, PROMPT = "run_eval.py", "score_and_rank.py", "eval_prompt.txt"

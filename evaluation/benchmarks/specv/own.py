@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ....backend.errors import SettingsError
-from ...own.question import Answers, Part, Question, share
-from ..benchmark import Data, Item, Values
-from ..content import read_content
-from ..rows import results_json
+from ..base.benchmark import Data, Item, Values
+from ..base.content import read_content
+from ..base.question import Answers, Part, Question, share
+from ..base.rows import results_json
 from .items import INNER, MARK
 
 CHECKLISTS = "eval_checklist/interleave"

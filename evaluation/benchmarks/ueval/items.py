@@ -14,8 +14,8 @@ from typing import Any
 
 from ....backend.errors import SettingsError
 from ....backend.files.names import name_fault
-from ..benchmark import Answer, Answers, Data, Fault, Item, Place, Terms, Values, given
-from ..rows import (
+from ..base.benchmark import Answer, Answers, Data, Fault, Item, Place, Terms, Values, given
+from ..base.rows import (
     checked,
     data_path,
     id_in,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...official.evaluator import Place, Plan, Row, numbers_in, write_json, write_lines
-from ...official.processes import Job
-from ..benchmark import Item
-from ..rows import results_object
+from ..base.benchmark import Item
+from ..base.evaluator import Place, Plan, Row, numbers_in, write_json, write_lines
+from ..base.processes import Job
+from ..base.rows import results_object
 from .items import FILE, entries_of, image_names
 
 SCRIPT = "ueval_eval.py"

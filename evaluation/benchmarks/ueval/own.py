@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ....backend.errors import SettingsError
-from ...own.question import Answers, Part, Question, share
-from ..benchmark import Data, Item, Values
+from ..base.benchmark import Data, Item, Values
+from ..base.question import Answers, Part, Question, share
 from .items import FILE, entries_of, image_names
 
 ASKED = """Somebody asked:

@@ -22,8 +22,8 @@ from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import read_json
 from ....backend.files.names import name_fault
 from ....backend.types import MAX_STEPS
-from ..benchmark import Data, Item, Terms, Values, given
-from ..rows import Images, checked, data_path, results_object
+from ..base.benchmark import Data, Item, Terms, Values, given
+from ..base.rows import Images, checked, data_path, results_object
 from .shots import LANGUAGE, Shots, drawn_share
 
 FILE = "story.json"

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from ....backend.errors import SettingsError
-from ..benchmark import Answer, Answers, Fault, Item, Place
-from ..rows import picture_fault, results_json, write_picture
+from ..base.benchmark import Answer, Answers, Fault, Item, Place
+from ..base.rows import picture_fault, results_json, write_picture
 
 METHOD, MODE, LANGUAGE, TIMESTAMP = "interleave-thinker", "base", "en", "20000101_000000"
 STORIES = Path(METHOD) / MODE / LANGUAGE / TIMESTAMP

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from ....backend.errors import SettingsError
 from ....training.data.rows.values import RowProblem, read_values
-from ..benchmark import Data, Item, Terms, Values, given
-from ..one_image import OnePicture
-from ..rows import checked, data_path, read_rows, text_in
+from ..base.benchmark import Data, Item, Terms, Values, given
+from ..base.one_image import OnePicture
+from ..base.rows import checked, data_path, read_rows, text_in
 
 CATEGORIES = (
     (400, "culture"),

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import read_bytes
-from ...official.evaluator import Place, Plan, Row, write_json
-from ...official.processes import LOG, Job
-from ..benchmark import Item
+from ..base.benchmark import Item
+from ..base.evaluator import Place, Plan, Row, write_json
+from ..base.processes import LOG, Job
 from .items import CATEGORIES
 
 SCRIPT, CALCULATOR = "vllm_eval.py", "calculate_verified.py"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...own.question import Answers, Question
-from ..benchmark import Data, Item, Values
+from ..base.benchmark import Data, Item, Values
+from ..base.question import Answers, Question
 from .items import BENCHMARK
 
 ASKED = """A picture was made for this request, which leaves something to be known or worked out:

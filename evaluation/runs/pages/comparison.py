@@ -19,7 +19,7 @@ from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.report.telling import PLAIN
 from ....training.data.trajectories.unit import is_done
-from ...benchmarks.benchmark import Answer, Item
+from ...benchmarks.base.benchmark import Answer, Item
 from ...licences import ROLES
 from ..compare import MOST_SHOWN, Compared, compare, differing, metrics_of, shown
 from ..figures import Scores, read_scores

@@ -12,12 +12,12 @@ from support.small_benchmarks import MINIATURES, answer
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.benchmarks.benchmark import Data, Item, Place
+from interleave_thinker.evaluation.benchmarks.base.benchmark import Data, Item, Place
+from interleave_thinker.evaluation.benchmarks.base.evaluator import Place as Work
+from interleave_thinker.evaluation.benchmarks.base.evaluator import Plan
+from interleave_thinker.evaluation.benchmarks.base.processes import LOG
 from interleave_thinker.evaluation.benchmarks.ueval.own import QUESTIONS
-from interleave_thinker.evaluation.official import scoring
-from interleave_thinker.evaluation.official.evaluator import Place as Work
-from interleave_thinker.evaluation.official.evaluator import Plan
-from interleave_thinker.evaluation.official.processes import LOG
+from interleave_thinker.evaluation.runs import official_scoring as scoring
 
 KINDS = ("ueval", "wise", "rise", "specv", "comm", "vistory")
 BROKEN = (

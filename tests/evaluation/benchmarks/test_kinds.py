@@ -15,7 +15,7 @@ from support.small_benchmarks import MINIATURES, answer, picture
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.evaluation.benchmarks import REGISTRY, open_benchmark
-from interleave_thinker.evaluation.benchmarks.benchmark import (
+from interleave_thinker.evaluation.benchmarks.base.benchmark import (
     Answer,
     AnsweredStep,
     Benchmark,
@@ -23,10 +23,10 @@ from interleave_thinker.evaluation.benchmarks.benchmark import (
     Item,
     Place,
 )
+from interleave_thinker.evaluation.benchmarks.base.evaluator import Place as Judged
+from interleave_thinker.evaluation.benchmarks.base.one_image import OnePicture
 from interleave_thinker.evaluation.benchmarks.comm.items import FILE, MARK, STEP, clean, written
-from interleave_thinker.evaluation.benchmarks.one_image import OnePicture
 from interleave_thinker.evaluation.benchmarks.ueval.official import EVALUATOR
-from interleave_thinker.evaluation.official.evaluator import Place as Judged
 
 KINDS = sorted(REGISTRY)
 

@@ -28,7 +28,7 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import Plan, RunSettings, Step
 from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.benchmarks.benchmark import Answer, AnsweredStep, Data, Item, Place
+from interleave_thinker.evaluation.benchmarks.base.benchmark import Answer, AnsweredStep, Data, Item, Place
 from interleave_thinker.evaluation.benchmarks.vistory.shots import STORIES, shots_in
 from interleave_thinker.evaluation.runs.collect import collect
 from interleave_thinker.evaluation.runs.figures import score

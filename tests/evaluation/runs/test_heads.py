@@ -14,7 +14,7 @@ from support.small_benchmarks import MINIATURES
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.benchmarks.benchmark import Data
+from interleave_thinker.evaluation.benchmarks.base.benchmark import Data
 from interleave_thinker.evaluation.benchmarks.wise import items as wise
 from interleave_thinker.evaluation.licences import UNKNOWN, licences_of
 

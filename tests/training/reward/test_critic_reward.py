@@ -15,6 +15,7 @@ from support.reward_fakes import Artist, Taste
 from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Score, Verdict
+from interleave_thinker.training.content_cache import RewardCache
 from interleave_thinker.training.data.rows.rl import CriticRlRow, Evaluation, seed_of
 from interleave_thinker.training.reward.critic_reward import (
     LEAST_VERDICTS,
@@ -22,7 +23,6 @@ from interleave_thinker.training.reward.critic_reward import (
     RewardSettings,
 )
 from interleave_thinker.training.reward.redraws.batch_counts import BatchCounts
-from interleave_thinker.training.reward.redraws.cache import RewardCache
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.reward.redraws.redrawer import Redrawer
 from interleave_thinker.training.reward.rollout_reward import RolloutReading

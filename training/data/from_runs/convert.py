@@ -25,7 +25,7 @@ from ....backend.journal.files import first_fault
 from ....backend.pictures import MAX_BYTES, Picture
 from ....backend.prompts import PromptSet
 from ....backend.scorers import Scorer
-from ...reward.redraws.cache import RewardCache
+from ...content_cache import RewardCache
 from ..decontamination.screening import Screened, Screening
 from ..executors import Work
 from ..executors.threads import Threads

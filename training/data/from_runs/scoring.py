@@ -17,7 +17,7 @@ from ....backend.errors import ChatError, InterleaveError, PictureError, ScorerE
 from ....backend.pictures import Picture
 from ....backend.scorers import Scorer, open_scorer
 from ....backend.types import Score, Trajectory
-from ...reward.redraws.cache import RewardCache, key_of
+from ...content_cache import RewardCache, key_of
 from ..executors import LocalStopSign, StopSign, Work
 from .repeated_scorer import RepeatedScorer, score_in_full
 

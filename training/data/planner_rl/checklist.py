@@ -21,7 +21,7 @@ from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import AnswerError, ChatError
 from ....backend.pictures import Picture
 from ....backend.types import MAX_STEPS
-from ...reward.redraws.cache import RewardCache, key_of
+from ...content_cache import RewardCache, key_of
 from ..rows.planner_rl import StepRange
 
 GIVE_UP = 5

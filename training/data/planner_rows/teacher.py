@@ -16,7 +16,7 @@ from ....backend.answers.reply_text import spoken
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import ChatError
 from ....backend.pictures import Picture
-from ...reward.redraws.cache import RewardCache, key_of
+from ...content_cache import RewardCache, key_of
 from .comm import CommStory
 from .kinds import NOT_IN_PROMPTS
 

@@ -22,6 +22,7 @@ from ....backend.files.atomic import write_text, writing_folder
 from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.prompts import default_prompt_set, prompt_set_of
+from ...content_cache import RewardCache
 from ...data.from_runs.run_folders import find_runs
 from ...data.rows.planner_rl import PlannerRlRow
 from ...data.rows.preference import (
@@ -35,7 +36,6 @@ from ...data.rows.preference import (
 from ...data.rows.rl import CriticRlRow
 from ...data.rows.row_folder import IMAGES, check_place, keep_picture
 from ...grpo.task import Found, Row, Task
-from ...reward.redraws.cache import RewardCache
 from ...reward.rollout_reward import RolloutReading, mean
 from ...trainer.step_clock import StepClock
 from .choosing import Worth, best_and_worst, counted, show

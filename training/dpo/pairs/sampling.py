@@ -18,8 +18,8 @@ from ....backend.chat.chat_template import rendered
 from ....backend.chat.protocol import THOUGHT, opens_thought
 from ....backend.checkpoints.checkpoint import checkpoint_digest
 from ....backend.checkpoints.loaded import load_whole
+from ...content_cache import RewardCache, key_of
 from ...gate.held_out import greedy_answers
-from ...reward.redraws.cache import RewardCache, key_of
 from ...trainer.model_loading import load_processor, quiet
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from ....backend.errors import SettingsError
 from ....backend.machine.requirements import TRAINERS, missing, outdated, require
 from ....backend.vram.agent_shapes import SHAPES, published_config
 from ....backend.vram.footprint import GB
-from ....tinyworld.runtime import checkpoint
 from ...dpo.settings import DpoTraining, PlannerDpoTraining
 from ...grpo.planner_settings import PlannerGrpoTraining
 from ...grpo.settings import GrpoTraining, batches
@@ -55,8 +54,12 @@ KINDS: dict[str, type[SftTraining] | type[DpoTraining] | type[GrpoTraining]] = {
 """Settings of the stages that are no fine-tuning."""
 
 
-def lines(recipe: str | None, devices: int | None, weights: bool) -> Iterator[str]:
-    """The report, line by line; raises SettingsError for a recipe that cannot be read."""
+def lines(
+    recipe: str | None, devices: int | None, weights: bool, folder_of: Callable[[str], Path] = Path
+) -> Iterator[str]:
+    """The report, line by line; `folder_of` returns the folder of a recipe's `model`.
+
+    Raises SettingsError for a recipe that cannot be read."""
     yield from _machine()
     cards = _cards()
     require("yaml")
@@ -65,7 +68,7 @@ def lines(recipe: str | None, devices: int | None, weights: bool) -> Iterator[st
         yield f"recipe {name}"
         yield from (f"  {line}" for line in about(name))
         for stage in stages_in(name):
-            yield from _stage(name, stage, devices, cards, weights)
+            yield from _stage(name, stage, devices, cards, weights, folder_of)
 
 
 def _machine() -> Iterator[str]:
@@ -110,13 +113,11 @@ def settings_of(values: dict[str, Any], stage: str) -> Stage:
         raise SettingsError(f"{stage}, {fault['loc'][0]}: {fault['msg']}.") from error
 
 
-def config_of(model: str) -> Any | None:
-    """The configuration of a published model, of the tiny world's or of a folder; None if it is not at
-    hand."""
+def config_of(model: str, folder_of: Callable[[str], Path]) -> Any | None:
+    """The configuration of a published model or of a folder; None if it is not at hand."""
     if model in SHAPES:
         return published_config(model)
-    kind, _, name = model.partition(":")
-    folder = checkpoint(name) if kind == "tinyworld" else Path(model)
+    folder = folder_of(model)
     if not (folder / "config.json").is_file():
         return None
     from transformers import AutoConfig
@@ -126,12 +127,17 @@ def config_of(model: str) -> Any | None:
 
 
 def _stage(
-    name: str, stage: str, devices: int | None, cards: list[tuple[str, float]], weights: bool
+    name: str,
+    stage: str,
+    devices: int | None,
+    cards: list[tuple[str, float]],
+    weights: bool,
+    folder_of: Callable[[str], Path],
 ) -> Iterator[str]:
     values = read_recipe(name, stage)
     settings = settings_of(values, stage)
     model = str(values.get("model", ""))
-    config = config_of(model)
+    config = config_of(model, folder_of)
     if config is None:
         yield f"  {stage}: the model {model!r} is not at hand, so nothing is reckoned"
         return

@@ -18,8 +18,8 @@ from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import AnswerError, ScorerError, SettingsError
 from ....backend.pictures import Picture
 from ....backend.types import Plan, Value
+from ...content_cache import RewardCache, key_of
 from ...data.rows.planner_rl import PlannerRlRow
-from ..redraws.cache import RewardCache, key_of
 
 ANSWER_TOKENS = 4096
 

@@ -35,9 +35,9 @@ from ....backend.generators.protocol import DrawsAtOnce, DrawsInBatches, DrawsMa
 from ....backend.pictures import Picture
 from ....backend.scorers import Scorer
 from ....backend.types import Score
+from ...content_cache import RewardCache, SingleFlight, key_of
 from .batch_counts import BatchCounts
 from .bounded_calls import BoundedCalls, CallTimeout
-from .cache import RewardCache, SingleFlight, key_of
 from .drawing_settings import DrawingSettings
 from .failures import Failures
 from .turns import Card

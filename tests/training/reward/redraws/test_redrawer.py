@@ -17,8 +17,8 @@ from interleave_thinker.backend.generators.protocol import Generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers.protocol import Scorer
 from interleave_thinker.backend.types import Score
+from interleave_thinker.training.content_cache import RewardCache, key_of
 from interleave_thinker.training.reward.redraws.batch_counts import BatchCounts
-from interleave_thinker.training.reward.redraws.cache import RewardCache, key_of
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.reward.redraws.failures import LEAST_SEEN
 from interleave_thinker.training.reward.redraws.redrawer import Outcome, Redraw, Redrawer

@@ -22,11 +22,11 @@ from interleave_thinker.backend.chat.local.chat import TransformersChat
 from interleave_thinker.backend.errors import ScorerError, SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Score
+from interleave_thinker.training.content_cache import RewardCache
 from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.reward.base_judge import BaseJudge, TrainedBase
 from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings
 from interleave_thinker.training.reward.redraws import turns
-from interleave_thinker.training.reward.redraws.cache import RewardCache
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.reward.redraws.redrawer import Redraw, Redrawer
 from interleave_thinker.training.reward.redraws.turns import Card

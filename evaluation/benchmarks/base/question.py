@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ..benchmarks.benchmark import Data, Item, Values
+from .benchmark import Data, Item, Values
 
 Part = str | Path
 YES_NO = "Answer with one word: yes or no."

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from ...backend.errors import InterleaveError, SettingsError
-from ...backend.shown_text import one_line
+from ....backend.errors import InterleaveError, SettingsError
+from ....backend.shown_text import one_line
 
 CHILD = Path(__file__).with_name("child.py")
 LOG = "evaluator.log"

@@ -18,12 +18,12 @@ from support.collected_benchmark import collected
 
 from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
 from interleave_thinker.backend.errors import ChatError, InterleaveError, SettingsError
+from interleave_thinker.evaluation.benchmarks.base.processes import EvaluatorError, Job, Processes
 from interleave_thinker.evaluation.benchmarks.wise.official import WiseEvaluator
 from interleave_thinker.evaluation.judges import Judge
 from interleave_thinker.evaluation.judges.bridge import Trouble
-from interleave_thinker.evaluation.official import scoring
-from interleave_thinker.evaluation.official.processes import EvaluatorError, Job, Processes
-from interleave_thinker.evaluation.official.scoring import Official, score_officially
+from interleave_thinker.evaluation.runs import official_scoring as scoring
+from interleave_thinker.evaluation.runs.official_scoring import Official, score_officially
 
 EVALUATOR = """
 import argparse, json, os, sys, time, urllib.request

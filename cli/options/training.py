@@ -10,6 +10,7 @@ import typer
 
 from ...backend.shown_text import shown_text
 
+TINYWORLD = "tinyworld:"
 Model = Annotated[
     str,
     typer.Option(
@@ -45,10 +46,17 @@ PageSeed = Annotated[int, typer.Option(min=0, help="Seed of the pages.")]
 def checkpoint_of(model: str, download: bool) -> Path:
     """The folder that `--model` names; raises SettingsError or ChatError."""
     from ...backend.checkpoints.checkpoint import find_checkpoint
+
+    if model.startswith(TINYWORLD):
+        return folder_of(model)
+    return find_checkpoint(model, download, untested=True)
+
+
+def folder_of(model: str) -> Path:
+    """The folder of a model that is on this machine; `tinyworld:ROLE` is a shipped one."""
     from ...tinyworld.runtime import checkpoint
 
-    kind, _, name = model.partition(":")
-    return checkpoint(name) if kind == "tinyworld" else find_checkpoint(model, download, untested=True)
+    return checkpoint(model.removeprefix(TINYWORLD)) if model.startswith(TINYWORLD) else Path(model)
 
 
 def log(line: str) -> None:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, Protocol
 
-from ...backend.errors import SettingsError
-from ...backend.pictures import Picture
-from ...backend.types import Trajectory
+from ....backend.errors import SettingsError
+from ....backend.pictures import Picture
+from ....backend.types import Trajectory
 
 
 @dataclass(frozen=True)

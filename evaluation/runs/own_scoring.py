@@ -17,13 +17,13 @@ from ...backend.chat.protocol import Message, ReplySettings
 from ...backend.errors import PictureError, SettingsError
 from ...backend.pictures import Picture
 from ...backend.shown_text import one_line
-from ..benchmarks.benchmark import Item, Values
+from ..benchmarks.base.benchmark import Item, Values
+from ..benchmarks.base.question import OwnQuestions, Part, Question
 from ..judges import Judge
-from ..runs.collect import SUBMISSION, Log
-from ..runs.figures import Folder, Scores, opened, write_scores
-from ..runs.judged import SHOWN, Judged
-from . import own_questions
-from .question import OwnQuestions, Part, Question
+from .collect import SUBMISSION, Log
+from .figures import Folder, Scores, opened, write_scores
+from .judged import SHOWN, Judged
+from .own_questions import own_questions
 
 LONGEST_ANSWER = 1024
 """Tokens; the answers asked for have one word, but some judges explain themselves."""

@@ -21,9 +21,9 @@ from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
-from ....backend.errors import PictureError, SettingsError
-from ....backend.pictures import Picture
-from ....backend.types import Score
+from ..backend.errors import PictureError, SettingsError
+from ..backend.pictures import Picture
+from ..backend.types import Score
 
 SCHEMA = 1
 BUSY_SECONDS = 60.0

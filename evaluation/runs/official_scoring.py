@@ -18,17 +18,17 @@ from pathlib import Path
 from ...backend.errors import SettingsError
 from ...backend.files.lock import SystemLock
 from ..benchmarks import BY_RESULTS
-from ..benchmarks.benchmark import Benchmark, Data, Item
-from ..benchmarks.rows import data_path, read_rows
+from ..benchmarks.base.benchmark import Benchmark, Data, Item
+from ..benchmarks.base.evaluator import Evaluator, Place, Row
+from ..benchmarks.base.processes import EvaluatorError, Processes
+from ..benchmarks.base.rows import data_path, read_rows
 from ..checkout import commit
 from ..judges import Judge
 from ..judges.bridge import Bridge
-from ..runs.collect import SUBMISSION, read_collected
-from ..runs.figures import Scores, score
-from ..runs.judged import Judged
-from ..runs.setting import open_folder
-from .evaluator import Evaluator, Place, Row
-from .processes import EvaluatorError, Processes
+from .collect import SUBMISSION, read_collected
+from .figures import Scores, score
+from .judged import Judged
+from .setting import open_folder
 
 FOLDER = "official"
 ANSWERS = "answers.sqlite"

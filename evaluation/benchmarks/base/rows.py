@@ -12,13 +12,13 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...backend.errors import PictureError, SettingsError
-from ...backend.files.bounded_reader import read_json
-from ...backend.files.image_places import ImagePlaces
-from ...backend.files.names import name_fault
-from ...backend.pictures import Picture, mode_of
-from ...backend.types import MAX_TEXT
-from ...training.data.decontamination.benchmarks import files_of, rows_of
+from ....backend.errors import PictureError, SettingsError
+from ....backend.files.bounded_reader import read_json
+from ....backend.files.image_places import ImagePlaces
+from ....backend.files.names import name_fault
+from ....backend.pictures import Picture, mode_of
+from ....backend.types import MAX_TEXT
+from ....training.data.decontamination.benchmarks import files_of, rows_of
 from .benchmark import Data, Fault, Item, Terms
 
 SURROGATE = re.compile("[\ud800-\udfff]")

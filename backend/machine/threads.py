@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...backend.machine.environment import variable
+from .environment import variable
 
 SET_BY_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 

@@ -18,11 +18,11 @@ from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.evaluation.benchmarks import open_benchmark
 from interleave_thinker.evaluation.judges import Judge, open_judge
-from interleave_thinker.evaluation.own import REGISTRY
-from interleave_thinker.evaluation.own.scoring import Asking, score, to_ask
 from interleave_thinker.evaluation.runs.collect import collect
 from interleave_thinker.evaluation.runs.compare import compare
 from interleave_thinker.evaluation.runs.figures import Scores, as_lines
+from interleave_thinker.evaluation.runs.own_questions import REGISTRY
+from interleave_thinker.evaluation.runs.own_scoring import Asking, score, to_ask
 from interleave_thinker.evaluation.runs.running import BenchmarkRun
 from interleave_thinker.evaluation.runs.setting import (
     BenchmarkOptions,

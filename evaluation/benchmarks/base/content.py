@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ...backend.errors import SettingsError
-from ...backend.files.bounded_reader import parse_json, read_bytes_if_any
+from ....backend.errors import SettingsError
+from ....backend.files.bounded_reader import parse_json, read_bytes_if_any
 from .benchmark import Answer, Answers, Fault, Item, Place
 from .rows import picture_fault, write_picture
 

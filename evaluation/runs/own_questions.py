@@ -10,7 +10,7 @@ from importlib import import_module
 
 from ...backend.errors import SettingsError
 from ..benchmarks import BY_RESULTS
-from .question import OwnQuestions
+from ..benchmarks.base.question import OwnQuestions
 
 JUDGED = ("wise", "ueval", "rise", "specv", "comm")
 """Benchmarks that have a module `own.py`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...backend.pictures import Picture
+from ....backend.pictures import Picture
 from .benchmark import Answer, Answers, Fault, Item, Place
 from .rows import picture_fault, write_picture
 

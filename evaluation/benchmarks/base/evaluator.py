@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...backend.errors import SettingsError
-from ...backend.files.atomic import write_text
-from ..benchmarks.benchmark import Data, Item
+from ....backend.errors import SettingsError
+from ....backend.files.atomic import write_text
+from .benchmark import Data, Item
 from .processes import Job
 
 LEAST_A_PART = 8

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from support.collected_benchmark import collected
 
+from interleave_thinker.evaluation.benchmarks.base.processes import EvaluatorError
 from interleave_thinker.evaluation.benchmarks.comm.official import CommEvaluator
 from interleave_thinker.evaluation.benchmarks.rise.official import RiseEvaluator
 from interleave_thinker.evaluation.judges import open_judge
-from interleave_thinker.evaluation.official.processes import EvaluatorError
-from interleave_thinker.evaluation.official.scoring import Official, score_officially
 from interleave_thinker.evaluation.runs.figures import Scores
+from interleave_thinker.evaluation.runs.official_scoring import Official, score_officially
 
 ASK = """
 import json, os, urllib.request

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interleave_thinker.evaluation.own.question import OF_FIVE, OF_TEN, YES_OR_NO, Scale
+from interleave_thinker.evaluation.benchmarks.base.question import OF_FIVE, OF_TEN, YES_OR_NO, Scale
 
 
 @pytest.mark.parametrize(

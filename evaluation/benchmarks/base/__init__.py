@@ -1,0 +1,1 @@
+"""What all benchmarks are made of: items, data files, official evaluators in child processes, questions."""
