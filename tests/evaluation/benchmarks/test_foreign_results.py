@@ -66,7 +66,7 @@ class Made:
         self.name, self.folder = name, folder
 
     def plan(self) -> Plan:
-        evaluator: Any = import_module(f"{scoring.__package__}.{self.name}").EVALUATOR
+        evaluator: Any = import_module(f"..benchmarks.{self.name}.official", scoring.__package__).EVALUATOR
         number = len([*self.folder.glob("work*")])
         checkout, work = self.folder / "checkout", self.folder / f"work{number}"
         work.mkdir()
