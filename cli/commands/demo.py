@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from ...backend.agents.plan_constraints import PlanConstraints
+from ...backend.pipeline.request import read_request
 from ...backend.tinyworld import DEMO_REQUEST, DEMO_SEED
 from ...backend.types import RunSettings
 from ..model_options import with_model_options
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
-from ..run_request import ModelOptions, carry_out, read_request
+from ..run_request import ModelOptions, carry_out
 
 
 @with_model_options

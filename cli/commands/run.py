@@ -9,10 +9,11 @@ import typer
 
 from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.errors import SettingsError
+from ...backend.pipeline.request import read_request, read_text
 from ...backend.types import RunSettings
 from ..model_options import with_model_options
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
-from ..run_request import ModelOptions, carry_out, read_plan_file, read_request, read_text
+from ..run_request import ModelOptions, carry_out, read_plan_file
 from ..teachers import Parallel, TeacherOptions, run_requests
 
 
