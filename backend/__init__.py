@@ -1,0 +1,149 @@
+"""The public API. Everything else in this package may change without notice.
+
+Names are imported when they are first used, so that importing the package costs nothing: ComfyUI and
+`interleave-thinker --help` import it before they need a pipeline.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .agents.critic import Critic
+    from .agents.plan_constraints import PlanConstraints
+    from .agents.planner import Planner
+    from .chat import open_chat
+    from .chat.protocol import ChatModel, Message, Reply, ReplySettings
+    from .errors import (
+        AnswerError,
+        Cancelled,
+        ChatError,
+        GeneratorError,
+        InterleaveError,
+        JournalError,
+        PictureError,
+        ScorerError,
+        SettingsError,
+    )
+    from .exporters import Exporter, export_by_name
+    from .generators import open_generator
+    from .generators.protocol import Generator
+    from .loop.events import (
+        AttemptDrawn,
+        AttemptJudged,
+        AttemptStarted,
+        Event,
+        Finished,
+        PlanReady,
+        SettingUnused,
+        StepFinished,
+    )
+    from .loop.protocols import CriticLike, PlannerLike
+    from .loop.replay import load_trajectory
+    from .pictures import Picture
+    from .pipeline.pipeline import Pipeline
+    from .pipeline.story import Story, StoryStream
+    from .prompts import PromptSet
+    from .scorers import open_scorer
+    from .scorers.protocol import Scorer
+    from .types import (
+        Attempt,
+        Plan,
+        Request,
+        RunSettings,
+        Score,
+        Step,
+        StepResult,
+        StopReason,
+        Trajectory,
+        Verdict,
+    )
+
+__all__ = [
+    "AnswerError",
+    "Attempt",
+    "AttemptDrawn",
+    "AttemptJudged",
+    "AttemptStarted",
+    "Cancelled",
+    "ChatError",
+    "ChatModel",
+    "Critic",
+    "CriticLike",
+    "Event",
+    "Exporter",
+    "Finished",
+    "Generator",
+    "GeneratorError",
+    "InterleaveError",
+    "JournalError",
+    "Message",
+    "Picture",
+    "PictureError",
+    "Pipeline",
+    "Plan",
+    "PlanConstraints",
+    "PlanReady",
+    "Planner",
+    "PlannerLike",
+    "PromptSet",
+    "Reply",
+    "ReplySettings",
+    "Request",
+    "RunSettings",
+    "Score",
+    "Scorer",
+    "ScorerError",
+    "SettingUnused",
+    "SettingsError",
+    "Step",
+    "StepFinished",
+    "StepResult",
+    "StopReason",
+    "Story",
+    "StoryStream",
+    "Trajectory",
+    "Verdict",
+    "export_by_name",
+    "load_trajectory",
+    "open_chat",
+    "open_generator",
+    "open_scorer",
+]
+
+_MODULES = {
+    ".agents.critic": "Critic",
+    ".agents.plan_constraints": "PlanConstraints",
+    ".agents.planner": "Planner",
+    ".chat": "open_chat",
+    ".chat.protocol": "ChatModel Message Reply ReplySettings",
+    ".errors": "AnswerError Cancelled ChatError GeneratorError InterleaveError JournalError PictureError "
+    "ScorerError SettingsError",
+    ".exporters": "Exporter export_by_name",
+    ".generators": "open_generator",
+    ".generators.protocol": "Generator",
+    ".loop.events": "AttemptDrawn AttemptJudged AttemptStarted Event Finished PlanReady SettingUnused "
+    "StepFinished",
+    ".loop.protocols": "CriticLike PlannerLike",
+    ".loop.replay": "load_trajectory",
+    ".pictures": "Picture",
+    ".pipeline.pipeline": "Pipeline",
+    ".pipeline.story": "Story StoryStream",
+    ".prompts": "PromptSet",
+    ".scorers": "open_scorer",
+    ".scorers.protocol": "Scorer",
+    ".types": "Attempt Plan Request RunSettings Score Step StepResult StopReason Trajectory Verdict",
+}
+"""Names by the modules that define them; a test compares them with the imports above."""
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,41 +1,109 @@
 """One way to turn a name from the command line, a node or a config into an object.
 
-Decision: registries map a name to a module of this package, imported only when asked for, so that listing
-backends costs nothing and a missing optional library is an error of the one backend that needs it.
+Registries map a name to a module of this package, imported only when asked for, so that listing backends
+costs nothing and a missing optional library is an error of the one backend that needs it. Names that are not
+built in are looked up among the installed plug-ins (machine/plugins.py).
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from .errors import SettingsError
+from .machine.plugins import damaged_packages, find_plugin, load_plugin, plugin_names
 
 
-def open_by_spec(kind: str, registry: Mapping[str, str], spec: str, **options: object) -> Any:
-    """Call `open(argument, **options)` of the module behind `NAME[:ARGUMENT]`; raises SettingsError.
+@dataclass(frozen=True)
+class Registry:
+    """The implementations of one protocol by name.
 
-    Options that the module's `open` does not take are an error too, unless they are None (not set by the
-    user).
+    Attributes:
+        kind: What they are, in the singular, for messages.
+        built_in: Their modules by name, `.MODULE` or `.MODULE:ATTRIBUTE`, relative to `package`.
+        package: The package that the modules are relative to.
+        group: Entry-point group of the plug-ins.
+        attribute: What is taken from a module that is named without one: `open` for those that are opened by
+            `NAME:ARGUMENT`.
     """
-    name, argument = split_spec(spec)
-    accepted = option_names(kind, registry, spec)
-    given = {key: value for key, value in options.items() if value is not None}
-    for key in given:
-        if key not in accepted:
-            raise SettingsError(f"{kind.capitalize()} {name!r} takes no option {key!r}.")
-    return _module(kind, registry, name).open(argument, **given)
 
+    kind: str
+    built_in: Mapping[str, str]
+    package: str
+    group: str
+    attribute: str = "open"
 
-def option_names(kind: str, registry: Mapping[str, str], spec: str) -> frozenset[str]:
-    """Names of the options that `open` behind `NAME[:ARGUMENT]` takes; raises SettingsError. A module may
-    give those of `**options` as fields of a model named OPTIONS."""
-    module = _module(kind, registry, split_spec(spec)[0])
-    parameters = list(inspect.signature(module.open).parameters.values())[1:]
-    named = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
-    return frozenset(named.union(module.OPTIONS.model_fields if hasattr(module, "OPTIONS") else ()))
+    @property
+    def plugins(self) -> list[str]:
+        """Names of the installed plug-ins. A plug-in cannot take a built-in name. Imports none of them."""
+        return [name for name in plugin_names(self.group) if name not in self.built_in]
+
+    @property
+    def names(self) -> list[str]:
+        """All names: the built-in ones in their order, then the plug-ins."""
+        return [*self.built_in, *self.plugins]
+
+    def load(self, name: str) -> Any:
+        """Import the implementation of this name.
+
+        Raises:
+            SettingsError: There is none, or it cannot be imported.
+        """
+        return self._load(name)[1]
+
+    def open(self, spec: str, **options: object) -> Any:
+        """Call `open(argument, **options)` of the module behind `NAME[:ARGUMENT]`.
+
+        Args:
+            spec: The name and its argument.
+            **options: Options of `open`. Those that are None are not set.
+
+        Raises:
+            SettingsError: There is no such name, it cannot be imported, or it does not take an option.
+        """
+        name, argument = split_spec(spec)
+        module, opened = self._load(name)
+        accepted = _option_names(module, opened)
+        given = {key: value for key, value in options.items() if value is not None}
+        for key in given:
+            if key not in accepted:
+                raise SettingsError(f"{self.kind.capitalize()} {name!r} takes no option {key!r}.")
+        return opened(argument, **given)
+
+    def option_names(self, spec: str) -> frozenset[str]:
+        """Return the names of the options that `open` behind `NAME[:ARGUMENT]` takes.
+
+        Raises:
+            SettingsError: There is no such name, or it cannot be imported.
+        """
+        return _option_names(*self._load(split_spec(spec)[0]))
+
+    def _load(self, name: str) -> tuple[ModuleType, Any]:
+        if name not in self.built_in:
+            plugin = find_plugin(self.group, name)
+            if plugin is None:
+                raise SettingsError(f"There is no {self.kind} {name!r}.", self._known())
+            return load_plugin(plugin, self.attribute)
+        target, _, attribute = self.built_in[name].partition(":")
+        try:
+            module = import_module(target, self.package)
+        except ImportError as error:
+            missing = error.name or str(error)
+            raise SettingsError(
+                f"{self.kind.capitalize()} {name!r} needs {missing!r}, which cannot be imported ({error}).",
+                f"Install it: pip install {missing.split('.')[0]}",
+            ) from error
+        return module, getattr(module, attribute or self.attribute)
+
+    def _known(self) -> str:
+        form = " (as NAME or NAME:ARGUMENT)" if self.attribute == "open" else ""
+        damaged = ", ".join(damaged_packages())
+        unread = f" Plug-ins of {damaged} are not among them: reinstall it, its metadata is damaged."
+        return f"Known: {', '.join(self.names)}{form}.{unread if damaged else ''}"
 
 
 def split_spec(spec: str) -> tuple[str, str]:
@@ -44,15 +112,8 @@ def split_spec(spec: str) -> tuple[str, str]:
     return ("http", spec) if name == "https" and argument.startswith("//") else (name, argument)
 
 
-def _module(kind: str, registry: Mapping[str, str], name: str) -> Any:
-    if name not in registry:
-        known = ", ".join(sorted(registry))
-        raise SettingsError(f"There is no {kind} {name!r}.", f"Known: {known} (as NAME or NAME:ARGUMENT).")
-    try:
-        return import_module(registry[name], __package__)
-    except ImportError as error:
-        missing = error.name or str(error)
-        raise SettingsError(
-            f"{kind.capitalize()} {name!r} needs {missing!r}, which cannot be imported ({error}).",
-            f"Install it: pip install {missing.split('.')[0]}",
-        ) from error
+def _option_names(module: ModuleType, opened: Any) -> frozenset[str]:
+    """A module may give the options of `**options` as fields of a model named OPTIONS."""
+    parameters = list(inspect.signature(opened).parameters.values())[1:]
+    named = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
+    return frozenset(named.union(module.OPTIONS.model_fields if hasattr(module, "OPTIONS") else ()))

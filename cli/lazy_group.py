@@ -61,7 +61,10 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of the real command, which typer then invokes."""
-        return self.load().make_context(info_name, _with_new_names(args), parent=parent, **extra)
+        command = self.load()
+        if "--help" in args:
+            _name_plugins(command)
+        return command.make_context(info_name, _with_new_names(args), parent=parent, **extra)
 
     def load(self) -> Any:
         """Import the real command; raises SettingsError if a library that it needs is not installed."""
@@ -81,6 +84,23 @@ class LazyCommand(TyperCommand):
         command = typer.main.get_command(target)
         command.name = self.name
         return command
+
+
+def _name_plugins(command: Any) -> None:
+    """Add the installed plug-ins to the help of options that take them, those of sub-commands too."""
+    from ..backend.chat import CHAT_BACKENDS
+    from ..backend.exporters import EXPORTERS
+    from ..backend.generators import GENERATORS
+    from ..backend.scorers import SCORERS
+
+    agents = {"planner": CHAT_BACKENDS, "critic": CHAT_BACKENDS}
+    registries = {"generator": GENERATORS, "scorer": SCORERS, "to": EXPORTERS} | agents
+    for option in command.params:
+        names = registries[option.name].plugins if option.name in registries else []
+        if names:
+            option.help = f"{option.help} Installed plug-ins: {', '.join(names)}."
+    for one in getattr(command, "commands", {}).values():
+        _name_plugins(one)
 
 
 def _with_new_names(args: list[str]) -> list[str]:

@@ -17,19 +17,16 @@ from pydantic.fields import FieldInfo
 from ..backend.chat.llamacpp.settings import LlamaCppSettings
 from ..backend.chat.protocol import ReplySettings
 from ..backend.errors import SettingsError
-from ..backend.registry import option_names
+from ..backend.pipeline.models import TINY_WORLD, ModelOpener
 from .options.service import ServiceOptions
 
 if TYPE_CHECKING:
-    from ..backend.agents.asking import ConstrainedDecoding
     from ..backend.agents.critic import Critic
     from ..backend.agents.planner import Planner
-    from ..backend.chat.protocol import ChatModel
     from ..backend.generators.protocol import Generator
     from ..backend.prompts import PromptSet
 
 NONE = "none"
-TINY_WORLD = "tinyworld"
 
 
 SAMPLING = ("max_tokens", "temperature", "top_p", "top_k", "seed", "max_pixels")
@@ -173,72 +170,37 @@ class Opener:
 
     def __init__(self, local: LocalOptions) -> None:
         given = local.model_dump(exclude={"engine", "constrained_decoding"})
-        self._shared = {name: value for name, value in given.items() if value not in (None, False)}
-        self._engine = read_engine(local.engine or "")
-        self._constrained: ConstrainedDecoding = local.constrained_decoding
-        self._untaken = {*self._shared, *(("engine",) if self._engine else ())}
-        self._chats: dict[tuple[str, str | None, bool], ChatModel] = {}
+        shared = {name: value for name, value in given.items() if value not in (None, False)}
+        self._engine = engine_options(read_engine(local.engine or ""))
+        self._models = ModelOpener(shared | self._engine, local.constrained_decoding)
 
     def planner(self, options: PlannerOptions, on_part: Callable[[str], None] | None = None) -> Planner:
         """`on_part` is told which part of a long plan is being written. Raises SettingsError or ChatError."""
-        from ..backend.agents.planner import Planner
-
-        chat = self._chat("planner", options.planner, options.planner_adapter)
         settings = reply_settings("planner", options).seeded(options.planner_seed or 0)
         prompts = prompts_in(options.planner_prompts)
-        return Planner(chat, prompts, settings, self._constrained, on_part)
+        return self._models.planner(options.planner, options.planner_adapter, prompts, settings, on_part)
 
     def critic(self, options: CriticOptions) -> Critic | None:
         """None for `none`; raises SettingsError or ChatError."""
         if options.critic == NONE:
             return None
-        from ..backend.agents.critic import Critic
-
-        return Critic(
-            self._chat("critic", options.critic, options.critic_adapter, options.merge_critic),
-            prompts_in(options.critic_prompts),
-            reply_settings("critic", options).model_copy(update={"watch_verdict": True}),
-            self._constrained,
+        prompts = prompts_in(options.critic_prompts)
+        settings = reply_settings("critic", options).model_copy(update={"watch_verdict": True})
+        return self._models.critic(
+            options.critic, options.critic_adapter, prompts, settings, options.merge_critic
         )
 
     def generator(self, options: GeneratorOptions) -> Generator:
         """Raises SettingsError or GeneratorError."""
-        from ..backend.generators import REGISTRY, open_generator
-        from ..backend.generators.encoding_cache import EncodingCacheSettings
-
-        accepted = option_names("generator", REGISTRY, options.generator)
-        shared = self._shared_with(accepted, "encoding_cache", EncodingCacheSettings)
-        return open_generator(options.generator, **options.model_dump(exclude={"generator"}), **shared)
+        return self._models.generator(options.generator, **options.model_dump(exclude={"generator"}))
 
     def finish(self) -> None:
         """Raise SettingsError for an option that none of the opened models could use."""
-        for name in sorted(self._untaken):
+        unused = set(self._models.unused)
+        if not self._engine.keys() <= unused:  # one kind of model took its part of --engine
+            unused -= self._engine.keys()
+        for name in sorted({"engine" if name in self._engine else name for name in unused}):
             raise SettingsError(f"--{name} is no option of any of the models named here.", "Leave it out.")
-
-    def _chat(self, role: str, spec: str, adapter: str | None, merge: bool = False) -> ChatModel:
-        from ..backend.chat import REGISTRY, open_chat
-        from ..backend.chat.engine.settings import EngineSettings
-
-        # The tiny world has one checkpoint for each role, and a person need not say which one a planner is.
-        spec = f"{TINY_WORLD}:{role}" if spec == TINY_WORLD else spec
-        key = (spec, adapter, merge)
-        if key not in self._chats:
-            accepted = option_names("chat backend", REGISTRY, spec)
-            shared = self._shared_with(accepted, "engine", EngineSettings)
-            merging = {"merge": True} if merge else {}
-            self._chats[key] = open_chat(spec, adapter=adapter, **merging, **shared)
-        return self._chats[key]
-
-    def _shared_with(self, accepted: frozenset[str], name: str, kind: type[BaseModel]) -> dict[str, object]:
-        """Of the options for every model those that this one accepts; its settings of `--engine` as
-        `name`."""
-        taken = {option: value for option, value in self._shared.items() if option in accepted}
-        self._untaken -= set(taken)
-        given = {setting: value for setting, value in self._engine.items() if setting in kind.model_fields}
-        if given and name in accepted:
-            taken[name] = validated_engine(kind, given)
-            self._untaken.discard("engine")
-        return taken
 
 
 def reply_settings(role: str, options: BaseModel) -> ReplySettings:
@@ -289,10 +251,19 @@ def read_engine(text: str) -> dict[str, str]:
     return settings
 
 
-def validated_engine(kind: type[BaseModel], given: dict[str, str]) -> BaseModel:
-    """The settings with these values; raises SettingsError."""
-    try:
-        return kind(**given)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        raise SettingsError(f"--engine: {fault['loc'][0]}: {fault['msg']}.") from error
+def engine_options(given: dict[str, str]) -> dict[str, object]:
+    """The settings of `--engine` as the options of the models that they are for; raises SettingsError."""
+    from ..backend.chat.engine.settings import EngineSettings
+    from ..backend.generators.encoding_cache import EncodingCacheSettings
+
+    kinds: dict[str, type[BaseModel]] = {"engine": EngineSettings, "encoding_cache": EncodingCacheSettings}
+    options: dict[str, object] = {}
+    for option, kind in kinds.items():
+        values = {name: value for name, value in given.items() if name in kind.model_fields}
+        try:
+            if values:
+                options[option] = kind(**values)
+        except ValidationError as error:
+            fault = error.errors()[0]
+            raise SettingsError(f"--engine: {fault['loc'][0]}: {fault['msg']}.") from error
+    return options

@@ -26,11 +26,10 @@ from ..backend.loop.events import (
     SettingUnused,
     StepFinished,
 )
+from ..backend.report.completeness import GOOD
 from ..backend.report.outcomes import UNUSED
 from ..backend.shown_text import shown_text
 from ..backend.types import Attempt, Plan, StepResult, StopReason
-
-GOOD = (StopReason.accepted, StopReason.picked, StopReason.unjudged, StopReason.text_only)
 
 
 class Lines:

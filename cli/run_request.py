@@ -17,53 +17,25 @@ import typer
 from ..backend.agents.plan_constraints import PlanConstraints
 from ..backend.errors import Cancelled, SettingsError
 from ..backend.exporters import export_by_name
-from ..backend.files.bounded_reader import parse_json
-from ..backend.files.bounded_reader import read_text as read_text_file
+from ..backend.files.bounded_reader import parse_json, read_text
 from ..backend.files.step_images import with_step_images
-from ..backend.journal.journal import RUN, Journal
-from ..backend.journal.plan_parts import FOLDER as PLANNING
-from ..backend.journal.plan_parts import PlanParts
 from ..backend.loop.events import Finished, PlanReady
-from ..backend.loop.loop import run
-from ..backend.loop.step_rules import most_tries
 from ..backend.pictures import Picture
+from ..backend.pipeline.prepared import PreparedRun
 from ..backend.plan_editor.edited_plan import PlanTextError
 from ..backend.plan_editor.json_form import STEPS
 from ..backend.plan_editor.merge import apply_edits, read_edits
-from ..backend.report.completeness import is_complete, lacks
+from ..backend.report.completeness import GOOD, all_accepted, lacks
 from ..backend.shown_text import shown_text
-from ..backend.types import MAX_TEXT, Plan, Request, RunSettings, StopReason, Trajectory
+from ..backend.types import Plan, Request, RunSettings, StopReason, Trajectory
 from .open_models import TINY_WORLD, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
-from .progress import GOOD, JsonLines, Lines, plural
+from .progress import JsonLines, Lines, plural
 
 if TYPE_CHECKING:
     from ..backend.agents.constrained_planner import ConstrainedPlanner
     from ..backend.agents.planner import Planner
 
 MAX_PLAN_FILE = 16 * 1024 * 1024
-
-
-def read_request(text: str, images: list[Path]) -> Request:
-    """The request with its images read; raises SettingsError, or PictureError for a file that is no image."""
-    return Request(text=read_text("The request", text), images=tuple(read_picture(path) for path in images))
-
-
-def read_text(what: str, text: str) -> str:
-    """The text, if it is one that can be stored and asked; raises SettingsError."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise SettingsError(f"{what} is not valid text (character {error.start + 1}).") from error
-    if not text.strip() or len(text) > MAX_TEXT:
-        raise SettingsError(f"{what} must have 1 to {MAX_TEXT} characters, this one has {len(text)}.")
-    return text
-
-
-def read_picture(path: Path) -> Picture:
-    """The picture in a file; raises SettingsError if there is none, PictureError if it cannot be read."""
-    if not path.exists():
-        raise SettingsError(f"There is no image {str(path)!r}.")
-    return Picture.open(path)
 
 
 def read_plan_file(path: Path) -> Plan:
@@ -80,7 +52,7 @@ def read_plan_file(path: Path) -> Plan:
 
     from ..backend.journal.files import RunFiles, first_fault
 
-    text = read_text_file(path, MAX_PLAN_FILE, SettingsError, "Plan")
+    text = read_text(path, MAX_PLAN_FILE, SettingsError, "Plan")
     content = parse_json(text, SettingsError, f"Plan {str(path)!r}")
     if isinstance(content, list) or (isinstance(content, dict) and STEPS in content):
         try:
@@ -147,28 +119,21 @@ def carry_out(
     trajectory: Trajectory | None = None
     stopped = False
     try:
-        journal, parts = Journal(out), PlanParts(out / PLANNING)
-        journal.check(request)
-        plan = with_style(plan, journal, models.constraints.style.strip())
-        if plan is None:
+        prepared = PreparedRun(request, out, settings, models.constraints, plan)
+        if prepared.needs_planner:
             check_words(models.planner.planner, request.text)
         view.wait("Opening the models")
         opener = Opener(models.local)
         generator = opener.generator(models.generator)
-        planner = None
-        if plan is None:
-            writer = opener.planner(models.planner, view.planning)
-            writer.part_store = parts
-            planner = constrained(writer, models.constraints)
-        critic = opener.critic(models.critic) if judged_tries(plan, journal, settings) > 1 else None
+        planner = opener.planner(models.planner, view.planning) if prepared.needs_planner else None
+        critic = opener.critic(models.critic) if prepared.needs_critic else None
         opener.finish()
         view.wait("Planning")
-        for event in run(request, planner, generator, critic, settings, journal, plan):
+        for event in prepared.events(planner, generator, critic):
             if isinstance(event, Finished):
                 trajectory = event.trajectory
             view.show(event)
             if isinstance(event, PlanReady):
-                parts.clear()
                 warn(event.plan)
     except (KeyboardInterrupt, Cancelled):
         stopped = True
@@ -180,20 +145,6 @@ def carry_out(
     )
     _conclude(view, outcome, trajectory, out)
     return outcome
-
-
-def with_style(plan: Plan | None, journal: Journal, style: str) -> Plan | None:
-    """The plan that is given, or that a person wrote into the run's folder, in a style that is asked for;
-    a planner gets to know it by its constraints."""
-    written = journal.written_plan() if style and (journal.folder / RUN).exists() else None
-    given = plan or written
-    return given.model_copy(update={"style": style}) if given and style else plan
-
-
-def judged_tries(plan: Plan | None, journal: Journal, settings: RunSettings) -> int:
-    """The most tries that a step may take: of the plan that is given, else of a person's in the folder."""
-    written = journal.written_plan() if plan is None and (journal.folder / RUN).exists() else None
-    return max(settings.max_attempts, most_tries(plan or written, settings))
 
 
 def constrained(planner: Planner, constraints: PlanConstraints) -> ConstrainedPlanner:
@@ -211,11 +162,7 @@ def warn(plan: Plan) -> None:
 
 def exit_code(trajectory: Trajectory) -> int:
     """0 if the run is complete and no step was rejected, else 3."""
-    return (
-        0
-        if is_complete(trajectory) and all(result.stop_reason in GOOD for result in trajectory.results)
-        else 3
-    )
+    return 0 if all_accepted(trajectory) else 3
 
 
 def _conclude(view: Lines | JsonLines, outcome: Outcome, trajectory: Trajectory | None, out: Path) -> None:

@@ -23,6 +23,7 @@ NODE_IDS = {
     "InterleaveDiffusersGenerator": "Diffusers Generator",
     "InterleaveServiceGenerator": "Service Generator",
     "InterleaveTinyWorldGenerator": "Tiny World Generator",
+    "InterleavePluginGenerator": "Plug-in Generator",
     "InterleaveCriticLoop": "Critic Loop",
     "InterleaveTryOpen": "Try Open",
     "InterleaveTryClose": "Try Close",

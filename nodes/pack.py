@@ -9,6 +9,7 @@ from .agents.host_agent import HostAgent
 from .agents.load_agent import LoadAgent
 from .agents.remote_agent import RemoteAgent
 from .generators.other_generators import DiffusersGenerator, ServiceGenerator, TinyWorldGenerator
+from .generators.plugin_generator import PluginGenerator
 from .generators.step_generator import StepGenerator
 from .generators.step_options import StepOptionsNode
 from .live.routes import routes
@@ -35,6 +36,7 @@ NODES: list[type[io.ComfyNode]] = [
     DiffusersGenerator,
     ServiceGenerator,
     TinyWorldGenerator,
+    PluginGenerator,
     CriticLoop,
     TryOpen,
     TryClose,

@@ -24,10 +24,9 @@ from ..backend.errors import (
     boundary,
     is_out_of_memory,
 )
-from ..backend.generators import REGISTRY, Generator, open_generator
+from ..backend.generators import GENERATORS, Generator, open_generator
 from ..backend.generators.protocol import TakesDrawOptions, TakesStepSettings, most_beside
 from ..backend.pictures import Picture
-from ..backend.registry import option_names
 from ..backend.types import MOST_SHOWN, DrawSettings, StepImage, StepSettings
 from .pool import Drawn, DrawRequest, DrawTimeout, ImageFormat, ModelInfo, Refused, ServiceError, WorkerLost
 from .settings import ModelSettings
@@ -55,7 +54,7 @@ class Drawer:
         """Load the model onto a device (`auto`: the generator's own choice). Raises SettingsError,
         GeneratorError."""
         options: dict[str, Any] = dict(model.options)
-        taken = option_names("generator", REGISTRY, model.generator)
+        taken = GENERATORS.option_names(model.generator)
         if device != "auto" and "device" in taken:
             options["device"] = device
         if "mask_later" in taken:

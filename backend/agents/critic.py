@@ -50,6 +50,7 @@ class Critic(Agent):
 
     @property
     def judges_together(self) -> bool:
+        """Whether its model can answer several questions in one pass."""
         return isinstance(self.chat, RepliesTogether)
 
     def judge_together(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..registry import open_by_spec
+from ..machine import plugins
+from ..registry import Registry
 from .protocol import ChatModel, Message, Reply, ReplySettings
 
 REGISTRY = {
@@ -12,11 +13,19 @@ REGISTRY = {
     "llamacpp": ".chat.llamacpp.chat",
     "scripted": ".chat.scripted",
 }
+CHAT_BACKENDS = Registry("chat backend", REGISTRY, __name__.removesuffix(".chat"), plugins.CHAT_BACKENDS)
 
-__all__ = ["REGISTRY", "ChatModel", "Message", "Reply", "ReplySettings", "open_chat"]
+__all__ = ["CHAT_BACKENDS", "REGISTRY", "ChatModel", "Message", "Reply", "ReplySettings", "open_chat"]
 
 
 def open_chat(spec: str, **options: object) -> ChatModel:
-    """Open `NAME` or `NAME:ARGUMENT` (such as `transformers:FOLDER`, `openai:MODEL@URL`); raises
-    SettingsError."""
-    return open_by_spec("chat backend", REGISTRY, spec, **options)
+    """Open a chat backend, built in or of an installed plug-in.
+
+    Args:
+        spec: `NAME` or `NAME:ARGUMENT`, such as `transformers:FOLDER` or `openai:MODEL@URL`.
+        **options: Options of the backend, such as `device`. None leaves an option at its default.
+
+    Raises:
+        SettingsError: There is no such name, it cannot be imported, or an option cannot be used.
+    """
+    return CHAT_BACKENDS.open(spec, **options)

@@ -146,10 +146,14 @@ class ChatModel(Protocol):
     """
 
     @property
-    def identity(self) -> str: ...
+    def identity(self) -> str:
+        """Name of the model and of every setting of its own that shapes a reply; part of cache keys."""
+        ...
 
     @property
-    def prompt_set(self) -> PromptSet | None: ...
+    def prompt_set(self) -> PromptSet | None:
+        """Prompt set of the checkpoint, None if it has none."""
+        ...
 
     def reply(
         self,

@@ -8,7 +8,6 @@ agent or a generator anything, so every run that can be read can be exported aga
 from __future__ import annotations
 
 import inspect
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +15,8 @@ from pydantic import ValidationError
 
 from ..errors import SettingsError
 from ..journal.files import first_fault
+from ..machine import plugins
+from ..registry import Registry
 from ..report.telling import Telling
 from ..types import Trajectory
 
@@ -33,13 +34,14 @@ REGISTRY = {
     "webp": ".webp",
     "zip": ".archive",
 }
+EXPORTERS = Registry("export", REGISTRY, __name__, plugins.EXPORTERS, "export")
 ANIMATIONS = ("gif", "webp")
 """Exports that also take `seconds` and `attempts`."""
 
 TELLING = "telling"
 """Parameter of exports that people look at: its fields are options of theirs."""
 
-__all__ = ["ANIMATIONS", "REGISTRY", "Exporter", "export_by_name", "open_exporter", "options_of"]
+__all__ = ["ANIMATIONS", "EXPORTERS", "REGISTRY", "Exporter", "export_by_name", "open_exporter", "options_of"]
 
 
 class Exporter(Protocol):
@@ -50,16 +52,7 @@ class Exporter(Protocol):
 
 def open_exporter(name: str) -> Exporter:
     """The exporter of this name; raises SettingsError."""
-    if name not in REGISTRY:
-        raise SettingsError(f"There is no export {name!r}.", f"Known: {', '.join(REGISTRY)}.")
-    try:
-        module, _, function = REGISTRY[name].partition(":")
-        return getattr(import_module(module, __package__), function or "export")
-    except ImportError as error:
-        missing = error.name or str(error)
-        raise SettingsError(
-            f"Export {name!r} needs {missing!r} ({error}).", f"pip install {missing}"
-        ) from error
+    return EXPORTERS.load(name)
 
 
 def options_of(name: str) -> frozenset[str]:
@@ -69,11 +62,20 @@ def options_of(name: str) -> frozenset[str]:
 
 
 def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **options: Any) -> Path:
-    """Write `trajectory` into `folder` as `name` says and return the main file; which options it takes
-    says `options_of`.
+    """Write a trajectory in the form of an exporter.
 
-    Raises SettingsError for an unknown name or an option that cannot be so, and JournalError if the folder
-    cannot be written.
+    Args:
+        name: Exporter, built in or of an installed plug-in.
+        trajectory: A run, finished or not.
+        folder: Folder to write into.
+        **options: Options of the exporter, see `options_of`.
+
+    Returns:
+        The main file.
+
+    Raises:
+        SettingsError: There is no such exporter, or an option cannot be used.
+        JournalError: The folder cannot be written.
     """
     exporter = open_exporter(name)
     if TELLING in inspect.signature(exporter).parameters:

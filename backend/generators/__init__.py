@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..registry import open_by_spec
+from ..machine import plugins
+from ..registry import Registry
 from .protocol import Generator
 
 REGISTRY = {
@@ -13,10 +14,19 @@ REGISTRY = {
     "fake": ".generators.fake",
     "painted": ".generators.fake",  # its earlier name
 }
+GENERATORS = Registry("generator", REGISTRY, __name__.removesuffix(".generators"), plugins.GENERATORS)
 
-__all__ = ["REGISTRY", "Generator", "open_generator"]
+__all__ = ["GENERATORS", "REGISTRY", "Generator", "open_generator"]
 
 
 def open_generator(spec: str, **options: object) -> Generator:
-    """Open `NAME` or `NAME:ARGUMENT` (such as `diffusers:FOLDER`, `http:URL1,URL2`); raises SettingsError."""
-    return open_by_spec("generator", REGISTRY, spec, **options)
+    """Open a generator, built in or of an installed plug-in.
+
+    Args:
+        spec: `NAME` or `NAME:ARGUMENT`, such as `diffusers:FOLDER` or `http:URL1,URL2`.
+        **options: Options of the backend, such as `device`. None leaves an option at its default.
+
+    Raises:
+        SettingsError: There is no such name, it cannot be imported, or an option cannot be used.
+    """
+    return GENERATORS.open(spec, **options)

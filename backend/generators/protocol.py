@@ -42,7 +42,9 @@ class Generator(Protocol):
     """
 
     @property
-    def identity(self) -> str: ...
+    def identity(self) -> str:
+        """Name of everything that shapes an image besides the arguments of `draw`; part of cache keys."""
+        ...
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Return the image; same arguments, same pixels. Raises GeneratorError, or Cancelled when

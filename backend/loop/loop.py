@@ -78,7 +78,7 @@ def run(
     settings: RunSettings = RunSettings(),  # noqa: B008 - frozen
     journal: RunStore | None = None,
     plan: Plan | None = None,
-) -> Iterator[Event]:
+) -> EventStream[Event, None, None]:
     """Carry out a request and yield what happens; the last event is `Finished` with the trajectory.
 
     `plan` given, or one a person wrote into the journal, is used as it is; else the journal's for the same
@@ -117,7 +117,7 @@ class _Run:
         self.attempts: list[Attempt] = []
         self.unused: list[UnusedSetting] = []
 
-    def events(self, given: Plan | None) -> Iterator[Event]:
+    def events(self, given: Plan | None) -> EventStream[Event, None, None]:
         self._appoint_critic(given)
         written = given if given is not None else self.store.written_plan()
         self.settings = with_most_images(self.settings, written, self.generator)

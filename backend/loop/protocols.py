@@ -20,10 +20,14 @@ class PlannerLike(Protocol):
     """What the loop needs of a planner (agents.Planner); its identity names its prompt set too."""
 
     @property
-    def identity(self) -> str: ...
+    def identity(self) -> str:
+        """Name of the model and of every setting that shapes its answers; part of cache keys."""
+        ...
 
     @property
-    def prompt_set_digest(self) -> str: ...
+    def prompt_set_digest(self) -> str:
+        """Digest of the prompt set, empty without one."""
+        ...
 
     def plan(self, request: Request) -> Plan:
         """All steps of the request. Raises AnswerError, ChatError or Cancelled."""
@@ -47,10 +51,14 @@ class CriticLike(Protocol):
     """What the loop needs of a critic (agents.Critic); its identity names its prompt set too."""
 
     @property
-    def identity(self) -> str: ...
+    def identity(self) -> str:
+        """Name of the model and of every setting that shapes its answers; part of cache keys."""
+        ...
 
     @property
-    def prompt_set_digest(self) -> str: ...
+    def prompt_set_digest(self) -> str:
+        """Digest of the prompt set, empty without one."""
+        ...
 
     def judge(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str

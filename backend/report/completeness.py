@@ -11,6 +11,9 @@ from enum import Enum
 
 from ..types import Attempt, StepResult, StopReason, Trajectory
 
+GOOD = (StopReason.accepted, StopReason.picked, StopReason.unjudged, StopReason.text_only)
+"""Why a step ended whose result nobody rejected."""
+
 
 class Lack(str, Enum):
     """Why a step is not complete."""
@@ -44,6 +47,11 @@ def lacks(trajectory: Trajectory, numbers: Collection[int] | None = None) -> dic
 def is_complete(trajectory: Trajectory, numbers: Collection[int] | None = None) -> bool:
     """Return whether every step was carried out, and every attempt that its result depends on."""
     return not lacks(trajectory, numbers)
+
+
+def all_accepted(trajectory: Trajectory) -> bool:
+    """Return whether the run is complete and no step was rejected."""
+    return is_complete(trajectory) and all(result.stop_reason in GOOD for result in trajectory.results)
 
 
 def _lack(result: StepResult | None) -> Lack | None:

@@ -17,7 +17,9 @@ class Scorer(Protocol):
     """Scores an edit. `before` None means the image was drawn from text alone."""
 
     @property
-    def identity(self) -> str: ...
+    def identity(self) -> str:
+        """Name of the model and of every setting that shapes its scores."""
+        ...
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
         """Semantics and quality, 0..10 each. Raises ScorerError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from ...backend.machine.plugins import BENCHMARKS, plugin_names
 from .figures import collect, compare, score, table
 from .judges import bridge
 from .run import command
@@ -22,6 +23,9 @@ KINDS = {
     "comm": "CoMM, tasks 3 and 4: manuals with pictures.",
     "vistory": "ViStoryBench: the same characters from shot to shot of a story.",
 }
+PLUGINS = {
+    name: "A benchmark of an installed plug-in." for name in plugin_names(BENCHMARKS) if name not in KINDS
+}
 
 
 @app.callback()
@@ -29,7 +33,7 @@ def benchmarks() -> None:
     """Run a benchmark, collect its submission, score it, compare two."""
 
 
-for _name, _help in KINDS.items():
+for _name, _help in (KINDS | PLUGINS).items():
     app.command(_name, help=f"{_help} The same --out goes on where it was.")(command)
 app.command("collect")(collect)
 app.command("score")(score)

@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from ...backend.agents.plan_constraints import PlanConstraints
+from ...backend.pipeline.request import read_request
 from ...backend.types import RunSettings
 from ...tinyworld.runtime import DEMO_REQUEST, DEMO_SEED
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ..options.models import with_model_options
-from ..run_request import ModelOptions, carry_out, read_request
+from ..run_request import ModelOptions, carry_out
 
 
 @with_model_options

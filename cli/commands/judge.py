@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from ...backend.errors import SettingsError
+from ...backend.pipeline.request import read_picture, read_text
 from ...backend.report.reasoning import reasoning_shown
 from ..open_models import NONE, CriticOptions, LocalOptions, Opener
 from ..options.models import with_model_options
 from ..progress import Lines
-from ..run_request import read_picture, read_text
 
 
 @with_model_options

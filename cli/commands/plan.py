@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from ...backend.agents.plan_constraints import PlanConstraints
+from ...backend.pipeline.request import read_request
 from ..open_models import LocalOptions, Opener, PlannerOptions
 from ..options.models import with_model_options
 from ..progress import Lines, plan_lines
-from ..run_request import check_words, constrained, read_request, warn
+from ..run_request import check_words, constrained, warn
 
 
 @with_model_options

@@ -9,11 +9,12 @@ import typer
 
 from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.errors import SettingsError
+from ...backend.pipeline.request import read_request, read_text
 from ...backend.types import RunSettings
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ..options.models import with_model_options
 from ..options.teachers import Parallel, TeacherOptions, run_requests
-from ..run_request import ModelOptions, carry_out, read_plan_file, read_request, read_text
+from ..run_request import ModelOptions, carry_out, read_plan_file
 
 
 @with_model_options

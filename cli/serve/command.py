@@ -124,14 +124,13 @@ def _models(
 
 
 def _single(model: ServedModel) -> ModelSettings:
-    from ...backend.generators import REGISTRY
-    from ...backend.registry import option_names
+    from ...backend.generators import GENERATORS
 
     if model.generator is None:
         raise SettingsError(
             "No model is named.", "Say --generator SPEC, such as diffusers:FOLDER, or --config FILE."
         )
-    accepted = option_names("generator", REGISTRY, model.generator)
+    accepted = GENERATORS.option_names(model.generator)
     given = model.model_dump(exclude={"generator", "devices"})
     options = {name: value for name, value in given.items() if value not in (None, False)}
     for name in options:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from ...backend.errors import SettingsError
+from ...backend.machine import plugins
+from ...backend.registry import Registry
 from .base.benchmark import Benchmark
 
 REGISTRY = {
@@ -16,12 +15,11 @@ REGISTRY = {
     "comm": ".comm.items",
     "vistory": ".vistory.items",
 }
+BENCHMARKS = Registry("benchmark", REGISTRY, __name__, plugins.BENCHMARKS, "BENCHMARK")
 BY_RESULTS = ("vistory",)
 """Judged by detectors and encoders that whoever has their weights runs; no judge is asked for them."""
 
 
 def open_benchmark(name: str) -> Benchmark:
     """The benchmark of this name; raises SettingsError."""
-    if name not in REGISTRY:
-        raise SettingsError(f"There is no benchmark {name!r}.", f"Known: {', '.join(REGISTRY)}.")
-    return import_module(REGISTRY[name], __package__).BENCHMARK
+    return BENCHMARKS.load(name)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...backend.chat import REGISTRY, open_chat
+from ...backend.chat import CHAT_BACKENDS, open_chat
 from ...backend.chat.protocol import ChatModel
-from ...backend.registry import option_names
 from .judge import DEADLINE, Judge
 
 FAKE = "fake"
@@ -30,6 +29,6 @@ def _open(spec: str, deadline: float, options: dict[str, object]) -> ChatModel:
         from .fake import open_fake
 
         return open_fake(argument)
-    if "deadline" in option_names("chat backend", REGISTRY, spec):
+    if "deadline" in CHAT_BACKENDS.option_names(spec):
         options = {"deadline": deadline, **options}
     return open_chat(spec, **options)

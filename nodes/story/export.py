@@ -9,7 +9,7 @@ from typing import Any
 from comfy_api.latest import io
 
 from ...backend.errors import JournalError, SettingsError
-from ...backend.exporters import export_by_name, options_of
+from ...backend.exporters import EXPORTERS, export_by_name, options_of
 from ...backend.exporters.layout.typesetting import font_note
 from ...backend.files.atomic import replace_folder, scratch_folder, writing
 from ...backend.report.words import ENGLISH, LANGUAGES
@@ -59,7 +59,7 @@ class Export(io.ComfyNode):
                 TrajectorySocket.Input("trajectory", tooltip="From a Critic Loop or Load Trajectory."),
                 io.Combo.Input(
                     "format",
-                    options=list(FORMATS),
+                    options=list(formats()),
                     default="page (HTML)",
                     tooltip="A page and a PDF hold everything in one file; a comic archive is for comic "
                     "readers; Markdown, the record and the story for programs are folders with their "
@@ -136,11 +136,12 @@ class Export(io.ComfyNode):
         cls, trajectory: Trajectory, format: str, filename_prefix: str, **options: Any
     ) -> io.NodeOutput:
         check_connected("Export", TRAJECTORY, trajectory=trajectory)
-        if format not in FORMATS:
-            raise SettingsError(f"There is no format {format!r}.", f"Known: {', '.join(FORMATS)}.")
+        known = formats()
+        if format not in known:
+            raise SettingsError(f"There is no format {format!r}.", f"Known: {', '.join(known)}.")
         in_range("Export", 0.1, 60, seconds=options["seconds"])
         in_range("Export", 1, 9, panels=options.get("panels", 1))
-        kind = FORMATS[format]
+        kind = known[format]
         if options.get("language") == AS_THE_INTERFACE:
             options["language"] = ENGLISH
         options["metadata"] = host.graph_metadata(cls.hidden)
@@ -150,6 +151,11 @@ class Export(io.ComfyNode):
         note = " · ".join(filter(None, notes))
         host.NodeProgress().say(f"saved: {path}\n{note}".strip())
         return io.NodeOutput(str(path), ui=display_of(path, kind) | shown_incomplete(trajectory))
+
+
+def formats() -> dict[str, str]:
+    """Return the exports by what the node calls them; those of installed plug-ins have their own names."""
+    return FORMATS | {name: name for name in EXPORTERS.plugins if name not in FORMATS}
 
 
 def image_size(trajectory: Trajectory) -> tuple[int, int]:

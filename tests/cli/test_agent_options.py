@@ -40,7 +40,7 @@ def test_savings_are_set_by_name(checkpoint: Path) -> None:
     planner = opener.planner(PlannerOptions(planner="tinyworld"))
     assert engine_of(planner) == EngineSettings(inline_layers=False, vision_bytes=0, prompt_lookup_tokens=0)
     assert critic and (planner.settings.grammar, critic.settings.grammar) == ("plan", "verdict")
-    assert opener._shared_with(frozenset({"encoding_cache"}), "encoding_cache", EncodingCacheSettings) == {
+    assert opener._models._shared_with(frozenset({"encoding_cache"})) == {
         "encoding_cache": EncodingCacheSettings(encodings_bytes=0)
     }
     opener.finish()

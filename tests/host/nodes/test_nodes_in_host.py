@@ -21,6 +21,7 @@ NODES = {
     "InterleavePlanner": "Planner",
     "InterleaveStepGenerator": "Step Generator",
     "InterleaveTinyWorldGenerator": "Tiny World Generator",
+    "InterleavePluginGenerator": "Plug-in Generator",
     "InterleaveCriticLoop": "Critic Loop",
     "InterleaveStoryboard": "Storyboard",
 }

@@ -1,0 +1,137 @@
+"""Plug-ins: generators, chat backends, scorers, exporters and benchmarks of other installed packages.
+
+A package names them as entry points in one of the groups below. Listing reads package metadata alone. A
+plug-in is imported only when its name is asked for, so a broken one is an error of its own name alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.metadata import Distribution, EntryPoint, distributions
+from operator import attrgetter
+from types import ModuleType
+
+from ..errors import SettingsError
+
+GENERATORS = "interleave_thinker.generators"
+CHAT_BACKENDS = "interleave_thinker.chat_backends"
+SCORERS = "interleave_thinker.scorers"
+EXPORTERS = "interleave_thinker.exporters"
+BENCHMARKS = "interleave_thinker.benchmarks"
+
+PUBLIC_NAME = "interleave_thinker"
+"""Name by which plug-ins import this package."""
+ROOT_NAME = __name__.removesuffix(".backend.machine.plugins")
+"""Name by which this package was imported; ComfyUI uses the path of its folder."""
+
+
+def plugin_names(group: str) -> list[str]:
+    """Return the names of the installed plug-ins of a group, sorted. Imports none of them."""
+    return sorted({entry.name for entry in _entries(group)})
+
+
+def find_plugin(group: str, name: str) -> EntryPoint | None:
+    """Return the entry point of a plug-in, None if no installed package has one of this name.
+
+    Raises:
+        SettingsError: Several packages have a plug-in of this name.
+    """
+    found = [entry for entry in _entries(group) if entry.name == name]
+    packages = list(dict.fromkeys(package_of(entry) for entry in found))
+    if len(packages) > 1:
+        raise SettingsError(
+            f"The plug-in {name!r} ({group}) is in several packages: {', '.join(packages)}.",
+            "Uninstall all but one of them.",
+        )
+    return found[0] if found else None
+
+
+def load_plugin(entry: EntryPoint, attribute: str) -> tuple[ModuleType, object]:
+    """Import a plug-in.
+
+    Args:
+        entry: Its entry point: a module, or `MODULE:ATTRIBUTE`.
+        attribute: Attribute of the module, where the entry point names a module alone.
+
+    Returns:
+        The module and its attribute.
+
+    Raises:
+        SettingsError: The module cannot be imported or has no such attribute; names the package.
+    """
+    what = f"Cannot load the plug-in {entry.name!r} of the package {package_of(entry)}"
+    hint = f"Update the package, or uninstall it: pip uninstall {package_of(entry)}"
+    target, _, path = entry.value.partition(":")
+    _make_importable()
+    try:
+        module = import_module(target.strip())
+        return module, attrgetter(path.strip() or attribute)(module)
+    except (Exception, SystemExit) as error:
+        raise SettingsError(f"{what}: {type(error).__name__}: {error}".rstrip(". ") + ".", hint) from error
+
+
+def package_of(entry: EntryPoint) -> str:
+    """Return the name of the installed package that an entry point belongs to."""
+    return _name_of(entry.dist) if entry.dist else entry.value.partition(".")[0]
+
+
+def damaged_packages() -> list[str]:
+    """Return the names of the installed packages whose list of entry points cannot be read."""
+    return sorted({_name_of(package) for package in distributions() if _entries_of(package) is None})
+
+
+def _entries(group: str) -> list[EntryPoint]:
+    every = [entry for package in distributions() for entry in _entries_of(package) or ()]
+    return [entry for entry in every if entry.group == group]
+
+
+def _entries_of(package: Distribution) -> tuple[EntryPoint, ...] | None:
+    """Return the entry points of a package, None if its list of them cannot be read."""
+    # importlib.metadata.entry_points() fails for every package if one of them has a damaged list.
+    try:
+        return tuple(package.entry_points)
+    except (OSError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _name_of(package: Distribution) -> str:
+    return str(package.metadata["Name"]) if "Name" in package.metadata else "a package without a name"
+
+
+class _SamePackage(MetaPathFinder, Loader):
+    """Imports `interleave_thinker` and its modules as those of this package, whatever name it has here.
+
+    A second copy would have classes of its own, and its images would not be images to this one.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        name, _, inner = fullname.partition(".")
+        return ModuleSpec(fullname, self) if name == PUBLIC_NAME and inner else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system hands out what is in sys.modules after this.
+        inner = module.__name__.removeprefix(PUBLIC_NAME)
+        sys.modules[module.__name__] = import_module(f"{ROOT_NAME}{inner}")
+
+
+def _make_importable() -> None:
+    """Make this package importable by its public name; raises SettingsError if another copy has that name."""
+    if ROOT_NAME == PUBLIC_NAME:
+        return
+    package = sys.modules[ROOT_NAME]
+    if sys.modules.setdefault(PUBLIC_NAME, package) is not package:
+        raise SettingsError(
+            f"Another copy of {PUBLIC_NAME} is loaded, from {sys.modules[PUBLIC_NAME].__file__!r}.",
+            f"Plug-ins need one copy: pip uninstall {PUBLIC_NAME.replace('_', '-')}",
+        )
+    if not any(isinstance(finder, _SamePackage) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _SamePackage())

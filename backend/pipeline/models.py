@@ -1,0 +1,117 @@
+"""Opens planner, critic and generator by name, with options that every model shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal
+
+from ..chat import CHAT_BACKENDS
+from ..generators import GENERATORS
+
+if TYPE_CHECKING:
+    from ..agents.asking import ConstrainedDecoding
+    from ..agents.critic import Critic
+    from ..agents.planner import Planner
+    from ..chat.protocol import ChatModel, ReplySettings
+    from ..generators.protocol import Generator
+    from ..prompts import PromptSet
+
+TINY_WORLD = "tinyworld"
+
+
+def with_role(spec: str, role: Literal["planner", "critic"]) -> str:
+    """Return the spec of an agent: `tinyworld` alone names the tiny world's checkpoint for the role."""
+    return f"{TINY_WORLD}:{role}" if spec == TINY_WORLD else spec
+
+
+class ModelOpener:
+    """Opens the models of one or several runs.
+
+    A planner and a critic that name the same model with the same adapter share it, so that it is in memory
+    once.
+
+    Args:
+        options: Options by name, such as `dtype` or `download`. Each goes to every model that takes it.
+        constrained_decoding: When replies of local agents are constrained to the grammar of their answer.
+    """
+
+    def __init__(
+        self, options: Mapping[str, object], constrained_decoding: ConstrainedDecoding = "retry"
+    ) -> None:
+        self._options = dict(options)
+        self._constrained: ConstrainedDecoding = constrained_decoding
+        self._used: set[str] = set()
+        self._chats: dict[tuple[str, str | None, bool], ChatModel] = {}
+
+    @property
+    def unused(self) -> list[str]:
+        """Names of the options that no model opened so far takes."""
+        return sorted(self._options.keys() - self._used)
+
+    def planner(
+        self,
+        spec: str,
+        adapter: str | None = None,
+        prompts: PromptSet | None = None,
+        settings: ReplySettings | None = None,
+        on_part: Callable[[str], None] | None = None,
+    ) -> Planner:
+        """Open a planner.
+
+        Args:
+            spec: Chat backend as `NAME:ARGUMENT`.
+            adapter: Folder of a LoRA adapter.
+            prompts: Prompt set. Default: the one beside the checkpoint, else the built-in one.
+            settings: Decoding of its replies.
+            on_part: Called with the part of a long plan that is being written.
+
+        Raises:
+            SettingsError: There is no such backend, or an option cannot be used.
+            ChatError: The model cannot be loaded.
+        """
+        from ..agents.planner import Planner
+
+        chat = self._chat(with_role(spec, "planner"), adapter)
+        return Planner(chat, prompts, settings, self._constrained, on_part)
+
+    def critic(
+        self,
+        spec: str,
+        adapter: str | None = None,
+        prompts: PromptSet | None = None,
+        settings: ReplySettings | None = None,
+        merge: bool = False,
+    ) -> Critic:
+        """Open a critic; arguments and errors are those of `planner`.
+
+        Args:
+            merge: Add the adapter to weights of its own, which is faster and needs more memory.
+        """
+        from ..agents.critic import Critic
+
+        chat = self._chat(with_role(spec, "critic"), adapter, merge)
+        return Critic(chat, prompts, settings, self._constrained)
+
+    def generator(self, spec: str, **options: object) -> Generator:
+        """Open a generator, with options of its own beside the shared ones.
+
+        Raises:
+            SettingsError: There is no such generator, or an option cannot be used.
+            GeneratorError: The model cannot be loaded.
+        """
+        shared = self._shared_with(GENERATORS.option_names(spec))
+        return GENERATORS.open(spec, **options, **shared)
+
+    def _chat(self, spec: str, adapter: str | None, merge: bool = False) -> ChatModel:
+        key = (spec, adapter, merge)
+        if key not in self._chats:
+            shared = self._shared_with(CHAT_BACKENDS.option_names(spec))
+            merging = {"merge": True} if merge else {}
+            self._chats[key] = CHAT_BACKENDS.open(spec, adapter=adapter, **merging, **shared)
+        return self._chats[key]
+
+    def _shared_with(self, accepted: frozenset[str]) -> dict[str, object]:
+        """Return the shared options that a model takes."""
+        taken = {name: value for name, value in self._options.items() if name in accepted}
+        self._used |= taken.keys()
+        return taken

@@ -1,0 +1,143 @@
+"""`Pipeline`: a story in ten lines of Python (docs/python.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..agents.plan_constraints import PlanConstraints
+from ..chat import CHAT_BACKENDS
+from ..chat.protocol import ChatModel
+from ..errors import SettingsError
+from ..generators import GENERATORS
+from ..loop.protocols import CriticLike, PlannerLike
+from ..types import Plan, RunSettings
+from .models import TINY_WORLD, ModelOpener, with_role
+from .prepared import PreparedRun
+from .request import ImageInput, read_request
+from .story import Story, StoryStream
+
+if TYPE_CHECKING:
+    from ..agents.planner import Planner
+    from ..generators.protocol import Generator
+
+OF_ONE_AGENT = {"adapter", "merge"}
+
+
+class Pipeline:
+    """Plans a request, generates its images, and has each one judged and regenerated until it is accepted.
+
+    Models given by name are opened when a run first needs them and are kept for later runs. A planner and a
+    critic of the same name share one model. Use a pipeline for one run at a time.
+
+    Args:
+        planner: Chat backend as `NAME:ARGUMENT` (`transformers:FOLDER`, `openai:MODEL@URL`), a `ChatModel`,
+            or a planner. `tinyworld` needs no download.
+        generator: Image model as `NAME:ARGUMENT` (`diffusers:FOLDER`, `http:URL`), or a `Generator`.
+        critic: Like `planner`. None generates each step once and judges nothing.
+        settings: Settings of every run. Default: `RunSettings()`.
+        constraints: What plans have to be like: number of steps, captions, style.
+        **options: Options of the models that are given by name, such as `device`, `dtype`, `quantization`,
+            `size` or `steps`. Each goes to every model that takes it.
+
+    Raises:
+        SettingsError: There is no model of a name, or no model takes an option.
+    """
+
+    def __init__(
+        self,
+        planner: str | ChatModel | PlannerLike = TINY_WORLD,
+        generator: str | Generator = TINY_WORLD,
+        critic: str | ChatModel | CriticLike | None = TINY_WORLD,
+        *,
+        settings: RunSettings | None = None,
+        constraints: PlanConstraints | None = None,
+        **options: object,
+    ) -> None:
+        self._planner, self._generator, self._critic = planner, generator, critic
+        self._settings = settings or RunSettings()
+        self._constraints = constraints or PlanConstraints()
+        self._check(options)
+        self._models = ModelOpener(options)
+
+    def __call__(
+        self,
+        request: str,
+        folder: str | Path | None = None,
+        *,
+        images: Sequence[ImageInput] = (),
+        plan: Plan | None = None,
+        settings: RunSettings | None = None,
+    ) -> Story:
+        """Carry out a request and return the story; arguments and errors are those of `stream`."""
+        return self.stream(request, folder, images=images, plan=plan, settings=settings).result()
+
+    def stream(
+        self,
+        request: str,
+        folder: str | Path | None = None,
+        *,
+        images: Sequence[ImageInput] = (),
+        plan: Plan | None = None,
+        settings: RunSettings | None = None,
+    ) -> StoryStream:
+        """Begin a request and return its events, which carry it out as they are read.
+
+        Args:
+            request: What the story is about.
+            folder: Folder of the run. If it holds this run already, finished attempts are reused. Default:
+                everything is kept in memory.
+            images: Images of the request in their order, as files or opened.
+            plan: Plan to carry out instead of asking the planner.
+            settings: Settings of this run. Default: those of the pipeline.
+
+        Returns:
+            An iterator of events; its `result()` is the story.
+
+        Raises:
+            InterleaveError: The request, the folder or a model cannot be used.
+        """
+        place = Path(folder) if folder is not None else None
+        prepared = PreparedRun(
+            read_request(request, images), place, settings or self._settings, self._constraints, plan
+        )
+        generator = self._open_generator()
+        planner = self._open_planner() if prepared.needs_planner else None
+        critic = self._open_critic() if prepared.needs_critic else None
+        return StoryStream(prepared.events(planner, generator, critic), place)
+
+    def _open_generator(self) -> Generator:
+        if isinstance(self._generator, str):
+            self._generator = self._models.generator(self._generator)
+        return self._generator
+
+    def _open_planner(self) -> Planner | PlannerLike:
+        from ..agents.planner import Planner
+
+        if isinstance(self._planner, str):
+            return self._models.planner(self._planner)
+        return Planner(self._planner) if isinstance(self._planner, ChatModel) else self._planner
+
+    def _open_critic(self) -> CriticLike | None:
+        from ..agents.critic import Critic
+
+        if isinstance(self._critic, str):
+            return self._models.critic(self._critic)
+        return Critic(self._critic) if isinstance(self._critic, ChatModel) else self._critic
+
+    def _check(self, options: dict[str, object]) -> None:
+        """Raise SettingsError for a name that is not known and for an option that no model takes."""
+        accepted: set[str] = set()
+        if isinstance(self._generator, str):
+            accepted |= GENERATORS.option_names(self._generator)
+        if isinstance(self._planner, str):
+            accepted |= CHAT_BACKENDS.option_names(with_role(self._planner, "planner"))
+        if isinstance(self._critic, str):
+            accepted |= CHAT_BACKENDS.option_names(with_role(self._critic, "critic"))
+        accepted -= OF_ONE_AGENT
+        for name in sorted(options.keys() - accepted):
+            hint = f"Known: {', '.join(sorted(accepted))}."
+            if name in OF_ONE_AGENT:
+                hint = f"Open the agent that has it: Pipeline(planner=open_chat(NAME, {name}=...))."
+            raise SettingsError(f"No model of this pipeline takes the option {name!r}.", hint)

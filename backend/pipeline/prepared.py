@@ -1,0 +1,96 @@
+"""A run before its models are opened: the folder is checked, and it is known which models the run needs."""
+
+from __future__ import annotations
+
+from collections.abc import Generator as EventStream
+from contextlib import closing
+from copy import copy
+from pathlib import Path
+
+from ..agents.constrained_planner import ConstrainedPlanner
+from ..agents.plan_constraints import PlanConstraints
+from ..agents.planner import Planner
+from ..errors import SettingsError
+from ..generators.protocol import Generator
+from ..journal.journal import RUN, Journal
+from ..journal.plan_parts import FOLDER, PlanParts
+from ..loop.events import Event, PlanReady
+from ..loop.loop import run
+from ..loop.protocols import CriticLike, PlannerLike
+from ..loop.step_rules import most_tries
+from ..types import Plan, Request, RunSettings
+
+
+class PreparedRun:
+    """A request with everything that decides how it is carried out, except the models.
+
+    Args:
+        request: Text and images.
+        folder: Folder of the run, which resumes what is in it. None keeps everything in memory.
+        settings: Settings of the loop.
+        constraints: What the plan has to be like.
+        plan: Plan to carry out instead of asking a planner.
+
+    Raises:
+        JournalError: The folder holds another run, or cannot be read.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        folder: Path | None,
+        settings: RunSettings,
+        constraints: PlanConstraints,
+        plan: Plan | None = None,
+    ) -> None:
+        self.request, self.settings, self._constraints = request, settings, constraints
+        self._journal = Journal(folder) if folder else None
+        self._parts = PlanParts(folder / FOLDER) if folder else None
+        if self._journal:
+            self._journal.check(request)
+        written = self._written_plan() if plan is None else None
+        style = constraints.style.strip()
+        given = plan or written
+        # A planner gets to know the style by its constraints.
+        self.plan = given.model_copy(update={"style": style}) if given and style else plan
+        most = max(settings.max_attempts, most_tries(self.plan or written, settings))
+        self.needs_critic = most > 1
+        """Whether a step may take several attempts."""
+
+    @property
+    def needs_planner(self) -> bool:
+        """Whether no plan is given."""
+        return self.plan is None
+
+    def events(
+        self, planner: Planner | PlannerLike | None, generator: Generator, critic: CriticLike | None
+    ) -> EventStream[Event, None, None]:
+        """Carry out the run and yield its events; the last one is `Finished`.
+
+        Raises:
+            InterleaveError: As `loop.run` does; SettingsError for constraints that the planner cannot take.
+        """
+        with closing(self._run(planner, generator, critic)) as events:
+            for event in events:
+                if isinstance(event, PlanReady) and self._parts:
+                    self._parts.clear()
+                yield event
+
+    def _run(
+        self, planner: Planner | PlannerLike | None, generator: Generator, critic: CriticLike | None
+    ) -> EventStream[Event, None, None]:
+        if isinstance(planner, Planner):
+            writer = copy(planner)
+            writer.part_store = self._parts
+            planner = ConstrainedPlanner(writer, self._constraints)
+        elif planner is not None and self._constraints != PlanConstraints():
+            raise SettingsError(
+                f"{type(planner).__name__} takes no constraints of a plan.",
+                "Leave them out, or give a Planner.",
+            )
+        return run(self.request, planner, generator, critic, self.settings, self._journal, self.plan)
+
+    def _written_plan(self) -> Plan | None:
+        """Return the plan that a person wrote into the folder."""
+        journal = self._journal
+        return journal.written_plan() if journal and (journal.folder / RUN).exists() else None

@@ -1,0 +1,133 @@
+"""Pipeline: models as names and as objects, options, plans, folders; shared with the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from support.cli_calls import call
+
+from interleave_thinker import (
+    AttemptDrawn,
+    Cancelled,
+    JournalError,
+    Picture,
+    Pipeline,
+    Plan,
+    PlanConstraints,
+    Request,
+    RunSettings,
+    SettingsError,
+    Step,
+    StepFinished,
+    Story,
+    Verdict,
+    load_trajectory,
+    open_chat,
+    open_generator,
+)
+
+PLAN = Plan(steps=(Step(number=1, prompt="a red boat"), Step(number=2, prompt="a blue boat")))
+
+
+class OwnPlanner:
+    identity, prompt_set_digest = "own planner", ""
+
+    def plan(self, request: Request) -> Plan:
+        return PLAN
+
+
+class OwnCritic:
+    """Rejects the first image it sees, and then accepts."""
+
+    identity, prompt_set_digest = "own critic", ""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def judge(
+        self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+    ) -> Verdict:
+        self.asked += 1
+        return Verdict(success=self.asked > 1, refined_prompt=f"{original_prompt}, please")
+
+
+def test_objects_of_ones_own(tmp_path: Path) -> None:
+    critic = OwnCritic()
+    pipeline = Pipeline(OwnPlanner(), open_generator("fake:32"), critic)
+    story = pipeline("Two boats.", tmp_path / "run")
+    assert story.complete and story.accepted and story.folder == tmp_path / "run"
+    assert [len(step.attempts) for step in story.steps] == [2, 1] and critic.asked == 3
+    assert story.steps[0].attempts[1].prompt == "a red boat, please"
+    assert [image.size for image in story.images] == [(32, 32)] * 2
+    assert Story(load_trajectory(tmp_path / "run")).trajectory == story.trajectory
+    assert pipeline("Two boats.", tmp_path / "run").trajectory == story.trajectory and critic.asked == 3
+    with pytest.raises(JournalError, match="another request"):
+        pipeline("Three boats.", tmp_path / "run")
+
+
+def test_a_stopped_stream_is_resumed(tmp_path: Path) -> None:
+    pipeline = Pipeline(OwnPlanner(), "fake:32", None)
+    stream = pipeline.stream("Two boats.", tmp_path / "run")
+    for event in stream:
+        if isinstance(event, StepFinished):
+            break
+    stream.close()
+    with pytest.raises(Cancelled, match="resume"):
+        stream.result()
+    drawn = [one for one in pipeline.stream("Two boats.", tmp_path / "run") if isinstance(one, AttemptDrawn)]
+    assert [one.reused for one in drawn] == [True, False]
+
+
+def test_a_given_plan_needs_no_planner_and_one_attempt_no_critic() -> None:
+    pipeline = Pipeline("scripted:no such file", "fake", "scripted:no such file")
+    story = pipeline("Two boats.", plan=PLAN, settings=RunSettings(max_attempts=1))
+    assert story.complete and len(story.images) == 2
+    with pytest.raises(SettingsError, match="folder="):
+        story.export("page")
+
+
+def test_constraints_reach_a_plan_and_are_refused_for_a_planner_that_takes_none() -> None:
+    constraints = PlanConstraints(style="Ink on paper.")
+    story = Pipeline("tinyworld", "fake", None, constraints=constraints)("x", plan=PLAN)
+    assert story.trajectory.plan.style == "Ink on paper."
+    with pytest.raises(SettingsError, match="OwnPlanner takes no constraints"):
+        Pipeline(OwnPlanner(), "fake", None, constraints=constraints)("Two boats.")
+
+
+def test_options_go_to_the_models_that_take_them() -> None:
+    story = Pipeline(OwnPlanner(), "fake", None, size="48x48")("Two boats.")
+    assert story.images[0].size == (48, 48)
+    with pytest.raises(SettingsError, match=r"takes the option 'sizes'.*Known: .*size"):
+        Pipeline(OwnPlanner(), "fake", None, sizes="48x48")
+    with pytest.raises(SettingsError, match=r"open_chat\(NAME, adapter="):
+        Pipeline("tinyworld", "fake", adapter="somewhere")
+    with pytest.raises(SettingsError, match="no generator 'fakes'"):
+        Pipeline(generator="fakes")
+
+
+def test_a_request_has_its_images(tmp_path: Path) -> None:
+    image = Image.new("RGB", (40, 40), "red")
+    image.save(tmp_path / "red.png")
+    story = Pipeline(OwnPlanner(), "fake", None)("Boats.", images=[image, tmp_path / "red.png"])
+    first, second = story.trajectory.request.images
+    assert first == second
+    for text, images in (("  ", []), ("Boats.", [tmp_path / "blue.png"])):
+        with pytest.raises(SettingsError):
+            Pipeline(OwnPlanner(), "fake", None)(text, images=images)
+
+
+def test_the_command_line_resumes_a_run_of_the_library(tmp_path: Path) -> None:
+    request = "Draw a sea page with a red boat in the middle."
+    agents = [open_chat(f"tinyworld:{role}") for role in ("planner", "critic")]
+    story = Pipeline(agents[0], "fake:64", agents[1], settings=RunSettings(max_attempts=2))(
+        request, tmp_path / "run"
+    )
+    options = ("--generator", "fake:64", "--max-attempts", "2", "--json")
+    done = call("run", request, "--out", tmp_path / "run", *options)
+    events = [json.loads(line) for line in done.output.splitlines() if line.startswith("{")]
+    made = [one for one in events if one["event"] in ("plan_ready", "attempt_drawn", "attempt_judged")]
+    assert len(made) >= 3 and all(one["reused"] for one in made), done.output
+    assert load_trajectory(tmp_path / "run") == story.trajectory

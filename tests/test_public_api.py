@@ -1,0 +1,82 @@
+"""The public API: its lists agree, all of it is typed and documented, and importing it costs nothing."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import interleave_thinker
+from interleave_thinker import backend
+
+ROOT = Path(__file__).resolve().parents[1]
+UNTYPED = {"self", "cls"}
+
+
+def imported_for_type_checkers() -> dict[str, str]:
+    """Names that backend/__init__.py imports under TYPE_CHECKING, with their modules."""
+    tree = ast.parse((ROOT / "backend" / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: f".{node.module}" for node in imports for alias in node.names}
+
+
+def test_the_three_lists_of_names_agree() -> None:
+    assert imported_for_type_checkers() == backend._HOMES
+    assert sorted(backend.__all__) == sorted(backend._HOMES)
+    assert set(backend.__all__) <= set(dir(backend))
+
+
+@pytest.mark.parametrize("name", backend.__all__)
+def test_every_name_is_typed_and_documented(name: str) -> None:
+    value: Any = getattr(interleave_thinker, name)
+    assert value is getattr(backend, name)
+    if name == "Event":
+        return
+    assert inspect.getdoc(value), name
+    for function in functions_of(value):
+        assert inspect.getdoc(function), f"{name}.{function.__name__}"
+        hints = function.__annotations__
+        parameters = set(inspect.signature(function).parameters) - UNTYPED
+        assert parameters | {"return"} <= hints.keys(), f"{name}.{function.__name__}"
+
+
+def functions_of(value: Any) -> list[Any]:
+    """The function, or the public methods and properties that a class of this package defines."""
+    if inspect.isfunction(value):
+        return [value]
+    found = []
+    for key, member in vars(value).items():
+        member = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if inspect.isfunction(member) and not key.startswith("_") and member.__module__ == value.__module__:
+            found.append(member)
+    return found
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = interleave_thinker.no_such_name
+
+
+def test_a_name_is_imported_when_it_is_used() -> None:
+    code = (
+        "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest\n"
+        "import interleave_thinker\n"
+        "hasattr(interleave_thinker, 'NODE_CLASS_MAPPINGS')\n"
+        "light = [n for n in sys.modules if n.startswith('interleave_thinker.') or n == 'pydantic']\n"
+        "from interleave_thinker import Pipeline, SettingsError\n"
+        "print(light, Pipeline.__name__, 'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(ROOT / "tests")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.strip() == "['interleave_thinker.backend'] Pipeline False", done.stderr

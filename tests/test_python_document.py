@@ -1,0 +1,55 @@
+"""docs/python.md: its ten lines run as they are there, and resume after a kill."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "python.md").read_text("utf-8"), re.M | re.S)
+START = "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest\n"
+
+
+def begin(folder: Path) -> subprocess.Popen[str]:
+    line = [sys.executable, "-c", START + BLOCKS[0], str(ROOT / "tests")]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(line, cwd=folder, stdout=pipe, stderr=pipe, text=True)
+
+
+def records(folder: Path) -> dict[str, tuple[int, str]]:
+    """The attempts and verdicts of the run, each with the time of its last change."""
+    files = sorted((folder / "my-story").glob("[av]*s/*.json"))
+    return {path.name: (path.stat().st_mtime_ns, path.read_text("utf-8")) for path in files}
+
+
+def test_the_story_of_the_document_has_at_most_ten_lines() -> None:
+    assert len([line for line in BLOCKS[0].splitlines() if line.strip()]) <= 10
+
+
+def test_the_ten_lines_resume_after_a_kill_and_generate_nothing_twice(tmp_path: Path) -> None:
+    killed = begin(tmp_path)
+    while not records(tmp_path) and killed.poll() is None:
+        time.sleep(0.01)
+    killed.kill()
+    assert killed.wait(60) == -signal.SIGKILL, killed.communicate()[1]
+    before = records(tmp_path)
+    assert before and not (tmp_path / "my-story" / "trajectory.json").exists()
+
+    said, faults = (resumed := begin(tmp_path)).communicate(timeout=200)
+    assert resumed.returncode == 0, faults
+    done = records(tmp_path)
+    assert done.items() >= before.items() and len(done) > len(before)
+    *attempts, last = said.splitlines()
+    assert last == "True 2 my-story/story.pdf"
+    assert (tmp_path / "my-story" / "story.pdf").read_bytes()[:5] == b"%PDF-"
+
+    said, faults = (again := begin(tmp_path)).communicate(timeout=200)
+    assert again.returncode == 0, faults
+    assert records(tmp_path) == done
+    *reused, last = said.splitlines()
+    assert [line.rpartition(" ")[0] for line in reused] == [line.rpartition(" ")[0] for line in attempts]
+    assert all(line.endswith(" True") for line in reused)
