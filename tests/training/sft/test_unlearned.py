@@ -109,6 +109,36 @@ def test_labels_are_taken_away_by_characters(base: Path) -> None:
         take_away(tokenizer, ids, labels, REFUSED.replace("light", "bright"), [refined_range(REFUSED)])
 
 
+@pytest.mark.parametrize("part", ["k</thi", "fal", "se, ", 'lse, "refi', "ght pa"])
+def test_a_token_that_is_half_inside_a_part_is_not_learned(base: Path, part: str) -> None:
+    """A part that begins or ends within a token such as `think` masks all of it."""
+    import torch
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    encoded = tokenizer(REFUSED, add_special_tokens=False, return_offsets_mapping=True)
+    ids = torch.tensor(encoded["input_ids"])
+    labels = ids.clone()
+    start = REFUSED.index(part)
+    end = start + len(part)
+    take_away(tokenizer, ids, labels, REFUSED, [(start, end)])
+    offsets = encoded["offset_mapping"]
+    touched = [any(start <= place < end for place in range(*token)) for token in offsets]
+    halves = [any(first < edge < last for edge in (start, end)) for first, last in offsets]
+    assert any(halves), "the part begins or ends within a token"
+    assert (labels == IGNORED).tolist() == touched
+
+
+def test_every_row_that_asks_a_held_out_question_leaves_the_training() -> None:
+    """Whatever its answer is: rows of one question may have several."""
+    answers = [REFUSED, REFUSED.replace("dark", "darkest"), REFUSED.replace("dark", "dim")]
+    rows = [row(answer, question=f"Is it light? {number}") for answer in answers for number in range(40)]
+    kept, shown = hold_out(rows, 2)
+    held = {one.messages[0].content for one in shown}
+    assert len(held) == 2 and len(kept) == 3 * 38
+    assert not held & {one.messages[0].content for one in kept}
+
+
 def test_answers_are_shown_to_rows_that_are_not_trained_on(base: Path, tmp_path: Path) -> None:
     page(0).image.save(tmp_path / "0.png")
     rows = [row(question=f"Is it light? {number}") for number in range(40)]
