@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from interleave_thinker.training.service.admission import Admission, Places
+from interleave_thinker.training.service.admission import CLOSING_SECONDS, Admission, Places
 from interleave_thinker.training.service.pool import Busy, Drawn, DrawRequest, ModelInfo, WorkerState
 from interleave_thinker.training.service.settings import ServiceSettings
 
@@ -113,5 +113,34 @@ def test_a_refused_client_is_told_how_long_the_queue_takes(
         assert refused.value.retry_after == seconds
         admission.close()
         assert all(isinstance(one, Busy) for one in await asyncio.gather(*in_line, return_exceptions=True))
+
+    asyncio.run(main())
+
+
+def test_the_pause_follows_the_mean_of_the_models_own_draws() -> None:
+    """A new draw counts a fifth, those of other models nothing; a second each is assumed before the first."""
+    admission = Admission(FullPool(10, 1), ServiceSettings())
+    assert admission.retry_after(MODEL) == 10.0
+    for model, seconds in ((MODEL, 4.0), ("other", 90.0), (MODEL, 9.0)):
+        admission.note(model, Drawn(image=b"", size=(1, 1), seed=1, draw_seconds=seconds))
+    assert admission.retry_after(MODEL) == 10 * (4.0 + 0.2 * 5.0)
+
+
+def test_a_service_that_ends_admits_nobody_and_says_when_to_come_back() -> None:
+    async def main() -> None:
+        admission = Admission(FullPool(0, 1), ServiceSettings(queue=1, patience=PATIENCE))
+        assert not admission.closing
+        drawn = [admission.place(MODEL) for _ in range(2)]
+        for place in drawn:
+            await place.__aenter__()
+        in_line = asyncio.create_task(admission.place(MODEL).__aenter__())
+        await settle()
+        admission.close()
+        assert admission.closing
+        for late in (in_line, admission.place(MODEL).__aenter__()):
+            with pytest.raises(Busy, match="about to end") as refused:
+                await late
+            assert refused.value.retry_after == CLOSING_SECONDS
+        assert admission.under_way == 2, "what was admitted is finished"
 
     asyncio.run(main())
