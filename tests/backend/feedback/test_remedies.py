@@ -33,3 +33,9 @@ def test_a_proposal_counts_as_failed_only_if_it_failed_on_the_same_source(other:
     attempts = [attempt("a sun", IMAGE, refined="a yellow sun"), attempt("a yellow sun", other)]
     expected = Remedy("a sun", "none") if other is IMAGE else Remedy("a yellow sun", "critic")
     assert remedy_of(attempts, [REJECTED, REJECTED], 0) == expected
+
+
+def test_a_persons_prompt_comes_before_every_other() -> None:
+    attempts = [attempt("a sun", IMAGE, refined="a bright sun"), attempt("a yellow sun", IMAGE)]
+    assert remedy_of(attempts, [REJECTED, ACCEPTED], 0, " a blue sun ") == Remedy("a blue sun", "person")
+    assert remedy_of(attempts, [REJECTED, ACCEPTED], 0, " ") == Remedy("a yellow sun", "later try")
