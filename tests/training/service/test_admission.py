@@ -144,3 +144,33 @@ def test_a_service_that_ends_admits_nobody_and_says_when_to_come_back() -> None:
         assert admission.under_way == 2, "what was admitted is finished"
 
     asyncio.run(main())
+
+
+def test_the_line_is_bounded_and_who_gives_up_leaves_it() -> None:
+    async def main() -> None:
+        places = Places(lambda: 1, line=2)
+        assert await places.enter(0) and not await places.enter(0) and not places.waiting
+        waiting = [asyncio.create_task(places.enter(PATIENCE)) for _ in range(2)]
+        await settle()
+        assert places.waiting == 2 and not await places.enter(PATIENCE), "the line is full"
+        waiting[0].cancel()
+        await settle()
+        assert places.waiting == 1 and not await places.enter(0.01), "and too short a patience ends"
+        assert places.waiting == 1
+        places.leave()
+        assert await waiting[1] and places.taken == 1
+
+    asyncio.run(main())
+
+
+def test_room_that_a_cancelled_request_was_given_goes_to_the_next() -> None:
+    async def main() -> None:
+        places = Places(lambda: 1, line=2)
+        assert await places.enter(0)
+        first, second = (asyncio.create_task(places.enter(PATIENCE)) for _ in range(2))
+        await settle()
+        places.leave()
+        first.cancel()
+        assert await second and places.taken == 1 and not places.waiting
+
+    asyncio.run(main())
