@@ -10,9 +10,33 @@ setup:
     uv sync --extra dev --locked
     uv run --no-sync pre-commit install
 
+# The same without a GPU: PyTorch's CPU wheels, and no CUDA libraries.
+setup-cpu:
+    uv venv --allow-existing
+    uv export --locked --extra dev --no-hashes --no-emit-project --quiet --output-file .venv/locked.txt
+    uv pip install --torch-backend cpu --constraints .venv/locked.txt --editable ".[dev]"
+    uv run --no-sync pre-commit install
+
 # Unit and contract tests; arguments go to pytest: just test tests/cli -x
 test *arguments="tests --ignore=tests/host":
     uv run --no-sync pytest {{ arguments }}
+
+# Which lines no test runs, subprocesses included.
+coverage *arguments="tests --ignore=tests/host":
+    uv run --no-sync --with pytest-cov==7.1.0 pytest --cov --cov-report=term {{ arguments }}
+
+# Load, damage and interruption on a large scale.
+stress *arguments="tests --ignore=tests/host":
+    uv run --no-sync pytest -m stress {{ arguments }}
+
+# Change the code that .ci/mutmut.toml names, one place at a time, and list the changes that no test notices. Hours; Linux and macOS. Some functions: just mutate "*.policy.*"
+mutate *mutants:
+    rm -rf .mutation/interleave_thinker
+    mkdir -p .mutation/interleave_thinker
+    git ls-files -z | tar --create --null --files-from=- | tar --extract --directory=.mutation/interleave_thinker
+    cp .ci/mutmut.toml .mutation/pyproject.toml
+    cd .mutation && uv run --project .. --no-sync --with mutmut==3.8.1 mutmut run {{ mutants }}
+    cd .mutation && uv run --project .. --no-sync --with mutmut==3.8.1 mutmut results
 
 # ruff, formatting, types, the lock file.
 lint:

@@ -130,3 +130,28 @@ def test_the_new_file_is_as_the_linters_want_it(copy: Path) -> None:
             ["ruff", *command, new], cwd=copy, capture_output=True, text=True, timeout=60, check=False
         )
         assert done.returncode == 0, done.stdout
+
+
+def test_the_document_names_recipes_that_exist() -> None:
+    recipes = re.findall(
+        r"^([a-z][\w-]*)[^:\n]*:(?!=)", (ROOT / "justfile").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = {name for command in re.findall(r"(?:`| {4})just ([^`\n\"]+)", text) for name in command.split()}
+    assert {"setup", "setup-cpu", "lint", "mutate"} <= named
+    assert not {name for name in named if "/" not in name} - set(recipes)
+
+
+def test_the_mutation_run_names_code_and_tests_that_exist() -> None:
+    lines = (ROOT / ".ci" / "mutmut.toml").read_text(encoding="utf-8").splitlines()
+    paths = [line.strip(' ",') for line in lines if line.startswith('    "interleave_thinker/')]
+    assert len(paths) > 5
+    for path in paths:
+        assert list(ROOT.glob(path.removeprefix("interleave_thinker/"))), f"{path} is in .ci/mutmut.toml"
+
+
+def test_a_commit_waits_for_no_type_check() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8").split("- id: ")[1:]
+    (pyright,) = (hook for hook in hooks if hook.startswith("pyright"))
+    assert "stages: [pre-push]" in pyright
+    assert [hook.split()[0] for hook in hooks if "stages:" not in hook] == ["ruff", "ruff-format", "uv-lock"]

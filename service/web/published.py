@@ -30,7 +30,6 @@ LOADING_SECONDS = 10
 def published_routes(asking: Asking) -> APIRouter:
     """The routes, over what they ask with."""
     router = APIRouter(tags=["published protocol"])
-    settings = asking.front.settings
 
     @router.post("/generate", openapi_extra=_takes(GenerateBody), summary="Draw from text")
     async def generate(request: Request, format: Format = "png") -> Response:
@@ -41,57 +40,21 @@ def published_routes(asking: Asking) -> APIRouter:
 
     @router.post("/edit", openapi_extra=_takes(EditBody), summary="Edit an image, or draw from text")
     async def edit(request: Request, format: Format = "png") -> Response:
-        return await from_json(request, EditBody, "edited_image", format)
+        return await _from_json(asking, request, EditBody, "edited_image", format)
 
     @router.post("/fill", openapi_extra=_takes(FillBody), summary="Paint anew what a mask shows")
     async def fill(request: Request, format: Format = "png") -> Response:
-        return await from_json(request, FillBody, "filled_image", format)
+        return await _from_json(asking, request, FillBody, "filled_image", format)
 
     @router.post("/edit-upload", openapi_extra=_takes_files("image_file"), summary="As /edit, as a form")
     async def edit_upload(request: Request, format: Format = "png") -> Response:
-        return await from_form(request, "edited_image", format)
+        return await _from_form(asking, request, "edited_image", format)
 
     @router.post(
         "/fill-upload", openapi_extra=_takes_files("image_file", "mask_file"), summary="As /fill, as a form"
     )
     async def fill_upload(request: Request, format: Format = "png") -> Response:
-        return await from_form(request, "filled_image", format)
-
-    async def from_json(
-        request: Request, kind: type[EditBody] | type[FillBody], image: str, format: ImageFormat
-    ) -> Response:
-        def read(data: bytes) -> tuple[EditBody | FillBody, Images]:
-            body = read_body(kind, data)
-            return body, images_in(body, settings.echo, asking.share(request))
-
-        body, images = await asking.json(request, read)
-        mask = body.mask_image if settings.echo else None
-        body = body.model_copy(update={"image": None, "mask_image": None})
-        return await edited(request, body, images, mask, image, format)
-
-    async def from_form(request: Request, image: str, format: ImageFormat) -> Response:
-        fields, files = await asking.form(request)
-        body = read_fields(Sized, fields)
-        sources, masks = files.get("image_file", []), files.get("mask_file", [])
-        images = await asking.in_thread(images_of, sources, masks, asking.share(request))
-        if settings.echo:
-            images = Images(images.sources, images.mask, base64.b64encode(sources[0]).decode())
-        mask = base64.b64encode(masks[0]).decode() if settings.echo and masks else None
-        return await edited(request, body, images, mask, image, format)
-
-    async def edited(
-        request: Request, body: Sized, images: Images, mask: str | None, image: str, format: ImageFormat
-    ) -> Response:
-        (drawn,) = await asking.draw(request, body, images, format)
-        said = {
-            "original_image": images.echo,
-            "original_prompt": body.prompt,
-            "enhanced_prompt": body.prompt,
-            "model_type": asking.model_of(request, body.model).name,
-        }
-        if image == "filled_image":
-            said["mask_image"] = mask
-        return Response(drawn_body(drawn, said, image, "processing_time"), media_type=JSON)
+        return await _from_form(asking, request, "filled_image", format)
 
     @router.get("/health", summary="Whether anything can be drawn, and by what")
     async def health() -> JSONResponse:
@@ -104,6 +67,55 @@ def published_routes(asking: Asking) -> APIRouter:
         return status_body(asking)
 
     return router
+
+
+async def _from_json(
+    asking: Asking,
+    request: Request,
+    kind: type[EditBody] | type[FillBody],
+    image: str,
+    format: ImageFormat,
+) -> Response:
+    def read(data: bytes) -> tuple[EditBody | FillBody, Images]:
+        body = read_body(kind, data)
+        return body, images_in(body, asking.front.settings.echo, asking.share(request))
+
+    body, images = await asking.json(request, read)
+    mask = body.mask_image if asking.front.settings.echo else None
+    body = body.model_copy(update={"image": None, "mask_image": None})
+    return await _edited(asking, request, body, images, mask, image, format)
+
+
+async def _from_form(asking: Asking, request: Request, image: str, format: ImageFormat) -> Response:
+    fields, files = await asking.form(request)
+    body = read_fields(Sized, fields)
+    sources, masks = files.get("image_file", []), files.get("mask_file", [])
+    images = await asking.in_thread(images_of, sources, masks, asking.share(request))
+    if asking.front.settings.echo:
+        images = Images(images.sources, images.mask, base64.b64encode(sources[0]).decode())
+    mask = base64.b64encode(masks[0]).decode() if asking.front.settings.echo and masks else None
+    return await _edited(asking, request, body, images, mask, image, format)
+
+
+async def _edited(
+    asking: Asking,
+    request: Request,
+    body: Sized,
+    images: Images,
+    mask: str | None,
+    image: str,
+    format: ImageFormat,
+) -> Response:
+    (drawn,) = await asking.draw(request, body, images, format)
+    said = {
+        "original_image": images.echo,
+        "original_prompt": body.prompt,
+        "enhanced_prompt": body.prompt,
+        "model_type": asking.model_of(request, body.model).name,
+    }
+    if image == "filled_image":
+        said["mask_image"] = mask
+    return Response(drawn_body(drawn, said, image, "processing_time"), media_type=JSON)
 
 
 def health_body(asking: Asking) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import math
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event
 from typing import Any
@@ -67,66 +67,86 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.requests.append(body)
         self.server.headers_seen.append({name.lower(): value for name, value in self.headers.items()})
         if self.server.silent_seconds:
-            return self._be_silent()
-        if self.server.dies_after is not None and len(self.server.requests) > self.server.dies_after:
-            if not self.server.dies_with:
+            self._be_silent()
+        elif not self._fail() and not self._send_fixed():
+            self._reply(body)
+
+    def _fail(self) -> bool:
+        """Send the failure that is due; False if none is."""
+        server = self.server
+        if server.dies_after is not None and len(server.requests) > server.dies_after:
+            if server.dies_with:
+                self._send(server.dies_with, b"it died", "text/plain")
+            else:
                 self.close_connection = True
-                return None
-            return self._send(self.server.dies_with, b"it died", "text/plain")
-        if self.server.busy_seconds:
+            return True
+        if server.busy_seconds:
             now = time.monotonic()
-            self.server.busy_until = self.server.busy_until or now + self.server.busy_seconds
-            if now < self.server.busy_until:
-                self.server.refused += 1
+            server.busy_until = server.busy_until or now + server.busy_seconds
+            if now < server.busy_until:
+                server.refused += 1
                 # Two timers may differ by a tick.
-                after = str(math.ceil(self.server.busy_seconds))
-                return self._send(429, b"slow down", "text/plain", after)
-        if self.server.faults:
-            status, content = self.server.faults.pop(0)
-            return self._send(status, content, "text/plain")
+                self._send(429, b"slow down", "text/plain", str(math.ceil(server.busy_seconds)))
+                return True
+        if server.faults:
+            status, content = server.faults.pop(0)
+            self._send(status, content, "text/plain")
+            return True
+        return False
+
+    def _send_fixed(self) -> bool:
+        """Send the answer that is given byte by byte, `raw` or `events`; False if there is none."""
         if self.path != "/v1/chat/completions":
-            return self._send(404, b"no such page", "text/plain")
-        if self.server.raw is not None:
-            return self._send(200, self.server.raw, "application/json")
-        if self.server.events is not None:
-            self.send_response(200)
-            self.send_header("content-type", "text/event-stream; charset=utf-8")
-            self.end_headers()
+            self._send(404, b"no such page", "text/plain")
+        elif self.server.raw is not None:
+            self._send(200, self.server.raw, "application/json")
+        elif self.server.events is not None:
+            self._begin_stream()
             for data in self.server.events:
                 self._event(data)
-            return
+        else:
+            return False
+        return True
+
+    def _reply(self, body: dict[str, Any]) -> None:
+        """Send the next text, whole or token by token as the request asks."""
         if self.server.script:
             self.server.text = self.server.script.pop(0)
         tokens = re.findall(r"\s*\w+|\s*\W", self.server.text)
         wanted = bool(body.get("logprobs")) and self.server.has_logprobs
-        if not (body["stream"] and self.server.streams):
-            choice = {
-                "message": {"role": "assistant", "content": self.server.text, **self._reasoning()},
-                "finish_reason": self.server.finish,
-            }
+        if body["stream"] and self.server.streams:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                self._stream(tokens, wanted)
+            return
+        choice = {
+            "message": {"role": "assistant", "content": self.server.text, **self._reasoning()},
+            "finish_reason": self.server.finish,
+        }
+        if wanted:
+            choice["logprobs"] = {"content": [self._token(token) for token in tokens]}
+        reply = {"choices": [choice], "usage": {"completion_tokens": len(tokens)}}
+        self._send(200, json.dumps(reply).encode(), "application/json")
+
+    def _stream(self, tokens: list[str], wanted: bool) -> None:
+        self._begin_stream()
+        if self.server.reasoning is not None:
+            name, thought = self.server.reasoning
+            for token in re.findall(r"\s*\S+", thought):
+                self._event(json.dumps({"choices": [{"delta": {name: token}, "finish_reason": None}]}))
+        for token in tokens:
+            choice = {"delta": {"content": token}, "finish_reason": None}
             if wanted:
-                choice["logprobs"] = {"content": [self._token(token) for token in tokens]}
-            reply = {"choices": [choice], "usage": {"completion_tokens": len(tokens)}}
-            return self._send(200, json.dumps(reply).encode(), "application/json")
+                choice["logprobs"] = {"content": [self._token(token)]}
+            self._event(json.dumps({"choices": [choice]}))
+            self.server.sent += 1
+        self._event(json.dumps({"choices": [{"delta": {}, "finish_reason": self.server.finish}]}))
+        self._event(json.dumps({"choices": [], "usage": {"completion_tokens": len(tokens)}}))
+        self._event("[DONE]")
+
+    def _begin_stream(self) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream; charset=utf-8")
         self.end_headers()
-        try:
-            if self.server.reasoning is not None:
-                name, thought = self.server.reasoning
-                for token in re.findall(r"\s*\S+", thought):
-                    self._event(json.dumps({"choices": [{"delta": {name: token}, "finish_reason": None}]}))
-            for token in tokens:
-                choice = {"delta": {"content": token}, "finish_reason": None}
-                if wanted:
-                    choice["logprobs"] = {"content": [self._token(token)]}
-                self._event(json.dumps({"choices": [choice]}))
-                self.server.sent += 1
-            self._event(json.dumps({"choices": [{"delta": {}, "finish_reason": self.server.finish}]}))
-            self._event(json.dumps({"choices": [], "usage": {"completion_tokens": len(tokens)}}))
-            self._event("[DONE]")
-        except (BrokenPipeError, ConnectionResetError):
-            return
 
     def _be_silent(self) -> None:
         """Say nothing until the time is over or the other side hangs up, which is noted."""

@@ -227,6 +227,18 @@ def test_a_run_that_nobody_asked_anything_of_is_written_as_ever(tmp_path: Path) 
     assert "redraws" not in (tmp_path / CHOICES).read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("redraws", [0, 1, 3])
+def test_redraws_do_not_count_against_max_draws(tmp_path: Path, redraws: int) -> None:
+    """Four draws: two each for the first two steps, then the run ends, however often a person redraws."""
+    trajectory, _ = story(tmp_path, max_draws=4)
+    for number in range(redraws):
+        ask_redraw(tmp_path, 1, f"a blue whale {number}")
+        trajectory, _ = story(tmp_path, max_draws=4)
+    own = [[one for one in result.attempts if one.redraw is None] for result in trajectory.results]
+    assert [len(attempts) for attempts in own] == [2, 2]
+    assert len(trajectory.results[0].attempts) == 2 + redraws
+
+
 def test_the_time_budget_holds_for_redraws(tmp_path: Path) -> None:
     story(tmp_path)
     ask_redraw(tmp_path, 2, "a blue whale")

@@ -23,7 +23,7 @@ from interleave_thinker.backend.loop.events import (
     StepFinished,
 )
 from interleave_thinker.backend.loop.loop import GIVEN, CriticLike, PlannerLike, run
-from interleave_thinker.backend.loop.policy import accepted, choose, seed_of
+from interleave_thinker.backend.loop.policy import accepted, choose, first_image, seed_of
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import (
     Attempt,
@@ -374,3 +374,11 @@ def test_a_whole_story_is_the_same_every_time() -> None:
         for _ in range(2)
     ]
     assert images[0] == images[1]
+
+
+def test_a_story_starts_from_the_requests_first_image_else_from_the_first_one_drawn() -> None:
+    results = tell(REQUEST, OnePlan(), Counting(), None).results
+    assert first_image((RED, BLUE), results) is RED
+    assert first_image((), results) == results[0].image
+    assert results[1].image is None and first_image((), results[1:]) == results[2].image
+    assert first_image((), ()) is None

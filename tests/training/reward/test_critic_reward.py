@@ -213,3 +213,17 @@ def test_a_leaning_critic_is_noticed(tmp_path: Path) -> None:
     assert judge.leaning is not None and "0% of the last" in judge.leaning
     samples(judge, *((answer(True), row(True)) for _ in range(LEAST_VERDICTS // 4)))
     assert judge.leaning is None
+
+
+@pytest.mark.parametrize("verdict", [True, False])
+@pytest.mark.parametrize(
+    ("labels", "warned"), [((1, 9), False), ((9, 1), False), ((3, 7), True), ((7, 3), True)]
+)
+def test_one_verdict_is_no_collapse_if_the_labels_are_one_sided(
+    tmp_path: Path, verdict: bool, labels: tuple[int, int], warned: bool
+) -> None:
+    judge = reward(tmp_path, Artist(), Ten(), semantic_weight=0, quality_weight=0)
+    right, wrong = labels
+    rows = [row(True)] * right + [row(False)] * wrong
+    samples(judge, *((answer(verdict), one) for one in rows * (LEAST_VERDICTS // 10 + 1)))
+    assert (judge.warning is not None) is warned

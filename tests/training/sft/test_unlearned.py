@@ -22,7 +22,7 @@ from interleave_thinker.backend.types import Verdict
 from interleave_thinker.training.data.rows.conversations import as_dataset
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, read_rows, write_rows
-from interleave_thinker.training.sft.answers import hold_out
+from interleave_thinker.training.sft.answers import asked, hold_out
 from interleave_thinker.training.sft.collator import IGNORED, take_away
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
@@ -107,6 +107,80 @@ def test_labels_are_taken_away_by_characters(base: Path) -> None:
     )
     with pytest.raises(TrainingError, match="chat template"):
         take_away(tokenizer, ids, labels, REFUSED.replace("light", "bright"), [refined_range(REFUSED)])
+
+
+def masked(base: Path, answer: str, part: tuple[int, int]) -> tuple[list[tuple[int, int]], list[bool]]:
+    """The tokens of an answer as ranges of its characters, and which of them are not learned."""
+    import torch
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    encoded = tokenizer(answer, add_special_tokens=False, return_offsets_mapping=True)
+    ids = torch.tensor(encoded["input_ids"])
+    labels = ids.clone()
+    take_away(tokenizer, ids, labels, answer, [part])
+    return encoded["offset_mapping"], (labels == IGNORED).tolist()
+
+
+@pytest.mark.parametrize(
+    ("part", "within"),
+    [
+        ("k</thi", True),
+        ("fal", True),
+        ("se, ", True),
+        ('lse, "refi', True),
+        ("ght pa", True),
+        (" light", False),
+    ],
+)
+def test_a_token_that_is_half_inside_a_part_is_not_learned(base: Path, part: str, within: bool) -> None:
+    """A part that begins or ends within a token such as `think` masks all of it, and no neighbor of it."""
+    start = REFUSED.index(part)
+    end = start + len(part)
+    tokens, ignored = masked(base, REFUSED, (start, end))
+    assert any(first < edge < last for edge in (start, end) for first, last in tokens) is within
+    assert ignored == [any(start <= place < end for place in range(*token)) for token in tokens]
+
+
+def test_a_part_is_found_by_what_stands_around_it(base: Path) -> None:
+    """The same words in the reasoning are learned."""
+    answer = REFUSED.replace("<think>dark", f"<think>not {PROMPT}, not {PROMPT}")
+    start, end = refined_range(answer)
+    assert answer.count(PROMPT) == 3 and answer[start:end] == PROMPT
+    tokens, ignored = masked(base, answer, (start, end))
+    assert ignored == [first < end and start < last for first, last in tokens]
+
+
+def test_an_answer_in_other_tokens_than_the_tokenizers_is_refused(base: Path) -> None:
+    """Offsets of another split would mask other tokens than those of the part."""
+    import torch
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    ids = torch.tensor([token for letter in REFUSED for token in tokenizer(letter)["input_ids"]])
+    assert tokenizer.decode(ids) == REFUSED
+    with pytest.raises(TrainingError, match="cannot be found in its tokens"):
+        take_away(tokenizer, ids, ids.clone(), REFUSED, [refined_range(REFUSED)])
+
+
+def test_a_question_is_all_turns_before_the_answer() -> None:
+    one, other = row(question="Is it light?"), row(REFUSED.replace("dark", "dim"), question="Is it light?")
+    assert asked(one) == asked(other)
+    longer = SftRow(messages=[*one.messages, *other.messages], images=["0.png", "0.png"])
+    second = other.messages[0].model_copy(update={"content": "<image>Is it dark?"})
+    asks_else = SftRow(messages=[*one.messages, second, other.messages[1]], images=["0.png", "0.png"])
+    elsewhere = one.model_copy(update={"images": ["1.png"]})
+    assert len({asked(each) for each in (one, longer, asks_else, elsewhere)}) == 4
+
+
+def test_every_row_that_asks_a_held_out_question_leaves_the_training() -> None:
+    """Whatever its answer is: rows of one question may have several."""
+    answers = [REFUSED, REFUSED.replace("dark", "darkest"), REFUSED.replace("dark", "dim")]
+    rows = [row(answer, question=f"Is it light? {number}") for answer in answers for number in range(40)]
+    kept, shown = hold_out(rows, 2)
+    held = {one.messages[0].content for one in shown}
+    assert len(held) == 2 and len(kept) == 3 * 38
+    assert not held & {one.messages[0].content for one in kept}
 
 
 def test_answers_are_shown_to_rows_that_are_not_trained_on(base: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ....backend.errors import TrainingError
 from ....backend.pictures import Picture
@@ -41,54 +41,20 @@ class SideBySide:
     def run(self, tasks: Sequence[Callable[[], Made]]) -> list[Made]:
         """The results of all tasks, in order. Raises what the first of them raised, or what answering
         did."""
-        results: dict[int, Made] = {}
-        errors: dict[int, BaseException] = {}
-        inboxes: dict[int, SimpleQueue[Any]] = {}
-        asked: dict[int, tuple[str, Any]] = {}
+        threads = _TaskThreads(tasks, self._task)
         numbers = iter(range(len(tasks)))
-        heard: SimpleQueue[tuple[str, Any] | None] = SimpleQueue()
-
-        def work(number: int) -> None:
-            self._task.queues = heard, inboxes[number]
-            try:
-                results[number] = tasks[number]()
-            except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
-                errors[number] = error
-            heard.put(None)
-
-        def begin(number: int) -> None:
-            inboxes[number] = SimpleQueue()
-            threading.Thread(target=work, args=(number,), daemon=True).start()
-
-        def listen(number: int) -> None:
-            """Wait until this task asks or ends; it is the only one that runs."""
-            try:
-                question = heard.get(timeout=LONGEST_WAIT)
-            except Empty:
-                raise TrainingError(
-                    f"No question came within {LONGEST_WAIT:g} s.", "Run the same command again."
-                ) from None
-            if question is not None:
-                asked[number] = question
-
         try:
             while True:
-                while len(asked) < self.at_once and (number := next(numbers, None)) is not None:
-                    begin(number)
-                    listen(number)
-                if not asked:
+                while len(threads.asked) < self.at_once and (number := next(numbers, None)) is not None:
+                    threads.begin(number)
+                if not threads.asked:
                     break
-                for number, answer in self._answers(asked):
-                    del asked[number]
-                    inboxes[number].put(answer)
-                    listen(number)
+                for number, answer in self._answers(threads.asked):
+                    threads.resume(number, answer)
         except BaseException as error:
-            for number in asked:
-                inboxes[number].put(error)
+            threads.fail(error)
             raise
-        if errors:
-            raise errors[min(errors)]
-        return [results[number] for number in range(len(tasks))]
+        return threads.results()
 
     def ask(self, kind: str, question: Any) -> Any:
         """The answer to a question of the task in this thread, once every task waits. Raises what answering
@@ -112,6 +78,60 @@ class SideBySide:
         numbers = sorted(number for number, (one, _) in asked.items() if one == kind)
         answers = self.answering[kind]([asked[number][1] for number in numbers])
         return list(zip(numbers, answers, strict=True))
+
+
+class _TaskThreads(Generic[Made]):
+    """The threads of one run, of which one runs at a time: `asked` are the questions of those that wait, by
+    the task's number; `local` passes each thread its queues."""
+
+    def __init__(self, tasks: Sequence[Callable[[], Made]], local: threading.local) -> None:
+        self.tasks, self.local = tasks, local
+        self.asked: dict[int, tuple[str, Any]] = {}
+        self._results: dict[int, Made] = {}
+        self._errors: dict[int, BaseException] = {}
+        self._inboxes: dict[int, SimpleQueue[Any]] = {}
+        self._heard: SimpleQueue[tuple[str, Any] | None] = SimpleQueue()
+
+    def begin(self, number: int) -> None:
+        """Start a task and wait until it asks or ends."""
+        self._inboxes[number] = SimpleQueue()
+        threading.Thread(target=self._work, args=(number,), daemon=True).start()
+        self._listen(number)
+
+    def resume(self, number: int, answer: Any) -> None:
+        """Pass a task its answer and wait until it asks again or ends."""
+        del self.asked[number]
+        self._inboxes[number].put(answer)
+        self._listen(number)
+
+    def fail(self, error: BaseException) -> None:
+        """Raise an error in every task that waits."""
+        for number in self.asked:
+            self._inboxes[number].put(error)
+
+    def results(self) -> list[Made]:
+        """The results of all tasks, in order. Raises what the first of them raised."""
+        if self._errors:
+            raise self._errors[min(self._errors)]
+        return [self._results[number] for number in range(len(self.tasks))]
+
+    def _work(self, number: int) -> None:
+        self.local.queues = self._heard, self._inboxes[number]
+        try:
+            self._results[number] = self.tasks[number]()
+        except BaseException as error:  # noqa: BLE001 - raised again by `results`, in the caller's thread
+            self._errors[number] = error
+        self._heard.put(None)
+
+    def _listen(self, number: int) -> None:
+        try:
+            question = self._heard.get(timeout=LONGEST_WAIT)
+        except Empty:
+            raise TrainingError(
+                f"No question came within {LONGEST_WAIT:g} s.", "Run the same command again."
+            ) from None
+        if question is not None:
+            self.asked[number] = question
 
 
 class SharedGenerator:

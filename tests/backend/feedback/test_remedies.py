@@ -1,0 +1,41 @@
+"""Which corrected prompt is taught for a failed attempt, and who vouches for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from interleave_thinker.backend.feedback.remedies import Remedy, Ruling, remedy_of
+from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Attempt, Verdict
+
+IMAGE, OTHER = (FakeGenerator(16).draw(prompt, None, 0) for prompt in ("a house", "a boat"))
+REJECTED, ACCEPTED = Ruling(success=False), Ruling(success=True)
+
+
+def attempt(prompt: str, source: Picture | None, refined: str = "") -> Attempt:
+    verdict = Verdict(success=False, refined_prompt=refined) if refined else None
+    return Attempt(prompt=prompt, seed=1, source=source, image=IMAGE, verdict=verdict)
+
+
+@pytest.mark.parametrize("source", [None, IMAGE])
+@pytest.mark.parametrize("other", [None, IMAGE, OTHER])
+def test_a_corrected_prompt_comes_from_an_attempt_with_the_same_source(
+    source: Picture | None, other: Picture | None
+) -> None:
+    attempts = [attempt("a sun", source), attempt("a yellow sun", other)]
+    expected = Remedy("a yellow sun", "later try") if other is source else Remedy("a sun", "none")
+    assert remedy_of(attempts, [REJECTED, ACCEPTED], 0) == expected
+
+
+@pytest.mark.parametrize("other", [IMAGE, OTHER])
+def test_a_proposal_counts_as_failed_only_if_it_failed_on_the_same_source(other: Picture) -> None:
+    attempts = [attempt("a sun", IMAGE, refined="a yellow sun"), attempt("a yellow sun", other)]
+    expected = Remedy("a sun", "none") if other is IMAGE else Remedy("a yellow sun", "critic")
+    assert remedy_of(attempts, [REJECTED, REJECTED], 0) == expected
+
+
+def test_a_persons_prompt_comes_before_every_other() -> None:
+    attempts = [attempt("a sun", IMAGE, refined="a bright sun"), attempt("a yellow sun", IMAGE)]
+    assert remedy_of(attempts, [REJECTED, ACCEPTED], 0, " a blue sun ") == Remedy("a blue sun", "person")
+    assert remedy_of(attempts, [REJECTED, ACCEPTED], 0, " ") == Remedy("a yellow sun", "later try")

@@ -1,0 +1,176 @@
+"""The order in which waiting requests are admitted, and the pause that a refused client is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from interleave_thinker.service.admission import CLOSING_SECONDS, Admission, Places
+from interleave_thinker.service.pool import Busy, Drawn, DrawRequest, ModelInfo, WorkerState
+from interleave_thinker.service.settings import ServiceSettings
+
+MODEL = "model"
+PATIENCE = 60.0
+DRAW_SECONDS = 4.0
+
+
+class FullPool:
+    """A pool that draws nothing: its queue and its capacity are set by the test."""
+
+    def __init__(self, queued: int, capacity: int) -> None:
+        self.queue, self.images = queued, capacity
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def draw(self, request: DrawRequest, deadline: float) -> Drawn:
+        raise AssertionError("this pool draws nothing")
+
+    def models(self) -> Sequence[ModelInfo]:
+        return [ModelInfo(name=MODEL, kind="full")]
+
+    def workers(self) -> Sequence[WorkerState]:
+        return []
+
+    def queued(self, model: str) -> int:
+        return self.queue
+
+    def capacity(self, model: str) -> int:
+        return self.images
+
+
+async def settle() -> None:
+    """Let every task run until it waits."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_requests_are_admitted_in_the_order_in_which_they_came() -> None:
+    async def main() -> None:
+        admission = Admission(FullPool(0, 1), ServiceSettings(queue=1, patience=PATIENCE))
+        admitted: list[int] = []
+        done = asyncio.Event()
+
+        async def request(number: int) -> None:
+            async with admission.place(MODEL):
+                admitted.append(number)
+                if number < 2:
+                    await done.wait()
+
+        tasks = []
+        for number in range(8):
+            tasks.append(asyncio.create_task(request(number)))
+            await settle()
+        assert admitted == [0, 1] and admission.waiting(MODEL) == 6
+        done.set()
+        await asyncio.gather(*tasks)
+        assert admitted == list(range(8)) and admission.under_way == 0
+
+    asyncio.run(main())
+
+
+def test_a_new_request_does_not_pass_those_that_wait() -> None:
+    """Even if room appears that the first in line has not taken yet."""
+
+    async def main() -> None:
+        limit = 1
+        places = Places(lambda: limit, line=10)
+        assert await places.enter(0)
+        waiting = asyncio.create_task(places.enter(PATIENCE))
+        await settle()
+        limit = 2
+        assert not await places.enter(0)
+        places.let_in()
+        assert await waiting and places.taken == 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("queued", "waiting", "capacity", "seconds"),
+    [(0, 0, 1, 1.0), (6, 0, 1, 24.0), (0, 3, 1, 12.0), (6, 3, 1, 36.0), (6, 3, 2, 18.0), (3, 0, 5, 3.0)],
+)
+def test_a_refused_client_is_told_how_long_the_queue_takes(
+    queued: int, waiting: int, capacity: int, seconds: float
+) -> None:
+    """Everything ahead counts: requests in the pool's queue and those that wait for room in it."""
+
+    async def main() -> None:
+        settings = ServiceSettings(queue=1, patience=PATIENCE)
+        admission = Admission(FullPool(queued, capacity), settings)
+        admission.note(MODEL, Drawn(image=b"", size=(1, 1), seed=1, draw_seconds=DRAW_SECONDS))
+        entered = [admission.place(MODEL) for _ in range(1 + capacity)]
+        for place in entered:
+            await place.__aenter__()
+        in_line = [asyncio.create_task(admission.place(MODEL).__aenter__()) for _ in range(waiting)]
+        await settle()
+        settings.patience = 0.0
+        with pytest.raises(Busy) as refused:
+            await admission.place(MODEL).__aenter__()
+        assert refused.value.retry_after == seconds
+        admission.close()
+        assert all(isinstance(one, Busy) for one in await asyncio.gather(*in_line, return_exceptions=True))
+
+    asyncio.run(main())
+
+
+def test_the_pause_follows_the_mean_of_the_models_own_draws() -> None:
+    """A new draw counts a fifth, those of other models nothing; a second each is assumed before the first."""
+    admission = Admission(FullPool(10, 1), ServiceSettings())
+    assert admission.retry_after(MODEL) == 10.0
+    for model, seconds in ((MODEL, 4.0), ("other", 90.0), (MODEL, 9.0)):
+        admission.note(model, Drawn(image=b"", size=(1, 1), seed=1, draw_seconds=seconds))
+    assert admission.retry_after(MODEL) == 10 * (4.0 + 0.2 * 5.0)
+
+
+def test_a_service_that_ends_admits_nobody_and_says_when_to_come_back() -> None:
+    async def main() -> None:
+        admission = Admission(FullPool(0, 1), ServiceSettings(queue=1, patience=PATIENCE))
+        assert not admission.closing
+        drawn = [admission.place(MODEL) for _ in range(2)]
+        for place in drawn:
+            await place.__aenter__()
+        in_line = asyncio.create_task(admission.place(MODEL).__aenter__())
+        await settle()
+        admission.close()
+        assert admission.closing
+        for late in (in_line, admission.place(MODEL).__aenter__()):
+            with pytest.raises(Busy, match="about to end") as refused:
+                await late
+            assert refused.value.retry_after == CLOSING_SECONDS
+        assert admission.under_way == 2, "what was admitted is finished"
+
+    asyncio.run(main())
+
+
+def test_the_line_is_bounded_and_who_gives_up_leaves_it() -> None:
+    async def main() -> None:
+        places = Places(lambda: 1, line=2)
+        assert await places.enter(0) and not await places.enter(0) and not places.waiting
+        waiting = [asyncio.create_task(places.enter(PATIENCE)) for _ in range(2)]
+        await settle()
+        assert places.waiting == 2 and not await places.enter(PATIENCE), "the line is full"
+        waiting[0].cancel()
+        await settle()
+        assert places.waiting == 1 and not await places.enter(0.01), "and too short a patience ends"
+        assert places.waiting == 1
+        places.leave()
+        assert await waiting[1] and places.taken == 1
+
+    asyncio.run(main())
+
+
+def test_room_that_a_cancelled_request_was_given_goes_to_the_next() -> None:
+    async def main() -> None:
+        places = Places(lambda: 1, line=2)
+        assert await places.enter(0)
+        first, second = (asyncio.create_task(places.enter(PATIENCE)) for _ in range(2))
+        await settle()
+        places.leave()
+        first.cancel()
+        assert await second and places.taken == 1 and not places.waiting
+
+    asyncio.run(main())
