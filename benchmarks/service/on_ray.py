@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from load import percentile
 from running import Running, service
 from support.ray_here import importable
 from throughput import one_by_one
-
-from interleave_thinker.training.service.endpoint.load_report import percentile
 
 Figures = dict[str, Any]
 COMMAND = "from interleave_thinker.cli import main; main()"

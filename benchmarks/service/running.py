@@ -14,10 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-
-from interleave_thinker.training.service.endpoint.load import Load
-from interleave_thinker.training.service.endpoint.load_report import summary
-from interleave_thinker.training.service.endpoint.load_settings import LoadSettings
+from load import Load
 
 HERE = Path(__file__).resolve().parent
 
@@ -44,7 +41,7 @@ class Running:
 
     def load(self, **settings: Any) -> dict[str, Any]:
         """What a load showed."""
-        return summary(Load(self.url, LoadSettings(**settings)).run())
+        return Load(self.url, **settings).run().summary()
 
     def wait(self, alive: int) -> float:
         """Return once so many workers are alive; the seconds it took."""

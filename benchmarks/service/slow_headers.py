@@ -23,10 +23,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+from load import percentile
 from running import memory_of
 from support.ray_here import importable
-
-from interleave_thinker.training.service.endpoint.load_report import percentile
 
 Figures = dict[str, Any]
 CALL = "import sys; sys.argv[0] = 'interleave-thinker'; from interleave_thinker.cli import main; main()"

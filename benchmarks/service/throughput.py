@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+from load import percentile
 from running import Running, service
 
 from interleave_thinker.backend.generators import open_generator
-from interleave_thinker.training.service.endpoint.load_report import percentile
 
 Figures = dict[str, Any]
 
@@ -34,8 +34,7 @@ def overhead() -> Figures:
 
 def one_by_one(running: Running, source: str, number: int) -> tuple[list[float], list[float]]:
     """Milliseconds of each of so many edits, and those of them that the model took."""
-    from interleave_thinker.training.service.endpoint.load_settings import pixels
-    from interleave_thinker.training.service.endpoint.questions import photograph_like
+    from interleave_thinker.training.service.endpoint.questions import photograph_like, pixels
 
     image = photograph_like(pixels(source)).base64_png()
     times, model = [], []

@@ -32,7 +32,7 @@ def command(
     from ...backend.remote.addresses import service_url
     from ...backend.remote.api_keys import GENERATOR_KEY, read_key
     from ...training.service.endpoint.check import Asked, ServiceCheck
-    from ...training.service.endpoint.load_settings import pixels
+    from ...training.service.endpoint.questions import pixels
 
     try:
         asked = Asked(prompt, pixels(size), seed, model, timeout)

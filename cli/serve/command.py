@@ -29,7 +29,7 @@ from ...training.service.settings import (
 )
 from ..model_options import with_model_options
 from ..open_models import DrawingOptions
-from . import check, load, nginx
+from . import check, nginx
 from .quiet_log import FewRepeats
 
 LIBRARIES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
@@ -216,5 +216,4 @@ def _check_libraries() -> None:
 
 
 app.command("check")(check.command)
-app.command("load")(load.command)
 app.command("nginx")(nginx.command)
