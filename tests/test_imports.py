@@ -46,6 +46,8 @@ HEAVY = {
     "accelerate",
     "httpx",
     "jinja2",
+    "fpdf",
+    "fontTools",
 }
 LIGHT = (
     "backend.loop.loop",
