@@ -52,6 +52,8 @@ HEAVY = {
     "accelerate",
     "httpx",
     "jinja2",
+    "fpdf",
+    "fontTools",
 }
 LIGHT = (
     "backend.loop.loop",

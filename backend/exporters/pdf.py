@@ -1,28 +1,41 @@
-"""A run as a PDF: a title page and a page a step, for printing and mailing.
+"""A run as a PDF: a title page and a page for each step, for printing and mailing.
 
-Decision: pages are as wide as A4 and as high as the story's pictures need (layout/pages.py); a contents list
-names every step. How text stays selectable without a PDF library is explained in layout/pdf_writer.py.
+Pillow draws the visible text at the resolution of the page, as on the contact sheet, so it looks the same in
+every export and every script that an installed font supports is shaped correctly. The same text lies over it
+invisibly and can be selected, searched and copied, as in a scanned book. Pages are as wide as A4 and as high
+as the images need (layout/pages.py).
 """
 
 from __future__ import annotations
 
+import io
+import zlib
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw
 
 from ..report.telling import PLAIN, Telling
 from ..types import Trajectory
 from .layout.files import write_whole
-from .layout.pages import PAPER, Page, Written, story_pages, write_text
-from .layout.pdf_writer import PdfFile, references, words
+from .layout.hidden_font import ADVANCE, UNITS, write_hidden_font
+from .layout.pages import JPEG, PAPER, Page, Written, story_pages, write_text
 from .layout.shapes import Shape
+
+if TYPE_CHECKING:
+    from fpdf import FPDF
 
 FILE_NAME = "story.pdf"
 WIDTH = 2480
-"""Pixels of a page's width: 300 to the inch on A4."""
+"""Width of a page in pixels: 300 per inch on A4."""
 POINT = 72 / 300
 """Points (1/72 inch) of a pixel."""
+FONT = "hidden"
+DATE = datetime(2024, 1, 1, tzinfo=timezone.utc)
+"""Date of creation, fixed so that the same run gives the same file."""
 
 
 def export(trajectory: Trajectory, folder: Path, telling: Telling = PLAIN) -> Path:
@@ -33,94 +46,107 @@ def export(trajectory: Trajectory, folder: Path, telling: Telling = PLAIN) -> Pa
 
 
 def story_pdf(trajectory: Trajectory, telling: Telling = PLAIN) -> bytes:
-    """The file's content."""
+    """Return the content of the file."""
     pages = story_pages(trajectory, WIDTH, telling)
     return pages_pdf(pages, telling.title_of(trajectory))
 
 
 def pages_pdf(pages: Sequence[Page], title: str) -> bytes:
-    """These pages as a file's content."""
-    file = PdfFile()
-    tree, fonts = file.reserve(), file.reserve()
-    numbers = [_page(file, page, tree, fonts) for page in pages]
-    file.put(f"<< {file.fonts()} >>".encode(), fonts)
-    file.put(f"<< /Type /Pages /Count {len(pages)} /Kids {references(numbers)} >>".encode(), tree)
-    named = [(page.name, number) for page, number in zip(pages, numbers, strict=True) if page.name]
-    outline = _outline(file, named)
-    root = file.put(
-        f"<< /Type /Catalog /Pages {tree} 0 R /Outlines {outline} 0 R "
-        "/ViewerPreferences << /DisplayDocTitle true >> >>".encode()
-    )
-    info = file.put(f"<< /Title {words(title)} /Creator {words('InterleaveThinker')} >>".encode())
-    return file.finish(root, info)
+    """Return these pages, which all have one size, as the content of a file."""
+    from fpdf import FPDF
+    from fpdf.prefs import ViewerPreferences
+
+    width, height = pages[0].size
+    file = FPDF(unit="pt", format=(width * POINT, height * POINT))
+    file.set_auto_page_break(False)
+    file.set_title(title)
+    file.set_creator("InterleaveThinker")
+    file.set_creation_date(DATE)
+    file.viewer_preferences = ViewerPreferences(display_doc_title=True)
+    images: dict[str, Image.Image | io.BytesIO] = {}
+    # fpdf2 reads the font until the file is written, and Windows does not delete files that are open.
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        font = Path(folder) / f"{FONT}.ttf"
+        write_hidden_font(
+            (letter for page in pages for text in page.texts for letter in _letters(text)), font
+        )
+        file.add_font(FONT, fname=font)
+        for page in pages:
+            _add_page(file, page, images)
+        return bytes(file.output())
 
 
-def _page(file: PdfFile, page: Page, tree: int, fonts: int) -> int:
-    width, height = (side * POINT for side in page.size)
-    red, green, blue = (round(part / 255, 4) for part in PAPER)
-    drawn = [f"{red} {green} {blue} rg 0 0 {width:.2f} {height:.2f} re f"]
-    images: list[int] = []
+def _add_page(file: FPDF, page: Page, images: dict[str, Image.Image | io.BytesIO]) -> None:
+    file.add_page()
+    if page.name:
+        file.start_section(page.name)
+    file.set_fill_color(*PAPER)
+    file.rect(0, 0, file.w, file.h, style="F")
     for picture, box in page.pictures:
-        images.append(file.picture(picture.image, picture.digest))
-        drawn.append(_place(len(images), box, height))
-    drawn += [_outline_of(shape, height) for shape in page.shapes]
+        if picture.digest not in images:
+            images[picture.digest] = _smaller(picture.image)
+        _place(file, images[picture.digest], box)
+    for shape in page.shapes:
+        _outline(file, shape)
     for text in page.texts:
-        images.append(file.shades(_shape(text), text.paper, text.color))
-        drawn.append(_place(len(images), text.box, height))
-        drawn += _selectable(file, text, height)
-    content = file.stream("\n".join(drawn).encode())
-    named = " ".join(f"/I{number} {image} 0 R" for number, image in enumerate(images, start=1))
-    return file.put(
-        f"<< /Type /Page /Parent {tree} 0 R /MediaBox [0 0 {width:.2f} {height:.2f}] /Contents {content} 0 R "
-        f"/Resources << /Font {fonts} 0 R /XObject << {named} >> >> >>".encode()
-    )
+        if text.block.lines:
+            _place(file, _visible(text), text.box)
+            _select(file, text)
 
 
-def _place(number: int, box: tuple[int, int, int, int], height: float) -> str:
+def _place(file: FPDF, image: Image.Image | io.BytesIO, box: tuple[int, int, int, int]) -> None:
     left, top, right, bottom = (side * POINT for side in box)
-    return f"q {right - left:.3f} 0 0 {bottom - top:.3f} {left:.3f} {height - bottom:.3f} cm /I{number} Do Q"
+    file.image(image, left, top, right - left, bottom - top)
 
 
-def _outline_of(shape: Shape, height: float) -> str:
-    """The shape as a path (8.5)."""
-    points = [f"{x * POINT:.3f} {height - y * POINT:.3f}" for x, y in shape.points()]
-    path = f"{points[0]} m {' '.join(f'{point} l' for point in points[1:])} h"
-    ink = " ".join(f"{part / 255:.4f}" for part in shape.color)
-    fill = "" if shape.fill is None else " ".join(f"{part / 255:.4f}" for part in shape.fill) + " rg "
-    return f"q {fill}{ink} RG {shape.line * POINT:.3f} w 1 j {path} {'B' if fill else 'S'} Q"
+def _smaller(image: Image.Image) -> Image.Image | io.BytesIO:
+    """Return the image for lossless storage, or as JPEG of high quality if that is smaller."""
+    jpeg = io.BytesIO()
+    image.save(jpeg, "JPEG", **JPEG)
+    return image if len(zlib.compress(image.tobytes(), 6)) <= len(jpeg.getvalue()) else jpeg
 
 
-def _shape(text: Written) -> Image.Image:
+def _outline(file: FPDF, shape: Shape) -> None:
+    first, *others = shape.points()
+    with file.new_path(first[0] * POINT, first[1] * POINT) as path:
+        path.style.stroke_color = "#" + bytes(shape.color).hex()
+        path.style.fill_color = None if shape.fill is None else "#" + bytes(shape.fill).hex()
+        path.style.stroke_width = shape.line * POINT
+        path.style.stroke_join_style = "round"
+        for x, y in others:
+            path.line_to(x * POINT, y * POINT)
+        path.close()
+
+
+def _visible(text: Written) -> Image.Image:
+    """Return the text as an image whose color 0 is its paper and whose color 255 is its ink."""
     left, top, right, bottom = text.box
-    image = Image.new("L", (right - left, bottom - top), 0)
-    write_text(ImageDraw.Draw(image), text, 0, 0, 255)
+    shades = Image.new("L", (right - left, bottom - top), 0)
+    write_text(ImageDraw.Draw(shades), text, 0, 0, 255)
+    image = Image.frombytes("P", shades.size, shades.tobytes())
+    image.putpalette(
+        bytes(
+            round(low + (high - low) * share / 255)
+            for share in range(256)
+            for low, high in zip(text.paper, text.color, strict=True)
+        )
+    )
     return image
 
 
-def _selectable(file: PdfFile, text: Written, height: float) -> list[str]:
-    """The lines again, invisible (rendering mode 3), each stretched to the width that it is seen at."""
+def _letters(text: Written) -> str:
+    return "".join(text.block.lines)
+
+
+def _select(file: FPDF, text: Written) -> None:
+    """Add the lines again, invisible, each stretched to the width of its visible line."""
+    from fpdf.enums import TextMode
+
     size = text.size * POINT
-    drawn = []
+    file.set_font(FONT, size=size)
+    file.text_mode = TextMode.INVISIBLE
     for number, line in enumerate(text.block.lines):
-        if not line:
-            continue
-        width = text.block.font.getlength(line) * POINT
-        stretch = 100 * width / (len(line) * size / 2)
-        base = height - (text.top + number * text.block.pitch) * POINT - size
-        shown = " ".join(f"/T{font} {size:.2f} Tf <{codes.hex()}> Tj" for font, codes in file.letters(line))
-        drawn.append(f"BT 3 Tr {stretch:.2f} Tz 1 0 0 1 {text.left * POINT:.2f} {base:.2f} Tm {shown} ET")
-    return drawn
-
-
-def _outline(file: PdfFile, named: list[tuple[str, int]]) -> int:
-    """The contents list, one level deep (12.3.3)."""
-    top = file.reserve()
-    entries = [file.reserve() for _ in named]
-    for index, (name, page) in enumerate(named):
-        before = f"/Prev {entries[index - 1]} 0 R" if index else ""
-        after = f"/Next {entries[index + 1]} 0 R" if index + 1 < len(entries) else ""
-        entry = f"<< /Title {words(name)} /Parent {top} 0 R /Dest [{page} 0 R /Fit] {before} {after} >>"
-        file.put(entry.encode(), entries[index])
-    ends = f"/First {entries[0]} 0 R /Last {entries[-1]} 0 R /Count {len(entries)}"
-    file.put(f"<< /Type /Outlines {ends} >>".encode(), top)
-    return top
+        if line:
+            width = text.block.font.getlength(line) * POINT
+            file.set_stretching(100 * width / (len(line) * size * ADVANCE / UNITS))
+            file.text(text.left * POINT, (text.top + number * text.block.pitch) * POINT + size, line)

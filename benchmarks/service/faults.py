@@ -10,12 +10,16 @@ from collections import Counter
 from typing import Any
 
 import httpx
+from load import Load, Sample
 from running import service
 
+<<<<<<< HEAD
 from interleave_thinker.service.client_tools.load import Load, Measured, Sample
 from interleave_thinker.service.client_tools.load_report import summary
 from interleave_thinker.service.client_tools.load_settings import LoadSettings
 
+=======
+>>>>>>> pdf
 Figures = dict[str, Any]
 QUEUE = 20
 
@@ -43,9 +47,9 @@ def overload(seconds: float = 60.0) -> Figures:
 
 def kills(seconds: float = 60.0) -> Figures:
     """SIGKILL of one of two workers every 5 s; every image compared with the undisturbed ones."""
-    settings = LoadSettings(clients=8, seconds=seconds, rate=5, timeout=60)
+    settings: Figures = {"clients": 8, "seconds": seconds, "rate": 5, "timeout": 60}
     with service("card:96:0.25", 2, keep=0) as running:
-        undisturbed = _digests(Load(running.url, settings).run())
+        undisturbed = _digests(Load(running.url, **settings).run())
         stop, back = threading.Event(), list[float]()
 
         def killer() -> None:
@@ -56,19 +60,19 @@ def kills(seconds: float = 60.0) -> Figures:
 
         thread = threading.Thread(target=killer)
         thread.start()
-        measured = Load(running.url, settings).run()
+        measured = Load(running.url, **settings).run()
         stop.set()
         thread.join()
     disturbed = _digests(measured)
     return {
         "kills": len(back),
-        "answers": summary(measured)["answers"],
+        "answers": measured.summary()["answers"],
         "other_images": sum(disturbed.get(key) != value for key, value in undisturbed.items()),
         "worker_back_s": max(back),
     }
 
 
-def _digests(measured: Measured) -> dict[int, str]:
+def _digests(measured: Load) -> dict[int, str]:
     return {one.number: one.outcome.digest for one in measured.samples if one.outcome.digest}
 
 
@@ -107,8 +111,7 @@ def sigterm() -> Figures:
                 told.append(sample.begun + sample.seconds)
                 running.end()
 
-        settings = LoadSettings(clients=16, seconds=8, timeout=30)
-        measured = Load(running.url, settings, on_sample=end_after_twenty).run()
+        measured = Load(running.url, seconds=8, timeout=30, on_sample=end_after_twenty).run()
         code = running.process.wait(30)
     before = Counter(one.outcome.kind for one in measured.samples if one.begun < told[0])
     after = Counter(one.outcome.kind for one in measured.samples if one.begun >= told[0])

@@ -19,12 +19,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from load import percentile
 from running import Running, service
 from support.ray_here import importable
 from throughput import one_by_one
 
+<<<<<<< HEAD
 from interleave_thinker.service.client_tools.load_report import percentile
 
+=======
+>>>>>>> pdf
 Figures = dict[str, Any]
 COMMAND = "from interleave_thinker.cli import main; main()"
 LONGEST = 300.0

@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+<<<<<<< HEAD
 
 from interleave_thinker.service.client_tools.load import Load
 from interleave_thinker.service.client_tools.load_report import summary
 from interleave_thinker.service.client_tools.load_settings import LoadSettings
+=======
+from load import Load
+>>>>>>> pdf
 
 HERE = Path(__file__).resolve().parent
 
@@ -44,7 +48,7 @@ class Running:
 
     def load(self, **settings: Any) -> dict[str, Any]:
         """What a load showed."""
-        return summary(Load(self.url, LoadSettings(**settings)).run())
+        return Load(self.url, **settings).run().summary()
 
     def wait(self, alive: int) -> float:
         """Return once so many workers are alive; the seconds it took."""

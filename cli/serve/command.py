@@ -29,7 +29,7 @@ from ...service.settings import (
 )
 from ..open_models import DrawingOptions
 from ..options.models import with_model_options
-from . import check, load, nginx
+from . import check, nginx
 from .quiet_log import FewRepeats
 
 LIBRARIES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
@@ -215,5 +215,4 @@ def _check_libraries() -> None:
 
 
 app.command("check")(check.command)
-app.command("load")(load.command)
 app.command("nginx")(nginx.command)

@@ -1,2 +1,1 @@
-"""A running image service seen from outside: whether it answers rightly, what it bears, and a balancer before
-several."""
+"""A running image service seen from outside: whether it answers correctly, and a balancer for several."""

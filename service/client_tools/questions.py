@@ -8,6 +8,7 @@ foreign answer is.
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ IMAGE = "image"
 """An answer with an image; all other outcomes are named by their status or by what broke the connection."""
 NO_IMAGE = "200 without an image"
 UNREADABLE = "200 unreadable"
+SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
+MAX_SIDE = 8192
 
 
 class Drawn(BaseModel):
@@ -59,6 +62,18 @@ def outcome_of(status: int, body: bytes) -> Outcome:
         return Outcome(NO_IMAGE, error=drawn.error or "")
     content = hashlib.blake2b(drawn.picture.encode("utf-8", "replace"), digest_size=16)
     return Outcome(IMAGE, content.hexdigest())
+
+
+def pixels(size: str) -> tuple[int, int]:
+    """Return (width, height) of WIDTHxHEIGHT.
+
+    Raises:
+        ValueError: The text is not a size, or a side is out of range.
+    """
+    match = SIZE.fullmatch(size)
+    if match is None or not all(1 <= int(side) <= MAX_SIDE for side in match.groups()):
+        raise ValueError(f"{size!r} is not WIDTHxHEIGHT with 1 to {MAX_SIDE} pixels a side")
+    return int(match[1]), int(match[2])
 
 
 def photograph_like(size: tuple[int, int], seed: int = 0) -> Picture:

@@ -1,4 +1,4 @@
-"""`serve check`, `serve load` and `serve nginx` as a person calls them."""
+"""`serve check` and `serve nginx` as a person calls them."""
 
 from __future__ import annotations
 
@@ -31,16 +31,10 @@ def test_check_says_what_is_right_and_exits_by_it(monkeypatch: pytest.MonkeyPatc
         assert json.loads(faulty.output)["findings"][-1]["right"] is False
 
 
-def test_load_prints_a_table_or_one_object() -> None:
-    with stand_in_service() as service:
-        arguments = ("serve", "load", service.url, "--clients", 2, "--seconds", 0.2, "--rate", 20)
-        shown = call(*arguments)
-        assert shown.exit_code == 0, shown.output
-        assert "4 images" in shown.output
-        found = json.loads(call(*arguments, "--json").output)
-        assert found["answers"] == {"image": 4}
-    assert call("serve", "load", "http://127.0.0.1:9", "--seconds", 1).exit_code == 1
-    assert call("serve", "load", "http://127.0.0.1:9", "--source", "big").exit_code == 2
+def test_check_refuses_what_is_not_a_size() -> None:
+    for size in ("big", "0x32", "9000x32"):
+        shown = call("serve", "check", "http://127.0.0.1:9", "--size", size)
+        assert shown.exit_code == 2 and "WIDTHxHEIGHT" in shown.output
 
 
 def test_nginx_reads_the_published_list(tmp_path: Path) -> None:

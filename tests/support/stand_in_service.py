@@ -25,16 +25,10 @@ class StandInService(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.seconds, self.most_at_once = 0.0, 1000
         self.unlike_itself = self.only_edits = False
-        self.status = "healthy"
-        """What its page of health says."""
-        self.pause = "2"
-        """Seconds after which whoever is refused may ask again, as text."""
-        self.stalls_at: int | None = None
-        """Number of the request that takes a second more, with all that come meanwhile."""
         self.bodies: list[dict[str, Any]] = []
         self.headers_seen: list[dict[str, str]] = []
         self.connections = 0
-        self.at_work, self.lock, self.stalled_until = 0, Lock(), 0.0
+        self.at_work, self.lock = 0, Lock()
 
     @property
     def url(self) -> str:
@@ -51,7 +45,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.connections += 1
 
     def do_GET(self) -> None:
-        self._answer(200, {"status": self.server.status, "gpu_manager_ready": True, "identity": "painter"})
+        self._answer(200, {"status": "healthy", "gpu_manager_ready": True, "identity": "painter"})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -61,15 +55,13 @@ class _Handler(BaseHTTPRequestHandler):
             server.headers_seen.append(dict(self.headers))
             number, server.at_work = len(server.bodies), server.at_work + 1
             refused = server.at_work > server.most_at_once
-            if number == server.stalls_at:
-                server.stalled_until = time.monotonic() + 1.0
         try:
             if refused:
-                self._answer(503, {"success": False, "error": "full"}, {"Retry-After": server.pause})
+                self._answer(503, {"success": False, "error": "full"}, {"Retry-After": "2"})
             elif server.only_edits and not body["image"]:
                 self._answer(400, {"detail": "an image is needed"})
             else:
-                time.sleep(server.seconds + max(0.0, server.stalled_until - time.monotonic()))
+                time.sleep(server.seconds)
                 drawn = body | ({"number": number} if server.unlike_itself else {})
                 self._answer(200, {"success": True, "edited_image": paint(drawn).base64_png()})
         finally:

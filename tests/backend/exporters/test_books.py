@@ -4,65 +4,26 @@ was."""
 from __future__ import annotations
 
 import io
-import re
 import zipfile
-import zlib
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from PIL import Image, ImageChops, ImageSequence
+from pypdf import PdfReader
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.exporters import export_by_name
 from interleave_thinker.backend.exporters.layout import pages as story_pages
 from interleave_thinker.backend.exporters.layout import typesetting as sheet_text
-from interleave_thinker.backend.exporters.pdf import story_pdf
+from interleave_thinker.backend.exporters.layout.shapes import Shape
+from interleave_thinker.backend.exporters.pdf import DATE, pages_pdf, story_pdf
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Trajectory
 
-OBJECT = re.compile(rb"(\d+) 0 obj\n(.*?)\nendobj\n", re.DOTALL)
-SHOWN = re.compile(r"/T(\d+) [\d.]+ Tf <([0-9a-f]+)> Tj")
-MEANING = re.compile(rb"<([0-9a-f]{2})> <([0-9a-f]+)>")
+HEBREW = "שלום"
 MIXED = ((512, 512), (900, 300), (200, 640), (24, 24))
-
-
-class Pdf:
-    """The objects of a file, by a reader of its own, and the text that can be selected on every page."""
-
-    def __init__(self, data: bytes) -> None:
-        self.objects = {int(number): content for number, content in OBJECT.findall(data)}
-        table = data[int(data.rsplit(b"startxref\n", 1)[1].split()[0]) :]
-        places = [int(line.split()[0]) for line in table.split(b"\n")[3 : 2 + int(table.split()[2])]]
-        for number, place in enumerate(places, start=1):
-            assert data[place:].startswith(b"%d 0 obj" % number)
-        self.pages = [content for content in self.objects.values() if b"/Type /Page " in content]
-
-    def stream(self, content: bytes) -> bytes:
-        data = content.split(b"stream\n", 1)[1].rsplit(b"\nendstream", 1)[0]
-        assert int(re.search(rb"/Length (\d+)", content)[1]) == len(data)
-        return zlib.decompress(data) if b"/FlateDecode" in content else data
-
-    def reference(self, content: bytes, key: bytes) -> bytes:
-        return self.objects[int(re.search(key + rb" (\d+) 0 R", content)[1])]
-
-    def text(self, page: bytes) -> str:
-        fonts = self.reference(page, b"/Font")
-        letters = {}
-        for name, number in re.findall(rb"/T(\d+) (\d+) 0 R", fonts):
-            codes = self.stream(self.reference(self.objects[int(number)], b"/ToUnicode"))
-            for code, letter in MEANING.findall(codes.split(b"endcodespacerange")[1]):
-                letters[int(name), int(code, 16)] = bytes.fromhex(letter.decode()).decode("utf-16-be")
-        lines = []
-        for line in self.stream(self.reference(page, b"/Contents")).decode().splitlines():
-            runs = SHOWN.findall(line)
-            if runs:
-                assert "3 Tr" in line, "the selectable text must not be drawn over the visible one"
-                lines.append(
-                    "".join(letters[int(font), code] for font, run in runs for code in bytes.fromhex(run))
-                )
-        return "\n".join(lines)
 
 
 def with_sizes(trajectory: Trajectory) -> Trajectory:
@@ -84,18 +45,23 @@ def frames(path: Path) -> list[Image.Image]:
 
 def test_all_text_of_a_pdf_can_be_selected_in_every_script() -> None:
     """How much fits on a page depends on the installed fonts, so a text may go on on the next one."""
-    alphabet = "".join(chr(code) for code in range(0x4E00, 0x4E00 + 400)) + "äñß Ωмир שלום 🚀"
+    alphabet = "".join(chr(code) for code in range(0x4E00, 0x4E00 + 400)) + f"äñß Ωмир {HEBREW} 🚀"
     trajectory = make_trajectory(2, decorate=f" {alphabet}")
-    pdf = Pdf(story_pdf(trajectory))
+    pdf = PdfReader(io.BytesIO(story_pdf(trajectory)))
     assert len(pdf.pages) >= 4
-    lines = [line for page in pdf.pages for line in pdf.text(page).splitlines()]
+    lines: list[str] = []
+    for page in pdf.pages:
+        page.extract_text(visitor_text=lambda text, *_: lines.append(text.strip()))
+        shown = page.get_contents().get_data()
+        assert shown.count(b" 3 Tr ") == shown.count(b" Tj ") > 0, "selectable text lies over the visible one"
     assert "Accepted at try 2" in lines
     # What stands at the foot of a page lies between the halves of a text.
     body = [line for line in lines if not line.isdigit() and not line.startswith("Accepted at try ")]
     whole = "".join("".join(body).split())
     for result in trajectory.results:
         written = "".join(sheet_text.wrap(result.step.auxiliary_text or "", 12, 10**6, 9).lines)
-        assert "".join(written.split()) in whole
+        # pypdf takes the letters as written from left to right and turns right-to-left words around.
+        assert "".join(written.replace(HEBREW, HEBREW[::-1]).split()) in whole
 
 
 def test_a_pdf_holds_drawings_exactly_and_each_picture_once() -> None:
@@ -107,9 +73,35 @@ def test_a_pdf_holds_drawings_exactly_and_each_picture_once() -> None:
         )
         for one in trajectory.results
     ]
-    pdf = Pdf(story_pdf(trajectory.model_copy(update={"results": tuple(results)})))
-    shown = [content for content in pdf.objects.values() if b"/ColorSpace /DeviceRGB" in content]
-    assert [pdf.stream(content) for content in shown] == [flat.image.tobytes()]
+    pdf = PdfReader(io.BytesIO(story_pdf(trajectory.model_copy(update={"results": tuple(results)}))))
+    objects = [pdf.get_object(number) for number in range(1, len(pdf.xref[0]) + 1)]
+    shown = [one.get_data() for one in objects if "/ColorSpace" in one and one["/ColorSpace"] == "/DeviceRGB"]
+    assert shown == [flat.image.tobytes()]
+
+
+def test_a_pdf_lists_its_pages_and_is_the_same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    trajectory = make_trajectory(2, request="Żółw & 龟 (1)")
+    data = story_pdf(trajectory)
+    pdf = PdfReader(io.BytesIO(data))
+    assert pdf.metadata["/Title"] == story_pages.PLAIN.title_of(trajectory)
+    assert pdf.trailer["/Root"]["/ViewerPreferences"]["/DisplayDocTitle"]
+    named = [(one.title, pdf.get_destination_page_number(one)) for one in pdf.outline]
+    pages = story_pages.story_pages(trajectory, 2480)
+    assert named == [(page.name, number) for number, page in enumerate(pages) if page.name]
+    assert pdf.metadata.creation_date == DATE
+    monkeypatch.setattr("time.time", lambda: 4e9)
+    assert story_pdf(trajectory) == data
+
+
+def test_a_pdf_of_odd_pages_is_written() -> None:
+    size = (60, 40)
+    block = sheet_text.Block(("a\x00\\)(b",), sheet_text.wrap("a", 12, 100, 1).font, 16)
+    text = story_pages.Written(block, 2, 2, 12, (0, 0, 0))
+    frame = Shape((5, 5, 50, 30), None, (9, 9, 9), 2)
+    pages = [story_pages.Page(size, "", (), (), (frame,)), story_pages.Page(size, "b", (), (text,))]
+    for shown in (pages[:1], pages):
+        assert len(PdfReader(io.BytesIO(pages_pdf(shown, ""))).pages) == len(shown)
+    assert "\\)(b" in PdfReader(io.BytesIO(pages_pdf(pages, "x"))).pages[1].extract_text()
 
 
 @pytest.mark.parametrize("width", [600, 1240])

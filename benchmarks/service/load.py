@@ -1,0 +1,120 @@
+"""Open- and closed-loop load for the checks, with the digest of every image.
+
+General load tools count answers. These checks compare images, and end a service after an exact number
+of answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from interleave_thinker.service.client_tools.questions import (
+    IMAGE,
+    Outcome,
+    body_of,
+    outcome_of,
+    photograph_like,
+    pixels,
+)
+
+PROMPT = "a red boat on a calm sea"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One request. Times are seconds since the start; `seconds` counts from the time it was due."""
+
+    number: int
+    begun: float
+    seconds: float
+    outcome: Outcome
+    says_when: bool = False
+
+
+@dataclass
+class Load:
+    """Requests to `url`. Without `rate` each client sends its next request after its answer."""
+
+    url: str
+    clients: int = 16
+    seconds: float = 60.0
+    rate: float | None = None
+    timeout: float = 120.0
+    source: str | None = None
+    seed: int = 0
+    on_sample: Callable[[Sample], None] | None = None
+    samples: list[Sample] = field(default_factory=list)
+    took: float = 0.0
+
+    def run(self) -> Load:
+        """Send all requests and return this load."""
+        asyncio.run(self._run())
+        return self
+
+    def summary(self) -> dict[str, Any]:
+        """Count the answers; percentiles are of answers with an image, in ms."""
+        images = [1000 * one.seconds for one in self.samples if one.outcome.kind == IMAGE]
+        return {
+            "requests": len(self.samples),
+            "images_a_second": round(len(images) / self.took, 3),
+            "answers": dict(Counter(one.outcome.kind for one in self.samples).most_common()),
+            "with_retry_after": sum(one.says_when for one in self.samples),
+            "milliseconds": {f"p{share}": percentile(images, share) for share in (50, 95, 99)},
+        }
+
+    async def _run(self) -> None:
+        source = photograph_like(pixels(self.source)).base64_png() if self.source else None
+        limits = httpx.Limits(max_connections=self.clients, max_keepalive_connections=self.clients)
+        async with httpx.AsyncClient(timeout=self.timeout, limits=limits, trust_env=False) as client:
+            start, due = time.perf_counter(), self._due()
+            await asyncio.gather(*(self._ask_on(client, start, due, source) for _ in range(self.clients)))
+            self.took = time.perf_counter() - start
+
+    def _due(self) -> Iterator[tuple[int, float | None]]:
+        if self.rate is None:
+            return ((number, None) for number in itertools.count())
+        return ((number, number / self.rate) for number in range(round(self.seconds * self.rate)))
+
+    async def _ask_on(
+        self,
+        client: httpx.AsyncClient,
+        start: float,
+        due: Iterator[tuple[int, float | None]],
+        source: str | None,
+    ) -> None:
+        for number, moment in due:
+            now = time.perf_counter() - start
+            if moment is None and now >= self.seconds:
+                return
+            await asyncio.sleep(0 if moment is None else max(0.0, moment - now))
+            begun, says_when = time.perf_counter() - start, False
+            try:
+                body = body_of(PROMPT, self.seed + number, source)
+                answer = await asyncio.wait_for(client.post(f"{self.url}/edit", json=body), self.timeout)
+                outcome, says_when = (
+                    outcome_of(answer.status_code, answer.content),
+                    "retry-after" in answer.headers,
+                )
+            except (asyncio.TimeoutError, httpx.TransportError, httpx.StreamError) as error:
+                outcome = Outcome(type(error).__name__)
+            since = begun if moment is None else moment
+            sample = Sample(number, begun, time.perf_counter() - start - since, outcome, says_when)
+            self.samples.append(sample)
+            if self.on_sample is not None:
+                self.on_sample(sample)
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """Return the smallest of `values` that at least `share` percent of them do not exceed (nearest rank)."""
+    if not values:
+        return None
+    return round(sorted(values)[max(0, math.ceil(len(values) * share / 100) - 1)], 6)
