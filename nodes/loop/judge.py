@@ -72,9 +72,8 @@ class Judge(io.ComfyNode):
                 io.Image.Input(
                     "before",
                     optional=True,
-                    tooltip="The image before the change. Without one the critic is shown a white page, as "
-                    "for a picture "
-                    "from text alone.",
+                    tooltip="The image before the change. "
+                    "Without one the critic is shown a white page, as for a picture from text alone.",
                 ),
                 io.String.Input(
                     "prompt",

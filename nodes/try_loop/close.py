@@ -57,11 +57,10 @@ class TryClose(io.ComfyNode):
             node_id="InterleaveTryClose",
             display_name="Try Close",
             category=CATEGORY,
-            description="Shows the image of the nodes since Try Open to the critic and runs them again "
-            "with its better "
-            "prompt, until it accepts or the tries are used up. Every try is kept in "
-            "output/interleave-thinker: with more "
-            "tries allowed only the new ones are drawn.",
+            description="Shows the image of the nodes since Try Open to the critic "
+            "and runs them again with its better prompt, until it accepts or the tries are used up. "
+            "Every try is kept in output/interleave-thinker: "
+            "with more tries allowed only the new ones are drawn.",
             search_aliases=["loop end", "retry until right", "until accepted", "critic", "judge", "end loop"],
             is_output_node=True,
             is_input_list=True,

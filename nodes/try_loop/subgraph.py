@@ -104,9 +104,8 @@ def _check_pairs(
         raise SettingsError(
             "There is another Try Open or Try Close between this pair.",
             (
-                "Pairs cannot stand inside one another; put them one after the other: Try Close, then the "
-                "next "
-                "Try Open."
+                "Pairs cannot stand inside one another; "
+                "put them one after the other: Try Close, then the next Try Open."
             ),
         )
     ended = {node for node in graph if _class(graph, node) == CLOSE}

@@ -162,8 +162,8 @@ class TransformersChat:
         context = self.base.context
         if read >= context:
             raise ChatError(
-                f"The question has {read} tokens, and the model {self.base.folder.name!r} "
-                f"can read {context}.",
+                f"The question has {read} tokens, "
+                f"and the model {self.base.folder.name!r} can read {context}.",
                 "Show it fewer or smaller images (max pixels), or shorten the request.",
             )
         return min(settings.limit, context - read)
