@@ -324,15 +324,14 @@ class RunSettings(Value):
         default=1,
         ge=1,
         le=MAX_BATCH,
-        description="Images drawn for each try, with a seed each, and judged together; the most probable "
-        "success counts. Each "
-        "is one of max_attempts.",
+        description="Images drawn for each try, with a seed each, and judged together; "
+        "the most probable success counts. Each is one of max_attempts.",
     )
     draw_ahead: bool = Field(
         default=False,
-        description="Draw the next step's first image while the critic reads this one, and throw it away "
-        "if it is refused; for "
-        "a generator and a critic on two devices, or with memory and time to spare on one.",
+        description="Draw the next step's first image while the critic reads this one, "
+        "and throw it away if it is refused; "
+        "for a generator and a critic on two devices, or with memory and time to spare on one.",
     )
     time_budget: float | None = Field(
         default=None, gt=0.0, description="Wall seconds for the whole run; no attempt starts after that."

@@ -59,8 +59,8 @@ class LocalOptions(ServiceOptions):
     quantization: Literal["4bit", "8bit", "fp8"] | None = Field(
         default=None,
         description=(
-            "Load local agents in 4 or 8 bits (needs bitsandbytes), or in fp8 on a card that has "
-            "it (needs torchao)."
+            "Load local agents in 4 or 8 bits (needs bitsandbytes), "
+            "or in fp8 on a card that has it (needs torchao)."
         ),
     )
     download: bool = Field(default=False, description="Allow downloading models that are not here yet.")
@@ -128,8 +128,8 @@ class CriticOptions(BaseModel):
     merge_critic: bool = Field(
         default=False,
         description=(
-            "Add the critic's adapter to weights of its own: it answers sooner, and needs the "
-            "memory of one more model."
+            "Add the critic's adapter to weights of its own: "
+            "it answers sooner, and needs the memory of one more model."
         ),
     )
 

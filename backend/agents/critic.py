@@ -88,13 +88,18 @@ class Critic(Agent):
             verdict, reply = self.read_reply(first, question, self.settings, form, on_token)
         except AnswerError as problem:
             return Verdict(success=None, reasoning=f"The critic could not be understood. {problem}")
-        keep = verdict.success or not verdict.refined_prompt.strip()
         return Verdict(
             success=verdict.success,
-            refined_prompt=prompt_used if keep else verdict.refined_prompt,
+            refined_prompt=next_prompt(verdict, prompt_used),
             reasoning=verdict.reasoning,
             probability=reply.probability,
         )
+
+
+def next_prompt(verdict: Verdict, prompt_used: str) -> str:
+    """Return the refined prompt of a verdict, or `prompt_used` if it is empty or the image was accepted."""
+    keep = verdict.success or not verdict.refined_prompt.strip()
+    return prompt_used if keep else verdict.refined_prompt
 
 
 def _is_plan_alone(reply: Reply) -> bool:

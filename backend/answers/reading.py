@@ -48,8 +48,7 @@ GRAMMAR_OF_VERDICTS = (
 )
 GRAMMAR_OF_VERDICTS_FIRST = (
     'Answer with <answer>{"previous_step_success": true or false, "refine_prompt": "..."}</answer> and '
-    "then, if it is "
-    "false, <think>your reasoning</think>."
+    "then, if it is false, <think>your reasoning</think>."
 )
 
 # A name in quotes before a colon: a piece of an object of which the braces are missing.

@@ -152,9 +152,8 @@ def _attempts(whole: _Attempts, places: ImagePlaces, path: Path) -> Record:
     meaning = whole.refine_prompt_is or meaning_of(steps)
     if meaning is None:
         raise JournalError(
-            f"It is not clear what the refine_prompt of {str(path)!r} is: an accepted attempt has "
-            "another one than it was "
-            "drawn with, and a first attempt another one than its step.",
+            f"It is not clear what the refine_prompt of {str(path)!r} is: an accepted "
+            "attempt has another one than it was drawn with, and a first attempt another one than its step.",
             (
                 f'Add "{MEANING}": "proposal" (what the critic said after the image, as published) or "drawn '
                 'with" at its top.'

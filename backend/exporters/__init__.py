@@ -1,5 +1,5 @@
-"""Exporters by name. Adding one: a new file with an `export(trajectory, folder)` function (or another one,
-named behind a colon), and a line in REGISTRY.
+"""Exporters by name. Adding one: a new file with an `export(trajectory, folder)` function (or another
+one, named behind a colon), and a line in REGISTRY.
 
 Decision: an exporter is a pure function of a finished (or stopped) trajectory into a folder. It never asks an
 agent or a generator anything, so every run that can be read can be exported again, in any form, at any time.
@@ -27,11 +27,11 @@ REGISTRY = {
     "record": ".record",
     "story": ".story",
     "pdf": ".pdf",
-    "comic": ".comic",
+    "comic": ".comic:export_archive",
     "comic-pdf": ".comic:export_pdf",
     "comic-png": ".comic:export_pictures",
-    "gif": ".gif",
-    "webp": ".webp",
+    "gif": ".animation:export_gif",
+    "webp": ".animation:export_webp",
     "zip": ".archive",
 }
 EXPORTERS = Registry("export", REGISTRY, __name__, plugins.EXPORTERS, "export")

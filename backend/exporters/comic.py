@@ -11,6 +11,8 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -31,67 +33,54 @@ NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 PANELS = 4
 
 
-def export(
-    trajectory: Trajectory,
-    folder: Path,
-    telling: Telling = PLAIN,
-    panels: int = PANELS,
-    lettering: Lettering = "captions",
-) -> Path:
-    """Write `folder`/story.cbz and return its path; `panels` a page (1..9). Raises SettingsError,
-    JournalError."""
-    pages = _pages(trajectory, _comic(trajectory, WIDTH, telling), panels, lettering)
+@dataclass(frozen=True)
+class ComicExporter:
+    """Writes a comic whose pages are `width` pixels wide; `write` stores the pages in a folder."""
+
+    width: int
+    write: Callable[[list[Page], Path, Trajectory, Telling], Path]
+
+    def __call__(
+        self,
+        trajectory: Trajectory,
+        folder: Path,
+        telling: Telling = PLAIN,
+        panels: int = PANELS,
+        lettering: Lettering = "captions",
+    ) -> Path:
+        """Write the comic into `folder` and return its path; `panels` a page (1..9). Raises SettingsError,
+        JournalError."""
+        words = drawable(telling.words)
+        steps = () if telling.audience else story_steps(trajectory)
+        marks = {shown.step.number: mark_of(shown, words) for shown in steps}
+        comic = Comic(self.width, telling.title_of(trajectory), marks)
+        pages = comic_pages(panels_of(trajectory), comic, panels, lettering)
+        return self.write(pages, Path(folder), trajectory, telling)
+
+
+def _write_archive(pages: list[Page], folder: Path, trajectory: Trajectory, telling: Telling) -> Path:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for number, page in enumerate(pages, start=1):
             ending, data = smaller_file(page_image(page))
             _add(archive, f"page_{number:04}{ending}", data)
         _add(archive, "ComicInfo.xml", _info(trajectory, pages, telling))
-    path = Path(folder) / FILE_NAME
-    write_whole(path, buffer.getvalue())
-    return path
+    write_whole(folder / FILE_NAME, buffer.getvalue())
+    return folder / FILE_NAME
 
 
-def export_pdf(
-    trajectory: Trajectory,
-    folder: Path,
-    telling: Telling = PLAIN,
-    panels: int = PANELS,
-    lettering: Lettering = "captions",
-) -> Path:
-    """Write `folder`/comic.pdf and return its path; options and errors as those of `export`."""
-    pages = _pages(trajectory, _comic(trajectory, PDF_WIDTH, telling), panels, lettering)
-    path = Path(folder) / PDF_NAME
-    write_whole(path, pages_pdf(pages, telling.title_of(trajectory)))
-    return path
+def _write_pdf(pages: list[Page], folder: Path, trajectory: Trajectory, telling: Telling) -> Path:
+    write_whole(folder / PDF_NAME, pages_pdf(pages, telling.title_of(trajectory)))
+    return folder / PDF_NAME
 
 
-def export_pictures(
-    trajectory: Trajectory,
-    folder: Path,
-    telling: Telling = PLAIN,
-    panels: int = PANELS,
-    lettering: Lettering = "captions",
-) -> Path:
-    """Write `folder`/page_0001.png, the cover, and so on, and return its path; options and errors as those of
-    `export`."""
-    pages = _pages(trajectory, _comic(trajectory, WIDTH, telling), panels, lettering)
+def _write_images(pages: list[Page], folder: Path, trajectory: Trajectory, telling: Telling) -> Path:
+    """Write page_0001.png, the cover, and so on, and return the cover's path."""
     for number, page in enumerate(pages, start=1):
         buffer = io.BytesIO()
         page_image(page).save(buffer, "PNG", compress_level=6)
-        write_whole(Path(folder) / PAGE_NAME.format(number=number), buffer.getvalue())
-    return Path(folder) / PAGE_NAME.format(number=1)
-
-
-def _comic(trajectory: Trajectory, width: int, telling: Telling) -> Comic:
-    words = drawable(telling.words)
-    steps = () if telling.audience else story_steps(trajectory)
-    marks = {shown.step.number: mark_of(shown, words) for shown in steps}
-    return Comic(width, telling.title_of(trajectory), marks)
-
-
-def _pages(trajectory: Trajectory, comic: Comic, panels: int, lettering: Lettering) -> list[Page]:
-    return comic_pages(panels_of(trajectory), comic, panels, lettering)
+        write_whole(folder / PAGE_NAME.format(number=number), buffer.getvalue())
+    return folder / PAGE_NAME.format(number=1)
 
 
 def _info(trajectory: Trajectory, pages: list[Page], telling: Telling) -> bytes:
@@ -123,3 +112,8 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
     entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
     entry.external_attr = 0o644 << 16
     archive.writestr(entry, data)
+
+
+export_archive = ComicExporter(WIDTH, _write_archive)
+export_pdf = ComicExporter(PDF_WIDTH, _write_pdf)
+export_pictures = ComicExporter(WIDTH, _write_images)

@@ -170,9 +170,8 @@ def _of_wide_grey(image: Image.Image, where: str) -> Image.Image:
     whole = None if image.mode == "F" else image.convert("I")
     if whole is None or any(not 0 <= end <= LARGEST_GREY for end in cast(Ends, whole.getextrema())):
         raise PictureError(
-            f"{where} has grey values of {'floating point' if whole is None else 'more than 16 bits'}, and "
-            "nothing says "
-            "which of them is white.",
+            f"{where} has grey values of {'floating point' if whole is None else 'more than 16 bits'}, "
+            "and nothing says which of them is white.",
             "Save it with 8 or 16 bits a channel.",
         )
     shades = [value >> 8 for value in range(LARGEST_GREY + 1)]

@@ -61,9 +61,8 @@ class SystemLock:
                     "Give a folder that can be written, or make room.",
                 ) from error
             logger.warning(
-                "%r is on a file system without locks: nothing keeps two runs from writing there at the "
-                "same time, "
-                "so start one only.",
+                "%r is on a file system without locks: "
+                "nothing keeps two runs from writing there at the same time, so start one only.",
                 str(self.path.parent),
             )
             with suppress(OSError):

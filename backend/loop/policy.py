@@ -36,7 +36,7 @@ SEED_BITS = 48
 SeedRule = Literal["every try", "every step"]
 
 
-def seed_of(
+def attempt_seed(
     base: int, step_number: int, attempt: int, rule: SeedRule = "every try", candidates: int = 1
 ) -> int:
     """Seed of attempt `attempt` (0-based) at a step: 48 bits of BLAKE2b over "base/step/attempt".
@@ -49,9 +49,9 @@ def seed_of(
     return hashed_seed(f"{base}/{step_number}/{attempt if rule == 'every try' else attempt % candidates}")
 
 
-def hashed_seed(text: str) -> int:
-    """48 bits of BLAKE2b over the text."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=SEED_BITS // 8).digest(), "big")
+def hashed_seed(text: str, bits: int = SEED_BITS) -> int:
+    """Return `bits` (a multiple of 8) of BLAKE2b over the text, as a number of at least 0."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=bits // 8).digest(), "big")
 
 
 def accepted(verdict: Verdict | None, accept_at: float | None) -> bool:

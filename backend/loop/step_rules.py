@@ -13,7 +13,7 @@ from ..errors import SettingsError, SourceMissing
 from ..generators.protocol import Generator, TakesStepSettings
 from ..pictures import Picture
 from ..types import Attempt, Plan, Request, RunSettings, Step, StepResult
-from .policy import hashed_seed, seed_of, source_of
+from .policy import attempt_seed, hashed_seed, source_of
 
 BY_EDITING = "Change it in the plan (Edit Plan, or plan.json)."
 
@@ -78,7 +78,7 @@ def step_seed(step: Step, attempt: int, settings: RunSettings) -> int:
     place = attempt if settings.seed_rule == "every try" else attempt % settings.candidates
     if own is not None and place == 0:
         return own
-    return seed_of(base, step.number, attempt, settings.seed_rule, settings.candidates)
+    return attempt_seed(base, step.number, attempt, settings.seed_rule, settings.candidates)
 
 
 def redraw_seed(

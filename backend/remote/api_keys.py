@@ -35,8 +35,7 @@ def check_variable(variable: str) -> None:
         raise SettingsError(
             "That is not the name of an environment variable for a key, and may be a key itself.",
             f"A key must not stand in a workflow: put it into the environment variable {DEFAULT_VARIABLE}, "
-            "and give "
-            "that name here (capital letters, ending in _KEY or _TOKEN).",
+            "and give that name here (capital letters, ending in _KEY or _TOKEN).",
         )
 
 

@@ -39,9 +39,8 @@ Arrangement = Literal["together", "planner first", "in turns", "part by part"]
 WHAT_MOVES: dict[Arrangement, str] = {
     "together": "nothing moves: everything stays on the card",
     "planner first": "the planner leaves before the first image; critic and image model stay",
-    "in turns": "planner, critic and image model take turns: at every attempt the critic makes room for "
-    "the image model "
-    "and comes back",
+    "in turns": "planner, critic and image model take turns: "
+    "at every attempt the critic makes room for the image model and comes back",
     "part by part": "as in turns, and the image model's text encoder, diffusion model and VAE take turns too",
 }
 COMBINATIONS: tuple[tuple[AgentPrecision, ImagePrecision], ...] = (

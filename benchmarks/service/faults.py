@@ -13,13 +13,6 @@ import httpx
 from load import Load, Sample
 from running import service
 
-<<<<<<< HEAD
-from interleave_thinker.service.client_tools.load import Load, Measured, Sample
-from interleave_thinker.service.client_tools.load_report import summary
-from interleave_thinker.service.client_tools.load_settings import LoadSettings
-
-=======
->>>>>>> pdf
 Figures = dict[str, Any]
 QUEUE = 20
 

@@ -24,11 +24,6 @@ from running import Running, service
 from support.ray_here import importable
 from throughput import one_by_one
 
-<<<<<<< HEAD
-from interleave_thinker.service.client_tools.load_report import percentile
-
-=======
->>>>>>> pdf
 Figures = dict[str, Any]
 COMMAND = "from interleave_thinker.cli import main; main()"
 LONGEST = 300.0

@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-<<<<<<< HEAD
-
-from interleave_thinker.service.client_tools.load import Load
-from interleave_thinker.service.client_tools.load_report import summary
-from interleave_thinker.service.client_tools.load_settings import LoadSettings
-=======
 from load import Load
->>>>>>> pdf
 
 HERE = Path(__file__).resolve().parent
 

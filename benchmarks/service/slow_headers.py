@@ -27,11 +27,6 @@ from load import percentile
 from running import memory_of
 from support.ray_here import importable
 
-<<<<<<< HEAD
-from interleave_thinker.service.client_tools.load_report import percentile
-
-=======
->>>>>>> pdf
 Figures = dict[str, Any]
 CALL = "import sys; sys.argv[0] = 'interleave-thinker'; from interleave_thinker.cli import main; main()"
 FILES, CONNECTIONS, SECONDS = 1024, 3000, 60.0

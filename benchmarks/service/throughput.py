@@ -11,10 +11,6 @@ from load import percentile
 from running import Running, service
 
 from interleave_thinker.backend.generators import open_generator
-<<<<<<< HEAD
-from interleave_thinker.service.client_tools.load_report import percentile
-=======
->>>>>>> pdf
 
 Figures = dict[str, Any]
 
@@ -38,12 +34,7 @@ def overhead() -> Figures:
 
 def one_by_one(running: Running, source: str, number: int) -> tuple[list[float], list[float]]:
     """Milliseconds of each of so many edits, and those of them that the model took."""
-<<<<<<< HEAD
-    from interleave_thinker.service.client_tools.load_settings import pixels
-    from interleave_thinker.service.client_tools.questions import photograph_like
-=======
     from interleave_thinker.service.client_tools.questions import photograph_like, pixels
->>>>>>> pdf
 
     image = photograph_like(pixels(source)).base64_png()
     times, model = [], []

@@ -55,18 +55,16 @@ def command(
     plan: Annotated[
         str | None,
         typer.Option(
-            help="Show instead what fits on cards of 12 to 80 GB with this image model: flux2-klein-4b, "
-            "flux2-klein-9b, "
-            "qwen-image-edit, flux1-kontext, sdxl, sd15, tinyworld, a diffusers folder, or a file in "
-            "safetensors.",
+            help="Show instead what fits on cards of 12 to 80 GB with this image model: "
+            "flux2-klein-4b, flux2-klein-9b, qwen-image-edit, "
+            "flux1-kontext, sdxl, sd15, tinyworld, a diffusers folder, or a file in safetensors.",
         ),
     ] = None,
     planner: Annotated[
         str | None,
         typer.Option(
-            help="With --plan: qwen3-vl-2b, -4b, -8b, -32b, a checkpoint folder, or openai:MODEL@URL for "
-            "one that is "
-            f"elsewhere. [default: {DEFAULT_AGENT}]"
+            help="With --plan: qwen3-vl-2b, -4b, -8b, -32b, "
+            f"a checkpoint folder, or openai:MODEL@URL for one that is elsewhere. [default: {DEFAULT_AGENT}]"
         ),
     ] = None,
     critic: Annotated[
@@ -76,9 +74,8 @@ def command(
     agent: Annotated[
         str | None,
         typer.Option(
-            help="Load this agent instead, such as transformers:FOLDER, and show which savings it uses "
-            "here, and which were "
-            "switched off because they would change its answers."
+            help="Load this agent instead, such as transformers:FOLDER, and show which savings it uses here, "
+            "and which were switched off because they would change its answers."
         ),
     ] = None,
     reserve: Annotated[
@@ -242,10 +239,9 @@ def _advice(report: dict[str, Any]) -> list[str]:
         advice.append("the tiny world's checkpoints are missing: install the package again")
     if not report["models"]["comfyui"] and not report["models"]["hub"]:
         advice.append(
-            "for requests beyond the tiny world, get a Qwen3-VL checkpoint: give its folder as "
-            "--planner transformers:FOLDER --critic transformers:FOLDER, or its hub name with --download, "
-            "or use a "
-            "server with openai:MODEL@URL"
+            "for requests beyond the tiny world, get a Qwen3-VL checkpoint: "
+            "give its folder as --planner transformers:FOLDER --critic transformers:FOLDER, "
+            "or its hub name with --download, or use a server with openai:MODEL@URL"
         )
     return advice
 

@@ -26,9 +26,8 @@ def lines(plan: MemoryPlan) -> Iterator[str]:
         f"{width}x{height}"
     )
     yield (
-        f"Reckoned, not measured, in GB of 10⁹ bytes. A peak has {plan.reserve / GB:.1f} GB in reserve and "
-        "a tenth more than "
-        "what works, for gaps between blocks."
+        "Reckoned, not measured, in GB of 10⁹ bytes. A peak has "
+        f"{plan.reserve / GB:.1f} GB in reserve and a tenth more than what works, for gaps between blocks."
     )
     yield ""
     yield f"{'GB in bf16':20}" + "".join(f"{part.name:>{CELL}}" for part in plan.parts["bf16 + bf16"])
@@ -49,9 +48,8 @@ def lines(plan: MemoryPlan) -> Iterator[str]:
     yield ""
     yield "ComfyUI arranges this by itself; the command line keeps everything on the card (together)."
     yield (
-        f"ComfyUI wants {COMFYUI_DECODE * width * height / GB:.1f} GB free before it decodes an image of "
-        "this size, and "
-        "moves models away for that long where there is less."
+        f"ComfyUI wants {COMFYUI_DECODE * width * height / GB:.1f} GB free "
+        "before it decodes an image of this size, and moves models away for that long where there is less."
     )
 
 

@@ -42,9 +42,8 @@ def use_prompts(
     name: Annotated[
         str,
         typer.Argument(
-            help="default, verdict-first (the critic answers before it reasons, so that True costs its "
-            "answer alone) or short (it "
-            "reasons in one sentence)."
+            help="default, verdict-first (the critic answers before it reasons, "
+            "so that True costs its answer alone) or short (it reasons in one sentence)."
         ),
     ],
     to: Annotated[Path, typer.Option("--to", help="Folder of the checkpoint that is to be trained with it.")],

@@ -31,13 +31,8 @@ def command(
     """
     from ...backend.remote.addresses import service_url
     from ...backend.remote.api_keys import GENERATOR_KEY, read_key
-<<<<<<< HEAD
     from ...service.client_tools.check import Asked, ServiceCheck
-    from ...service.client_tools.load_settings import pixels
-=======
-    from ...training.service.endpoint.check import Asked, ServiceCheck
-    from ...training.service.endpoint.questions import pixels
->>>>>>> pdf
+    from ...service.client_tools.questions import pixels
 
     try:
         asked = Asked(prompt, pixels(size), seed, model, timeout)

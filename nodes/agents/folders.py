@@ -113,9 +113,8 @@ def prompt_set_named(name: str, roots: Sequence[Path]) -> PromptSet | None:
         raise SettingsError(
             f"There is no prompt set {name[:200]!r}.",
             (
-                f"Put its folder (of .txt files, as `prompts import` writes it) into {places(roots)} "
-                "and "
-                "press R."
+                "Put its folder (of .txt files, "
+                f"as `prompts import` writes it) into {places(roots)} and press R."
             ),
         )
     return PromptSet.load(folder)

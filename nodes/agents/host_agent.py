@@ -23,9 +23,9 @@ class HostAgent(io.ComfyNode):
             node_id="InterleaveHostAgent",
             display_name="Host Agent",
             category=CATEGORY,
-            description="Has a text encoder that ComfyUI has loaded plan or judge, if it can write "
-            "(Qwen3-VL, in newer "
-            "versions of ComfyUI). It reports no probabilities, so the Critic Loop goes by its word.",
+            description="Has a text encoder that ComfyUI has loaded plan or judge, "
+            "if it can write (Qwen3-VL, in newer versions of ComfyUI). "
+            "It reports no probabilities, so the Critic Loop goes by its word.",
             search_aliases=["clip", "text encoder", "generate text", "textgenerate", "planner", "critic"],
             inputs=[
                 io.Clip.Input(

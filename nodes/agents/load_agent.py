@@ -63,9 +63,9 @@ class LoadAgent(io.ComfyNode):
                     options=precisions(),
                     default=AUTO,
                     optional=True,
-                    tooltip="Number format of the weights; auto takes the one they are stored in. 8-bit "
-                    "and 4-bit are "
-                    "offered where the library bitsandbytes is installed: about 60 and 45 % of the memory.",
+                    tooltip="Number format of the weights; auto takes the one they are stored in. "
+                    "8-bit and 4-bit are offered where the library bitsandbytes is installed: "
+                    "about 60 and 45 % of the memory.",
                 ),
                 io.Combo.Input(
                     "adapter",
@@ -95,9 +95,8 @@ class LoadAgent(io.ComfyNode):
                     default=False,
                     optional=True,
                     advanced=True,
-                    tooltip="Fetch the model named in 'hub_id' (weights and tokenizer, several GB) into "
-                    "the agents' "
-                    "folder if it is not there yet. Off: nothing is ever downloaded.",
+                    tooltip="Fetch the model named in 'hub_id' (weights and tokenizer, several GB) "
+                    "into the agents' folder if it is not there yet. Off: nothing is ever downloaded.",
                 ),
                 *reply_inputs(),
                 io.Int.Input(

@@ -34,8 +34,7 @@ class RemoteAgent(io.ComfyNode):
             display_name="Remote Agent",
             category=CATEGORY,
             description="A planner or critic on a server that speaks the OpenAI chat protocol: vLLM, "
-            "SGLang, LM Studio, "
-            "llama.cpp, Ollama, or a hosted one. Requests and images are sent there.",
+            "SGLang, LM Studio, llama.cpp, Ollama, or a hosted one. Requests and images are sent there.",
             search_aliases=["openai", "vllm", "lm studio", "ollama", "llama.cpp", "api", "planner", "critic"],
             inputs=[
                 io.String.Input(
@@ -53,10 +52,8 @@ class RemoteAgent(io.ComfyNode):
                     default=DEFAULT_VARIABLE,
                     optional=True,
                     tooltip="Name of the environment variable that holds the key, never the key itself; "
-                    "empty for none. "
-                    "A key is sent to this machine, to its own service, and to the hosts in the variable "
-                    "of the "
-                    f"same name with _HOSTS ({DEFAULT_VARIABLE}_HOSTS).",
+                    "empty for none. A key is sent to this machine, to its own service, and to the hosts "
+                    f"in the variable of the same name with _HOSTS ({DEFAULT_VARIABLE}_HOSTS).",
                 ),
                 io.Int.Input(
                     "timeout",

@@ -33,9 +33,8 @@ def reply_inputs() -> list[Any]:
             default=0,
             min=0,
             max=65536,
-            tooltip="Longest answer, in tokens. 0: 16384 for a plan, 4096 for a verdict, and never more "
-            "than the model's "
-            "context has room for.",
+            tooltip="Longest answer, in tokens. "
+            "0: 16384 for a plan, 4096 for a verdict, and never more than the model's context has room for.",
             **HIDDEN,
         ),
         io.Float.Input(
@@ -63,9 +62,8 @@ def reply_inputs() -> list[Any]:
             default=0,
             min=0,
             max=1000,
-            tooltip="Above temperature 0: draw from so many likeliest tokens, 0 from all. Servers know it "
-            "that are vLLM, "
-            "SGLang or llama.cpp; others refuse it.",
+            tooltip="Above temperature 0: draw from so many likeliest tokens, 0 from all. "
+            "Servers know it that are vLLM, SGLang or llama.cpp; others refuse it.",
             **HIDDEN,
         ),
         io.Int.Input(
@@ -97,9 +95,8 @@ def prompts_input() -> Any:
         options=prompt_set_names(host.agent_roots()),
         default=FROM_THE_AGENT,
         optional=True,
-        tooltip="Wording that the model was trained with: a folder with a prompt set among the agents' "
-        "folders. 'from the "
-        "agent' asks in the pack's own.",
+        tooltip="Wording that the model was trained with: "
+        "a folder with a prompt set among the agents' folders. 'from the agent' asks in the pack's own.",
     )
 
 

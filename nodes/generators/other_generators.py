@@ -7,13 +7,13 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.generators.color_match import MATCHES, OFF, color_matched
+from ...backend.generators.color_match import OFF, color_matched
 from ...backend.remote.api_keys import GENERATOR_URL, check_services
 from .. import host
 from ..inputs.requirements import require_library
 from ..inputs.sockets import CATEGORY, GeneratorSocket
 from ..inputs.validation import in_range
-from .color_match_input import COLOR_MATCH_TIP
+from .color_match_input import color_match_input
 from .managed_pipeline import ManagedPipeline
 from .pipeline_changes import LORA_DEFAULTS, changes_inputs, changes_options
 from .pipeline_names import pipeline_spec
@@ -101,7 +101,7 @@ class DiffusersGenerator(io.ComfyNode):
                     advanced=True,
                     tooltip="Number format of the weights; auto takes 16 bits on a card and 32 without one.",
                 ),
-                _color_match_input(),
+                color_match_input(),
                 *changes_inputs(),
             ],
             outputs=[GeneratorSocket.Output("GENERATOR", tooltip=TO_LOOP)],
@@ -163,7 +163,7 @@ class ServiceGenerator(io.ComfyNode):
                     advanced=True,
                     tooltip="Seconds to wait for an image.",
                 ),
-                _color_match_input(),
+                color_match_input(),
                 *_protocol_inputs(),
             ],
             outputs=[GeneratorSocket.Output("GENERATOR", tooltip=TO_LOOP)],
@@ -278,17 +278,6 @@ def _protocol_inputs() -> list[io.Input]:
             tooltip="Let services of different models share the draws.",
         ),
     ]
-
-
-def _color_match_input() -> io.Input:
-    return io.Combo.Input(
-        "color_match",
-        options=list(MATCHES),
-        default=OFF,
-        optional=True,
-        advanced=True,
-        tooltip=COLOR_MATCH_TIP,
-    )
 
 
 def _options(width: int, height: int, steps: int, guidance: float, negative: str = "") -> dict[str, Any]:

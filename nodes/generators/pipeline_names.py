@@ -40,9 +40,8 @@ def pipeline_spec(name: str, roots: Sequence[Path]) -> str:
     there = ", ".join(list(found)[:LISTED]) or "nothing yet"
     raise SettingsError(
         (
-            f"{name[:200]!r} is neither a diffusers pipeline in {places} (there: {there}) nor a hub id "
-            "such as "
-            "OWNER/NAME."
+            f"{name[:200]!r} is neither a diffusers pipeline in {places} (there: {there}) "
+            "nor a hub id such as OWNER/NAME."
         ),
         f"Put the pipeline's folder, with its {INDEX}, there.",
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.generators.color_match import MATCHES, OFF, color_matched
+from ...backend.generators.color_match import OFF, color_matched
 from .. import host
 from ..inputs.connected import CLIP, MODEL, VAE, Kind, check_connected, check_optional, instance_of
 from ..inputs.images import to_pictures
@@ -16,7 +16,7 @@ from ..sampling.comfy_generator import ComfyGenerator, Loaded
 from ..sampling.model_families import AUTO, EDIT_CHOICES
 from ..sampling.settings import FLUX2, GRID, MAX_REFERENCES, DrawSettings
 from ..sampling.step_options import StepOptions
-from .color_match_input import COLOR_MATCH_TIP
+from .color_match_input import color_match_input
 
 FIELDS = DrawSettings.model_fields
 OPTIONS = Kind("Step Options", instance_of(StepOptions))
@@ -163,12 +163,5 @@ def _advanced_inputs() -> list[io.Input]:
             advanced=True,
             tooltip=FIELDS["guidance"].description,
         ),
-        io.Combo.Input(
-            "color_match",
-            options=list(MATCHES),
-            default=OFF,
-            optional=True,
-            advanced=True,
-            tooltip=COLOR_MATCH_TIP,
-        ),
+        color_match_input(),
     ]

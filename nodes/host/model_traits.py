@@ -77,8 +77,7 @@ def check_text(model: ModelTraits, conditioning: list) -> None:
     width = conditioning[0][0].shape[-1]
     if model.text_width is not None and width != model.text_width:
         raise SettingsError(
-            f"The text encoder does not belong to the {model.name} model: its vectors have {width} "
-            "numbers, the model "
-            f"reads {model.text_width}.",
+            f"The text encoder does not belong to the {model.name} model: "
+            f"its vectors have {width} numbers, the model reads {model.text_width}.",
             "Connect the CLIP that the model's own workflow loads, with the type it is loaded with there.",
         )

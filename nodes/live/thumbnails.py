@@ -7,25 +7,25 @@ is the digest of its pixels. Nothing is written: the folder of a run holds what 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from io import BytesIO
 from pathlib import Path
 
+from ...backend.byte_lru import ByteLRU
 from ...backend.errors import SettingsError
 from ...backend.journal.files import RunFiles
 
 SIZES = (256, 512, 1024)
 """Pixels of the longer side: the least that is not smaller than what was asked for is made."""
 QUALITY = 80
-MOST_BYTES = 32 * 1024 * 1024
+BUDGET = 32 * 1024 * 1024
+"""Bytes of the cache."""
 
 
 class Thumbnails:
-    """Makes small pictures and keeps the latest, MOST_BYTES at most."""
+    """Makes small images and caches the latest ones. `budget`: bytes of the cache."""
 
-    def __init__(self) -> None:
-        self._made: OrderedDict[tuple[Path, str, int], bytes] = OrderedDict()
-        self._bytes = 0
+    def __init__(self, budget: int = BUDGET) -> None:
+        self._cached: ByteLRU[tuple[Path, str, int], bytes] = ByteLRU(budget, len)
         self._lock = threading.Lock()
 
     def webp(self, folder: Path, digest: str, size: int) -> bytes:
@@ -34,16 +34,11 @@ class Thumbnails:
         size = next((one for one in SIZES if one >= size), SIZES[-1])
         key = folder, digest, size
         with self._lock:
-            if key in self._made:
-                self._made.move_to_end(key)
-                return self._made[key]
-        data = _made(folder, digest, size)
-        with self._lock:
-            if key not in self._made:
-                self._made[key] = data
-                self._bytes += len(data)
-            while self._bytes > MOST_BYTES:
-                self._bytes -= len(self._made.popitem(last=False)[1])
+            data = self._cached.get(key)
+        if data is None:
+            data = _made(folder, digest, size)
+            with self._lock:
+                self._cached.put(key, data)
         return data
 
 

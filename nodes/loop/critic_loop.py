@@ -18,13 +18,18 @@ from ...backend.types import RunSettings, StepResult, StopReason, Trajectory
 from .. import host
 from ..agents.interruptible import critic_with  # noqa: F401 - others import it from here
 from ..agents.strictness import accept_at_of
-from ..inputs.candidates_input import candidates_input
 from ..inputs.connected import AGENT, GENERATOR, PLAN, check_connected, check_optional
 from ..inputs.images import to_batch
+from ..inputs.loop_inputs import (
+    accept_at_input,
+    candidates_input,
+    critic_input,
+    keep_input,
+    max_attempts_input,
+)
 from ..inputs.run_folder import RUNS, RunWatch, run_folder
 from ..inputs.sockets import (
     CATEGORY,
-    AgentSocket,
     GeneratorSocket,
     PlannedRequest,
     PlanSocket,
@@ -34,7 +39,6 @@ from ..inputs.validation import checked
 from ..plan.outline_text import step_text
 from .live_loop import carry_out
 
-OWN_WORD = 0.0
 NO_LIMIT = 0.0
 FIELDS = RunSettings.model_fields
 
@@ -60,26 +64,13 @@ class CriticLoop(io.ComfyNode):
             inputs=[
                 PlanSocket.Input("plan", tooltip="From a Planner or Edit Plan."),
                 GeneratorSocket.Input("generator", tooltip="What draws: any of the Generator nodes."),
-                AgentSocket.Input(
-                    "critic",
-                    optional=True,
-                    tooltip="The agent that judges. Without one each step is drawn once.",
+                critic_input(),
+                max_attempts_input(),
+                accept_at_input(
+                    "Strictness: the probability of success needed to accept an image. "
+                    "0 takes what the critic was loaded with, else its own word."
                 ),
-                io.Int.Input(
-                    "max_attempts", default=5, min=1, max=100, tooltip=FIELDS["max_attempts"].description
-                ),
-                io.Float.Input(
-                    "accept_at",
-                    default=OWN_WORD,
-                    min=0.0,
-                    max=1.0,
-                    step=0.05,
-                    tooltip="Strictness: the probability of success needed to accept an image. "
-                    "0 takes what the critic was loaded with, else its own word.",
-                ),
-                io.Combo.Input(
-                    "keep", options=["best", "last"], default="best", tooltip=FIELDS["keep"].description
-                ),
+                keep_input(),
                 io.Combo.Input(
                     "source",
                     options=["previous", "first", "anchor", "all"],

@@ -26,11 +26,11 @@ from ..agents.strictness import accept_at_of
 from ..host import expansion
 from ..inputs.connected import AGENT, check_connected
 from ..inputs.images import only_picture
+from ..inputs.loop_inputs import accept_at_input
 from ..inputs.request import asked_request
 from ..inputs.sockets import CATEGORY, AgentSocket
 from ..inputs.validation import fault_of, in_range
 
-OWN_WORD = 0.0
 LONGEST_TEXTS = 80_000
 """Characters of instruction and prompt together: they are one message to the agent, with the question around
 them."""
@@ -68,22 +68,12 @@ class Judge(io.ComfyNode):
                     default="",
                     tooltip="What the image was to show, or what was to change from before to after.",
                 ),
-                io.Float.Input(
-                    "accept_at",
-                    default=OWN_WORD,
-                    min=0.0,
-                    max=1.0,
-                    step=0.05,
-                    tooltip="Probability of success needed to accept an image; 0 takes what the critic was "
-                    "loaded "
-                    "with, else its own word.",
-                ),
+                accept_at_input(),
                 io.Image.Input(
                     "before",
                     optional=True,
-                    tooltip="The image before the change. Without one the critic is shown a white page, as "
-                    "for a picture "
-                    "from text alone.",
+                    tooltip="The image before the change. "
+                    "Without one the critic is shown a white page, as for a picture from text alone.",
                 ),
                 io.String.Input(
                     "prompt",

@@ -69,19 +69,17 @@ class EditPlan(io.ComfyNode):
                     multiline=True,
                     default="",
                     placeholder=EXAMPLE,
-                    tooltip="The plan as an outline or JSON; empty lets the planner's through. When the "
-                    "planner writes "
-                    "another plan, steps that you changed, added or locked ([locked] after the name) keep "
-                    "their words "
-                    "and number, the others become the new plan's, and the node says which.",
+                    tooltip="The plan as an outline or JSON; empty lets the planner's through. "
+                    "When the planner writes another plan, "
+                    "steps that you changed, added or locked ([locked] after the name) "
+                    "keep their words and number, the others become the new plan's, and the node says which.",
                 ),
                 io.String.Input(
                     "request",
                     default="",
                     optional=True,
-                    tooltip="Without a planner: what the story is about; runs are kept under it. Empty "
-                    "takes the first step's "
-                    "name. With a planner, the request is the planner's.",
+                    tooltip="Without a planner: what the story is about; runs are kept under it. "
+                    "Empty takes the first step's name. With a planner, the request is the planner's.",
                 ),
                 images_input("Without a planner: images that the story goes on from, in order."),
             ],

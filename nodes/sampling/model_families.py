@@ -144,9 +144,8 @@ def _auto(model: ModelTraits) -> str:
         ),
         "QwenImage": (
             "The Qwen-Image models cannot be told apart by their weights.",
-            f"Set 'edit' to '{QWEN_PLUS}' for Qwen-Image-Edit-2509, '{QWEN_2511}' for 2511, '{QWEN_EDIT}' "
-            "for the first "
-            f"Qwen-Image-Edit, '{NOISE}' for Qwen-Image.",
+            f"Set 'edit' to '{QWEN_PLUS}' for Qwen-Image-Edit-2509, "
+            f"'{QWEN_2511}' for 2511, '{QWEN_EDIT}' for the first Qwen-Image-Edit, '{NOISE}' for Qwen-Image.",
         ),
         **{
             name: (

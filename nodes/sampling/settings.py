@@ -57,9 +57,8 @@ class DrawSettings(Value):
         default=TEMPLATE_GUIDANCE,
         ge=0.0,
         le=100.0,
-        description="A model's second guidance: the distilled one of FLUX dev models (2.5 for Kontext, 3.5 "
-        "for FLUX.1, "
-        "4 for FLUX.2), the one towards the images of OmniGen2 (2). 0 takes these values.",
+        description="A model's second guidance: the distilled one of FLUX dev models (2.5 for Kontext, "
+        "3.5 for FLUX.1, 4 for FLUX.2), the one towards the images of OmniGen2 (2). 0 takes these values.",
     )
 
     @property

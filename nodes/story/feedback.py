@@ -38,10 +38,9 @@ class FeedbackNode(io.ComfyNode):
             node_id="InterleaveFeedback",
             display_name="Feedback",
             category=CATEGORY,
-            description="Your word on an image, which wins over the critic's. It is kept with the run, and "
-            "as a row in "
-            "output/interleave-thinker/feedback/critic_sft.json, which `interleave-thinker train "
-            "critic-sft` reads.",
+            description="Your word on an image, which wins over the critic's. "
+            "It is kept with the run, and as a row in output/interleave-thinker/feedback/critic_sft.json, "
+            "which `interleave-thinker train critic-sft` reads.",
             search_aliases=["rate", "thumbs up", "thumbs down", "correct critic", "training data", "label"],
             is_output_node=True,
             inputs=[
@@ -59,8 +58,7 @@ class FeedbackNode(io.ComfyNode):
                     options=[ACCEPT, REJECT, BETTER, TAKE_BACK],
                     default=ACCEPT,
                     tooltip="Whether the image shows what the step's prompt asks for. A better prompt "
-                    "rejects it and says "
-                    "what should be drawn with; take back removes what you said before.",
+                    "rejects it and says what should be drawn with; take back removes what you said before.",
                 ),
                 io.String.Input(
                     "better_prompt",

@@ -26,10 +26,16 @@ from .. import host
 from ..agents.strictness import accept_at_of
 from ..host import expansion
 from ..host.internals import settle_changes
-from ..inputs.candidates_input import candidates_input
 from ..inputs.connected import AGENT, check_connected, check_optional
+from ..inputs.loop_inputs import (
+    accept_at_input,
+    candidates_input,
+    critic_input,
+    keep_input,
+    max_attempts_input,
+)
 from ..inputs.run_folder import RUNS, run_folder
-from ..inputs.sockets import CATEGORY, AgentSocket
+from ..inputs.sockets import CATEGORY
 from ..live.live_run import LiveTarget
 from ..loop.critic_loop import workflow_of
 from .next_try import Carried, Story, begin, go_on, only_batch, watch
@@ -37,9 +43,6 @@ from .open import TRY, OpenedTry, TrySocket
 from .results import closed_outputs
 from .shown import ShownTries, target_at
 from .subgraph import Body, body_digest, find_body, image_nodes
-
-OWN_WORD = 0.0
-FIELDS = RunSettings.model_fields
 
 _asked: dict[str, tuple[float, ShownTries]] = {}
 """When the first try of a Try Close, by its id, was asked for, and where it is shown."""
@@ -54,11 +57,10 @@ class TryClose(io.ComfyNode):
             node_id="InterleaveTryClose",
             display_name="Try Close",
             category=CATEGORY,
-            description="Shows the image of the nodes since Try Open to the critic and runs them again "
-            "with its better "
-            "prompt, until it accepts or the tries are used up. Every try is kept in "
-            "output/interleave-thinker: with more "
-            "tries allowed only the new ones are drawn.",
+            description="Shows the image of the nodes since Try Open to the critic "
+            "and runs them again with its better prompt, until it accepts or the tries are used up. "
+            "Every try is kept in output/interleave-thinker: "
+            "with more tries allowed only the new ones are drawn.",
             search_aliases=["loop end", "retry until right", "until accepted", "critic", "judge", "end loop"],
             is_output_node=True,
             is_input_list=True,
@@ -75,27 +77,10 @@ class TryClose(io.ComfyNode):
                 TrySocket.Input(
                     "opened", display_name="try", tooltip="From the Try Open before these nodes."
                 ),
-                AgentSocket.Input(
-                    "critic",
-                    optional=True,
-                    tooltip="The agent that judges. Without one each step is drawn once.",
-                ),
-                io.Int.Input(
-                    "max_attempts", default=5, min=1, max=100, tooltip=FIELDS["max_attempts"].description
-                ),
-                io.Float.Input(
-                    "accept_at",
-                    default=OWN_WORD,
-                    min=0.0,
-                    max=1.0,
-                    step=0.05,
-                    tooltip="Probability of success needed to accept an image; 0 takes what the critic was "
-                    "loaded "
-                    "with, else its own word.",
-                ),
-                io.Combo.Input(
-                    "keep", options=["best", "last"], default="best", tooltip=FIELDS["keep"].description
-                ),
+                critic_input(),
+                max_attempts_input(),
+                accept_at_input(),
+                keep_input(),
                 candidates_input(),
             ],
             outputs=closed_outputs(lists=True),

@@ -71,11 +71,9 @@ class TryOpen(io.ComfyNode):
             node_id="InterleaveTryOpen",
             display_name="Try Open",
             category=CATEGORY,
-            description="Begins a part of your graph (your own sampler, ControlNet, upscaler, an API "
-            "node...) that is drawn "
-            "again, with a better prompt and a new seed, until the critic at Try Close accepts its image. "
-            "Give a prompt, a "
-            "plan, or the story of a Try Close before.",
+            description="Begins a part of your graph (your own sampler, ControlNet, upscaler, "
+            "an API node...) that is drawn again, with a better prompt and a new seed, until the critic "
+            "at Try Close accepts its image. Give a prompt, a plan, or the story of a Try Close before.",
             search_aliases=[
                 "loop start",
                 "retry",
@@ -90,18 +88,16 @@ class TryOpen(io.ComfyNode):
                     "prompt",
                     multiline=True,
                     default="",
-                    tooltip="What to draw, or what to change in the source image. Leave it empty if a plan "
-                    "or a story is "
-                    "connected.",
+                    tooltip="What to draw, or what to change in the source image. "
+                    "Leave it empty if a plan or a story is connected.",
                 ),
                 io.Int.Input(
                     "step",
                     default=ALL_STEPS,
                     min=ALL_STEPS,
                     max=10 * MAX_STEPS,
-                    tooltip="Number of the plan's step to draw; 0 draws all of them, one after the other, "
-                    "with the same "
-                    "nodes.",
+                    tooltip="Number of the plan's step to draw; "
+                    "0 draws all of them, one after the other, with the same nodes.",
                 ),
                 io.Int.Input(
                     "seed",
@@ -122,9 +118,8 @@ class TryOpen(io.ComfyNode):
                 io.Image.Input(
                     "source_image",
                     optional=True,
-                    tooltip="Image to edit. Without one the story's last image is taken, else the last of "
-                    "the plan's "
-                    "request, else it is drawn from text alone.",
+                    tooltip="Image to edit. Without one the story's last image is taken, "
+                    "else the last of the plan's request, else it is drawn from text alone.",
                 ),
             ],
             outputs=opened_outputs(),

@@ -35,20 +35,21 @@ Link = tuple[str, int]
 
 @dataclass(frozen=True)
 class Body:
-    """The nodes of one try by their ids: what `image` is made with, and the previews and savers beside it."""
+    """The nodes of one try by their ids: the producers of `image`, and the previews and savers of the try."""
 
     opened: str
     closed: str
     image: Link
     nodes: tuple[str, ...]
-    cached_calls: tuple[str, ...]
+    producers: tuple[str, ...]
+    """The nodes that the image is made with."""
     outside: tuple[Link, ...]
     edits: bool
     """Whether the image to edit is used."""
 
     @property
     def has_previews(self) -> bool:
-        return len(self.nodes) > len(self.cached_calls)
+        return len(self.nodes) > len(self.producers)
 
 
 def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> Body:
@@ -65,17 +66,17 @@ def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> Bo
     if image is None:
         raise SettingsError("Try Close has no image.", "Connect the image that your nodes make to it.")
     below = _downstream(graph, opened)
-    cached_calls = below & _upstream(graph, [image[0]], barriers={opened})
-    _check_pairs(graph, opened, closed, image, below, cached_calls)
+    producers = below & _upstream(graph, [image[0]], barriers={opened})
+    _check_pairs(graph, opened, closed, image, below, producers)
     previews: set[str] = set()
     after = _downstream(graph, closed) | {closed}
-    for node in sorted(below - cached_calls - after):
+    for node in sorted(below - producers - after):
         if not is_output(_class(graph, node)):
             continue
-        branch = (_upstream(graph, [node], barriers={opened}) & below) - cached_calls
+        branch = (_upstream(graph, [node], barriers={opened}) & below) - producers
         if not branch & after and not any(_class(graph, one) in (OPEN, CLOSE) for one in branch):
             previews |= branch
-    nodes = tuple(sorted(cached_calls | previews))
+    nodes = tuple(sorted(producers | previews))
     inner = {*nodes, opened}
     used = [link for node in nodes for link in _links(graph[node])]
     outside = tuple(sorted({link for link in used if link[0] not in inner}))
@@ -84,14 +85,14 @@ def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> Bo
         closed=closed,
         image=image,
         nodes=nodes,
-        cached_calls=tuple(sorted(cached_calls)),
+        producers=tuple(sorted(producers)),
         outside=outside,
         edits=(opened, SOURCE_SLOT) in used,
     )
 
 
 def _check_pairs(
-    graph: Graph, opened: str, closed: str, image: Link, below: set[str], cached_calls: set[str]
+    graph: Graph, opened: str, closed: str, image: Link, below: set[str], producers: set[str]
 ) -> None:
     rivals = [node for node in below if _class(graph, node) == CLOSE and node != closed]
     starts = [as_link(graph[node]["inputs"].get("opened")) for node in rivals]
@@ -99,13 +100,12 @@ def _check_pairs(
         raise SettingsError(
             "Two Try Close are connected to one Try Open.", "Give each Try Close a Try Open of its own."
         )
-    if any(_class(graph, node) in (OPEN, CLOSE) for node in cached_calls):
+    if any(_class(graph, node) in (OPEN, CLOSE) for node in producers):
         raise SettingsError(
             "There is another Try Open or Try Close between this pair.",
             (
-                "Pairs cannot stand inside one another; put them one after the other: Try Close, then the "
-                "next "
-                "Try Open."
+                "Pairs cannot stand inside one another; "
+                "put them one after the other: Try Close, then the next Try Open."
             ),
         )
     ended = {node for node in graph if _class(graph, node) == CLOSE}
@@ -115,7 +115,7 @@ def _check_pairs(
             "Two Try Open lead to one Try Close.",
             "Take prompt, seed and source from the connected one alone.",
         )
-    if not cached_calls:
+    if not producers:
         raise SettingsError(
             "The image at Try Close is not made with what Try Open gives, so every try would be the same.",
             "Connect Try Open's prompt and seed to the nodes that make the image.",

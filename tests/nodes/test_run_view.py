@@ -18,7 +18,6 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report.completeness import Lack
 from interleave_thinker.backend.types import Attempt, Plan, Redraw, RunSettings, Step, Verdict
 from interleave_thinker.nodes.inputs.run_folder import PARENT, RunWatch, known_run
-from interleave_thinker.nodes.live import thumbnails
 from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, LiveTarget, replayed
 from interleave_thinker.nodes.live.messages import LINE_BYTES, Message, clip, marked
 from interleave_thinker.nodes.live.progress import MOVES_PER_STEP, Allowance
@@ -228,13 +227,12 @@ def test_thumbnails_are_small_webp_of_a_few_sizes(tmp_path: Path, asked: int, si
         Thumbnails().webp(tmp_path, "f" * 40, asked)
 
 
-def test_thumbnails_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Thumbnails()
+def test_thumbnails_take_bounded_memory(tmp_path: Path) -> None:
     pictures = [Picture(Image.effect_noise((64, 64), 64 + number).convert("RGB")) for number in range(6)]
     for picture in pictures:
         RunFiles(tmp_path).write_picture(picture)
-    size = len(made.webp(tmp_path, pictures[0].digest, 256))
-    monkeypatch.setattr(thumbnails, "MOST_BYTES", 3 * size)
-    for picture in pictures:
-        made.webp(tmp_path, picture.digest, 256)
-    assert made._bytes <= 3 * size and made._bytes == sum(map(len, made._made.values()))
+    sizes = [len(Thumbnails().webp(tmp_path, picture.digest, 256)) for picture in pictures]
+    made = Thumbnails(budget=3 * max(sizes))
+    shown = [made.webp(tmp_path, picture.digest, 256) for picture in pictures]
+    assert made.webp(tmp_path, pictures[-1].digest, 256) is shown[-1], "cached"
+    assert 3 <= len(made._cached) < len(pictures) and made._cached.bytes <= 3 * max(sizes)

@@ -47,7 +47,7 @@ def body_of(nodes: Graph, closed: str = "close"):
 
 def test_the_body_is_what_depends_on_open_and_makes_the_image() -> None:
     body = body_of(graph(other=node("Encode", clip=["loader", 1], text="unrelated")))
-    assert body.nodes == body.cached_calls == ("decode", "sampler", "text")
+    assert body.nodes == body.producers == ("decode", "sampler", "text")
     assert body.outside == (("loader", 0), ("loader", 1), ("loader", 2))
     assert not body.edits and not body.has_previews
 
@@ -78,7 +78,7 @@ def test_previews_beside_the_image_belong_to_the_body_with_what_they_need() -> N
             unused=node("Scale", image=["decode", 0]),
         )
     )
-    assert set(body.nodes) - set(body.cached_calls) == {"small", "look", "words"}
+    assert set(body.nodes) - set(body.producers) == {"small", "look", "words"}
 
 
 def test_pairs_one_after_the_other_are_no_error() -> None:

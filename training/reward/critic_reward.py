@@ -21,7 +21,7 @@ from ...backend.generators import Generator
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
 from ..content_cache import RewardCache
-from ..data.rows.rl import CriticRlRow, before_of, seed_of
+from ..data.rows.rl import CriticRlRow, before_of, row_redraw_seed
 from ..trainer.step_clock import StepClock
 from .published import read_published
 from .redraws.batch_counts import BatchCounts
@@ -262,7 +262,7 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
             return 0
         if self.settings.seeds == "row" and row.seed is not None and number == 0:
             return row.seed
-        return seed_of(row, number, self.reading.seed)
+        return row_redraw_seed(row, number, self.reading.seed)
 
     def _with_steps(self, sample: Sample, row: CriticRlRow, outcomes: Sequence[Outcome]) -> Sample:
         """The sample with its step terms and the sum."""

@@ -22,9 +22,15 @@ from ...prompts.trained_with import TrainedWith, trained_with
 from ..chat_template import rendered
 from ..image_limits import scaled_down
 from ..protocol import Message, Reply, ReplySettings, opens_thought
-from ..sampling import Narrowed
 from ..verdict_watch import verdict_tokens
-from .decoding import Processor, Sampler, decode, decode_together, seeded
+from .decoding import (
+    Processor,
+    Sampler,
+    decode,
+    decode_together,
+    sampling_processors,
+    seeded_globally,
+)
 from .loading import BaseSettings
 from .other_families import controls_of, model_inputs
 from .reply_listener import ReplyListener
@@ -101,14 +107,13 @@ class TransformersChat:
         """Answer the conversation on the device where the model is now. Raises ChatError, Cancelled."""
         with self._ready() as model:
             prompt, pictures = self._prompt(messages, settings)
-            with seeded(model, settings):
-                engine = self.base.engine()
-                if engine is None:
-                    return self._generate(model, prompt, pictures, settings, on_token)
-                answer = engine.read(model, self.adapter, prompt, pictures)
-                room = self._room(answer.ids.shape[1], settings)
-                sampler = self._sampler(prompt, settings, room, on_token)
-                decode(answer, sampler, room)
+            engine = self.base.engine()
+            if engine is None:
+                return self._generate(model, prompt, pictures, settings, on_token)
+            answer = engine.read(model, self.adapter, prompt, pictures)
+            room = self._room(answer.ids.shape[1], settings)
+            sampler = self._sampler(prompt, settings, room, on_token)
+            decode(answer, sampler, room)
             return sampler.listener.reply()
 
     def reply_together(
@@ -157,8 +162,8 @@ class TransformersChat:
         context = self.base.context
         if read >= context:
             raise ChatError(
-                f"The question has {read} tokens, and the model {self.base.folder.name!r} "
-                f"can read {context}.",
+                f"The question has {read} tokens, "
+                f"and the model {self.base.folder.name!r} can read {context}.",
                 "Show it fewer or smaller images (max pixels), or shorten the request.",
             )
         return min(settings.limit, context - read)
@@ -175,11 +180,11 @@ class TransformersChat:
         listener = ReplyListener(
             tokenizer, self._ends, self._verdict_tokens, settings, thinking, on_token, held
         )
-        processors = [*self.processors, Narrowed(settings)]
+        processors = [*self.processors, *sampling_processors(settings)]
         if settings.grammar is not None and constrained:
             grammar = self.base.grammar_tokens(self._ends)
             processors.insert(0, grammar.processor(settings.grammar, thinking, room))
-        return Sampler(listener, processors, settings.temperature > 0)
+        return Sampler(listener, processors, settings.seed if settings.temperature > 0 else None)
 
     def _generate(
         self,
@@ -200,14 +205,17 @@ class TransformersChat:
             eos_token_id=list(self._ends),
             pad_token_id=self._ends[0],
             use_cache=True,
-            **(sampling if settings.temperature > 0 else {"do_sample": False}),
+            **({"do_sample": False} if sampler.seed is None else sampling),
         )
-        model.generate(
-            **inputs,
-            generation_config=config,
-            logits_processor=LogitsProcessorList(cast(Any, [sampler.listener.logits, *sampler.processors])),
-            stopping_criteria=StoppingCriteriaList(cast(Any, [sampler.listener])),
-        )
+        with seeded_globally(model, sampler.seed):
+            model.generate(
+                **inputs,
+                generation_config=config,
+                logits_processor=LogitsProcessorList(
+                    cast(Any, [sampler.listener.logits, *sampler.processors])
+                ),
+                stopping_criteria=StoppingCriteriaList(cast(Any, [sampler.listener])),
+            )
         return sampler.listener.reply()
 
     def _prompt(self, messages: Sequence[Message], settings: ReplySettings) -> tuple[str, list[Picture]]:

@@ -8,27 +8,47 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import ReplySettings
 from .reply_listener import ReplyListener
 
 if TYPE_CHECKING:
+    from torch import Generator
+
     from ..engine.sequence import Answer, Answers
 
 Processor = Callable[[Any, Any], Any]
-_sampling = threading.Lock()
+_global_rng = threading.Lock()
+
+
+def sampling_processors(settings: ReplySettings) -> list[Processor]:
+    """Return the processors that apply `top_k` and then `top_p`; none at temperature 0."""
+    if settings.temperature == 0:
+        return []
+    from transformers import TopKLogitsWarper, TopPLogitsWarper
+
+    processors: list[Processor] = []
+    if settings.top_k > 0:
+        processors.append(TopKLogitsWarper(settings.top_k))
+    if settings.top_p < 1.0:
+        processors.append(TopPLogitsWarper(settings.top_p))
+    return processors
 
 
 @dataclass
 class Sampler:
-    """Chooses the tokens of one reply: the likeliest, or drawn ones."""
+    """Chooses the tokens of one reply.
+
+    `seed`: seed of the reply's own random numbers. None chooses the most likely token each time.
+    """
 
     listener: ReplyListener
     processors: Sequence[Processor]
-    draws: bool
+    seed: int | None
+    _generator: Generator | None = field(default=None, init=False)
 
     def choose(self, ids: Any, logits: Any) -> int:
         """The next token after ids `(1, length)` from logits `(1, vocabulary)`."""
@@ -37,23 +57,27 @@ class Sampler:
         scores = self.listener.logits(ids, logits)
         for process in self.processors:
             scores = process(ids, scores)
-        if self.draws:
-            return int(torch.multinomial(scores.softmax(dim=-1), num_samples=1))
-        return int(scores.argmax(dim=-1))
+        if self.seed is None:
+            return int(scores.argmax(dim=-1))
+        if self._generator is None:
+            self._generator = torch.Generator(scores.device).manual_seed(self.seed)
+        return int(torch.multinomial(scores.softmax(dim=-1), num_samples=1, generator=self._generator))
 
 
 @contextmanager
-def seeded(model: Any, settings: ReplySettings) -> Iterator[None]:
-    """Random numbers from the settings' seed inside the block, where any are needed; the process's own are
-    left alone. The source of them is the process's, so one model draws from it at a time."""
+def seeded_globally(model: Any, seed: int | None) -> Iterator[None]:
+    """Seed the process's random numbers inside the block and restore them after it; None changes nothing.
+
+    For `generate`, which takes no generator of its own. One model at a time can use the process's.
+    """
     import torch
 
+    if seed is None:
+        yield
+        return
     device = next(model.parameters()).device
-    forked = [device] if device.type == "cuda" else []
-    draws = settings.temperature > 0
-    with _sampling if draws else nullcontext(), torch.random.fork_rng(devices=forked, enabled=draws):
-        if draws:
-            torch.manual_seed(settings.seed)
+    with _global_rng, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
         yield
 
 

@@ -192,8 +192,8 @@ class OpenAIChat:
             error.hint = "This server does not know top_k: leave it out."
         elif response.status_code in (400, 413, 422) and NO_ROOM.search(text):
             error.hint = (
-                "Start the server with a longer context (vLLM: --max-model-len), or show the "
-                "agent fewer images."
+                "Start the server with a longer context (vLLM: --max-model-len), "
+                "or show the agent fewer images."
             )
             raise _TooManyTokens(error)
         moment = moment_of(response.status_code, text)

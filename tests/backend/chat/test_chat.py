@@ -21,6 +21,7 @@ from support.tiny_checkpoint import PLAIN, WATCH, page, question
 
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import REGISTRY, ChatModel, Reply, ReplySettings, open_chat
+from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.image_limits import MAX_PIXELS, scaled_down
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.chat.verdict_watch import VerdictWatch, probability_of_true, verdict_tokens
@@ -131,9 +132,17 @@ def test_several_threads_get_what_each_would_have_got_alone(backend: ChatModel) 
         assert len(backend.requests) == 2 * THREADS
 
 
-def test_two_models_that_sample_at_once_do_not_disturb_each_other(checkpoint: Path) -> None:
-    """They draw from one source of random numbers, the process's."""
-    models = [open_chat(f"transformers:{checkpoint}", device="cpu", share=False) for _ in range(2)]
+@pytest.mark.parametrize("engines", [(True, True), (True, False), (False, False)])
+def test_two_models_that_sample_at_once_do_not_disturb_each_other(
+    engines: tuple[bool, bool], checkpoint: Path
+) -> None:
+    """With the engine and with the library's `generate`, which uses the process's random numbers."""
+    models = [
+        open_chat(
+            f"transformers:{checkpoint}", device="cpu", share=False, engine=EngineSettings(enabled=enabled)
+        )
+        for enabled in engines
+    ]
     settings = [
         PLAIN.model_copy(update={"temperature": 1.5, "seed": seed, "max_tokens": 32}) for seed in (1, 2)
     ]
@@ -143,6 +152,23 @@ def test_two_models_that_sample_at_once_do_not_disturb_each_other(checkpoint: Pa
         for _ in range(3):
             told = pool.map(lambda model, one: model.reply(question(40), one).text, models, settings)
             assert list(told) == alone
+
+
+def test_two_models_sample_at_the_same_time(checkpoint: Path) -> None:
+    """Each reply waits at its first tokens until the other has come as far."""
+    models = [open_chat(f"transformers:{checkpoint}", device="cpu", share=False) for _ in range(2)]
+    settings = PLAIN.model_copy(update={"temperature": 0.7, "max_tokens": 4})
+    both = Barrier(2)
+
+    def wait(text: str) -> None:
+        both.wait(timeout=60)
+
+    def ask(model: ChatModel) -> Reply:
+        return model.reply(question(240), settings, wait)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(ask, models)
+    assert first == second
 
 
 def test_images_are_scaled_down_to_the_area_that_is_set() -> None:

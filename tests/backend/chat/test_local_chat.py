@@ -17,6 +17,7 @@ from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
+from interleave_thinker.backend.chat.local.decoding import sampling_processors
 from interleave_thinker.backend.chat.local.grammar_processor import grammar_is_installed
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.pictures import Picture
@@ -244,3 +245,24 @@ def test_tokens_are_drawn_from_the_likeliest_alone(checkpoint: Path, enabled: bo
     assert chat.reply(question(240), hot).text != greedy
     for narrowed in ({"top_k": 1}, {"top_p": 0.01}):
         assert chat.reply(question(240), hot.model_copy(update=narrowed)).text == greedy
+
+
+def test_top_k_and_top_p_apply_in_this_order_above_temperature_0_alone() -> None:
+    import torch
+
+    scores = torch.tensor([[0.1, 0.2, 0.3, 0.4]]).log()
+    for narrowed, kept in (
+        ({}, [True, True, True, True]),
+        ({"top_k": 9}, [True, True, True, True]),
+        ({"top_k": 2}, [False, False, True, True]),
+        ({"top_p": 0.5}, [False, False, True, True]),
+        ({"top_p": 0.8}, [False, True, True, True]),
+        ({"top_p": 0.5, "top_k": 2}, [False, False, False, True]),
+        ({"top_p": 0.01}, [False, False, False, True]),
+    ):
+        left = scores
+        for process in sampling_processors(ReplySettings(temperature=1.0, **narrowed)):
+            left = process(None, left)
+        assert left.isfinite().tolist() == [kept]
+        assert torch.equal(left[left.isfinite()], scores[torch.tensor([kept])])
+        assert not sampling_processors(ReplySettings(temperature=0.0, **narrowed))

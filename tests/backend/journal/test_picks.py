@@ -14,7 +14,7 @@ from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.picks import CHOICES, pick, read_choices
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.loop.policy import seed_of
+from interleave_thinker.backend.loop.policy import attempt_seed
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report.outcomes import stop_sentence
@@ -136,8 +136,8 @@ def test_only_steps_of_the_plan_can_be_picked_for(tmp_path: Path, step: int) -> 
 
 
 def test_the_seed_rule(tmp_path: Path) -> None:
-    assert [seed_of(0, 1, attempt, "every step") for attempt in range(3)] == [seed_of(0, 1, 0)] * 3
-    assert len({seed_of(0, 1, attempt) for attempt in range(3)}) == 3
+    assert [attempt_seed(0, 1, attempt, "every step") for attempt in range(3)] == [attempt_seed(0, 1, 0)] * 3
+    assert len({attempt_seed(0, 1, attempt) for attempt in range(3)}) == 3
     trajectory, _ = story(tmp_path, seed_rule="every step")
     seeds = [[attempt.seed for attempt in result.attempts] for result in trajectory.results]
     assert all(len(set(of_step)) == 1 for of_step in seeds) and len({one[0] for one in seeds}) == 3

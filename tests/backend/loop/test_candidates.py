@@ -20,7 +20,7 @@ from interleave_thinker.backend.errors import ChatError, GeneratorError
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, Event, Finished
 from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.loop.policy import seed_of
+from interleave_thinker.backend.loop.policy import attempt_seed
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, StopReason, Trajectory, Verdict
@@ -83,8 +83,8 @@ def test_every_image_of_one_draw_is_a_candidate() -> None:
     (result,) = last.trajectory.results
     assert critic.asked == [3, 3], "the images of a draw are judged together"
     assert [attempt.place for attempt in result.attempts] == [0, 1, 2] * 2
-    assert [attempt.seed for attempt in result.attempts[:3]] == [seed_of(0, 1, 0)] * 3
-    assert [attempt.seed for attempt in result.attempts[3:]] == [seed_of(0, 1, 1)] * 3
+    assert [attempt.seed for attempt in result.attempts[:3]] == [attempt_seed(0, 1, 0)] * 3
+    assert [attempt.seed for attempt in result.attempts[3:]] == [attempt_seed(0, 1, 1)] * 3
     assert result.attempts[3].prompt == "a house, not 0.4"
     assert (result.chosen, result.stop_reason) == (4, StopReason.accepted)
 
@@ -142,7 +142,7 @@ def test_candidates_differ_even_where_tries_share_a_seed() -> None:
     critic = Together(0.1, 0.2, 0.3, 0.4)
     _, trajectory = carried_out(critic, candidates=2, max_attempts=4, seed_rule="every step")
     seeds = [attempt.seed for attempt in trajectory.results[0].attempts]
-    assert seeds[:2] == seeds[2:] == [seed_of(0, 1, 0), seed_of(0, 1, 1)]
+    assert seeds[:2] == seeds[2:] == [attempt_seed(0, 1, 0), attempt_seed(0, 1, 1)]
 
 
 def test_the_last_try_is_not_judged_where_nobody_wants_it() -> None:

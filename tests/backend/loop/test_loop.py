@@ -23,7 +23,7 @@ from interleave_thinker.backend.loop.events import (
     StepFinished,
 )
 from interleave_thinker.backend.loop.loop import GIVEN, CriticLike, PlannerLike, run
-from interleave_thinker.backend.loop.policy import accepted, choose, first_image, seed_of
+from interleave_thinker.backend.loop.policy import accepted, attempt_seed, choose, first_image
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import (
     Attempt,
@@ -189,12 +189,12 @@ def test_choice_of_the_best(attempts: list[Attempt], best: int | None) -> None:
     st.tuples(st.integers(0, 2**48), st.integers(1, 100), st.integers(0, 99)),
 )
 def test_seeds_differ(first: tuple[int, int, int], second: tuple[int, int, int]) -> None:
-    assert 0 <= seed_of(*first) < 2**48
-    assert (seed_of(*first) == seed_of(*second)) == (first == second)
+    assert 0 <= attempt_seed(*first) < 2**48
+    assert (attempt_seed(*first) == attempt_seed(*second)) == (first == second)
 
 
 def test_seed_rule_is_pinned() -> None:
-    assert seed_of(0, 1, 0) == 180282650477571
+    assert attempt_seed(0, 1, 0) == 180282650477571
 
 
 def test_step_one_is_drawn_from_text_and_judged_against_nothing() -> None:

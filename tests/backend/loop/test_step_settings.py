@@ -16,7 +16,7 @@ from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.external import first_try, trial_of_plan
 from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.loop.policy import seed_of
+from interleave_thinker.backend.loop.policy import attempt_seed
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.loop.step_rules import redraw_seed
 from interleave_thinker.backend.pictures import Picture
@@ -64,9 +64,13 @@ def test_a_seed_is_that_of_the_first_try_and_tries_are_the_steps_own() -> None:
     critic = Verdicts(*[False] * 6)
     first, second, third = told(plan({"seed": 77, "tries": 3}, {"tries": 1}, {}), Counting(), critic,
                                 settings=RunSettings(max_attempts=2)).results  # fmt: skip
-    assert [attempt.seed for attempt in first.attempts] == [77, seed_of(77, 1, 1), seed_of(77, 1, 2)]
+    assert [attempt.seed for attempt in first.attempts] == [
+        77,
+        attempt_seed(77, 1, 1),
+        attempt_seed(77, 1, 2),
+    ]
     assert second.stop_reason is StopReason.unjudged and len(second.attempts) == 1
-    assert len(third.attempts) == 2 and third.attempts[0].seed == seed_of(0, 3, 0)
+    assert len(third.attempts) == 2 and third.attempts[0].seed == attempt_seed(0, 3, 0)
     same = told(plan({"seed": 5, "tries": 2}), Counting(), Verdicts(False, False),
                 settings=RunSettings(seed_rule="every step"))  # fmt: skip
     assert [attempt.seed for attempt in same.results[0].attempts] == [5, 5]

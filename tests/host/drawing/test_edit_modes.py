@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from interleave_thinker.backend.loop.policy import seed_of
+from interleave_thinker.backend.loop.policy import attempt_seed
 from interleave_thinker.nodes.sampling.settings import kontext_size
 
 from ..graphs import families as official
@@ -19,7 +19,7 @@ from ..server.pixels import differ, photograph, pixels, same
 
 LEAST = 0.05
 SEED = 11
-DRAWN = seed_of(SEED, 1, 0)
+DRAWN = attempt_seed(SEED, 1, 0)
 
 
 def sized(size: tuple[int, int], source: str = "@source") -> dict[str, Any]:

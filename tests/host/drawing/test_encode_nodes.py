@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interleave_thinker.backend.loop.policy import seed_of
+from interleave_thinker.backend.loop.policy import attempt_seed
 
 from ..graphs import newer_families as official
 from ..graphs.families import image_to_image, ours
@@ -18,7 +18,7 @@ from ..server.pixels import differ, photograph, same
 
 LEAST = 0.001
 SEED = 12
-DRAWN = seed_of(SEED, 1, 0)
+DRAWN = attempt_seed(SEED, 1, 0)
 GUIDED = {"cfg": 4.0, "negative": "blurry"}
 
 

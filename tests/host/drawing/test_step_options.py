@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from interleave_thinker.backend.loop.policy import seed_of
+from interleave_thinker.backend.loop.policy import attempt_seed
 
 from ..graphs.families import CLIP, MODEL, VAE, Graph, custom_sampler, ksampler, loaded, ours, saved, text
 from ..graphs.klein import node
@@ -20,7 +20,7 @@ from ..server.runs import made
 
 LEAST = 0.02
 SEED = 13
-DRAWN = seed_of(SEED, 1, 0)
+DRAWN = attempt_seed(SEED, 1, 0)
 FIRST = "a fox"
 
 

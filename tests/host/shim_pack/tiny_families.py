@@ -228,8 +228,8 @@ def show_encoders_less() -> None:
 def make_family(name: str) -> tuple[Any, Any, Any]:
     """MODEL, CLIP and VAE of one of FAMILIES."""
     with torch.inference_mode(False):
-        cached_calls = FAMILIES[name]
-        return cached_calls[0](), cached_calls[1](), cached_calls[2]()
+        build_model, build_clip, build_vae = FAMILIES[name]
+        return build_model(), build_clip(), build_vae()
 
 
 class TinyFamily:

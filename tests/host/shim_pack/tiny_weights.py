@@ -94,14 +94,14 @@ def accept_tiny_weights() -> None:
 def write_tiny_weights() -> None:
     """Write every file of FILES that is not there yet below the host's model folders; the same bytes every
     time."""
-    cached_calls = {"diffusion_models": diffusion_model, "text_encoders": text_encoder, "vae": autoencoder}
+    builders = {"diffusion_models": diffusion_model, "text_encoders": text_encoder, "vae": autoencoder}
     for folder, names in FILES.items():
         directory = Path(folder_paths.models_dir) / folder
         directory.mkdir(parents=True, exist_ok=True)
         weights = None
         for name in names:
             if not (directory / name).exists():
-                weights = weights or cached_calls[folder]()
+                weights = weights or builders[folder]()
                 save_file(weights, directory / name)
 
 

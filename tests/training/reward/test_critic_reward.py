@@ -16,7 +16,7 @@ from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Score, Verdict
 from interleave_thinker.training.content_cache import RewardCache
-from interleave_thinker.training.data.rows.rl import CriticRlRow, Evaluation, seed_of
+from interleave_thinker.training.data.rows.rl import CriticRlRow, Evaluation
 from interleave_thinker.training.reward.critic_reward import (
     LEAST_VERDICTS,
     CriticReward,
@@ -90,7 +90,7 @@ def test_published_rewards_of_every_case(tmp_path: Path) -> None:
     # 0.5 x 1 + 0.5 x (0.2 x accuracy + 0.8 x step): no redraw is 0.5, from 4 to 10 is 0.8.
     assert [sample.overall for sample in found] == pytest.approx([0.8, 0.7, 0.92, 0.82, 0.2])
     assert artist.prompts == ["a red boat", "a boat again"]  # an empty refined prompt keeps the one used
-    assert artist.seeds == [seed_of(row(False), 0, 0)] * 2
+    assert artist.seeds == [row_redraw_seed(row(False), 0, 0)] * 2
 
 
 @pytest.mark.parametrize("color", ["white", "red"])
@@ -118,12 +118,12 @@ def test_a_redraw_can_have_its_images_own_seed(tmp_path: Path) -> None:
     seeded = row(False).model_copy(update={"seed": 41})
     artist = Seeing()
     samples(reward(tmp_path, artist, Ten(), seeds="row", draws=2), (answer(False), seeded))
-    assert artist.seeds == [41, seed_of(seeded, 1, 0)]  # further draws need seeds of their own
+    assert artist.seeds == [41, row_redraw_seed(seeded, 1, 0)]  # further draws need seeds of their own
     for name, asked, settings in (("a", row(False), {"seeds": "row"}), ("b", seeded, {})):
         (tmp_path / name).mkdir()
         artist = Seeing()
         samples(reward(tmp_path / name, artist, Ten(), **settings), (answer(False), asked))
-        assert artist.seeds == [seed_of(asked, 0, 0)] and artist.seeds != [41]
+        assert artist.seeds == [row_redraw_seed(asked, 0, 0)] and artist.seeds != [41]
     (tmp_path / "c").mkdir()
     artist = Seeing()
     quirks = reward(tmp_path / "c", artist, Ten(), seeds="row", published_quirks=True)

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ....backend.agents.critic import Critic, critic_message
+from ....backend.agents.critic import Critic, critic_message, next_prompt
 from ....backend.agents.planner import Planner
 from ....backend.agents.planner_question import planner_message
 from ....backend.answers.reading import read_plan
@@ -92,9 +92,7 @@ class BatchedAgent:
             if verdict is None:
                 verdicts.append(self._critic.judge(*page))
                 continue
-            used = page[3]
-            keep = verdict.success or not verdict.refined_prompt.strip()
-            refined = used if keep else verdict.refined_prompt
+            refined = next_prompt(verdict, prompt_used=page[3])
             verdicts.append(verdict.model_copy(update={"refined_prompt": refined}))
         return verdicts
 

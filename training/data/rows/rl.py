@@ -11,7 +11,6 @@ group differ by their refined prompts alone, and the order of rows changes nothi
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from ....backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ....backend.chat.protocol import Message
 from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import write_bytes
+from ....backend.loop.policy import hashed_seed
 from ....backend.pictures import Picture
 from ....backend.prompts import PromptSet
 from ....backend.types import Score, Text
@@ -151,11 +151,11 @@ def other_sources(rows: Sequence[CriticRlRow], generator: str, judge: str) -> li
     return warnings
 
 
-def seed_of(row: CriticRlRow, draw: int, base: int) -> int:
+def row_redraw_seed(row: CriticRlRow, draw: int, base: int) -> int:
     """The seed of a row's redraw number `draw` (0, 1...) in a training with seed `base`: from the content,
     0..2^31."""
     text = f"{base}\0{draw}\0{row.origin_prompt}\0{row.prompt_used}\0{_place_apart(row.edited_image_path)}"
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % MAX_SEED
+    return hashed_seed(text, bits=64) % MAX_SEED
 
 
 def _place_apart(name: str) -> str:

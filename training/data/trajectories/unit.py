@@ -9,7 +9,6 @@ worker that is dying (its machine was lost, its parent killed), so its lock is w
 from __future__ import annotations
 
 import errno
-import hashlib
 import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Generator as EventStream
@@ -31,6 +30,7 @@ from ....backend.journal.journal import RUN
 from ....backend.journal.lock import NAME as LOCK
 from ....backend.loop.events import Event, Finished, PlanReady
 from ....backend.loop.loop import run
+from ....backend.loop.policy import hashed_seed
 from ....backend.pictures import Picture
 from ....backend.types import Request, RunSettings, Trajectory
 from ..executors import StopSign
@@ -155,7 +155,7 @@ class _Unit:
             ConstrainedPlanner(planner, _constraints(teachers, prompt)),
             dict(teachers.generators)[name],
             critic,
-            settings.model_copy(update={"seed": seed_of(settings.seed, prompt.row.id)}),
+            settings.model_copy(update={"seed": prompt_seed(settings.seed, prompt.row.id)}),
             MeteredJournal(folder, name, ledger),
         )
         # A run is a generator, so that whoever consumes it can stop it.
@@ -168,9 +168,9 @@ def _constraints(teachers: Teachers, prompt: Prompt) -> PlanConstraints:
     return teachers.constraints.model_copy(update=own)
 
 
-def seed_of(base: int, name: str) -> int:
+def prompt_seed(base: int, name: str) -> int:
     """The seed of one prompt's run: by its id, so that it is the same in any company."""
-    return int.from_bytes(hashlib.blake2b(f"{base}/{name}".encode(), digest_size=6).digest(), "big")
+    return hashed_seed(f"{base}/{name}")
 
 
 def _is_full(error: BaseException | None) -> bool:
@@ -216,4 +216,4 @@ def is_done(folder: Path) -> bool:
     return (folder / FILE_NAME).exists()
 
 
-__all__ = ["DISK", "ELSEWHERE", "PLANNED", "OpenTeachers", "Teachers", "TrajectoryJob", "is_done", "seed_of"]
+__all__ = ["DISK", "ELSEWHERE", "PLANNED", "OpenTeachers", "Teachers", "TrajectoryJob", "is_done"]

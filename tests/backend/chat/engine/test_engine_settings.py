@@ -30,6 +30,7 @@ WAYS = {
     "all": EngineSettings(),
 }
 HOT = PLAIN.model_copy(update={"temperature": 1.5, "seed": 3})
+NARROWED = HOT.model_copy(update={"temperature": 4.0, "top_k": 20, "top_p": 0.9})
 ASKED: list[tuple[list[Message], ReplySettings]] = [
     (question(240), WATCH),
     (question(20), WATCH),
@@ -37,6 +38,7 @@ ASKED: list[tuple[list[Message], ReplySettings]] = [
     (question(255, 20), WATCH),
     (question(255, 20), PLAIN),
     (question(255, 60, 90), HOT),
+    (question(255, 60, 90), NARROWED),
     (question(text="no image at all"), PLAIN),
     (question(255, 240), WATCH),
     ([*question(200, 100), Message(role="assistant", content=("?",)), *question(30)], PLAIN),

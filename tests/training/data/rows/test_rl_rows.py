@@ -17,7 +17,7 @@ from interleave_thinker.training.data.rows.rl import (
     before_of,
     other_sources,
     read_rl_rows,
-    seed_of,
+    row_redraw_seed,
     shown_of,
     write_rl_rows,
 )
@@ -185,7 +185,7 @@ def test_published_paths_are_found_below_the_image_folder(tmp_path: Path, below:
     (tmp_path / "root").rename(tmp_path / "elsewhere")
     (again, _), _ = read_rl_rows(path, images=tmp_path / "elsewhere")
     assert again.edited_image_path != row.edited_image_path
-    assert seed_of(again, 0, 0) == seed_of(row, 0, 0), "moving the images changes no seed"
+    assert row_redraw_seed(again, 0, 0) == row_redraw_seed(row, 0, 0), "moving the images changes no seed"
 
 
 def test_two_rows_never_share_an_image_by_its_name_alone(tmp_path: Path) -> None:
@@ -213,8 +213,9 @@ def test_nothing_outside_of_the_folders_is_opened(tmp_path: Path, written: str) 
 
 def test_seeds_come_from_the_content(tmp_path: Path) -> None:
     rows, _ = read_rl_rows(folder_with(tmp_path, GOOD, GOOD, GOOD | {"origin_prompt": "a sun"}))
-    seeds = [seed_of(row, draw, base) for row in rows for draw in (0, 1) for base in (0, 1)]
+    seeds = [row_redraw_seed(row, draw, base) for row in rows for draw in (0, 1) for base in (0, 1)]
     assert seeds[:4] == seeds[4:8] and len(set(seeds)) == 8
+    assert seeds[0] == 1_154_772_323, "trainings keep the redraws of earlier versions"
 
 
 def test_held_out_rows_hold_both_truths_and_share_no_image(tmp_path: Path) -> None:
