@@ -15,7 +15,7 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from ..pool import ImageFormat, WorkerState
+from ..pool import Drawn, ImageFormat, WorkerState
 from .answers import drawn_body
 from .asking import Asking
 from .bodies import EditBody, FillBody, GenerateBody, Sized, read_body, read_fields
@@ -83,7 +83,8 @@ async def _from_json(
     body, images = await asking.json(request, read)
     mask = body.mask_image if asking.front.settings.echo else None
     body = body.model_copy(update={"image": None, "mask_image": None})
-    return await _edited(asking, request, body, images, mask, image, format)
+    drawn, said = await _edited(asking, request, body, images, format)
+    return _edited_body(drawn, said, image, mask)
 
 
 async def _from_form(asking: Asking, request: Request, image: str, format: ImageFormat) -> Response:
@@ -94,25 +95,25 @@ async def _from_form(asking: Asking, request: Request, image: str, format: Image
     if asking.front.settings.echo:
         images = Images(images.sources, images.mask, base64.b64encode(sources[0]).decode())
     mask = base64.b64encode(masks[0]).decode() if asking.front.settings.echo and masks else None
-    return await _edited(asking, request, body, images, mask, image, format)
+    drawn, said = await _edited(asking, request, body, images, format)
+    return _edited_body(drawn, said, image, mask)
 
 
 async def _edited(
-    asking: Asking,
-    request: Request,
-    body: Sized,
-    images: Images,
-    mask: str | None,
-    image: str,
-    format: ImageFormat,
-) -> Response:
+    asking: Asking, request: Request, body: Sized, images: Images, format: ImageFormat
+) -> tuple[Drawn, dict[str, Any]]:
+    """The drawn image, and the fields that describe the request."""
     (drawn,) = await asking.draw(request, body, images, format)
-    said = {
+    return drawn, {
         "original_image": images.echo,
         "original_prompt": body.prompt,
         "enhanced_prompt": body.prompt,
         "model_type": asking.model_of(request, body.model).name,
     }
+
+
+def _edited_body(drawn: Drawn, said: dict[str, Any], image: str, mask: str | None) -> Response:
+    """The answer with the image in the field `image`; only a filled image is sent with its mask."""
     if image == "filled_image":
         said["mask_image"] = mask
     return Response(drawn_body(drawn, said, image, "processing_time"), media_type=JSON)

@@ -16,7 +16,7 @@ from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Score, Verdict
 from interleave_thinker.training.content_cache import RewardCache
-from interleave_thinker.training.data.rows.rl import CriticRlRow, Evaluation
+from interleave_thinker.training.data.rows.rl import CriticRlRow, Evaluation, row_redraw_seed
 from interleave_thinker.training.reward.critic_reward import (
     LEAST_VERDICTS,
     CriticReward,
