@@ -15,8 +15,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from .pictures import Picture
 from .values import (
+    MAX_STEP_IMAGES,
     MAX_TEXT,
-    MOST_SHOWN,
     DrawSettings,
     Item,
     Several,
@@ -33,9 +33,9 @@ __all__ = [
     "MAX_BATCH",
     "MAX_IMAGES",
     "MAX_STEPS",
+    "MAX_STEP_IMAGES",
     "MAX_STYLE",
     "MAX_TEXT",
-    "MOST_SHOWN",
     "Attempt",
     "DrawSettings",
     "Fault",
@@ -205,7 +205,7 @@ class Attempt(Value):
     seed: int
     source: Picture | None = None
     beside: Several[Picture] = Field(
-        default=(), max_length=MOST_SHOWN - 1, description="Shown to the model beside the source."
+        default=(), max_length=MAX_STEP_IMAGES - 1, description="Shown to the model beside the source."
     )
     image: Picture | None = None
     verdict: Verdict | None = None
@@ -297,7 +297,7 @@ class RunSettings(Value):
     most_images: int | None = Field(
         default=None,
         ge=2,
-        le=MOST_SHOWN,
+        le=MAX_STEP_IMAGES,
         description="With source all: images that a step's model is shown at most, the one that it edits "
         "among them; empty: as many as it takes.",
     )

@@ -28,7 +28,7 @@ from .shown_text import valid_text
 
 MAX_TEXT = 100_000
 MAX_IMAGE_NAME = 1_000
-MOST_SHOWN = 16
+MAX_STEP_IMAGES = 16
 """Images that a model is shown at once, the one that it edits among them."""
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
@@ -126,7 +126,7 @@ class DrawSettings(StepSettings):
     """A step's settings as it is drawn: `beside` are earlier images that the model is shown beside its
     source, in order. Made by the loop, in no plan."""
 
-    beside: Several[Picture] = Field(default=(), max_length=MOST_SHOWN - 1)
+    beside: Several[Picture] = Field(default=(), max_length=MAX_STEP_IMAGES - 1)
 
     @property
     def of_draw(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ AROUND = (
     "{text} And please write the captions so that my grandmother, who has never seen one, can follow.",
     "As discussed, here is the second task of the week: {text}",
 )
-MOST_FALSE, LEAST_FOUND = 0.001, 0.97
+MAX_FALSE, MIN_FOUND = 0.001, 0.97
 
 
 DOCUMENTS = Path(__file__).resolve().parents[1]
@@ -115,7 +115,7 @@ def main() -> None:
         "false_alarms": round(len(alarms) / len(clean), 5),
         "milliseconds_a_row": round(1000 * seconds / len(clean), 2),
     }
-    good = figures["found"] >= LEAST_FOUND and figures["false_alarms"] < MOST_FALSE
+    good = figures["found"] >= MIN_FOUND and figures["false_alarms"] < MAX_FALSE
     print(json.dumps({**figures, "within_bounds": good}))
     raise SystemExit(not good)
 

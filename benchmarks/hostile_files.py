@@ -30,7 +30,7 @@ from support.hostile_files import KINDS, READERS, Reader, prepare, put
 
 from interleave_thinker.cli import main as command_line
 
-MOST_SECONDS, MOST_BYTES = 10.0, 500 * 1000 * 1000
+MAX_SECONDS, MAX_BYTES = 10.0, 500 * 1000 * 1000
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
 
 
@@ -119,8 +119,8 @@ def fault_of(case: dict[str, Any]) -> str:
         f"{len(case['errors'])} lines": case["code"] != 0 and len(case["errors"]) != 1 and not usage,
         # By the processor's time: a machine that others use, too, makes everything look slow. What waits is
         # killed at the limit.
-        "slow": case["cpu"] > MOST_SECONDS,
-        "memory": case["beyond"] > MOST_BYTES,
+        "slow": case["cpu"] > MAX_SECONDS,
+        "memory": case["beyond"] > MAX_BYTES,
         "wrote elsewhere": bool(case["outside"]),
         "control characters": case["control"],
     }

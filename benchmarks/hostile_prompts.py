@@ -32,7 +32,7 @@ from interleave_thinker.training.data.decontamination.index import Guard
 from interleave_thinker.training.data.decontamination.items import Item
 from interleave_thinker.training.data.prompts.generate import PromptsData, write_prompts
 
-MOST_SECONDS = 10
+MAX_SECONDS = 10
 
 
 def carry_out(folder: Path, file: str) -> None:
@@ -68,7 +68,7 @@ def main() -> None:
             path = folder / file
             path.write_bytes(mutated(path.read_bytes(), random))
             begun = time.monotonic()
-            signal.alarm(MOST_SECONDS)
+            signal.alarm(MAX_SECONDS)
             try:
                 carry_out(folder, file)
                 ends["result"] += 1

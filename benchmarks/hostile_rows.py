@@ -30,7 +30,7 @@ from support.hostile_rows import OUTPUTS, commands_of, files_of, prepare, spoile
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.shown_text import shown_text
 
-MOST_SECONDS = 30
+MAX_SECONDS = 30
 
 
 def remove(folder: Path) -> None:
@@ -42,7 +42,7 @@ def remove(folder: Path) -> None:
 
 
 class TooLong(Exception):
-    """A command took longer than MOST_SECONDS."""
+    """A command took longer than MAX_SECONDS."""
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def main() -> None:
             there = names_below(parent)
             for number, command in enumerate(commands_of(folder, file)):
                 begun = time.monotonic()
-                signal.alarm(MOST_SECONDS)
+                signal.alarm(MAX_SECONDS)
                 try:
                     command()
                     ends["result"] += 1

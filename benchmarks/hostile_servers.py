@@ -43,7 +43,7 @@ from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 
 KEY = "sk-proj-Q7/x9+hostile_Zw4tTq81LmNvB"
-MOST_SECONDS, MOST_BYTES = 10.0, 500 * 1000 * 1000
+MAX_SECONDS, MAX_BYTES = 10.0, 500 * 1000 * 1000
 PLAN = Plan(steps=(Step(number=1, prompt="a red boat on the sea"),))
 
 
@@ -198,8 +198,8 @@ def one(fork: Any, client: str, url: str, deadline: float) -> dict[str, Any]:
     answer["wrong"] = bool(
         answer["raised"]
         or answer["leaks"]
-        or answer["seconds"] > MOST_SECONDS
-        or usage.ru_maxrss * 1024 > MOST_BYTES
+        or answer["seconds"] > MAX_SECONDS
+        or usage.ru_maxrss * 1024 > MAX_BYTES
         or "\n" in answer["error"]
         or not answer["error"].isprintable()
         or len(answer["error"]) > 1000

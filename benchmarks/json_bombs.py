@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/json_bombs.py            # --few: two kinds of them instead of seven
 
 Decision: one process reads all of them, since it is the most that it ever took that counts. It fails past
-MOST_MEGABYTES, or if one of them is read instead of refused. Every file has 6 MB, texts that are pasted into
+MAX_MEGABYTES, or if one of them is read instead of refused. Every file has 6 MB, texts that are pasted into
 a node the most that these take.
 """
 
@@ -37,7 +37,7 @@ from interleave_thinker.cli.run_request import read_plan_file  # noqa: E402
 from interleave_thinker.training.data.rows.rl import read_rl_rows  # noqa: E402
 from interleave_thinker.training.data.rows.sft import check_rows  # noqa: E402
 
-MOST_MEGABYTES = 500
+MAX_MEGABYTES = 500
 SIZE = 6_000_000
 PASTED = 990_000
 FEW = ("{}", '{"step":1}')
@@ -152,8 +152,8 @@ def main() -> int:
             if megabytes() > most:
                 most, worst = megabytes(), case.name
             print(f"{megabytes()} MB, {seconds:.1f} s, {case.name}: {said[:140]}", flush=True)
-    print(f"{number} files, {failed} read; at most {most} MB (limit {MOST_MEGABYTES}), at {worst!r}")
-    return int(failed > 0 or most > MOST_MEGABYTES)
+    print(f"{number} files, {failed} read; at most {most} MB (limit {MAX_MEGABYTES}), at {worst!r}")
+    return int(failed > 0 or most > MAX_MEGABYTES)
 
 
 def megabytes() -> int:

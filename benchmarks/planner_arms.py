@@ -59,7 +59,7 @@ FIXED = {
 """What stages were made with beside their scale."""
 AT_ONCE = BATCH // GROUP
 """Requests that are sampled together."""
-MOST_DOUBLED = 10
+MAX_DOUBLED = 10
 """Times as many stories as rows that are looked through: rows leave out doubled requests."""
 
 
@@ -228,7 +228,7 @@ class Seed:
     def stories(self, rows: list[PlannerRlRow], kind: StoryKind) -> list[Story]:
         """The stories that these rows were made from, in their order. Raises TrainingError for rows that
         another version of the world made."""
-        made = islice(kind.stories(f"planner rl/{self.seed}", "evaluate"), MOST_DOUBLED * len(rows))
+        made = islice(kind.stories(f"planner rl/{self.seed}", "evaluate"), MAX_DOUBLED * len(rows))
         found = []
         for row in rows:
             same = (one for one in made if one.text == row.request and list(one.plan.steps) == row.reference)

@@ -47,7 +47,7 @@ from interleave_thinker.training.statistics.intervals import paired, share  # no
 
 ARMS = {"all kinds": ",".join(KINDS), "whole plans": "text"}
 UNTRAINED = "as shipped"
-LONGEST = 400
+MAX_TOKENS = 400
 """Tokens of an answer, twice those of a plan of six steps."""
 ASKED_AT_A_TIME = 50
 
@@ -98,7 +98,7 @@ def answered_right(planner: Path, asked: Sequence[Question]) -> dict[str, list[b
     # Questions of about equal length stand together: a batch is as long as its longest.
     order = sorted(range(len(asked)), key=lambda number: (asked[number].kind, len(asked[number].answer)))
     prompts = [as_prompt(asked[number]) for number in order]
-    answers = greedy_answers(model, processor, prompts, LONGEST, ASKED_AT_A_TIME)[0]
+    answers = greedy_answers(model, processor, prompts, MAX_TOKENS, ASKED_AT_A_TIME)[0]
     right: dict[str, list[bool]] = {kind: [] for kind in KINDS}
     said = dict(zip(order, answers, strict=True))
     for number, question in enumerate(asked):

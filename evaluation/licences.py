@@ -21,7 +21,7 @@ OWN = {"tinyworld": "Apache-2.0", "none": "nobody"}
 CARD = "README.md"
 MAX_CARD = 4 * 1024 * 1024
 LICENCE = re.compile(rb"^license(?:_name)?:[ \t]*[\"']?([A-Za-z0-9][A-Za-z0-9._+ -]{0,60})", re.MULTILINE)
-LONGEST_HEAD = 16 * 1024
+MAX_HEAD = 16 * 1024
 
 
 def licences_of(models: Mapping[str, Any]) -> dict[str, str]:
@@ -41,7 +41,7 @@ def _licence(spec: str) -> str:
         content = read_bytes_if_any(card, MAX_CARD, SettingsError, "Card")
     except SettingsError:
         return UNKNOWN
-    head = (content or b"")[:LONGEST_HEAD].partition(b"---")[2].partition(b"\n---")[0]
+    head = (content or b"")[:MAX_HEAD].partition(b"---")[2].partition(b"\n---")[0]
     found = LICENCE.findall(head)
     # A licence of a name of its own stands behind "other".
     return one_line(found[-1].decode().strip()) if found else UNKNOWN

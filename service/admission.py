@@ -16,12 +16,12 @@ from contextlib import asynccontextmanager
 from .pool import Busy, Drawn, Pool, ServiceError
 from .settings import ServiceSettings
 
-LONGEST_LINE = 10
+MAX_LINE = 10
 """Requests that wait for room, as a multiple of the queue."""
 NEW_SHARE = 0.2
 """How much the newest draw counts in the mean of their seconds."""
 CLOSING_SECONDS = 5.0
-MOST_CLIENT_LINE = 1000
+MAX_CLIENT_LINE = 1000
 
 
 class TooManyRequests(ServiceError):
@@ -152,7 +152,7 @@ class Admission:
 
     def _new_places(self, model: str) -> Places:
         return Places(
-            lambda: self._settings.queue + self._pool.capacity(model), LONGEST_LINE * self._settings.queue
+            lambda: self._settings.queue + self._pool.capacity(model), MAX_LINE * self._settings.queue
         )
 
 
@@ -166,7 +166,7 @@ class ClientShares:
     @asynccontextmanager
     async def share(self, client: str) -> AsyncIterator[None]:
         """One of the client's requests while the block runs; raises TooManyRequests."""
-        places = self._places.setdefault(client, Places(lambda: self._settings.per_client, MOST_CLIENT_LINE))
+        places = self._places.setdefault(client, Places(lambda: self._settings.per_client, MAX_CLIENT_LINE))
         entered = await places.enter(self._settings.patience)
         if not entered:
             raise TooManyRequests(

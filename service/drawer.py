@@ -25,9 +25,9 @@ from ..backend.errors import (
     is_out_of_memory,
 )
 from ..backend.generators import GENERATORS, Generator, open_generator
-from ..backend.generators.protocol import TakesDrawOptions, TakesStepSettings, most_beside
+from ..backend.generators.protocol import TakesDrawOptions, TakesStepSettings, max_reference_images
 from ..backend.pictures import Picture
-from ..backend.types import MOST_SHOWN, DrawSettings, StepImage, StepSettings
+from ..backend.types import MAX_STEP_IMAGES, DrawSettings, StepImage, StepSettings
 from .pool import Drawn, DrawRequest, DrawTimeout, ImageFormat, ModelInfo, Refused, ServiceError, WorkerLost
 from .settings import ModelSettings
 
@@ -45,7 +45,7 @@ class Drawer:
             identity=generator.identity,
             takes=tuple(sorted(_takes(generator))),
             batches=hasattr(generator, "draw_many"),
-            most_images=min(MOST_SHOWN, 1 + most_beside(generator)),
+            most_images=min(MAX_STEP_IMAGES, 1 + max_reference_images(generator)),
             port=model.port,
         )
 

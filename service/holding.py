@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from .pool import Busy
 from .settings import MIB
 
-MOST_HELD = 1024 * MIB
+MAX_HELD = 1024 * MIB
 """Bytes that all requests together may hold."""
 PIXEL_BYTES = 3
 DECODING_BYTES = 8
@@ -26,7 +26,7 @@ RGB."""
 class Holding:
     """What is held, of `most` bytes. Threads may share it."""
 
-    def __init__(self, most: int = MOST_HELD) -> None:
+    def __init__(self, most: int = MAX_HELD) -> None:
         self.bytes = 0
         self._most = most
         self._lock = threading.Lock()

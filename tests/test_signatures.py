@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = ("training", "evaluation", "service", "tinyworld")
-MOST = 6
+MAX_ARGUMENTS = 6
 
 
 def test_no_function_takes_more_than_six_arguments() -> None:
@@ -16,6 +16,6 @@ def test_no_function_takes_more_than_six_arguments() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-                if sum(one.arg not in ("self", "cls") for one in every) > MOST:
+                if sum(one.arg not in ("self", "cls") for one in every) > MAX_ARGUMENTS:
                     long.append(f"{path.relative_to(ROOT)}: {node.name}")
     assert not long

@@ -26,7 +26,7 @@ const NODES = ["InterleaveCriticLoop", "InterleaveTryClose"];
 const RUN_PROPERTY = "interleave_run";
 const RUNS = "interleave_runs";
 const IDLE_HEIGHT = 36;
-const LEAST_HEIGHT = 260;
+const MIN_HEIGHT = 260;
 const FIRST_HEIGHT = 460;
 
 const requests = new Requests(api);
@@ -93,7 +93,7 @@ function attach(node) {
   const widget = node.addDOMWidget("interleave_live", "interleave_live", view.element, {
     serialize: false,
     hideOnZoom: true,
-    getMinHeight: () => (state.isEmpty ? IDLE_HEIGHT : LEAST_HEIGHT),
+    getMinHeight: () => (state.isEmpty ? IDLE_HEIGHT : MIN_HEIGHT),
     getValue: () => "",
     setValue: () => {},
   });
@@ -120,7 +120,7 @@ function attach(node) {
 function makeRoom(node, wasEmpty, state) {
   if (!wasEmpty || state.isEmpty) return;
   const wanted = node.computeSize?.()[1] ?? 0;
-  node.setSize?.([Math.max(node.size[0], 340), Math.max(node.size[1], wanted - LEAST_HEIGHT + FIRST_HEIGHT)]);
+  node.setSize?.([Math.max(node.size[0], 340), Math.max(node.size[1], wanted - MIN_HEIGHT + FIRST_HEIGHT)]);
   node.setDirtyCanvas?.(true, true);
 }
 

@@ -8,7 +8,7 @@ import { stepRow } from "./plan_row.js";
 import { heard, say } from "./words.js";
 
 const VIEW = "interleave_view";
-const LEAST_HEIGHT = 220;
+const MIN_HEIGHT = 220;
 const BAR_HEIGHT = 90;
 
 /** The list over one node's `edits` widget. */
@@ -22,7 +22,7 @@ export class PlanList {
     this.widget = node.addDOMWidget("steps", "interleave_plan", this.element, {
       serialize: false,
       hideOnZoom: true,
-      getMinHeight: () => (this.isList ? LEAST_HEIGHT : BAR_HEIGHT),
+      getMinHeight: () => (this.isList ? MIN_HEIGHT : BAR_HEIGHT),
       getMaxHeight: () => (this.isList ? undefined : BAR_HEIGHT)
     });
     this.widget.serialize = false;

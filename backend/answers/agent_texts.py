@@ -29,7 +29,7 @@ PLACEHOLDERS = (
 )
 TYPES = frozenset(("string", "str", "text"))
 """Types of a value, as other tools' forms have them. `Text 1` is a text, so digits count here."""
-LONGEST = 200
+MAX_PLACEHOLDER_LENGTH = 200
 """Characters of a text that may be a placeholder."""
 SLOT = re.compile(r"\{\w+\}")
 NOT_LETTERS = re.compile(r"[\W\d_]+")
@@ -48,7 +48,7 @@ _NORMAL = frozenset(map(_normal, PLACEHOLDERS))
 
 def is_placeholder(text: str) -> bool:
     """Whether a text is an example of a template, whatever its case, spaces and punctuation, or only dots."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_PLACEHOLDER_LENGTH:
         return False
     named = NOT_IN_WORDS.sub("", OR_NULL.sub("", text)).casefold()
     return _normal(text) in _NORMAL or named in TYPES or ONLY_DOTS.fullmatch(text) is not None

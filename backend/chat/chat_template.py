@@ -27,7 +27,7 @@ START_SECONDS = 180.0
 """The first conversation waits for the libraries too."""
 WATCHDOG_SECONDS = 5.0
 """Time that the process has beyond the limit, to end itself if this process was killed."""
-LONGEST = 16_000_000
+MAX_RENDERED_LENGTH = 16_000_000
 """Characters of a rendered conversation."""
 BYTES_A_CHARACTER = 12
 """Of JSON: a pair of escapes."""
@@ -55,7 +55,7 @@ class TemplateRenderer:
     def render(self, template: str, conversation: Any, asks: bool, tokens: dict[str, Any]) -> str:
         """The text of a conversation. Raises ChatError for a template that fails or goes beyond a limit."""
         asked = {"template": template, "conversation": conversation, "asks": asks, "tokens": tokens}
-        limits = {"longest": LONGEST, "seconds": self._seconds + WATCHDOG_SECONDS}
+        limits = {"longest": MAX_RENDERED_LENGTH, "seconds": self._seconds + WATCHDOG_SECONDS}
         line = json.dumps({**asked, **limits}, default=lambda one: f"<{type(one).__name__}>")
         with self._lock:
             child = self._running()
@@ -69,7 +69,7 @@ class TemplateRenderer:
                 assert child.stdin is not None and child.stdout is not None
                 child.stdin.write(f"{line}\n")
                 child.stdin.flush()
-                said = child.stdout.readline(LONGEST * BYTES_A_CHARACTER)
+                said = child.stdout.readline(MAX_RENDERED_LENGTH * BYTES_A_CHARACTER)
             except OSError:
                 said = ""
             finally:

@@ -14,7 +14,7 @@ from ..pictures import Picture
 
 MAX_PIXELS = 1_048_576
 """Largest area of an image that an agent is shown, unless it is set."""
-MOST_PIXELS = 16_777_216
+MAX_PIXELS_BOUND = 16_777_216
 
 
 def scaled_down(picture: Picture, area: int) -> Picture:

@@ -17,7 +17,7 @@ from ..pictures import Picture
 from ..prompts import PromptSet
 from ..prompts.trained_with import TrainedWith
 from ..types import Text, Value
-from .image_limits import MAX_PIXELS, MOST_PIXELS
+from .image_limits import MAX_PIXELS, MAX_PIXELS_BOUND
 
 MAX_TOKENS = 4096
 """Of an answer for which no other limit is set."""
@@ -65,7 +65,7 @@ class ReplySettings(Value):
     max_pixels: int = Field(
         default=MAX_PIXELS,
         ge=1024,
-        le=MOST_PIXELS,
+        le=MAX_PIXELS_BOUND,
         description="Largest area of an image that the agent sees, in pixels; larger ones are scaled down.",
     )
     watch_verdict: bool = Field(

@@ -26,7 +26,7 @@ AT_VERDICT = re.compile(r"success[\"']?\s{0,30}:\s{0,30}[\"']?\s{0,30}(?=[tf])",
 FIRST_LETTER = re.compile("[tfTF]")
 CLOSED_TRUE = re.compile(r"true\s{0,30}[\"']?\s{0,30}[,}]", re.IGNORECASE)
 TAIL = 220
-LONGEST_KEY = 120
+MAX_KEY = 120
 """Characters before a piece in which a verdict, or its key alone, may begin that is completed in it."""
 MAX_LOOKS = 20
 """How often the reader is asked about a reply that goes on; one that names more verdicts than that is read to
@@ -75,7 +75,7 @@ class VerdictWatch:
             return False
         words: list[int] = []
         if FIRST_LETTER.search(piece):
-            found = (one.end() for one in AT_VERDICT.finditer(tail, max(0, new - LONGEST_KEY)))
+            found = (one.end() for one in AT_VERDICT.finditer(tail, max(0, new - MAX_KEY)))
             words = [word for word in found if word >= new]
         for word in (self._word - start, *words) if self._held else ():
             closed = CLOSED_TRUE.match(tail, word) if word >= 0 else None

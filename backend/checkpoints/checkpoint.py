@@ -17,7 +17,7 @@ from .adapter_config import check_fields
 from .digest import files_digest
 from .families import TESTED, check_family, is_tested
 from .foreign_folders import refuse_foreign
-from .model_folder import LARGEST, check_files, check_weights, numbers_of
+from .model_folder import MAX_NUMBER, check_files, check_weights, numbers_of
 from .weights import check_safetensors
 
 WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt")
@@ -140,7 +140,7 @@ def _check_pixels(folder: Path) -> None:
         if not (folder / name).exists():
             continue
         for key, value in numbers_of(read_json(folder / name)):
-            most = {"shortest_edge": MAX_LEAST_PIXELS, "min_pixels": MAX_LEAST_PIXELS}.get(key, LARGEST)
+            most = {"shortest_edge": MAX_LEAST_PIXELS, "min_pixels": MAX_LEAST_PIXELS}.get(key, MAX_NUMBER)
             if value > most and key not in ("longest_edge", "max_pixels"):
                 raise ChatError(f"{str(folder / name)!r} asks for a {key} of {str(value)[:20]}.")
 

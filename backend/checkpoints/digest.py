@@ -14,7 +14,7 @@ from pathlib import Path
 from ..errors import ChatError
 from ..files.bounded_reader import opened
 
-LONGEST_HEADER = 64 * 1024 * 1024
+MAX_HEADER = 64 * 1024 * 1024
 HASHED_WHOLE = 64 * 1024 * 1024
 SAMPLES = 64
 SAMPLE_BYTES = 64 * 1024
@@ -31,7 +31,7 @@ def files_digest(paths: Iterable[Path], names: bool = True) -> str:
             if size <= HASHED_WHOLE:
                 digest.update(file.read(HASHED_WHOLE))
                 continue
-            length = min(int.from_bytes(file.read(8), "little"), LONGEST_HEADER)
+            length = min(int.from_bytes(file.read(8), "little"), MAX_HEADER)
             digest.update(file.read(length))
             for sample in range(SAMPLES):
                 file.seek(sample * max(0, size - SAMPLE_BYTES) // (SAMPLES - 1))

@@ -37,7 +37,7 @@ NOT_SIZES = re.compile(r"token|theta|seed|params|position|timesteps|^_|version|^
 LAYERS = re.compile(r"(?<!per_)layer|depth|blocks$")
 TABLES = re.compile(r"vocab|num_embeddings|num_experts")
 WIDTHS = re.compile(r"(^|_)(dim|dims|size|width|channels|rank|d_model|d_ff|d_kv|model|heads|features)$")
-LARGEST = 2**24
+MAX_NUMBER = 2**24
 """No other number of a configuration is larger."""
 FEW_LAYERS = 256
 SPARE_WEIGHTS = 2**26
@@ -139,7 +139,7 @@ def _check_config(
             width = max(width, value)
             wrong = value * value > most
         elif not NOT_SIZES.search(name):
-            wrong = value > LARGEST
+            wrong = value > MAX_NUMBER
         if wrong:
             raise _too_large(folder, f"{name} {str(value)[:20]}", kind)
     if width * width * layers > most:

@@ -13,15 +13,15 @@ from typing import Any
 
 from ..errors import InterleaveError
 
-LONGEST = 20_000
-MOST_REPEATS = 3
+MAX_LENGTH = 20_000
+MAX_REPEATS = 3
 """Unbounded repeats of something other than a digit in one alternative: a name has about 100 characters."""
-MOST_GROUPS = 12
+MAX_GROUPS = 12
 WAYS_PER_REPEAT = 50
 """Ways to match one unbounded repeat, on average over the places in a name."""
-MOST_WAYS = 1_000_000
-"""Ways to match one pattern; for all patterns of a file together, `MOST_WAYS_IN_ALL`."""
-MOST_WAYS_IN_ALL = 10_000_000
+MAX_WAYS = 1_000_000
+"""Ways to match one pattern; for all patterns of a file together, `MAX_WAYS_IN_ALL`."""
+MAX_WAYS_IN_ALL = 10_000_000
 OPTIONAL = re.compile(r"(?<![(*+?}\\])\?")
 """A quantifier `?`: not the beginning of a special group, and not the mark of a lazy repeat."""
 VERBOSE = re.compile(r"\(\?[a-zA-Z]*x")
@@ -33,16 +33,16 @@ DIGITS = re.compile(r"(?:\\d[*+]){2}")
 
 def check_pattern(pattern: str, kind: type[InterleaveError], where: str) -> int:
     """Raise `kind` for a pattern that could take very long. `where` names the file and the field. Return the
-    number of ways to match it, at most `MOST_WAYS`."""
+    number of ways to match it, at most `MAX_WAYS`."""
     # Within groups, alternatives follow one another.
     parts = [pattern] if "(" in pattern else pattern.split("|")
-    many = any(len(REPEAT.findall(part)) > MOST_REPEATS for part in parts)
+    many = any(len(REPEAT.findall(part)) > MAX_REPEATS for part in parts)
     ways = sum(_ways(part) for part in parts)
     if (
-        len(pattern) > LONGEST
+        len(pattern) > MAX_LENGTH
         or many
-        or ways > MOST_WAYS
-        or pattern.count("(") > MOST_GROUPS
+        or ways > MAX_WAYS
+        or pattern.count("(") > MAX_GROUPS
         or REPEATED_GROUP.search(pattern)
         or DIGITS.search(pattern)
         or VERBOSE.search(pattern)
@@ -57,7 +57,7 @@ def check_pattern(pattern: str, kind: type[InterleaveError], where: str) -> int:
 def check_patterns(value: Any, kind: type[InterleaveError], where: str) -> None:
     """As `check_pattern`, for every text in a value of JSON, keys of objects too, and for all of them
     together."""
-    if sum(check_pattern(text, kind, where) for text in _texts(value)) > MOST_WAYS_IN_ALL:
+    if sum(check_pattern(text, kind, where) for text in _texts(value)) > MAX_WAYS_IN_ALL:
         raise kind(
             f"{where} has so many patterns that they could take for ever to match.",
             "Write plain module names, or get the file from its maker again.",
@@ -77,7 +77,7 @@ def _ways(pattern: str) -> int:
             ways *= open_groups.pop()
     # More of them than this is too many in any case.
     optional = min(len(OPTIONAL.findall(pattern)), 64)
-    repeats = min(len(REPEAT.findall(pattern)), MOST_REPEATS + 1)
+    repeats = min(len(REPEAT.findall(pattern)), MAX_REPEATS + 1)
     return ways * math.prod(open_groups) * 2**optional * WAYS_PER_REPEAT**repeats
 
 

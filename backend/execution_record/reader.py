@@ -19,7 +19,7 @@ from ..answers.plan_shapes import shift_of
 from ..errors import JournalError
 from ..files.bounded_reader import read_json
 from ..files.image_places import ImagePlaces
-from ..types import MAX_ATTEMPTS, MAX_STEPS, MOST_SHOWN, Several
+from ..types import MAX_ATTEMPTS, MAX_STEP_IMAGES, MAX_STEPS, Several
 from ..values import ValidTexts
 from .proposals import Meaning, Prompts, Written, meaning_of, prompts_of
 from .record import (
@@ -66,7 +66,8 @@ class _Entry(ValidTexts):
     target_img: WrittenPath = None
     image: WrittenPath = None
     beside_imgs: Annotated[
-        Annotated[Several[WrittenPath], Field(max_length=MOST_SHOWN - 1)], BeforeValidator(none_to_nothing)
+        Annotated[Several[WrittenPath], Field(max_length=MAX_STEP_IMAGES - 1)],
+        BeforeValidator(none_to_nothing),
     ] = ()
     success: Annotated[Annotated[bool, Field(strict=True)] | None, BeforeValidator(_read_success)] = None
     reasoning: Words = ""

@@ -29,7 +29,7 @@ MAX_FILE = 16 * 1024 * 1024
 MAX_NOTE = 20_000
 MAX_VALUES = 3 * MAX_NOTE
 """In one line; the commas of its texts are counted too."""
-LARGEST = 1_000_000
+MAX_NUMBER = 1_000_000
 
 LOCK = "feedback.lock"
 WAIT = 10.0
@@ -41,8 +41,8 @@ Words = Annotated[str, Field(max_length=MAX_NOTE)]
 class Feedback(Value):
     """A person's word on one attempt. One in which nothing is said takes back what was said before."""
 
-    step: int = Field(ge=1, le=LARGEST, description="Number of the step in the plan.")
-    attempt: int = Field(ge=0, le=LARGEST, description="Index of the attempt, from 0.")
+    step: int = Field(ge=1, le=MAX_NUMBER, description="Number of the step in the plan.")
+    attempt: int = Field(ge=0, le=MAX_NUMBER, description="Index of the attempt, from 0.")
     accepted: bool | None = Field(default=None, description="Whether the image is right; empty: not said.")
     better_prompt: Words | None = Field(default=None, description="What should have been drawn with instead.")
     note: Words | None = Field(default=None, description="Why; the critic learns it as its reasoning.")

@@ -31,7 +31,7 @@ WINDOWS_PATH = 259
 """Longest path in characters that Windows takes unless long paths are switched on."""
 REPLACED = ".replaced"
 """Marks the temporary name of an earlier folder that is moved aside."""
-LONGEST_STEM = 20
+MAX_STEM = 20
 """Characters of a file's name that its temporary name repeats, so that the path grows little."""
 
 
@@ -65,7 +65,7 @@ def writing(
     """
     path = Path(path)
     _check_name(path, kind, what)
-    temporary = _temporary(path, path.name[:LONGEST_STEM])
+    temporary = _temporary(path, path.name[:MAX_STEM])
     with _errors(path, kind, what):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

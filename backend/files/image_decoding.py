@@ -26,7 +26,7 @@ MAX_SCALED_PIXELS = 256_000_000
 """Pixels of a JPEG that is scaled while it is decoded: telephones have up to 200 million."""
 JPEG_START = b"\xff\xd8\xff"
 JPEG_SCALES = (2, 4, 8)
-LARGEST_GREY = 0xFFFF
+MAX_GREY = 0xFFFF
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
 """Kinds of image files that are read. Pillow knows more, and starts a program of the machine for some
 (EPS)."""
@@ -168,14 +168,14 @@ def _of_wide_grey(image: Image.Image, where: str) -> Image.Image:
     Raises PictureError for numbers past 16 bits and for floating point, since neither says what is white.
     """
     whole = None if image.mode == "F" else image.convert("I")
-    if whole is None or any(not 0 <= end <= LARGEST_GREY for end in cast(Ends, whole.getextrema())):
+    if whole is None or any(not 0 <= end <= MAX_GREY for end in cast(Ends, whole.getextrema())):
         raise PictureError(
             f"{where} has grey values of {'floating point' if whole is None else 'more than 16 bits'}, "
             "and nothing says which of them is white.",
             "Save it with 8 or 16 bits a channel.",
         )
-    shades = [value >> 8 for value in range(LARGEST_GREY + 1)]
+    shades = [value >> 8 for value in range(MAX_GREY + 1)]
     see_through = image.info.get("transparency")
-    if isinstance(see_through, int) and 0 <= see_through <= LARGEST_GREY:
+    if isinstance(see_through, int) and 0 <= see_through <= MAX_GREY:
         shades[see_through] = 255
     return whole.point(shades, "L").convert("RGB")

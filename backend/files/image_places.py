@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..errors import InterleaveError
 
-MOST_PARTS = 12
+MAX_PARTS = 12
 """Parts of a path, from its end, that are looked for below an image root."""
 DRIVE = re.compile(r"^(?:[A-Za-z]:|//[^/]+/[^/]+)")
 
@@ -81,7 +81,7 @@ class ImagePlaces:
         for name in self._beside:
             yield self._folder, (*filter(None, [name]), parts[-1])
         if self._root is not None:
-            for length in range(min(len(parts), MOST_PARTS), 0, -1):
+            for length in range(min(len(parts), MAX_PARTS), 0, -1):
                 yield self._root, parts[-length:]
 
     def _file(self, place: Path, inner: tuple[str, ...], written: str) -> Path | None:

@@ -17,7 +17,7 @@ RESERVED = re.compile(
 NOWHERE = re.compile(r"[\x00/\ud800-\udfff]")
 """Signs that no system takes in a name."""
 NOT_ON_WINDOWS = re.compile(r'[\x00-\x1f<>:"|?*\\]')
-LONGEST = 255
+MAX_NAME_LENGTH = 255
 """Bytes of a name on Linux, UTF-16 units on Windows and macOS: no more of either."""
 
 SLUG_LETTERS, SLUG_BYTES = 40, 80
@@ -49,8 +49,8 @@ def name_fault(name: str, windows: bool = True) -> str:
         return "is empty or only dots"
     if NOWHERE.search(name):
         return "has a sign that no file name may have"
-    if len(name.encode()) > LONGEST:
-        return f"is longer than {LONGEST} bytes"
+    if len(name.encode()) > MAX_NAME_LENGTH:
+        return f"is longer than {MAX_NAME_LENGTH} bytes"
     if not windows:
         return ""
     if NOT_ON_WINDOWS.search(name):

@@ -40,7 +40,7 @@ ZIP64, OTHER_NAME = 0x1, 0x7075
 ALL_16, ALL_32 = 0xFFFF, 0xFFFFFFFF
 UNIX = 3
 FILE_TYPE, REGULAR = 0o170000, 0o100000
-LONGEST_ENTRY = 1024
+MAX_ENTRY = 1024
 """Bytes of one entry of the table, names and extra fields included."""
 
 
@@ -117,7 +117,7 @@ class ZipReader:
         count, table_size, table_start = self._end(file, size)
         if count > bounds.entries:
             raise self._fault(f"It has {count} files; at most {bounds.entries} are read.")
-        if table_size > count * LONGEST_ENTRY or table_start + table_size + END.size != size:
+        if table_size > count * MAX_ENTRY or table_start + table_size + END.size != size:
             raise self._fault("Its table of contents does not lie where its end says.")
         file.seek(table_start)
         entries = self._table(file.read(table_size), count)

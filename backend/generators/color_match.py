@@ -16,7 +16,7 @@ from ..drift import block_pixels, color_shift, unchanged
 from ..errors import SettingsError
 from ..pictures import Picture
 from ..types import StepSettings
-from .protocol import Generator, TakesStepSettings, idle_workers, most_beside, stopped_by
+from .protocol import Generator, TakesStepSettings, idle_workers, max_reference_images, stopped_by
 
 Target = Literal["to the source", "to the first image"]
 OFF, TO_SOURCE, TO_FIRST = "off", "to the source", "to the first image"
@@ -53,9 +53,9 @@ class _Matched:
         return self.inner.step_settings if isinstance(self.inner, TakesStepSettings) else frozenset()
 
     @property
-    def most_beside(self) -> int:
+    def max_reference_images(self) -> int:
         """As of the generator inside."""
-        return most_beside(self.inner)
+        return max_reference_images(self.inner)
 
     @property
     def idle_workers(self) -> int:

@@ -15,7 +15,7 @@ from PIL import Image
 
 from ..errors import SettingsError
 from ..pictures import Picture
-from ..types import MOST_SHOWN, StepSettings
+from ..types import MAX_STEP_IMAGES, StepSettings
 from ..values import shown_beside
 
 GRID = 8
@@ -41,9 +41,9 @@ class FakeGenerator:
         return frozenset({"denoise", "negative", "mask", "reference"})
 
     @property
-    def most_beside(self) -> int:
+    def max_reference_images(self) -> int:
         """As many as there are."""
-        return MOST_SHOWN - 1
+        return MAX_STEP_IMAGES - 1
 
     def with_step_settings(self, settings: StepSettings) -> FakeGenerator:
         """The same, whose pictures these settings shape too."""

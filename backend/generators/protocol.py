@@ -27,7 +27,7 @@ __all__ = [
     "bounded_identity",
     "idle_workers",
     "is_repeatable",
-    "most_beside",
+    "max_reference_images",
     "step_identity",
     "stopped_by",
 ]
@@ -80,7 +80,7 @@ class FollowsAnchor(Protocol):
 @runtime_checkable
 class TakesStepSettings(Protocol):
     """A generator that can draw single steps with a `negative`, `denoise`, `mask` or `reference` of their
-    own. One whose model is shown several images has `most_beside`, too: how many of them beside the one that
+    own. One whose model is shown several images has `max_reference_images`, too: how many of them beside the one that
     it edits, a step's reference among them."""
 
     @property
@@ -168,8 +168,8 @@ def stopped_by(generator: Any, over: threading.Event) -> Any:
     return generator if stopping is None else stopping(over)
 
 
-def most_beside(generator: object) -> int:
+def max_reference_images(generator: object) -> int:
     """Images that a generator's model can be shown beside the one that it edits, 0 for none: those of
     `DrawSettings.beside` and a step's reference. Who can be shown any draws with them by
     `with_step_settings`."""
-    return max(0, int(getattr(generator, "most_beside", 0)))
+    return max(0, int(getattr(generator, "max_reference_images", 0)))

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import SettingsError
-from ..generators.protocol import most_beside
+from ..generators.protocol import max_reference_images
 from ..pictures import Picture
-from ..types import MOST_SHOWN, DrawSettings, Plan, Request, RunSettings, Step, StepResult, StepSettings
+from ..types import MAX_STEP_IMAGES, DrawSettings, Plan, Request, RunSettings, Step, StepResult, StepSettings
 
 ALL = "all"
 INSTEAD = "Use source previous, or a generator whose model is shown several images"
@@ -32,7 +32,7 @@ def with_most_images(settings: RunSettings, plan: Plan | None, generator: object
     steps = plan.steps if plan else ()
     if settings.source != ALL and all(step.settings.source != ALL for step in steps):
         return settings
-    most = min(MOST_SHOWN, 1 + most_beside(generator))
+    most = min(MAX_STEP_IMAGES, 1 + max_reference_images(generator))
     if most == 1:
         raise SettingsError(
             "With source all a model is shown several images, and this generator shows its one alone.",
@@ -53,7 +53,7 @@ def drawn_settings(
     """The step's settings, with the images that it is shown beside its source where that is `all`."""
     if not shows_all(step, settings):
         return step.settings
-    room = (settings.most_images or MOST_SHOWN) - 1 - (step.settings.reference is not None)
+    room = (settings.most_images or MAX_STEP_IMAGES) - 1 - (step.settings.reference is not None)
     beside = _beside([*request.images, *(one.image for one in earlier if one.image is not None)])[:room]
     if not beside:
         return step.settings

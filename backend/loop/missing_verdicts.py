@@ -18,7 +18,7 @@ from ..journal.store import Judged
 from ..types import Fault
 
 IN_A_ROW = 2
-LONGEST_NAME = 120
+MAX_NAME = 120
 
 
 class MissingVerdicts:
@@ -26,7 +26,7 @@ class MissingVerdicts:
 
     def __init__(self, critic: str) -> None:
         # The rest of the identity is the prompt set and sampling settings, which do not help a user.
-        self._name = critic.partition("|")[0][:LONGEST_NAME]
+        self._name = critic.partition("|")[0][:MAX_NAME]
         self._unreadable = self._failed = 0
         self._last: Fault | None = None
 

@@ -19,7 +19,7 @@ from ..journal.journal import RUN, Journal
 from ..journal.store import Drawn, Judged, PlanKey
 from ..pictures import Picture
 from ..types import (
-    MOST_SHOWN,
+    MAX_STEP_IMAGES,
     Identities,
     Plan,
     Request,
@@ -92,7 +92,7 @@ class _AbsentGenerator:
         self.identity = identity
         self.draws_several = True
         self.step_settings = frozenset(StepSettings.model_fields)
-        self.most_beside = MOST_SHOWN - 1
+        self.max_reference_images = MAX_STEP_IMAGES - 1
 
     def with_step_settings(self, settings: StepSettings) -> _AbsentGenerator:
         return self

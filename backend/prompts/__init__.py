@@ -28,7 +28,7 @@ STEPS = "steps"
 STEP = re.compile(r"checkpoint-\d+")
 """Where a training keeps its checkpoints, and what each is called."""
 MAX_TEMPLATE = 200_000
-MOST_BYTES = 4
+MAX_BYTES = 4
 """Of one character in UTF-8."""
 NAMES = ("default", "verdict-first", "short")
 """Prompt sets that ship with the pack; the last two differ in the form of the critic's answer."""
@@ -149,7 +149,7 @@ def named_prompt_set(name: str) -> PromptSet:
 
 def _template(path: Path) -> str:
     # Git and editors on Windows write CRLF, which would be another prompt with another digest.
-    text = read_text(path, MAX_TEMPLATE * MOST_BYTES, SettingsError, "Prompt set's file")
+    text = read_text(path, MAX_TEMPLATE * MAX_BYTES, SettingsError, "Prompt set's file")
     return text.replace("\r\n", "\n")
 
 

@@ -27,7 +27,7 @@ FILE = "trained_with.json"
 RUN_FILE = "training.json"
 """Settings of a training, in its folder; also written by versions that had no FILE."""
 VERSION = 1
-LEAST_PIXELS, MOST_PIXELS = 1024, 16_777_216
+MIN_PIXELS, MAX_PIXELS = 1024, 16_777_216
 MAX_BYTES = 1024 * 1024
 TRAINER_FILES = ("trainer_state.json", "training_args.bin", "train_results.json", "all_results.json")
 """Files that trainers write next to the weights of a checkpoint."""
@@ -97,9 +97,9 @@ def _pixels(folder: Path) -> int | None:
     if path.name == RUN_FILE and not {"stage", "image_pixels"} <= values.keys():
         return None
     value = values.get("image_pixels")
-    if isinstance(value, bool) or not isinstance(value, int) or not LEAST_PIXELS <= value <= MOST_PIXELS:
+    if isinstance(value, bool) or not isinstance(value, int) or not MIN_PIXELS <= value <= MAX_PIXELS:
         raise SettingsError(
-            f"{str(path)!r} does not say an image size from {LEAST_PIXELS} to {MOST_PIXELS} pixels "
+            f"{str(path)!r} does not say an image size from {MIN_PIXELS} to {MAX_PIXELS} pixels "
             f"(image_pixels: {str(value)[:20]}).",
             "Correct the number, or delete the file.",
         )

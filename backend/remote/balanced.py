@@ -19,16 +19,16 @@ from typing import Literal, TypeVar
 from ..errors import InterleaveError
 from .call import RemoteCall
 from .endpoints import Endpoint, Endpoints
-from .retrying import FIRST_PAUSE, LONGEST_PAUSE, MOST_ASKED_FOR, Moment, too_late
+from .retrying import FIRST_PAUSE, MAX_ASKED_FOR, MAX_PAUSE, Moment, too_late
 
-MOST_TRIES = 6
+MAX_TRIES = 6
 LATE_TRIES = 2
 GREETING_SECONDS = 10.0
 LOG = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 Reason = Moment | Literal["wrong"]
-MOST_NAMED = 8
+MAX_NAMED = 8
 
 
 class Unanswered(Exception):
@@ -74,7 +74,7 @@ class Balanced:
                 (wrong if fault.reason == "wrong" else tried).add(endpoint.url)
                 late += fault.reason == "late"
                 known = {one.url for one in self.endpoints.now()}
-                over = tries >= max(MOST_TRIES, len(known)) or late >= LATE_TRIES or known <= wrong
+                over = tries >= max(MAX_TRIES, len(known)) or late >= LATE_TRIES or known <= wrong
                 if over or call.hung_up.is_set():
                     raise self._given_up(list(faults.values()), tries) from None
 
@@ -120,10 +120,10 @@ class Balanced:
         full = self.endpoints.kind("No service has room at the moment.", "Ask later, or name more services.")
         error = last.error if last is not None else full
         room = self.endpoints.wait_for_one()
-        if room > min(call.seconds_left, MOST_ASKED_FOR):
+        if room > min(call.seconds_left, MAX_ASKED_FOR):
             hint = "Set a later deadline, or name more services."
             raise self.endpoints.kind(too_late(error.message, room), hint) from None
-        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**rounds)
+        longest = min(MAX_PAUSE, FIRST_PAUSE * 2**rounds)
         call.hung_up.wait(min(room + random.uniform(0.0, longest), call.seconds_left))
         if call.hung_up.is_set() or not call.seconds_left:
             raise error from None
@@ -136,6 +136,6 @@ class Balanced:
         if tries == 1:
             return last.error
         said = [f"{last.error.message.rstrip('.')} ({asked})"]
-        said += [one.error.message.rstrip(".") for one in reversed(others[-MOST_NAMED:])]
-        said += [f"and {len(others) - MOST_NAMED} more"] if len(others) > MOST_NAMED else []
+        said += [one.error.message.rstrip(".") for one in reversed(others[-MAX_NAMED:])]
+        said += [f"and {len(others) - MAX_NAMED} more"] if len(others) > MAX_NAMED else []
         return self.endpoints.kind(f"{'; '.join(said)}.", last.error.hint)

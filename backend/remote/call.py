@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import Cancelled, InterleaveError
-from .retrying import MOST_ASKED_FOR, Retryable, pause, too_late, tries_are_used_up
+from .retrying import MAX_ASKED_FOR, Retryable, pause, too_late, tries_are_used_up
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -73,7 +73,7 @@ class RemoteCall:
         from tenacity import Retrying, retry_if_exception_type, sleep_using_event
 
         def over(state: RetryCallState) -> bool:
-            no_time = state.upcoming_sleep >= min(self.seconds_left, MOST_ASKED_FOR)
+            no_time = state.upcoming_sleep >= min(self.seconds_left, MAX_ASKED_FOR)
             return no_time or tries_are_used_up(state) or self.hung_up.is_set()
 
         retrying = Retrying(
@@ -86,7 +86,7 @@ class RemoteCall:
         try:
             return retrying(ask)
         except Retryable as fault:
-            if fault.after is not None and fault.after >= min(self.seconds_left, MOST_ASKED_FOR):
+            if fault.after is not None and fault.after >= min(self.seconds_left, MAX_ASKED_FOR):
                 message = too_late(fault.error.message, fault.after)
                 raise type(fault.error)(message, "Ask later, or set a later deadline.") from fault
             raise fault.error from fault

@@ -21,7 +21,7 @@ from .server import RemoteServer
 
 FAILURES_BEFORE_REST = 3
 REST_SECONDS = 30.0
-LONGEST_PAUSE = 3600.0
+MAX_PAUSE = 3600.0
 LOG = logging.getLogger(__name__)
 
 
@@ -126,7 +126,7 @@ class Endpoints:
         """It has no room, for so many seconds if it said so."""
         if seconds is not None:
             with self._lock:
-                endpoint.busy_until = time.monotonic() + min(seconds, LONGEST_PAUSE)
+                endpoint.busy_until = time.monotonic() + min(seconds, MAX_PAUSE)
         else:
             self.failed(endpoint)
 

@@ -14,10 +14,10 @@ import base64
 import re
 
 MARK = "(key)"
-SHORTEST_KEY = 6
+MIN_KEY = 6
 WINDOW = 8
 """Characters in a row of a key, or of one of its forms, that are taken for the key."""
-MOST_HELD_BACK = 4096
+MAX_HELD_BACK = 4096
 ESCAPE = re.compile(
     r"%([0-9a-f]{2})|\\u00([0-9a-f]{2})|\\x([0-9a-f]{2})|&#x0{0,4}([0-9a-f]{1,2});|&#0{0,4}([0-9]{1,3});|\\(/)",
     re.IGNORECASE,
@@ -29,11 +29,11 @@ LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
 class KeyMask:
-    """Replaces a key by `(key)`; without a key, or with one shorter than SHORTEST_KEY, every text stays as it
+    """Replaces a key by `(key)`; without a key, or with one shorter than MIN_KEY, every text stays as it
     is."""
 
     def __init__(self, key: str | None) -> None:
-        secret = key if key and len(key) >= SHORTEST_KEY else ""
+        secret = key if key and len(key) >= MIN_KEY else ""
         self._windows = {part for form in _forms(secret) for part in _windows(form.translate(LOWER))}
         self._sizes = sorted({len(part) for part in self._windows})
         self._beginnings = {part[:size] for part in self._windows for size in range(1, len(part))}
@@ -62,7 +62,7 @@ class KeyMask:
         for start, end in self._found(text[:whole]):
             if start < cut <= end:
                 cut = start
-        if len(text) - cut > MOST_HELD_BACK:
+        if len(text) - cut > MAX_HELD_BACK:
             cut = len(text) - 2 * WINDOW
         return self._masked(text[:cut], self._found(text[:cut])), text[cut:]
 
@@ -124,9 +124,7 @@ def _forms(key: str) -> list[str]:
 
 def _windows(form: str) -> list[str]:
     size = min(WINDOW, len(form))
-    return (
-        [form[index : index + size] for index in range(len(form) - size + 1)] if size >= SHORTEST_KEY else []
-    )
+    return [form[index : index + size] for index in range(len(form) - size + 1)] if size >= MIN_KEY else []
 
 
 def _plain(text: str) -> tuple[list[int] | range, str]:

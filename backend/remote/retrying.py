@@ -5,7 +5,7 @@
   clients that wait equally long come back together.
 - Other 4xx, and 429 for a used-up quota: never; the answer would be the same.
 
-No wait is longer than MOST_ASKED_FOR or than the time left to the request: a later answer is useless, so the
+No wait is longer than MAX_ASKED_FOR or than the time left to the request: a later answer is useless, so the
 request fails at once and says when the server would have room. `call.py` applies this to one server,
 `balanced.py` to several.
 """
@@ -26,9 +26,9 @@ TRIES = 5
 """Requests to one server that is down, the first one included."""
 BUSY_TRIES = 10
 """Requests to one server that is busy."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
+FIRST_PAUSE, MAX_PAUSE = 0.25, 8.0
 """Seconds of backoff: after the first request, and at most."""
-MOST_ASKED_FOR = 900.0
+MAX_ASKED_FOR = 900.0
 """Longest wait in seconds that a server may ask for."""
 BUSY, LATE = frozenset({429, 503}), frozenset({408, 504})
 DOWN = frozenset({*range(500, 600)} - {501, 505}) - BUSY - LATE
@@ -85,7 +85,7 @@ def pause(state: RetryCallState) -> float:
     """Return the seconds before the next request, for tenacity."""
     from tenacity import wait_exponential_jitter
 
-    backoff = wait_exponential_jitter(FIRST_PAUSE, LONGEST_PAUSE, jitter=FIRST_PAUSE)(state)
+    backoff = wait_exponential_jitter(FIRST_PAUSE, MAX_PAUSE, jitter=FIRST_PAUSE)(state)
     return max(backoff, _fault(state).after or 0.0)
 
 

@@ -35,7 +35,7 @@ ELSEWHERE = ("openai", "scripted", "http", "images", "fake", "painted", "none")
 """Kinds of agents and generators that put nothing on the card that is planned for."""
 SAME = 0.01
 """How far the numbers of weights of two files of one model may differ, as a share."""
-MOST = 10**15
+MAX_NUMBER = 10**15
 """No number of a shape is larger: a thousand times the weights of the largest models there are."""
 PARTS_OF_ONE_FILE = {
     "denoiser": ("model.diffusion_model.",),
@@ -254,5 +254,5 @@ def _check_numbers(fields: Mapping[str, Any]) -> None:
             _check_numbers(value)
         elif isinstance(value, str):
             continue
-        elif not isinstance(value, (int, float)) or not 0 <= value <= MOST:
+        elif not isinstance(value, (int, float)) or not 0 <= value <= MAX_NUMBER:
             raise ValueError(f"{name} cannot be {str(value)[:40]}")

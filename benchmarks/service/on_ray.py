@@ -26,8 +26,8 @@ from throughput import one_by_one
 
 Figures = dict[str, Any]
 COMMAND = "from interleave_thinker.cli import main; main()"
-LONGEST = 300.0
-MOST, BUSY, QUIET = 4, 40.0, 120.0
+MAX_SECONDS = 300.0
+MAX_REPLICAS, BUSY, QUIET = 4, 40.0, 120.0
 """Replicas at most; seconds of load, and seconds that are waited for the rest to leave."""
 
 
@@ -45,7 +45,7 @@ def on_ray(generator: str, *options: str) -> Iterator[tuple[Running, float]]:
         running = Running(f"http://127.0.0.1:{port}", process)
         try:
             while not _alive(running.url):
-                if process.poll() is not None or time.monotonic() > began + LONGEST:
+                if process.poll() is not None or time.monotonic() > began + MAX_SECONDS:
                     raise TimeoutError("it did not come up")
                 time.sleep(0.1)
             yield running, time.monotonic() - began
@@ -73,8 +73,8 @@ def scaling() -> Figures:
     """1 to 4 replicas and back, under 16 clients. An image takes 0.25 s and no processor: the replicas ask a
     plain service with four workers."""
     found: Figures = {}
-    bounds = ("--min-replicas", "1", "--max-replicas", str(MOST), "--downscale-seconds", "10")
-    with service("card:96:0.25", MOST) as card, on_ray(f"http:{card.url}", *bounds) as (running, _):
+    bounds = ("--min-replicas", "1", "--max-replicas", str(MAX_REPLICAS), "--downscale-seconds", "10")
+    with service("card:96:0.25", MAX_REPLICAS) as card, on_ray(f"http:{card.url}", *bounds) as (running, _):
         result: dict[str, Any] = {}
         began = time.monotonic()
 
@@ -83,7 +83,7 @@ def scaling() -> Figures:
 
         asking = threading.Thread(target=load)
         asking.start()
-        found["seconds_to_4"] = _until(running.url, MOST, began, BUSY)
+        found["seconds_to_4"] = _until(running.url, MAX_REPLICAS, began, BUSY)
         asking.join()
         ended = time.monotonic()
         found["seconds_back_to_1"] = _until(running.url, 1, ended, QUIET)

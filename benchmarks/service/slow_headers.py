@@ -33,7 +33,7 @@ FILES, CONNECTIONS, SECONDS = 1024, 3000, 60.0
 REOPENED = 200
 """Closed connections that are opened again in each second."""
 HALF = b"POST /edit HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
-LONGEST = 30.0
+MAX_SECONDS = 30.0
 
 
 def slow_headers() -> Figures:
@@ -63,7 +63,7 @@ def slow_headers() -> Figures:
             "attackers_opened": opened,
             "asked": len(strained),
             "not_served": len(strained) - len(served),
-            "p50_quiet_ms": _milliseconds([one or LONGEST for one in quiet], 50),
+            "p50_quiet_ms": _milliseconds([one or MAX_SECONDS for one in quiet], 50),
             "p50_ms": _milliseconds(served, 50),
             "p95_ms": _milliseconds(served, 95),
             "longest_ms": _milliseconds(served, 100),
@@ -151,7 +151,7 @@ def _asked(url: str, seed: int) -> float | None:
     began = time.monotonic()
     body = {"prompt": "a boat", "seed": seed}
     try:
-        answer = httpx.post(f"{url}/edit", json=body, trust_env=False, timeout=LONGEST)
+        answer = httpx.post(f"{url}/edit", json=body, trust_env=False, timeout=MAX_SECONDS)
     except httpx.TransportError:
         return None
     return time.monotonic() - began if answer.status_code == 200 else None

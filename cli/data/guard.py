@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Keep benchma
 
 Index = Annotated[Path, typer.Option(help="The guard's file, made by `data guard add`.")]
 ImagesIn = Annotated[Path | None, typer.Option(help="Folder of images that do not lie beside the file.")]
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 
 @app.callback()
@@ -91,7 +91,7 @@ def check(
                     f"({result.missing_images} not found); taken from a benchmark: {by or 'none'}"
                 )
             )
-            for one in result.found[:MOST_SHOWN]:
+            for one in result.found[:MAX_SHOWN]:
                 typer.echo(one_line(f"  row {one.row} {one.id}: {one.finding}"))
     if report is not None:
         write_text(report, json.dumps(written, indent=1, ensure_ascii=False), SettingsError, "Report")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 
-MOST, SECONDS = 10, 60.0
-MOST_KINDS = 1000
+MAX_REPEATS, SECONDS = 10, 60.0
+MAX_KINDS = 1000
 
 
 class FewRepeats(logging.Filter):
@@ -16,7 +16,7 @@ class FewRepeats(logging.Filter):
     values are put in.
     """
 
-    def __init__(self, most: int = MOST, seconds: float = SECONDS) -> None:
+    def __init__(self, most: int = MAX_REPEATS, seconds: float = SECONDS) -> None:
         super().__init__()
         self._most, self._seconds = most, seconds
         self._seen: dict[tuple[str, str], tuple[float, int]] = {}
@@ -32,7 +32,7 @@ class FewRepeats(logging.Filter):
             left_out = 0
             if record.created >= began + self._seconds:
                 began, left_out, count = record.created, max(0, count - self._most), 0
-            if kind not in self._seen and len(self._seen) >= MOST_KINDS:
+            if kind not in self._seen and len(self._seen) >= MAX_KINDS:
                 self._seen.clear()
             self._seen[kind] = began, count + 1
         if left_out:

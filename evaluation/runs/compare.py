@@ -17,7 +17,7 @@ from ...training.statistics.bootstrap import OF_DIFFERENCES, UNBOUNDED, stratifi
 from ...training.statistics.intervals import paired
 from .figures import NONE, Scores, read_scores, table_row
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 
 class Compared(BaseModel):
@@ -112,7 +112,7 @@ def _compared(metric: str, yes_no: bool, one: Scores, other: Scores) -> Compared
         metric=metric,
         n=len(pairs),
         changed=len(changed),
-        largest=[(name, before, after) for name, before, after in changed[:MOST_SHOWN]],
+        largest=[(name, before, after) for name, before, after in changed[:MAX_SHOWN]],
         **figures,
     )
 

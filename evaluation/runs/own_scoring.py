@@ -25,9 +25,9 @@ from .figures import Folder, Scores, opened, write_scores
 from .judged import SHOWN, Judged
 from .own_questions import own_questions
 
-LONGEST_ANSWER = 1024
+MAX_ANSWER = 1024
 """Tokens; the answers asked for have one word, but some judges explain themselves."""
-LONGEST_SHOWN = 120
+MAX_SHOWN = 120
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Asking:
 
     @property
     def settings(self) -> ReplySettings:
-        return ReplySettings(max_tokens=LONGEST_ANSWER)
+        return ReplySettings(max_tokens=MAX_ANSWER)
 
     @property
     def about(self) -> str:
@@ -175,7 +175,7 @@ def _answer(
             tally.read += said[-1] is not None
             if said[-1] is None:
                 tally.unread += 1
-                tally.examples += [] if len(tally.examples) >= SHOWN else [one_line(answer)[:LONGEST_SHOWN]]
+                tally.examples += [] if len(tally.examples) >= SHOWN else [one_line(answer)[:MAX_SHOWN]]
     if len(said) > 1:
         with tally.lock:
             tally.orders = tally.orders[0] + (said[0] != said[1]), tally.orders[1] + 1

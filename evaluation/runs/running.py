@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...backend.errors import SettingsError
-from ...backend.generators.protocol import most_beside
+from ...backend.generators.protocol import max_reference_images
 from ...backend.prompts.published import ENDING
 from ...backend.types import RunSettings
 from ...training.data.executors import Work
@@ -27,7 +27,7 @@ from ..benchmarks.base.benchmark import Item
 from .setting import ITEMS
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
-MOST_CATEGORY = 200
+MAX_CATEGORY = 200
 
 
 class ItemRow(PromptRow):
@@ -45,7 +45,7 @@ def row_of(item: Item, published_input: bool = False) -> ItemRow:
     if not PLAIN.fullmatch(name):
         name = f"x-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
     text = item.text.replace(ENDING, "") if published_input else item.text
-    return ItemRow(id=name, user_input=text, category=item.category[:MOST_CATEGORY])
+    return ItemRow(id=name, user_input=text, category=item.category[:MAX_CATEGORY])
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ShowingImages:
         """Raises SettingsError for a generator that is shown one image alone, and as `opens` does."""
         teachers = self.opens()
         for name, generator in teachers.generators:
-            if not most_beside(generator):
+            if not max_reference_images(generator):
                 raise SettingsError(
                     f"This benchmark shows every step the images of its characters, and {name} is shown "
                     "one image alone.",

@@ -15,7 +15,7 @@ from ...backend.generators.protocol import (
     TakesStepSettings,
     idle_workers,
     is_repeatable,
-    most_beside,
+    max_reference_images,
     stopped_by,
 )
 from ...backend.pictures import Picture
@@ -58,8 +58,8 @@ class InterruptibleGenerator:
         return generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
 
     @property
-    def most_beside(self) -> int:
-        return most_beside(self._generator)
+    def max_reference_images(self) -> int:
+        return max_reference_images(self._generator)
 
     @property
     def repeatable(self) -> bool:

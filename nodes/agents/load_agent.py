@@ -8,7 +8,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.chat.llamacpp.settings import CONTEXT, LEAST_CONTEXT, MOST_CONTEXT
+from ...backend.chat.llamacpp.settings import CONTEXT, MAX_CONTEXT, MIN_CONTEXT
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from .. import host
@@ -102,8 +102,8 @@ class LoadAgent(io.ComfyNode):
                 io.Int.Input(
                     "context",
                     default=CONTEXT,
-                    min=LEAST_CONTEXT,
-                    max=MOST_CONTEXT,
+                    min=MIN_CONTEXT,
+                    max=MAX_CONTEXT,
                     step=1024,
                     optional=True,
                     advanced=True,

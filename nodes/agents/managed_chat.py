@@ -38,9 +38,9 @@ BYTES_PER_TOKEN = 3
 UNKNOWN_WORK = 2 * 1024**3
 """Bytes beside the weights and the cache of a model that is not Qwen3-VL, or a server's: more than an 8B
 model takes for a long plan (1.5 GB)."""
-MOST_TOKENS = 65536
+MAX_RESERVED_TOKENS = 65536
 """As ReplySettings.max_tokens."""
-MOST_IMAGE_TOKENS = 4096
+MAX_IMAGE_TOKENS = 4096
 """Of one image, in a model of which it is not known."""
 PRECISIONS: dict[str | None, AgentPrecision] = {"8bit": "8-bit", "4bit": "4-bit"}
 
@@ -119,7 +119,7 @@ class ManagedChat:
         blocks."""
         text_tokens, images = measured(messages)
         if self._shape is None:
-            tokens = text_tokens + MOST_IMAGE_TOKENS * len(images) + answer
+            tokens = text_tokens + MAX_IMAGE_TOKENS * len(images) + answer
             return UNKNOWN_WORK + tokens * self._token_bytes
         work = agent_work(self._shape, text_tokens, images, answer, self._precision, largest)
         # Reckoned for 16 bits a value.
@@ -133,7 +133,7 @@ class ManagedChat:
     @property
     def most_tokens(self) -> int:
         """The agent's own; the most that can be asked for, where it does not reserve memory for them."""
-        return self._chat.most_tokens if isinstance(self._chat, Reserves) else MOST_TOKENS
+        return self._chat.most_tokens if isinstance(self._chat, Reserves) else MAX_RESERVED_TOKENS
 
     def reply(
         self,

@@ -13,7 +13,7 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.chat.image_limits import MAX_PIXELS, MOST_PIXELS
+from ...backend.chat.image_limits import MAX_PIXELS, MAX_PIXELS_BOUND
 from ...backend.chat.protocol import ChatModel, ReplySettings
 from ...backend.prompts import PromptSet
 from .. import host
@@ -78,7 +78,7 @@ def reply_inputs() -> list[Any]:
             "max_pixels",
             default=MAX_PIXELS,
             min=1024,
-            max=MOST_PIXELS,
+            max=MAX_PIXELS_BOUND,
             tooltip=(
                 "Largest area of an image that the agent sees, in pixels; larger ones are scaled down to it. "
                 "At its default, an agent that was trained at another size sees that one."

@@ -51,9 +51,9 @@ class ManagedPipeline:
         return self._generator.step_settings
 
     @property
-    def most_beside(self) -> int:
+    def max_reference_images(self) -> int:
         """The pipeline's own."""
-        return self._generator.most_beside
+        return self._generator.max_reference_images
 
     def with_step_settings(self, settings: StepSettings) -> ManagedPipeline:
         """The same weights, lock and residence, drawing with these settings."""

@@ -13,7 +13,7 @@ import folder_paths
 from comfy.cli_args import args
 from comfy_execution.graph_utils import ExecutionBlocker
 
-LONGEST_FILE_NAME = 260
+MAX_FILE_NAME = 260
 
 
 def graph_of(dynprompt: Any) -> dict[str, dict[str, Any]]:
@@ -31,7 +31,7 @@ def is_output_class(class_type: str) -> bool:
 
 def file_stamp(text: str) -> str | None:
     """Size and time of the model or input file that a setting names; None if it names none."""
-    if not Path(text).suffix or len(text) > LONGEST_FILE_NAME or "\n" in text:
+    if not Path(text).suffix or len(text) > MAX_FILE_NAME or "\n" in text:
         return None
     for folder in folder_paths.folder_names_and_paths:
         path = None if folder == "custom_nodes" else folder_paths.get_full_path(folder, text)

@@ -14,7 +14,7 @@ import folder_paths
 
 AGENT_FOLDER = "interleave_agents"
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif")
-MOST_LOOKED_AT = 20_000
+MAX_LOOKED_AT = 20_000
 
 
 def register_folders() -> None:
@@ -53,11 +53,11 @@ def output_folder() -> Path:
 
 def input_images(most: int) -> list[str]:
     """The newest images of the input folder, as their paths below it with slashes; of huge folders the first
-    MOST_LOOKED_AT files are looked at."""
+    MAX_LOOKED_AT files are looked at."""
     root = folder_paths.get_input_directory()
     found: list[tuple[float, str]] = []
     for looked, entry in enumerate(_files(root)):
-        if looked == MOST_LOOKED_AT:
+        if looked == MAX_LOOKED_AT:
             break
         if entry.name.lower().endswith(IMAGE_ENDINGS):
             with suppress(OSError):

@@ -30,8 +30,8 @@ from ..inputs.name_tokens import MARK, NamedNode, named_nodes, with_tokens
 from ..inputs.validation import fault_of
 from .folders import output_folder
 
-LONGEST_PREFIX = 200
-LONGEST_NAME = 100
+MAX_PREFIX = 200
+MAX_NAME = 100
 FORBIDDEN = re.compile(r"[\x7f]")
 """Beside what `name_fault` refuses; slashes and backslashes are sub-folders here."""
 
@@ -89,7 +89,7 @@ def check_name(prefix: str) -> None:
     """Raise SettingsError if this prefix is not a safe name, leads out of the output folder, or leads through
     a file."""
     parts = prefix.replace("\\", "/").split("/")
-    plain = 0 < len(prefix) <= LONGEST_PREFIX and not FORBIDDEN.search(prefix)
+    plain = 0 < len(prefix) <= MAX_PREFIX and not FORBIDDEN.search(prefix)
     if (
         not plain
         or any(part.startswith((".", " ")) or (part and name_fault(part)) for part in parts)
@@ -99,8 +99,8 @@ def check_name(prefix: str) -> None:
             f"{prefix[:80]!r} cannot be the beginning of a file name.",
             "Use letters, digits and / for sub-folders, for example stories/boat.",
         )
-    if len(parts[-1].encode()) > LONGEST_NAME:
-        raise SettingsError(f"The name {parts[-1][:40]!r}... is too long.", f"At most {LONGEST_NAME} bytes.")
+    if len(parts[-1].encode()) > MAX_NAME:
+        raise SettingsError(f"The name {parts[-1][:40]!r}... is too long.", f"At most {MAX_NAME} bytes.")
     output = Path(os.path.abspath(folder_paths.get_output_directory()))
     folder = Path(os.path.abspath(output.joinpath(*parts[:-1]) if parts[0] else "/".join(parts[:-1])))
     if not folder.is_relative_to(output):

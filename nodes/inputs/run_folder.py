@@ -21,7 +21,7 @@ from ...backend.types import Request
 PARENT = "interleave-thinker"
 RUNS = "interleave_runs"
 """Under which a node's display names the runs that it shows, for a browser that has not followed them."""
-LONGEST_OLD_NAME = 40
+MAX_OLD_NAME = 40
 
 Stamp = tuple[int, int] | None
 
@@ -60,7 +60,7 @@ def _folder_of(output: Path, request: Request) -> Path:
         content.update(image.digest.encode())
     parent, ending = output / PARENT, content.hexdigest()
     # Older versions kept only a-z and digits; their folders keep their names.
-    old = re.sub(r"[^a-z0-9]+", "-", request.text.lower())[:LONGEST_OLD_NAME].strip("-")
+    old = re.sub(r"[^a-z0-9]+", "-", request.text.lower())[:MAX_OLD_NAME].strip("-")
     old_name, name = (f"{beginning or 'story'}-{ending}" for beginning in (old, slug(request.text)))
     is_there = old_name != name and next(parent.glob(f"{old_name}*"), None) is not None
     return parent / (old_name if is_there else name)

@@ -47,7 +47,7 @@ WORDS_BYTES = 4500
 WORDS_MESSAGES = 16
 FIRST_PAUSE = 0.25
 LONGER = 1.3
-MOST_RUNS = 64
+MAX_RUNS = 64
 
 Send = Callable[[Message], None]
 Place = tuple[int, int]  # numbers of a step and of one of its attempts
@@ -255,7 +255,7 @@ class LiveRuns:
             key = run.node, run.workflow
             self._runs.pop(key, None)
             self._runs[key] = run
-            while len(self._runs) > MOST_RUNS:
+            while len(self._runs) > MAX_RUNS:
                 self._runs.popitem(last=False)
 
     def find(self, node: str, workflow: str | None) -> LiveRun | None:

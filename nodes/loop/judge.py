@@ -31,7 +31,7 @@ from ..inputs.request import asked_request
 from ..inputs.sockets import CATEGORY, AgentSocket
 from ..inputs.validation import fault_of, in_range
 
-LONGEST_TEXTS = 80_000
+MAX_TEXTS = 80_000
 """Characters of instruction and prompt together: they are one message to the agent, with the question around
 them."""
 
@@ -135,8 +135,8 @@ def check_texts(instruction: str, prompt: str) -> None:
     if not instruction.strip():
         raise SettingsError("Judge has no instruction.", "Write what the image was to show.")
     asked_request(instruction + prompt, None)  # the same bounds as a request's
-    if len(instruction) + len(prompt) > LONGEST_TEXTS:
-        raise SettingsError(f"Judge's instruction and prompt have more than {LONGEST_TEXTS} characters.")
+    if len(instruction) + len(prompt) > MAX_TEXTS:
+        raise SettingsError(f"Judge's instruction and prompt have more than {MAX_TEXTS} characters.")
 
 
 def results(verdict: Verdict, passes: bool, notes: Sequence[str] = ()) -> io.NodeOutput:

@@ -120,12 +120,12 @@ class ComfyGenerator:
             "mask": True,
             "denoise": takes_denoise,
             "negative": takes_negative,
-            "reference": self.most_beside > 0,
+            "reference": self.max_reference_images > 0,
         }
         return frozenset(name for name, takes in taken.items() if takes)
 
     @property
-    def most_beside(self) -> int:
+    def max_reference_images(self) -> int:
         """What the edit mode can be shown beside the image that a step edits and the pinned references."""
         return self._mode.max_images - 1 - len(self._references)
 

@@ -18,7 +18,7 @@ from .edit_mode import EditContext, Start, size_of
 from .graph_identity import graph_identity
 
 SHAPE_TOLERANCE = 0.02
-MOST_NUMBERS = 2**28
+MAX_NUMBERS = 2**28
 """In sigmas or masks: more are looked through in no memory, and no image has them."""
 PARTS = {
     "guider": ("model_patcher", "original_conds", "set_conds", "sample"),
@@ -154,4 +154,4 @@ def _is_finite(value: Any) -> bool:
     if value is None:
         return True
     is_real = isinstance(value, torch.Tensor) and not value.is_meta and not value.is_complex()
-    return is_real and value.numel() <= MOST_NUMBERS and bool(torch.isfinite(value).all())
+    return is_real and value.numel() <= MAX_NUMBERS and bool(torch.isfinite(value).all())

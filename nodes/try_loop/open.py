@@ -20,7 +20,7 @@ from ..inputs.images import only_picture, to_batch
 from ..inputs.request import asked_request
 from ..inputs.sockets import CATEGORY, PlannedRequest, PlanSocket, TrajectorySocket
 
-LARGEST_SEED = 2**48
+MAX_SEED = 2**48
 
 TrySocket = io.Custom("INTERLEAVE_TRY")
 
@@ -103,7 +103,7 @@ class TryOpen(io.ComfyNode):
                     "seed",
                     default=0,
                     min=0,
-                    max=LARGEST_SEED,
+                    max=MAX_SEED,
                     control_after_generate=io.ControlAfterGenerate.fixed,
                     tooltip=RunSettings.model_fields["seed"].description,
                 ),
@@ -135,9 +135,9 @@ class TryOpen(io.ComfyNode):
         story: Trajectory | None = None,
         source_image: Any = None,
     ) -> io.NodeOutput:
-        if not 0 <= seed <= LARGEST_SEED:
+        if not 0 <= seed <= MAX_SEED:
             raise SettingsError(
-                f"Try Open's seed is {seed}.", f"Give one from 0 to {LARGEST_SEED} (2 to the 48th)."
+                f"Try Open's seed is {seed}.", f"Give one from 0 to {MAX_SEED} (2 to the 48th)."
             )
         check_optional("Try Open", PLAN, plan=plan)
         check_optional("Try Open", TRAJECTORY, story=story)

@@ -27,13 +27,13 @@ from .worker import Done, Job, Loaded, NotLoaded, OpenDrawer, Stop, main
 LOG = logging.getLogger("interleave_thinker.service")
 Result = TypeVar("Result")
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 60.0
+FIRST_PAUSE, MAX_PAUSE = 0.25, 60.0
 SHORT_PAUSE = 5.0
 """A worker that is started again within so many seconds counts as loading, and what waits for it goes on
 waiting."""
 STUCK_SECONDS = 30.0
 """Past the deadline of what it draws, until a worker that does not answer is ended."""
-MOST_TRIES = 2
+MAX_TRIES = 2
 
 
 class Died(Exception):
@@ -95,8 +95,8 @@ class Supervisor:
                     LOG.error("%s: %s It is not started again.", self.name, self._reason)
                     return
                 self._failures += 1
-                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self._failures - 1))
-                pause = LONGEST_PAUSE if lasting else pause
+                pause = min(MAX_PAUSE, FIRST_PAUSE * 2 ** (self._failures - 1))
+                pause = MAX_PAUSE if lasting else pause
                 self._set("loading" if pause <= SHORT_PAUSE and not lasting else "dead")
                 LOG.warning("%s: %s Starting it again in %g s.", self.name, self._reason, pause)
                 self._again_at = time.monotonic() + pause
@@ -183,7 +183,7 @@ class Supervisor:
 
     async def _failed(self, one: Waiting, error: WorkerLost) -> None:
         one.failed_at = (*one.failed_at, self.name)
-        if len(one.failed_at) >= MOST_TRIES:
+        if len(one.failed_at) >= MAX_TRIES:
             one.fail(error)
         elif not one.given_up:
             await self._queue.add(one, first=True)

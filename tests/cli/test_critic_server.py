@@ -22,7 +22,7 @@ DRAWN_STEPS = sum(step.prompt is not None for step in STORY.steps)
 @pytest.fixture
 def critic(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(retrying, "LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(retrying, "MAX_PAUSE", 0.01)
     with chat_server(verdict_reply(True)) as running:
         yield running
 

@@ -22,7 +22,7 @@ from interleave_thinker.service.process_pool.pool import PlainPool
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
 from interleave_thinker.service.web.app import create_app
 
-LONGEST = 60.0
+MAX_SECONDS = 60.0
 LOADING = 240.0
 """Seconds for which a model is waited for: imports take a minute on a machine with much else to do."""
 
@@ -69,14 +69,14 @@ def running_service(
             wait_until(lambda: server.started)
             port = server.servers[0].sockets[0].getsockname()[1]
             url = f"http://127.0.0.1:{port}"
-            with httpx.Client(base_url=url, timeout=LONGEST) as client:
+            with httpx.Client(base_url=url, timeout=MAX_SECONDS) as client:
                 service = Service(url, client, app.state.front, pool)
                 if loaded:
                     service.wait_for(models[0].name)
                 yield service
         finally:
             server.should_exit = True
-            thread.join(LONGEST)
+            thread.join(MAX_SECONDS)
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def on_path(folder: Path) -> Iterator[None]:
         sys.path.remove(str(folder))
 
 
-def wait_until(there: Any, seconds: float = LONGEST) -> None:
+def wait_until(there: Any, seconds: float = MAX_SECONDS) -> None:
     """Return once `there()` is true; a test that waits longer fails."""
     until = time.monotonic() + seconds
     while not there():

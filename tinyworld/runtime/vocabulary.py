@@ -29,8 +29,8 @@ KNOWN = frozenset(_OTHER_WORDS.split()).union(
 """All words of the requests that it was trained on (tinyworld/lab/world/requests.py)."""
 OF_CONSTRAINTS = frozenset(("exactly", "steps", "no", "not", "short", "paragraph"))
 """Words that are added to a request for a number of steps or captions (agents/plan_constraints.py)."""
-MOST_NAMED = 12
-LONGEST_NAMED = 40
+MAX_NAMED = 12
+MAX_WORD_LENGTH = 40
 EXAMPLE = "Draw a sea page with a red boat in the middle. Then a yellow sun appears at the top right."
 
 
@@ -46,8 +46,8 @@ def check_request(text: str) -> None:
     unknown = unknown_words(text)
     if not unknown:
         return
-    named = ", ".join(word[:LONGEST_NAMED] for word in unknown[:MOST_NAMED])
-    more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
+    named = ", ".join(word[:MAX_WORD_LENGTH] for word in unknown[:MAX_NAMED])
+    more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
     raise SettingsError(
         f"The tiny world's planner does not know: {named}{more}.",
         f"It is for trying things out and knows {len(KNOWN)} words: pages ({_list(BACKDROPS)}), things "

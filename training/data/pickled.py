@@ -31,9 +31,9 @@ CHILD = Path(__file__).with_name("pickle_child.py")
 MAX_FILE = 4 * 1024**3
 MAX_LINE = 4 * 1024 * 1024
 BYTES_A_SECOND = 2 * 1024 * 1024
-LEAST_SECONDS = 30.0
+MIN_SECONDS = 30.0
 LOOKED_EVERY = 0.1
-LEAST_MEMORY = 512 * 1024**2
+MIN_MEMORY = 512 * 1024**2
 MEMORY_A_BYTE = 12
 """Of the child, for a byte of the file: texts as Python keeps them, with the lists that hold them."""
 CONVERT = "Where you trust it, load it with torch yourself, and save its list as JSON."
@@ -47,7 +47,7 @@ def pickled_items(path: Path, seconds: float | None = None) -> Iterator[Any]:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_FILE:
             raise SettingsError(f"File {str(path)!r} is larger than {MAX_FILE} bytes.", CONVERT)
-        deadline = seconds or LEAST_SECONDS + size / BYTES_A_SECOND
+        deadline = seconds or MIN_SECONDS + size / BYTES_A_SECOND
         child = subprocess.Popen(
             [sys.executable, "-I", "-S", "-B", str(CHILD), str(_memory(size)), str(int(deadline) + 1)],
             stdin=file,
@@ -70,7 +70,7 @@ def pickled_items(path: Path, seconds: float | None = None) -> Iterator[Any]:
 
 def _memory(size: int) -> int:
     """Bytes that the child may have: what the file needs, and at most half of the machine's."""
-    wanted = LEAST_MEMORY + MEMORY_A_BYTE * size
+    wanted = MIN_MEMORY + MEMORY_A_BYTE * size
     try:
         return min(wanted, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
     except (AttributeError, OSError, ValueError):

@@ -14,17 +14,17 @@ from pydantic import Field
 
 from ..data.rows.preference import CriticPair
 from ..gate.held_out import STORED_ANSWERS, Check, HeldOutCheck, critic_check
-from ..gate.plan_checks import MOST_GROWTH
+from ..gate.plan_checks import MAX_GROWTH
 from ..reward.plans.terms import plan_format, plan_in
 from ..reward.rollout_reward import mean
 
-SHORTEST = 1.0
+MIN_TOKENS = 1.0
 """Tokens below which a first answer's length says nothing."""
 
 
 def grown(check: HeldOutCheck, first: HeldOutCheck) -> str | None:
     """That answers have become so much longer that length is what is learned; else None."""
-    if check.tokens <= MOST_GROWTH * max(SHORTEST, first.tokens):
+    if check.tokens <= MAX_GROWTH * max(MIN_TOKENS, first.tokens):
         return None
     return f"held-out answers of {check.tokens:.0f} tokens, which had {first.tokens:.0f} at the start"
 

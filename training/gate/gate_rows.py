@@ -26,7 +26,7 @@ from ..trainer.model_loading import load_processor
 
 Log = Callable[[str], None]
 
-SMALLEST = 0.001
+MIN_DROP = 0.001
 """The smallest drop that can be allowed: none at all would take endless rows to show."""
 
 
@@ -37,7 +37,7 @@ class GateSettings(BaseModel):
 
     allowed_drop: float = Field(
         default=0.05,
-        ge=SMALLEST,
+        ge=MIN_DROP,
         le=1,
         description="How far the share of right verdicts on held-out rows may have fallen, at the lower "
         "end of the change's 95 % "
@@ -45,7 +45,7 @@ class GateSettings(BaseModel):
     )
     allowed_recall_drop: float = Field(
         default=0.1,
-        ge=SMALLEST,
+        ge=MIN_DROP,
         le=1,
         description="How far either recall (right images, wrong images) may have fallen, at the lower end "
         "of the change's 95 % "

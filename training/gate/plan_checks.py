@@ -15,12 +15,12 @@ from ..reward.plans.reward import PlanSample
 from ..reward.rollout_reward import mean
 from .held_out import STORED_ANSWERS, HeldOutCheck
 
-MOST_GROWTH = 2.0
+MAX_GROWTH = 2.0
 """Times the length of the first check's answers past which a planner is said to talk."""
-MOST_COPIES = 0.2
+MAX_COPIES = 0.2
 """Share of held-out plans that copy their requests past which training stops, above the first check's."""
 
-LEAST_JUDGED = 0.5
+MIN_JUDGED = 0.5
 """Share of held-out plans without which a check says nothing."""
 
 
@@ -57,9 +57,9 @@ class PlanCheck(HeldOutCheck):
                 f"a match of {self.match:.2f} on held-out rows, below {floor:g} times the {first.match:.2f} "
                 "at the start"
             )
-        if self.tokens > MOST_GROWTH * max(1.0, first.tokens):
+        if self.tokens > MAX_GROWTH * max(1.0, first.tokens):
             return f"answers of {self.tokens:.0f} tokens, which had {first.tokens:.0f} at the start"
-        if self.copies > first.copies + MOST_COPIES:
+        if self.copies > first.copies + MAX_COPIES:
             return f"{self.copies:.0%} of the held-out plans copy their requests into a prompt"
         return None
 
@@ -68,7 +68,7 @@ def plan_check(samples: Sequence[PlanSample], tokens: Sequence[int], most_copied
     """The check of these held-out answers; raises TrainingError if too few could be judged."""
     counted = [sample for sample in samples if sample.overall is not None]
     # A mean of the few that an outage leaves would stop the training for good.
-    if len(counted) < LEAST_JUDGED * len(samples):
+    if len(counted) < MIN_JUDGED * len(samples):
         fault = next(sample.fault for sample in samples if sample.overall is None)
         raise TrainingError(
             f"Only {len(counted)} of {len(samples)} held-out plans could be judged: {fault}",

@@ -42,7 +42,7 @@ from .terms import (
 )
 
 LAST_VERDICTS = 256
-LEAST_VERDICTS = 64
+MIN_VERDICTS = 64
 LEANING = 0.05
 """Share of the rarer verdict below which a critic is said to lean to the other one."""
 
@@ -194,7 +194,7 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
         """A warning if the last sampled verdicts are nearly all the same although the truth is not, else
         None."""
         said = [verdict for verdict, _ in self.verdicts if verdict is not None]
-        if len(said) < LEAST_VERDICTS:
+        if len(said) < MIN_VERDICTS:
             return None
         share = sum(said) / len(said)
         truth = sum(truth for _, truth in self.verdicts) / len(self.verdicts)

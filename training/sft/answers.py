@@ -22,7 +22,7 @@ from ..data.rows.conversations import as_prompt_completion
 from ..data.rows.row_sets import RowSet
 from ..trainer.html_report import Answered
 
-LEAST = 20
+MIN_ROWS_PER_HELD_OUT = 20
 """Rows to train on for each that is held out to be shown."""
 
 
@@ -49,10 +49,11 @@ class AnswerCache:
 
 
 def hold_out(rows: Sequence[SftRow], count: int) -> tuple[list[SftRow], list[SftRow]]:
-    """(rows to train on, up to `count` rows to show): chosen by content, at most one question of LEAST, with
-    every row that asks the same."""
+    """(rows to train on, up to `count` rows to show): chosen by content, with every row that asks the same.
+
+    At most one question of MIN_ROWS_PER_HELD_OUT is held out."""
     ordered = sorted({asked(row): row for row in rows}.items())
-    held = dict(ordered[: min(count, len(ordered) // LEAST)])
+    held = dict(ordered[: min(count, len(ordered) // MIN_ROWS_PER_HELD_OUT)])
     return [row for row in rows if asked(row) not in held], list(held.values())
 
 

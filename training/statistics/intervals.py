@@ -16,7 +16,7 @@ from ...backend.machine.requirements import require
 
 Z = 1.959963984540054
 """Standard deviations of a 95 % interval."""
-MOST_FLIPPED = 20
+MAX_FLIPPED = 20
 """Differences of `sign_flip_test`: a million combinations of signs."""
 
 
@@ -53,7 +53,7 @@ def sign_flip_test(differences: Sequence[float]) -> float:
     """Two-sided exact probability that a sum so far from 0 comes of these differences by chance, if each
     could as well have had the other sign (R. A. Fisher, 1935); 1 where there is none. With n of them it is
     never below 2 / 2^n. Raises ValueError for more than 20."""
-    if len(differences) > MOST_FLIPPED:
+    if len(differences) > MAX_FLIPPED:
         raise ValueError(f"{len(differences)} differences have too many signs")
     sums = [0.0]
     for one in differences:

@@ -17,14 +17,14 @@ from ...backend.errors import InterleaveError, TrainingError
 
 Found = TypeVar("Found")
 
-LEAST_PATIENCE = 1800
+MIN_PATIENCE = 1800
 """Seconds that ranks wait for each other where nothing else is known: the libraries' own."""
-MOST_PATIENCE = 2 * 86400
+MAX_PATIENCE = 2 * 86400
 
 
 def patience(longest: float) -> int:
     """Seconds that ranks wait for each other where one may be at calls that end after `longest` seconds."""
-    return round(min(MOST_PATIENCE, LEAST_PATIENCE + longest))
+    return round(min(MAX_PATIENCE, MIN_PATIENCE + longest))
 
 
 def of_first_rank(check: Callable[[], Found], devices: int) -> Found:

@@ -29,7 +29,7 @@ from ...backend.prompts import FOLDER_NAME
 RUN_FILE = "training.json"
 NUMBER = re.compile(r"checkpoint-(\d+)")
 MAX_HEADER = 256 * 1024**2
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Settings named in a message; the others are counted."""
 FAILED = "failed_without_checkpoint"
 """Mark in the note of a training whose folder another one may take."""
@@ -142,10 +142,10 @@ def claim_run(out: Path, made_of: Mapping[str, Any]) -> None:
                 f"{wanted.get('stage')!r}.",
                 "Give another --out.",
             )
-        name, more = differing[0], len(differing) - MOST_NAMED
+        name, more = differing[0], len(differing) - MAX_NAMED
         others = f" and {more} more settings" if more > 0 else ""
         raise TrainingError(
-            f"{str(out)!r} holds a training with other {', '.join(differing[:MOST_NAMED])}{others} "
+            f"{str(out)!r} holds a training with other {', '.join(differing[:MAX_NAMED])}{others} "
             f"({name}: {known.get(name)!r} there, {wanted.get(name)!r} here).",
             "Give another --out, or the settings it was begun with.",
         )

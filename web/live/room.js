@@ -5,9 +5,9 @@
 // it is scrolled, as high a comparison as the view.
 
 const NAMES_HEIGHT = 48; // of what stands over and under the pictures that are compared
-const LEAST_LIST = 110; // of the tries: their first lines, and that there is more
-const LEAST_FRAME = 110; // lower than this nothing is seen in a picture
-const LEAST_ROOM = 220;
+const MIN_LIST = 110; // of the tries: their first lines, and that there is more
+const MIN_FRAME = 110; // lower than this nothing is seen in a picture
+const MIN_ROOM = 220;
 const SHARE = 0.38; // of the step's height that the comparison has at least
 
 /** Keeps the heights in `detail`, with the list of tries in it and the comparison below that. */
@@ -39,10 +39,10 @@ export class Room {
     const above = list.offsetTop - detail.offsetTop;
     const rest = whole - above - gaps - NAMES_HEIGHT;
     const left = rest - list.scrollHeight;
-    const frame = Math.max(left, LEAST_FRAME, Math.min(SHARE * whole, rest - LEAST_LIST));
-    const fits = !compare.hidden && rest - frame >= LEAST_LIST;
+    const frame = Math.max(left, MIN_FRAME, Math.min(SHARE * whole, rest - MIN_LIST));
+    const fits = !compare.hidden && rest - frame >= MIN_LIST;
     list.style.maxHeight = fits ? `${rest - frame}px` : "";
-    const room = fits ? frame : left >= LEAST_FRAME ? left : Math.max(LEAST_ROOM, whole - NAMES_HEIGHT);
+    const room = fits ? frame : left >= MIN_FRAME ? left : Math.max(MIN_ROOM, whole - NAMES_HEIGHT);
     compare.style.setProperty("--it-room", `${room}px`);
   }
 

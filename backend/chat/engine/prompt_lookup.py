@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-SHORTEST = 2
+MIN_MATCH = 2
 """Tokens that have to be the same for a draft."""
 RECENT = 32
 """Matches that are looked at, so that a text of one word over and over costs no more than another."""
@@ -31,14 +31,14 @@ class PromptLookup:
 
     def add(self, token: int) -> None:
         """Go on with this token."""
-        if len(self._ids) >= SHORTEST:
+        if len(self._ids) >= MIN_MATCH:
             self._ends.setdefault((self._ids[-2], self._ids[-1]), []).append(len(self._ids) - 1)
         self._ids.append(token)
 
     def draft(self) -> list[int]:
         """Tokens that may come next: those after the longest match, the latest of equal ones, as many as
         matched (a longer repeat is likelier to go on). Empty where fewer than two tokens match."""
-        if len(self._ids) < SHORTEST:
+        if len(self._ids) < MIN_MATCH:
             return []
         length, after = 0, 0
         for end in reversed(self._ends.get((self._ids[-2], self._ids[-1]), [])[-RECENT:]):
@@ -51,7 +51,7 @@ class PromptLookup:
 
     def _matched(self, end: int) -> int:
         """How many tokens up to this one are the same as the last ones, up to the limit."""
-        ids, matched = self._ids, SHORTEST
+        ids, matched = self._ids, MIN_MATCH
         while matched < self._limit and matched <= end and ids[end - matched] == ids[-1 - matched]:
             matched += 1
         return matched

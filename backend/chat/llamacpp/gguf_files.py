@@ -25,7 +25,7 @@ FORMATS = ("f16", "bf16", "q8_0", "f32")
 FORMAT = re.compile(r"[-._]?(?:ud[-_])?(?:iq\d\w*|t?q\d\w*|mxfp4\w*|bf16|fp?16|fp?32)$", re.IGNORECASE)
 HEADER = 24
 """Bytes: magic, version, number of tensors, number of values."""
-MOST_PARTS = 1000
+MAX_PARTS = 1000
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _parts(model: Path) -> tuple[Path, ...]:
     if match is None:
         return (model,)
     stem, _, of = match.groups()
-    if int(of) > MOST_PARTS:
+    if int(of) > MAX_PARTS:
         raise ChatError(f"{model.name!r} says that it is one of {int(of)} parts.", "Is the name right?")
     parts = tuple(
         model.with_name(f"{stem}-{number:05}-of-{of}{model.suffix}") for number in range(1, int(of) + 1)

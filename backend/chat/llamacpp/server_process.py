@@ -42,7 +42,7 @@ OWN_VARIABLES = "LLAMA_"
 """How the variables begin by which llama.cpp takes other settings than it was started with, such as another
 address."""
 LINES = 200
-LONGEST_LINE = 2000
+MAX_LINE = 2000
 SHOWN_LINES = 6
 MAX_SHOWN = 900
 FAULT = re.compile(
@@ -183,7 +183,7 @@ class LlamaServer:
 
     def _listen(self, output: IO[bytes], said: deque[str]) -> None:
         with output:
-            while line := output.readline(LONGEST_LINE):
+            while line := output.readline(MAX_LINE):
                 text = line.decode("utf-8", "replace").rstrip()
                 said.append(text.replace(self.key, "(key)"))
                 found = LISTENS.search(text)

@@ -13,8 +13,8 @@ from pydantic import Field
 from ...types import Value
 
 CONTEXT = 16384
-LEAST_CONTEXT = 2048
-MOST_CONTEXT = 1_048_576
+MIN_CONTEXT = 2048
+MAX_CONTEXT = 1_048_576
 SETTLED_SAMPLING = ("--temp", "0", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--repeat-penalty", "1")
 OFF_THE_CARD = ("--device", "none", "--no-mmproj-offload")
 
@@ -27,8 +27,8 @@ class LlamaCppSettings(Value):
     )
     context: int = Field(
         default=CONTEXT,
-        ge=LEAST_CONTEXT,
-        le=MOST_CONTEXT,
+        ge=MIN_CONTEXT,
+        le=MAX_CONTEXT,
         description="Tokens of question and answer together that an agent in GGUF can hold; it takes the "
         "memory for all of them.",
     )

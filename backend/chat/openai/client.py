@@ -34,8 +34,8 @@ KEY_VARIABLES = ("INTERLEAVE_API_KEY", "OPENAI_API_KEY")
 MAX_BODY_SHOWN = 300
 MAX_ARGUMENT = 4096
 TOP_LOGPROBS = 20
-MOST_TOKENS = 65536
-LEAST_TOKENS = 512
+MAX_TOKENS = 65536
+MIN_TOKENS = 512
 """A server that refuses an answer for its length is asked for half of it, down to this."""
 NO_ROOM = re.compile(
     r"max_(?:completion_|new_)?tokens|context|maximum[\w ]{0,20} (?:length|tokens)", re.IGNORECASE
@@ -78,7 +78,7 @@ class OpenAIChat:
         self._timeout = timeout
         self._deadline = deadline
         self._key_variable = key_variable
-        self._most_tokens = MOST_TOKENS
+        self._most_tokens = MAX_TOKENS
 
     @property
     def identity(self) -> str:
@@ -122,9 +122,9 @@ class OpenAIChat:
                 # The verdict is in the text as well; only its probability is lost.
                 body = {name: value for name, value in body.items() if "logprobs" not in name}
             except _TooManyTokens as refused:
-                if body["max_tokens"] <= LEAST_TOKENS:
+                if body["max_tokens"] <= MIN_TOKENS:
                     raise refused.error from refused
-                body = {**body, "max_tokens": max(LEAST_TOKENS, body["max_tokens"] // 2)}
+                body = {**body, "max_tokens": max(MIN_TOKENS, body["max_tokens"] // 2)}
                 # The next request need not be refused again.
                 self._most_tokens = body["max_tokens"]
 

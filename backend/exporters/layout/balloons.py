@@ -23,7 +23,7 @@ FULL_STOPS = {",": ".", "，": "。", "、": "。"}
 """A comma at the end of a quote, which only narration after it needs, and the full stop that replaces it."""
 FEW_WORDS, FEW_LETTERS = 3, 6
 """A sentence around speech that is no longer only says who speaks."""
-MOST_HEIGHT, MOST_WIDTH = 0.42, 0.62
+MAX_HEIGHT, MAX_WIDTH = 0.42, 0.62
 """Share of the picture that all balloons, or the widest of them, may take."""
 TAIL = 0.11
 LETTER_SIZES = (1.0, 0.85, 0.72)
@@ -75,7 +75,7 @@ def balloons(said: list[str], size: tuple[int, int], letters: int) -> list[Ballo
     there is no room for them."""
     for share in LETTER_SIZES:
         found = _placed(said, size, round(letters * share))
-        if found and found[-1].box[3] <= size[1] * MOST_HEIGHT:
+        if found and found[-1].box[3] <= size[1] * MAX_HEIGHT:
             return found
     return None
 
@@ -85,7 +85,7 @@ def _placed(said: list[str], size: tuple[int, int], letters: int) -> list[Balloo
     edge, pad, found = round(width * 0.03), round(letters * 0.8), []
     top = round(height * 0.03)
     for number, words in enumerate(said):
-        block = wrap(words, letters, max(letters, round(width * MOST_WIDTH) - 2 * pad), ALL, ALL)
+        block = wrap(words, letters, max(letters, round(width * MAX_WIDTH) - 2 * pad), ALL, ALL)
         widest = round(max(block.font.getlength(line) for line in block.lines)) if block.lines else 0
         left = edge if number % 2 == 0 else width - edge - widest - 2 * pad
         box = left, top, left + widest + 2 * pad, top + block.height + 2 * pad - letters // 3

@@ -23,17 +23,17 @@ from .shapes import Shape
 from .typesetting import Block, wrap
 
 Lettering = Literal["captions", "balloons", "none"]
-MOST_PANELS = 9
-WIDEST_ROW = 3
-MOST_WAYS = 64
+MAX_PANELS = 9
+MAX_ROW = 3
+MAX_WAYS = 64
 HIGHEST, LOWEST = 1.414, 0.6
 """Height of a page as a share of its width, at most (A4) and at least."""
-SMALLEST_PICTURE = 0.5
+MIN_PICTURE = 0.5
 """Share of its width that a row may be scaled down to before a page gets fewer panels."""
 TITLE_SIZES = (0.085, 0.07, 0.058, 0.048, 0.04, 0.032)
 """Height of a cover's letters as a share of its width, the largest that fits."""
 LETTER_SIZES = (1.0, 0.9, 0.8, 0.7)
-MOST_CAPTION = 0.8
+MAX_CAPTION = 0.8
 """Height of a caption as a share of its picture's, at most."""
 WHITE, CREAM = (255, 255, 255), (255, 251, 235)
 ALL = 1_000_000
@@ -70,8 +70,8 @@ def comic_pages(
 ) -> list[Page]:
     """A cover and the pages, all of one size, with at most `most` (1..9) panels each. Raises
     SettingsError."""
-    if not 1 <= most <= MOST_PANELS:
-        raise SettingsError(f"panels must be 1 to {MOST_PANELS}, but is {most}.")
+    if not 1 <= most <= MAX_PANELS:
+        raise SettingsError(f"panels must be 1 to {MAX_PANELS}, but is {most}.")
     if lettering not in get_args(Lettering):
         raise SettingsError(
             f"There is no lettering {lettering!r}.", f"Known: {', '.join(get_args(Lettering))}."
@@ -123,7 +123,7 @@ class _Book:
     def _fitted(self, group: list[Panel], sizes: Sequence[int]) -> list[Row] | None:
         """The group in rows of these sizes, made smaller until the page holds them; None if it cannot."""
         share = 1.0
-        while share >= SMALLEST_PICTURE:
+        while share >= MIN_PICTURE:
             rows, first = [], 0
             for size in sizes:
                 row = self._row(group[first : first + size], share)
@@ -162,7 +162,7 @@ class _Book:
         for share in LETTER_SIZES:
             size = round(self.letters * share * (1.0 if height else 1.15))
             block = wrap(text, size, width - 2 * self.pad, ALL, ALL)
-            most = MOST_CAPTION * height if height else self.room - 2 * self.pad - below
+            most = MAX_CAPTION * height if height else self.room - 2 * self.pad - below
             if block.height <= most:
                 whole = height + block.height + 2 * self.pad + below
                 return replace(plain, size=(width, whole), caption=block, letters=size)
@@ -311,9 +311,9 @@ def _breaks(group: list[Panel]) -> list[list[int]]:
             ways = [[*way, *[1] * number] for way in ways]
             continue
         splits = []
-        for rows in range(math.ceil(number / WIDEST_ROW), number + 1):
+        for rows in range(math.ceil(number / MAX_ROW), number + 1):
             less, more = divmod(number, rows)
             sizes = [less + 1] * more + [less] * (rows - more)
             splits += [sizes] if sizes == sizes[::-1] else [sizes, sizes[::-1]]
-        ways = [[*way, *split] for way in ways for split in splits][:MOST_WAYS]
+        ways = [[*way, *split] for way in ways for split in splits][:MAX_WAYS]
     return ways

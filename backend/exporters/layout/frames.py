@@ -26,8 +26,8 @@ from .pages import INK, PAPER, SOFT
 from .shapes import Color
 from .typesetting import Block, drawable, wrap
 
-SHORTEST, LONGEST = 0.1, 60.0
-SMALLEST_SIDE = 256
+MIN_SECONDS, MAX_SECONDS = 0.1, 60.0
+MIN_SIDE = 256
 LINES = 3
 TEXT_LINES = 16
 
@@ -58,8 +58,8 @@ def film_frames(trajectory: Trajectory, side: int, film: Film) -> tuple[list[Ima
 
     A try that was not kept is shown half as long as a step. Raises SettingsError.
     """
-    if not SHORTEST <= film.seconds <= LONGEST:
-        raise SettingsError(f"seconds must be {SHORTEST:g} to {LONGEST:g}, but is {film.seconds:g}.")
+    if not MIN_SECONDS <= film.seconds <= MAX_SECONDS:
+        raise SettingsError(f"seconds must be {MIN_SECONDS:g} to {MAX_SECONDS:g}, but is {film.seconds:g}.")
     if film.telling.audience:
         panels = panels_of(trajectory) or (Panel(number=1, text=film.telling.title_of(trajectory)),)
         frames = [Frame(panel.picture, panel.text, "", 1.0) for panel in panels]
@@ -115,7 +115,7 @@ class _Layout:
     def __init__(self, frames: list[Frame], side: int, captions: bool) -> None:
         sizes = [frame.picture.size for frame in frames if frame.picture] or [(side, side * 3 // 4)]
         largest = max(max(size) for size in sizes)
-        self._scale = min(1.0, side / largest) if largest >= SMALLEST_SIDE else SMALLEST_SIDE / largest
+        self._scale = min(1.0, side / largest) if largest >= MIN_SIDE else MIN_SIDE / largest
         self.width, self.height = (
             max(1, round(max(lengths) * self._scale)) for lengths in zip(*sizes, strict=True)
         )

@@ -28,7 +28,7 @@ PAPER, INK, SOFT = (250, 248, 243), (35, 33, 29), (122, 117, 107)
 LOWEST, HIGHEST = 0.62, 1.5
 """Height of a page as a share of its width, at least and at most."""
 WHOLE = 1_000_000
-LONGEST = 200_000
+MAX_STORY_LENGTH = 200_000
 """Characters of all steps together, some 200 pages: an equal part of it each, what comes after ends in an
 ellipsis."""
 NAME_LINES = 3
@@ -131,7 +131,7 @@ class _Book:
 
     def __init__(self, leaves: list[_Leaf], width: int) -> None:
         self.width = width
-        self.longest = max(LONGEST // 100, LONGEST // max(1, len(leaves)))
+        self.longest = max(MAX_STORY_LENGTH // 100, MAX_STORY_LENGTH // max(1, len(leaves)))
         self.margin = round(width * 0.06)
         self.inner = width - 2 * self.margin
         self.heading, self.plain, self.small = (round(width * share) for share in (0.032, 0.024, 0.016))

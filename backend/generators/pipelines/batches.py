@@ -20,7 +20,7 @@ from ...errors import OutOfMemory
 from ...pictures import Picture
 from ..protocol import bounded_identity
 
-MOST_PIXELS = 8 * 1024 * 1024
+MAX_PIXELS = 8 * 1024 * 1024
 """Pixels of the images of one call, at most: eight of a megapixel."""
 
 
@@ -48,7 +48,7 @@ class BatchedPipeline:
     def __init__(self, pipeline: DrawsTogether, any_source: bool) -> None:
         self._pipeline = pipeline
         self._any_source = any_source
-        self._most_pixels = MOST_PIXELS
+        self._most_pixels = MAX_PIXELS
         self.identity = bounded_identity(f"{pipeline.identity} batched")
 
     @property

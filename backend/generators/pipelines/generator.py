@@ -70,14 +70,14 @@ class DiffusersGenerator:
         are set, `mask` where the pipeline repaints a part of an image, `reference` where it takes several."""
         taken = {
             "mask": self._pair.kind.mask is not None,
-            "reference": self.most_beside > 0,
+            "reference": self.max_reference_images > 0,
             "denoise": self._pair.kind.edit == "img2img",
             "negative": self._pair.looks_at_negatives(self._options.get(self._pair.kind.guidance)),
         }
         return frozenset(name for name, takes in taken.items() if takes)
 
     @property
-    def most_beside(self) -> int:
+    def max_reference_images(self) -> int:
         """What the pipeline can be shown beside the image that it edits."""
         return self._pair.kind.most_images - 1
 

@@ -38,7 +38,7 @@ MAX_GREETING_BYTES = 1024 * 1024
 MAX_ANSWER_VALUES = 10_000
 UNASKED_PIXELS = 16 * 1024 * 1024
 LARGER = 4
-MOST_AT_ONCE = 64
+MAX_AT_ONCE = 64
 LOOK_EVERY = 0.2
 """Seconds between looks at whether a wait was cancelled."""
 LOG = logging.getLogger(__name__)
@@ -98,16 +98,16 @@ class ServiceClient(ABC):
 
     @property
     def draws_at_once(self) -> int:
-        """Draws that keep all services at work, 1 to MOST_AT_ONCE."""
+        """Draws that keep all services at work, 1 to MAX_AT_ONCE."""
         workers = sum(one.workers for one in self._endpoints.now() if not one.must_greet)
-        return max(1, min(MOST_AT_ONCE, AHEAD * workers))
+        return max(1, min(MAX_AT_ONCE, AHEAD * workers))
 
     @property
     def idle_workers(self) -> int:
-        """Draws that would be begun at once beside those under way, 1 to MOST_AT_ONCE."""
+        """Draws that would be begun at once beside those under way, 1 to MAX_AT_ONCE."""
         greeted = [one for one in self._endpoints.now() if not one.must_greet]
         idle = sum(max(0, one.workers - one.in_flight) for one in greeted)
-        return max(1, min(MOST_AT_ONCE, idle))
+        return max(1, min(MAX_AT_ONCE, idle))
 
     @abstractmethod
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:

@@ -26,7 +26,7 @@ from ...remote.balanced import GREETING_SECONDS, Unanswered
 from ...remote.call import RemoteCall
 from ...remote.endpoints import Endpoint
 from ...remote.server import Form, RemoteServer
-from ...types import MOST_SHOWN, StepSettings
+from ...types import MAX_STEP_IMAGES, StepSettings
 from ...values import shown_beside
 from ..protocol import bounded_identity
 from .asking import Question, Refused, asked
@@ -127,9 +127,9 @@ class ImagesGenerator(ServiceClient):
         return frozenset({"mask", "reference"} | ({"negative"} & self._takes.extras))
 
     @property
-    def most_beside(self) -> int:
+    def max_reference_images(self) -> int:
         """As many as the published API takes; a server that takes fewer refuses them."""
-        return MOST_SHOWN - 1
+        return MAX_STEP_IMAGES - 1
 
     def with_step_settings(self, settings: StepSettings) -> ImagesGenerator:
         """The same servers, asked with these settings."""

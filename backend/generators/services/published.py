@@ -28,7 +28,7 @@ from .makers import Maker
 from .options import DrawOptions, read_options
 
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
-MOST_WORKERS = 64
+MAX_WORKERS = 64
 
 
 class EditAnswer(BaseModel):
@@ -63,7 +63,7 @@ class HealthAnswer(BaseModel):
     def alive(self) -> int:
         """Images that it draws at once, 1 if it does not say."""
         alive = self.workers.get("alive") if isinstance(self.workers, dict) else self.workers
-        return min(max(alive, 1), MOST_WORKERS) if isinstance(alive, int) else 1
+        return min(max(alive, 1), MAX_WORKERS) if isinstance(alive, int) else 1
 
 
 OPTIONS = DrawOptions

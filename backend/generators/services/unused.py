@@ -12,7 +12,7 @@ from typing import Any
 
 from ...remote.server import RemoteServer
 
-MOST_NAMES, LONGEST_NAME = 10, 60
+MAX_NAMES, MAX_NAME = 10, 60
 LOG = logging.getLogger(__name__)
 
 
@@ -26,9 +26,9 @@ class UnusedOptions:
         """Log the names of an answer's list, each once; whatever is no such list says nothing."""
         if not isinstance(said, list):
             return
-        names = [server.quote(name[:LONGEST_NAME]) for name in said[:MOST_NAMES] if isinstance(name, str)]
+        names = [server.quote(name[:MAX_NAME]) for name in said[:MAX_NAMES] if isinstance(name, str)]
         new = [name for name in names if name not in self._shown]
-        room = MOST_NAMES - len(self._shown)
+        room = MAX_NAMES - len(self._shown)
         if new and room > 0:
             self._shown.update(new[:room])
             LOG.warning("%s makes no use of: %s.", server.url, ", ".join(new[:room]))

@@ -19,9 +19,9 @@ from ....backend.files.atomic import write_text
 from .benchmark import Data, Item
 from .processes import Job
 
-LEAST_A_PART = 8
-MOST_PARTS = 8
-MOST_FIGURE = 1e12
+MIN_A_PART = 8
+MAX_PARTS = 8
+MAX_FIGURE = 1e12
 Row = Mapping[str, Any]
 
 
@@ -41,7 +41,7 @@ class Place:
 
     def parts(self, items: Sequence[Item]) -> list[Sequence[Item]]:
         """The items dealt out to copies of an evaluator; none where there are few."""
-        number = min(self.workers, MOST_PARTS, len(items) // LEAST_A_PART)
+        number = min(self.workers, MAX_PARTS, len(items) // MIN_A_PART)
         return [items[at::number] for at in range(number)] if number > 1 else []
 
 
@@ -102,5 +102,5 @@ def numbers_in(content: Any, names: Mapping[str, str]) -> dict[str, float]:
     return {
         name: float(value)
         for name, value in found.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MOST_FIGURE
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_FIGURE
     }

@@ -22,7 +22,7 @@ from ....training.data.decontamination.benchmarks import files_of, rows_of
 from .benchmark import Data, Fault, Item, Terms
 
 SURROGATE = re.compile("[\ud800-\udfff]")
-LONGEST_NAME = 200
+MAX_NAME = 200
 """Bytes of an id or category: the files that are named after it have a number and an ending besides."""
 
 
@@ -81,8 +81,8 @@ def checked(items: list[Item], split: str) -> list[Item]:
 
 def _name_fault(name: str) -> str:
     fault = name_fault(name)
-    if not fault and len(name.encode()) > LONGEST_NAME:
-        return f"is longer than {LONGEST_NAME} bytes"
+    if not fault and len(name.encode()) > MAX_NAME:
+        return f"is longer than {MAX_NAME} bytes"
     return fault
 
 

@@ -30,7 +30,7 @@ from ..base.rows import (
 
 FILE = "results.json"
 MARK = "<IMAGE>"
-MOST_IMAGES = 10
+MAX_IMAGES = 10
 """That the evaluator shows, those of the question included."""
 NUMBER = re.compile(r"\((\d+)\)")
 STEP = re.compile(r"\(\d+\)\s(.*?)\s*(?=\(\d+\)|$)", re.DOTALL)
@@ -168,7 +168,7 @@ def written(answer: Answer | None, begins: int, given_images: int) -> tuple[str,
         text, other = clean(step.text)
         changed += other
         mark = ""
-        if step.picture is not None and given_images + len(pictures) < MOST_IMAGES:
+        if step.picture is not None and given_images + len(pictures) < MAX_IMAGES:
             pictures.append(step.picture)
             mark = f" {MARK}"
         elif step.picture is not None:
@@ -199,10 +199,10 @@ def _fault(folder: Path, item: Item) -> Fault | None:
     marks = str(content["model_output"]).count(MARK)
     if marks != len(predicted):
         return Fault(item.id, f"{marks} marks for {len(predicted)} images")
-    if len(given) >= MOST_IMAGES and item.category == "task3":
-        return Fault(item.id, f"{MOST_IMAGES} images are given: the evaluator would skip it")
-    if len(predicted) + len(given) > MOST_IMAGES:
-        return Fault(item.id, f"more than {MOST_IMAGES} images")
+    if len(given) >= MAX_IMAGES and item.category == "task3":
+        return Fault(item.id, f"{MAX_IMAGES} images are given: the evaluator would skip it")
+    if len(predicted) + len(given) > MAX_IMAGES:
+        return Fault(item.id, f"more than {MAX_IMAGES} images")
     files = [folder / "origin" / str(name) for name in given]
     files += [folder / str(name) for name in predicted]
     return next((fault for file in files if (fault := picture_fault(item, file)) is not None), None)

@@ -22,8 +22,8 @@ from ..judge import Judge
 from .question import Question
 
 ALIKE = 2
-MOST_ASKED = 8
-MOST_FAILED = 3
+MAX_ASKED = 8
+MAX_FAILED = 3
 REST_SECONDS = 30.0
 """Between questions to a judge that is down."""
 
@@ -97,10 +97,10 @@ class Asking:
                 raise Trouble("The bridge is ending.", "Start it again: answers that it has are kept.")
             self._check_trouble()
             times = self._asked[key]
-        if times >= MOST_ASKED:
+        if times >= MAX_ASKED:
             known = self._judge.ask(question.messages, question.settings)
             raise self._give_up(
-                f"The evaluator asked the same {MOST_ASKED} times and could not read any answer of the "
+                f"The evaluator asked the same {MAX_ASKED} times and could not read any answer of the "
                 f"judge, such as {known[:120]!r}.",
                 "Take another judge: answers of this one are not in the form that was asked for.",
             )
@@ -110,7 +110,7 @@ class Asking:
         except ChatError as error:
             with self._lock:
                 self._failed += 1
-            if self._failed >= MOST_FAILED:
+            if self._failed >= MAX_FAILED:
                 raise self._rest(error) from error
             raise
         except SettingsError as error:

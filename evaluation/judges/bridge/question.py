@@ -10,13 +10,13 @@ import base64
 import binascii
 from dataclasses import dataclass
 
-from ....backend.chat.image_limits import MOST_PIXELS
+from ....backend.chat.image_limits import MAX_PIXELS_BOUND
 from ....backend.chat.protocol import Message, ReplySettings
 from ....backend.errors import InterleaveError, PictureError
 from ....backend.pictures import Picture
 
 URL_SAFE = str.maketrans("-_", "+/")
-MOST_TOKENS = 65536
+MAX_TOKENS = 65536
 
 
 class BadQuestion(InterleaveError):
@@ -41,9 +41,9 @@ def settings_of(
     return ReplySettings(
         temperature=min(2.0, max(0.0, temperature or 0.0)),
         top_p=top_p if top_p and 0 < top_p <= 1 else 1.0,
-        max_tokens=min(MOST_TOKENS, max_tokens) if max_tokens and max_tokens > 0 else None,
+        max_tokens=min(MAX_TOKENS, max_tokens) if max_tokens and max_tokens > 0 else None,
         seed=abs(seed or 0) % 2**53,
-        max_pixels=MOST_PIXELS,
+        max_pixels=MAX_PIXELS_BOUND,
     )
 
 

@@ -36,9 +36,9 @@ from .question import BadQuestion
 MAX_BODY = 256 * 1024 * 1024
 SOCKET_SECONDS = 60.0
 SENDING_SECONDS = 5.0
-LONGEST_LENGTH = len(str(MAX_BODY))
+MAX_LENGTH = len(str(MAX_BODY))
 PARALLEL = 16
-MOST_CONNECTIONS = 512
+MAX_CONNECTIONS = 512
 """Connections at a time, each with a thread of its own."""
 PAUSE = 0.02
 """Seconds until the next look for room, or for a file that a connection needs."""
@@ -101,7 +101,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], handler: Any) -> None:
         super().__init__(address, handler)
-        self.connections = Connections(connections_allowed(MOST_CONNECTIONS))
+        self.connections = Connections(connections_allowed(MAX_CONNECTIONS))
 
     def get_request(self) -> tuple[Any, Any]:
         """As the library's; OSError if there is no room for a connection yet."""
@@ -227,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("content-length", "")
         if not length.isdecimal():
             raise Refused(411, "The length of the body has to be said first.")
-        if len(length) > LONGEST_LENGTH or int(length) > MAX_BODY:
+        if len(length) > MAX_LENGTH or int(length) > MAX_BODY:
             raise Refused(413, f"The body has more than {MAX_BODY} bytes.")
         body = self.rfile.read(int(length))
         if len(body) < int(length):

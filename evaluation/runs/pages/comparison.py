@@ -21,7 +21,7 @@ from ....backend.report.telling import PLAIN
 from ....training.data.trajectories.unit import is_done
 from ...benchmarks.base.benchmark import Answer, Item
 from ...licences import ROLES
-from ..compare import MOST_SHOWN, Compared, compare, differing, metrics_of, shown
+from ..compare import MAX_SHOWN, Compared, compare, differing, metrics_of, shown
 from ..figures import Scores, read_scores
 from ..running import row_of
 from ..setting import ITEMS, open_folder
@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 TEMPLATE = "comparison.html.j2"
 SIDE = 512
 """Pixels that an image is shown with at most: twenty items of two answers are up to 200 images."""
-MOST_TEXT = 4000
+MAX_TEXT = 4000
 
 
 def write(first: Path, second: Path, page: Path) -> Path:
@@ -59,7 +59,7 @@ def write(first: Path, second: Path, page: Path) -> Path:
 def _largest(found: Sequence[Compared]) -> list[str]:
     """The items of the largest differences, those of the first metric first, then of the others."""
     names = dict.fromkeys(name for one in found for name, _, _ in one.largest)
-    return list(names)[:MOST_SHOWN]
+    return list(names)[:MAX_SHOWN]
 
 
 def _side(folder: Path, scores: Scores) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _item(item: Item, sides: Sequence[tuple[Path, Scores]]) -> dict[str, Any]:
     return {
         "id": item.id,
         "category": item.category,
-        "text": item.text[:MOST_TEXT],
+        "text": item.text[:MAX_TEXT],
         "images": [shown_image(Picture.open(path), SIDE, lossless=0) for path in item.images],
         "metrics": [
             (name, _points(before), _points(after), _tone(before, after)) for name, before, after in metrics
@@ -98,7 +98,7 @@ def _answer(folder: Path, item: Item, scores: Scores) -> dict[str, Any]:
     if is_done(run):
         for step in Answer.of(load_trajectory(run)).steps:
             picture = step.picture and shown_image(step.picture, SIDE, lossless=0)
-            steps.append({"text": step.text[:MOST_TEXT], "picture": picture})
+            steps.append({"text": step.text[:MAX_TEXT], "picture": picture})
     return {"name": folder.resolve().name, "steps": steps}
 
 

@@ -32,7 +32,7 @@ def chat(server: ChatServer) -> ChatModel:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between requests are a hundredth as long."""
     monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.0025)
-    monkeypatch.setattr(retrying, "LONGEST_PAUSE", 0.08)
+    monkeypatch.setattr(retrying, "MAX_PAUSE", 0.08)
 
 
 def test_a_busy_server_is_asked_again_when_it_said(server: ChatServer, chat: ChatModel, quick: None) -> None:

@@ -74,7 +74,7 @@ def test_the_good_files_are_read(template: Path, tmp_path: Path) -> None:
 
 
 def test_a_book_of_very_long_texts_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(story_pages, "LONGEST", 4000)
+    monkeypatch.setattr(story_pages, "MAX_STORY_LENGTH", 4000)
     text = "word " * 19_000
     steps = tuple(Step(number=number, auxiliary_text=text) for number in (1, 2))
     story = Trajectory(request=Request(text=text), plan=Plan(steps=steps), results=(), settings=RunSettings())

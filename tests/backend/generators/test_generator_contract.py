@@ -23,7 +23,7 @@ from interleave_thinker.backend.generators.protocol import (
     DrawsMany,
     TakesDrawOptions,
     TakesStepSettings,
-    most_beside,
+    max_reference_images,
 )
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import MAX_TEXT, DrawSettings, Identities, StepImage, StepSettings
@@ -227,8 +227,8 @@ def test_the_fake_generator_opens_by_its_earlier_name_with_the_same_identity() -
 
 def test_who_takes_a_reference_is_shown_earlier_images_and_their_order_matters(generator: Generator) -> None:
     taken = generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
-    assert (most_beside(generator) > 0) == ("reference" in taken)
-    if not most_beside(generator):
+    assert (max_reference_images(generator) > 0) == ("reference" in taken)
+    if not max_reference_images(generator):
         return
     assert isinstance(generator, TakesStepSettings)
     other = Picture(SOURCE.image.rotate(90))

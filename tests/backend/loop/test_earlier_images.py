@@ -25,7 +25,7 @@ from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import (
-    MOST_SHOWN,
+    MAX_STEP_IMAGES,
     Plan,
     Request,
     RunSettings,
@@ -44,7 +44,7 @@ ALL = RunSettings(source="all")
 class Few(FakeGenerator):
     """One whose model is shown three images."""
 
-    most_beside = 2
+    max_reference_images = 2
 
 
 def plan(*settings: dict[str, Any]) -> Plan:
@@ -116,7 +116,7 @@ def test_a_generator_of_one_image_says_so_before_anything_is_drawn(story: Plan, 
 def test_more_than_the_model_takes_is_refused() -> None:
     with pytest.raises(SettingsError, match="3 images at most, and most_images asks for 4"):
         drawn(plan({}, {}), RunSettings(source="all", most_images=4), Few(16))
-    assert RunSettings(source="all", most_images=MOST_SHOWN).most_images == 16
+    assert RunSettings(source="all", most_images=MAX_STEP_IMAGES).most_images == 16
 
 
 @pytest.mark.parametrize("matched", [False, True])

@@ -73,7 +73,7 @@ class Obeying:
 class OneAlone(FakeGenerator):
     """Its model is shown the image that it edits and no other."""
 
-    most_beside = 0  # pyright: ignore[reportAssignmentType]
+    max_reference_images = 0  # pyright: ignore[reportAssignmentType]
 
 
 def run(items: list[Item], out: Path, teachers: Callable[[], Teachers]) -> None:
@@ -138,7 +138,7 @@ def test_the_command_refuses_what_cannot_be_and_leaves_the_folder_free(
     taken = call(*given, "--generator", "fake:16")
     assert taken.exit_code == 2 and "holds other files" in taken.output and not opened, taken.output
     monkeypatch.undo()
-    monkeypatch.setattr(FakeGenerator, "most_beside", 0)
+    monkeypatch.setattr(FakeGenerator, "max_reference_images", 0)
     (out / "notes.txt").unlink()
     alone = call(*given, "--generator", "fake:16")
     assert alone.exit_code == 2 and "fake:16 is shown one image alone" in alone.output, alone.output

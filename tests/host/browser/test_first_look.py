@@ -17,7 +17,7 @@ from .page import opened, screenshot, setting
 
 READABLE = 8 / 14
 """Scale below which the canvas draws no text."""
-LEAST_GAP = 6
+MIN_GAP = 6
 BOXES = """() => {
   const {scale, offset} = app.canvas.ds;
   const titles = new Map(app.graph._nodes.map(node => [String(node.id), node.title]));
@@ -79,7 +79,7 @@ def faults(nodes: list[dict[str, Any]], groups: list[dict[str, Any]]) -> list[st
         f"{one['name']} touches {other['name']}"
         for index, one in enumerate(nodes)
         for other in nodes[index + 1 :]
-        if gap(one["box"], other["box"]) < LEAST_GAP - 0.5
+        if gap(one["box"], other["box"]) < MIN_GAP - 0.5
     ]
     return found + [
         f"{one['name']} is across the border of {group['name']}"

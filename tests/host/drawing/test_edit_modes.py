@@ -17,7 +17,7 @@ from ..server.comfy_server import ComfyServer
 from ..server.pixels import PHOTO_SIZE as SIZE
 from ..server.pixels import differ, photograph, pixels, same
 
-LEAST = 0.05
+MIN_DIFF = 0.05
 SEED = 11
 DRAWN = attempt_seed(SEED, 1, 0)
 
@@ -44,8 +44,8 @@ def test_klein_with_two_references(
     mine["pinned"] = node("LoadImage", image=photos[1])
     mine["generator"]["inputs"]["references.reference_1"] = ["pinned", 0]
     drawn = same(host, mine, theirs(photos[1]))
-    differ(host, drawn, theirs(), LEAST)
-    differ(host, drawn, theirs(photos[2]), LEAST)
+    differ(host, drawn, theirs(), MIN_DIFF)
+    differ(host, drawn, theirs(photos[2]), MIN_DIFF)
     mine["again"] = node("LoadImage", image=photos[2])
     mine["generator"]["inputs"]["references.reference_2"] = ["again", 0]
     same(host, mine, theirs(photos[1], photos[2]))
@@ -57,7 +57,12 @@ def test_flux2_dev(host: ComfyServer, photos: tuple[str, str, str], count: int) 
     options = {"image": image, "references": photos[1:count], "seed": SEED, "scheduler": "flux2"}
     mine = ours("flux2 dev", f"dev {count}", ["a fox"], SIZE, **options)
     drawn = same(host, mine, official.flux2_dev("a fox", DRAWN, photos[:count], SIZE))
-    differ(host, drawn, ours("flux2 dev", f"dev {count}", ["a fox"], SIZE, guidance=30.0, **options), LEAST)
+    differ(
+        host,
+        drawn,
+        ours("flux2 dev", f"dev {count}", ["a fox"], SIZE, guidance=30.0, **options),
+        MIN_DIFF,
+    )
 
 
 # FLUX.1 Kontext
@@ -67,8 +72,13 @@ def test_kontext(host: ComfyServer, photos: tuple[str, str, str]) -> None:
     options = {"edit": "flux kontext", "seed": SEED}
     mine = ours("flux1", "kontext", ["at night"], SIZE, image=photos[0], **options)
     drawn = same(host, mine, official.kontext("at night", DRAWN, photos[0], sized(SIZE)))
-    differ(host, drawn, official.kontext("at night", DRAWN, photos[1], sized(SIZE)), LEAST)
-    differ(host, drawn, official.kontext("at night", DRAWN, photos[0], sized(SIZE), guidance=40.0), LEAST)
+    differ(host, drawn, official.kontext("at night", DRAWN, photos[1], sized(SIZE)), MIN_DIFF)
+    differ(
+        host,
+        drawn,
+        official.kontext("at night", DRAWN, photos[0], sized(SIZE), guidance=40.0),
+        MIN_DIFF,
+    )
 
 
 @pytest.mark.parametrize("size", [(150, 100), (64, 64), (60, 200)])
@@ -98,8 +108,8 @@ def test_flux_dev_image_to_image(host: ComfyServer, photos: tuple[str, str, str]
     options = {"image": photos[0], "edit": "image to image", "seed": SEED, "denoise": 0.6}
     mine = ours("flux1", "flux dev edit", ["a fox"], SIZE, **options)
     drawn = same(host, mine, official.image_to_image("flux1", "a fox", DRAWN, photos[0], 0.6))
-    differ(host, drawn, official.image_to_image("flux1", "a fox", DRAWN, photos[1], 0.6), LEAST)
-    differ(host, drawn, official.image_to_image("flux1", "a fox", DRAWN, photos[0], 0.9), LEAST)
+    differ(host, drawn, official.image_to_image("flux1", "a fox", DRAWN, photos[1], 0.6), MIN_DIFF)
+    differ(host, drawn, official.image_to_image("flux1", "a fox", DRAWN, photos[0], 0.9), MIN_DIFF)
 
 
 # Qwen-Image-Edit
@@ -110,7 +120,7 @@ def test_qwen_image_edit(host: ComfyServer) -> None:
     options = {"edit": "qwen image edit", "seed": SEED, "image": name}
     mine = ours("qwen image", "qwen edit", ["remove the sign"], (96, 96), **options)
     drawn = same(host, mine, official.qwen_edit("remove the sign", DRAWN, name))
-    differ(host, drawn, official.qwen_edit("add a sign", DRAWN, name), LEAST)
+    differ(host, drawn, official.qwen_edit("add a sign", DRAWN, name), MIN_DIFF)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -128,7 +138,7 @@ def test_qwen_image_edit_plus(host: ComfyServer, photos: tuple[str, str, str], c
         host,
         drawn,
         official.qwen_edit_plus("as a drawing", DRAWN, (photos[2], *photos[1:count]), scaled),
-        LEAST,
+        MIN_DIFF,
     )
 
 
@@ -142,7 +152,7 @@ def test_qwen_image_edit_2511_with_a_negative(host: ComfyServer, photos: tuple[s
     plus = official.qwen_edit_plus(
         "fur", DRAWN, photos[:1], sized(SIZE, "@source1"), method="index", **guided
     )
-    differ(host, drawn, plus, LEAST)
+    differ(host, drawn, plus, MIN_DIFF)
 
 
 # OmniGen2
@@ -170,7 +180,7 @@ def test_omnigen2(host: ComfyServer, photos: tuple[str, str, str], count: int) -
         other = official.omnigen2(
             "crystal", DRAWN, photos[3 - count :], SIZE[0] * SIZE[1] / 1024**2, guidance=2.0, **guided
         )
-        differ(host, drawn, other, LEAST)
+        differ(host, drawn, other, MIN_DIFF)
 
 
 # Models without edits
@@ -183,8 +193,8 @@ def test_image_to_image(host: ComfyServer, photos: tuple[str, str, str], family:
     same(host, mine, official.text_to_image(family, "a fox", DRAWN, SIZE, **guided))
     mine = ours(family, f"{family} edit", ["a fox"], SIZE, image=photos[0], seed=SEED, denoise=0.6, **guided)
     drawn = same(host, mine, official.image_to_image(family, "a fox", DRAWN, photos[0], 0.6, **guided))
-    differ(host, drawn, official.image_to_image(family, "a fox", DRAWN, photos[1], 0.6, **guided), LEAST)
-    differ(host, drawn, official.image_to_image(family, "a fox", DRAWN, photos[0], 0.9, **guided), LEAST)
+    differ(host, drawn, official.image_to_image(family, "a fox", DRAWN, photos[1], 0.6, **guided), MIN_DIFF)
+    differ(host, drawn, official.image_to_image(family, "a fox", DRAWN, photos[0], 0.9, **guided), MIN_DIFF)
 
 
 def test_z_image_omni_reads_its_references(host: ComfyServer, photos: tuple[str, str, str]) -> None:

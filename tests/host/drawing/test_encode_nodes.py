@@ -16,7 +16,7 @@ from ..server.comfy_server import ComfyServer, HostError
 from ..server.pixels import PHOTO_SIZE as SIZE
 from ..server.pixels import differ, photograph, same
 
-LEAST = 0.001
+MIN_DIFF = 0.001
 SEED = 12
 DRAWN = attempt_seed(SEED, 1, 0)
 GUIDED = {"cfg": 4.0, "negative": "blurry"}
@@ -52,11 +52,11 @@ def test_edits(
     options = {"edit": "encode node", "seed": SEED, **shown, **guided}
     mine = ours(family, f"{family} {count} {guided}", ["at night"], SIZE, **options)
     drawn = same(host, mine, theirs("at night", DRAWN, photos[:count], SIZE, **guided))
-    differ(host, drawn, theirs("at noon", DRAWN, photos[:count], SIZE, **guided), LEAST)
+    differ(host, drawn, theirs("at noon", DRAWN, photos[:count], SIZE, **guided), MIN_DIFF)
     if count > 1:
-        differ(host, drawn, theirs("at night", DRAWN, photos[: count - 1], SIZE, **guided), LEAST)
+        differ(host, drawn, theirs("at night", DRAWN, photos[: count - 1], SIZE, **guided), MIN_DIFF)
     else:
-        differ(host, drawn, theirs("at night", DRAWN, photos[1:2], SIZE, **guided), LEAST)
+        differ(host, drawn, theirs("at night", DRAWN, photos[1:2], SIZE, **guided), MIN_DIFF)
 
 
 @pytest.mark.parametrize("family", ["boogu", "joyimage", "mage flow"])
@@ -85,7 +85,7 @@ def test_longcat_image_edit(host: ComfyServer, photos: tuple[str, str, str], gui
     options = {"edit": "encode node", "seed": SEED, "image": photos[0], **guided}
     mine = ours("longcat", f"longcat {guided}", ["at night"], SIZE, **options)
     drawn = same(host, mine, official.longcat_edit("at night", DRAWN, photos[0], SIZE, **guided))
-    differ(host, drawn, official.longcat_edit("at night", DRAWN, photos[1], SIZE, **guided), LEAST)
+    differ(host, drawn, official.longcat_edit("at night", DRAWN, photos[1], SIZE, **guided), MIN_DIFF)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -94,7 +94,7 @@ def test_krea2_with_style_references(host: ComfyServer, photos: tuple[str, str, 
     options = {"edit": "encode node", "seed": SEED, "references": photos[:count]}
     mine = ours("krea2", f"krea2 {count}", ["a fox"], SIZE, **options)
     drawn = same(host, mine, official.krea2_style("a fox", DRAWN, photos[:count], SIZE))
-    differ(host, drawn, official.krea2_style("a fox", DRAWN, photos[2:], SIZE), LEAST)
+    differ(host, drawn, official.krea2_style("a fox", DRAWN, photos[2:], SIZE), MIN_DIFF)
 
 
 @pytest.mark.parametrize("guided", [{}, GUIDED], ids=["cfg 1", "cfg 4"])
@@ -104,7 +104,7 @@ def test_text_to_image(host: ComfyServer, family: str, guided: dict[str, Any]) -
     options = {"edit": "image to image", "seed": SEED, **guided}
     mine = ours(family, f"{family} text {guided}", ["a fox"], SIZE, **options)
     drawn = same(host, mine, official.from_text(family, "a fox", DRAWN, SIZE, **guided))
-    differ(host, drawn, official.from_text(family, "a dog", DRAWN, SIZE, **guided), LEAST)
+    differ(host, drawn, official.from_text(family, "a dog", DRAWN, SIZE, **guided), MIN_DIFF)
 
 
 @pytest.mark.parametrize("edit", ["encode node", "image to image"])
@@ -121,7 +121,7 @@ def test_image_to_image(host: ComfyServer, photos: tuple[str, str, str], family:
     options = {"image": photos[0], "seed": SEED, "denoise": 0.6, "edit": "image to image", **GUIDED}
     mine = ours(family, f"{family} noised", ["a fox"], SIZE, **options)
     drawn = same(host, mine, image_to_image(family, "a fox", DRAWN, photos[0], 0.6, **GUIDED))
-    differ(host, drawn, image_to_image(family, "a fox", DRAWN, photos[1], 0.6, **GUIDED), LEAST)
+    differ(host, drawn, image_to_image(family, "a fox", DRAWN, photos[1], 0.6, **GUIDED), MIN_DIFF)
 
 
 def test_a_host_without_the_node_says_so(host: ComfyServer) -> None:

@@ -18,7 +18,7 @@ from ..server.pixels import PHOTO_SIZE as SIZE
 from ..server.pixels import differ, pixels, same
 from ..server.runs import made
 
-LEAST = 0.02
+MIN_DIFF = 0.02
 SEED = 13
 DRAWN = attempt_seed(SEED, 1, 0)
 FIRST = "a fox"
@@ -76,7 +76,7 @@ def by_hand(seed: int, latent: dict[str, Any], sigmas: Any = "@own_sigmas") -> G
 def test_guider_sampler_sigmas_and_noise(host: ComfyServer) -> None:
     story = ours("sd15", "own sampling", [FIRST], SIZE, seed=SEED, cfg=7.0, negative="blurry")
     drawn = same(host, with_options(story, own_sampling(), **OWN), by_hand(DRAWN, empty()["latent"]))
-    differ(host, drawn, story, LEAST)
+    differ(host, drawn, story, MIN_DIFF)
 
 
 def test_an_edit_takes_the_last_part_of_the_sigmas(host: ComfyServer, photos: tuple[str, str, str]) -> None:
@@ -132,7 +132,7 @@ def test_a_ready_made_negative(host: ComfyServer) -> None:
     drawn = same(
         host, mine, loaded("sd15") | text(FIRST, "blurry") | empty() | ksampler(DRAWN, "@latent", 3.0)
     )
-    differ(host, drawn, story, LEAST)
+    differ(host, drawn, story, MIN_DIFF)
 
 
 def control(image: str, positive: str, negative: str, strength: float = 1.0) -> Graph:
@@ -163,7 +163,7 @@ def test_control_net_on_every_step(host: ComfyServer, photos: tuple[str, str, st
     ends: dict[str, Any] = {"positive": ["applied", 0], "negative": ["applied", 1]}
     theirs |= ksampler(DRAWN, "@latent", 3.0, denoise=0.6 if edit else 1.0, **ends)
     drawn = same(host, mine, theirs)
-    differ(host, drawn, story, LEAST)
+    differ(host, drawn, story, MIN_DIFF)
 
 
 def mask() -> Graph:

@@ -21,7 +21,7 @@ from .hostile_inputs import MARK, Hostile, by_hand
 
 OURS = "interleave_thinker."
 """Part of the full name of every error class of the pack, and of no other."""
-LONGEST_LINE = 2000
+MAX_LINE = 2000
 SECONDS = 240.0
 OWN_FOLDERS = ("output", "temp", "user", "__pycache__")
 """Folders that the host writes into; `user` holds its settings."""
@@ -117,7 +117,7 @@ def unclear(message: str) -> str:
         return "says nothing" if not message else "a traceback"
     if not message.isprintable() and any(ord(sign) < 32 or "\ud800" <= sign <= "\udfff" for sign in message):
         return "more than a line, or control characters"
-    return "too long" if len(message) > LONGEST_LINE else ""
+    return "too long" if len(message) > MAX_LINE else ""
 
 
 def written_files(host: ComfyServer) -> set[tuple[str, int]]:

@@ -21,7 +21,7 @@ from .tiny_families import FAMILIES, SDXL_UNET
 from .writing_encoder import writing
 
 MODEL, CLIP, VAE = range(3)
-LONGEST = 100
+MAX_BYTES = 100
 MAGE_FLOW = "mage flow, writing"
 """The family whose text encoder answers as an agent would: random weights write nothing that can be read."""
 STAND_INS = {
@@ -91,7 +91,7 @@ def answer_for(loader: type, method: str, folder: str, parts: tuple[int, ...]) -
 
 def family_of(path: str | None) -> str | None:
     """The family that a file names, None for a real one."""
-    if path is None or Path(path).stat().st_size > LONGEST:
+    if path is None or Path(path).stat().st_size > MAX_BYTES:
         return None
     named = Path(path).read_text(encoding="utf-8", errors="replace")
     return named if named in STAND_IN_MODELS else None

@@ -28,7 +28,7 @@ HALF_BODY = (
     b"POST /edit HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
 )
 WHOLE = b"GET /ready HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-LONGEST = 60.0
+MAX_SECONDS = 60.0
 
 
 @contextmanager
@@ -37,14 +37,14 @@ def connections(url: str, number: int, sent: bytes) -> Iterator[list[socket.sock
     with ExitStack() as closing:
         opened = []
         for _ in range(number):
-            one = closing.enter_context(socket.create_connection((place.hostname, place.port or 0), LONGEST))
+            one = closing.enter_context(socket.create_connection((place.hostname, place.port), MAX_SECONDS))
             one.sendall(sent)
             opened.append(one)
         yield opened
 
 
 def drawn(url: str, seed: int) -> int:
-    return httpx.post(f"{url}/edit", json={"prompt": "a", "seed": seed}, timeout=LONGEST).status_code
+    return httpx.post(f"{url}/edit", json={"prompt": "a", "seed": seed}, timeout=MAX_SECONDS).status_code
 
 
 @pytest.mark.parametrize("sent", [b"", HALF_HEADER, HALF_BODY, WHOLE])
@@ -52,7 +52,7 @@ def test_a_client_is_served_though_others_took_all_places(sent: bytes) -> None:
     patient = ServiceSettings(connections=4, header_seconds=3600, body_seconds=3600)
     with served_app(SmallPool(), patient) as url, connections(url, 20, sent) as others:
         assert [drawn(url, seed) for seed in range(3)] == [200] * 3
-        others[0].settimeout(LONGEST)
+        others[0].settimeout(MAX_SECONDS)
         while others[0].recv(4096):
             pass
 
@@ -112,7 +112,7 @@ def test_a_client_that_does_not_read_its_answer_loses_the_place(
         for _ in range(4):
             one = closing.enter_context(socket.socket())
             one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
-            one.settimeout(LONGEST)
+            one.settimeout(MAX_SECONDS)
             one.connect((place.hostname, place.port or 0))
             one.sendall(asked)
         assert drawn(url, 1) == 200

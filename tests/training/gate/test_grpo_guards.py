@@ -188,7 +188,7 @@ def test_an_outage_stops_training_and_mending_it_goes_on(
 ) -> None:
     from interleave_thinker.training.reward.redraws import failures
 
-    monkeypatch.setattr(failures, "LEAST_SEEN", 4)
+    monkeypatch.setattr(failures, "MIN_SEEN", 4)
     broken = Broken()
     with pytest.raises(TrainingError, match=r"nobody there.*goes on from step 0"):
         run(data, tmp_path, generator=broken)

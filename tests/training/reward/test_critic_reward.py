@@ -18,7 +18,7 @@ from interleave_thinker.backend.types import Score, Verdict
 from interleave_thinker.training.content_cache import RewardCache
 from interleave_thinker.training.data.rows.rl import CriticRlRow, Evaluation, row_redraw_seed
 from interleave_thinker.training.reward.critic_reward import (
-    LEAST_VERDICTS,
+    MIN_VERDICTS,
     CriticReward,
     RewardSettings,
 )
@@ -206,12 +206,12 @@ def test_names_are_the_same_for_every_batch() -> None:
 
 def test_a_leaning_critic_is_noticed(tmp_path: Path) -> None:
     judge = reward(tmp_path, Artist(), Ten(), semantic_weight=0, quality_weight=0)
-    half = [(answer(False), row(number % 2 == 0)) for number in range(LEAST_VERDICTS)]
+    half = [(answer(False), row(number % 2 == 0)) for number in range(MIN_VERDICTS)]
     samples(judge, *half[:-1])
     assert judge.leaning is None
     samples(judge, half[-1])
     assert judge.leaning is not None and "0% of the last" in judge.leaning
-    samples(judge, *((answer(True), row(True)) for _ in range(LEAST_VERDICTS // 4)))
+    samples(judge, *((answer(True), row(True)) for _ in range(MIN_VERDICTS // 4)))
     assert judge.leaning is None
 
 
@@ -225,5 +225,5 @@ def test_one_verdict_is_no_collapse_if_the_labels_are_one_sided(
     judge = reward(tmp_path, Artist(), Ten(), semantic_weight=0, quality_weight=0)
     right, wrong = labels
     rows = [row(True)] * right + [row(False)] * wrong
-    samples(judge, *((answer(verdict), one) for one in rows * (LEAST_VERDICTS // 10 + 1)))
+    samples(judge, *((answer(verdict), one) for one in rows * (MIN_VERDICTS // 10 + 1)))
     assert (judge.warning is not None) is warned

@@ -16,7 +16,7 @@ from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.grpo.trainer import config_of
 from interleave_thinker.training.reward.plans.judging import JudgingSettings
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.trainer.ranks import LEAST_PATIENCE, MOST_PATIENCE, of_first_rank
+from interleave_thinker.training.trainer.ranks import MAX_PATIENCE, MIN_PATIENCE, of_first_rank
 
 
 def test_the_first_rank_checks_and_the_others_have_its_check_or_its_error(
@@ -61,5 +61,5 @@ def test_ranks_wait_as_long_as_the_judge_may_take(tmp_path: Path) -> None:
     def waits(longest: float) -> int:
         return config_of(GrpoTraining(device="cpu"), tmp_path, 4, 1, ["none"], longest).ddp_timeout
 
-    assert waits(judging.longest(64)) == LEAST_PATIENCE + 7224
-    assert waits(0.0) == LEAST_PATIENCE and waits(1e9) == MOST_PATIENCE
+    assert waits(judging.longest(64)) == MIN_PATIENCE + 7224
+    assert waits(0.0) == MIN_PATIENCE and waits(1e9) == MAX_PATIENCE

@@ -29,7 +29,7 @@ from .stages import final
 Letters = Annotated[str, StringConstraints(pattern=r"^[01-]*$", max_length=1_000_000)]
 EXACT = {"planner": "plans", "one agent": "agent_plans"}
 """Who wrote whole plans, and the job that counted them."""
-COMMITS, MOST_BYTES = "commits.txt", 4096
+COMMITS, MAX_BYTES = "commits.txt", 4096
 COMMIT = re.compile(rf"[0-9a-f]{{7,64}}|{UNKNOWN}")
 WHICH = {"seeds", "first_seed", "teacher_seeds", "workers", "start"}
 """Settings that say which seeds are run, how and where, and not what is done for each."""
@@ -153,7 +153,7 @@ def _commits(folder: Path) -> str:
     path = folder / COMMITS
     if not path.exists():
         return ""
-    text = read_text(path, MOST_BYTES, TrainingError, "The note of a seed's commits").strip()
+    text = read_text(path, MAX_BYTES, TrainingError, "The note of a seed's commits").strip()
     if not all(COMMIT.fullmatch(commit) for commit in text.split()):
         raise TrainingError(f"{str(path)!r} names no commits: {text[:80]!r}.", "Delete it to go on.")
     return text

@@ -34,7 +34,7 @@ from ..world.requests import Story, random_story
 from ..world.scenes import misdraw, random_luck
 
 NO_MORE = "no more"
-MOST_STEPS = 8
+MAX_STEPS = 8
 WITH_A_MISTAKE = 0.25
 
 
@@ -134,7 +134,7 @@ def run_story(
     page = request.images[-1] if request.images else None
     pages: list[Picture] = []
     draws = 0
-    for done in range(MOST_STEPS):
+    for done in range(MAX_STEPS):
         shown = (page,) if page else ()
         try:
             plan = planner.plan(Request(text=question(request.text, done), images=shown))

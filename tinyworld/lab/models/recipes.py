@@ -32,7 +32,7 @@ from .agents import untrained
 if TYPE_CHECKING:
     from ...runtime.pipeline import TinyWorldPipeline
 
-MOST_SHARDS = 12
+MAX_SHARDS = 12
 
 Log = Callable[[str], None]
 
@@ -154,7 +154,7 @@ class _PageShards:
 
     def rows(self, name: str, make_rows: PageRows, count: int, seed: int) -> list[SftRow]:
         """The rows in the data file `name`, made first if they are not there."""
-        shards = max(1, min(MOST_SHARDS, count // 1000))
+        shards = max(1, min(MAX_SHARDS, count // 1000))
         counts = [count // shards + (number < count % shards) for number in range(shards)]
 
         def all_rows(folder: Path) -> list[SftRow]:

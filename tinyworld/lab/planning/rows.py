@@ -21,7 +21,7 @@ from .other_wordings import Wording, reworded_story
 from .simulated_world import SimulatedWorld
 
 RL_FILE = "planner_rl.jsonl"
-MOST_STEPS = 20
+MAX_REQUEST_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class StoryKind:
     wording: Wording = "usual"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.least <= self.most <= min(MOST_STEPS, MAX_STEPS):
+        if not 1 <= self.least <= self.most <= min(MAX_REQUEST_STEPS, MAX_STEPS):
             raise SettingsError(
                 f"Stories of {self.least} to {self.most} steps cannot be made.",
-                f"Give 1 to {MOST_STEPS} steps, the fewest first.",
+                f"Give 1 to {MAX_REQUEST_STEPS} steps, the fewest first.",
             )
 
     def stories(self, seed: str, split: Split) -> Iterator[Story]:

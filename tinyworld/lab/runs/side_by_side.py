@@ -20,7 +20,7 @@ from ....backend.pictures import Picture
 from ....backend.types import Plan, Request, Verdict
 
 AT_ONCE = 64
-LONGEST_WAIT = 3600.0
+MAX_WAIT = 3600.0
 """Seconds that a task waits for an answer, which may be a batch or two away, and that a task may take from
 one question to the next."""
 
@@ -62,10 +62,10 @@ class SideBySide:
         heard, inbox = self._task.queues
         heard.put((kind, question))
         try:
-            answer = inbox.get(timeout=LONGEST_WAIT)
+            answer = inbox.get(timeout=MAX_WAIT)
         except Empty:
             raise TrainingError(
-                f"No answer came within {LONGEST_WAIT:g} s.", "Run the same command again."
+                f"No answer came within {MAX_WAIT:g} s.", "Run the same command again."
             ) from None
         if isinstance(answer, BaseException):
             raise answer
@@ -125,10 +125,10 @@ class _TaskThreads(Generic[Made]):
 
     def _listen(self, number: int) -> None:
         try:
-            question = self._heard.get(timeout=LONGEST_WAIT)
+            question = self._heard.get(timeout=MAX_WAIT)
         except Empty:
             raise TrainingError(
-                f"No question came within {LONGEST_WAIT:g} s.", "Run the same command again."
+                f"No question came within {MAX_WAIT:g} s.", "Run the same command again."
             ) from None
         if question is not None:
             self.asked[number] = question

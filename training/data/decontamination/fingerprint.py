@@ -22,7 +22,7 @@ from ....backend.machine.requirements import require
 
 GRAM = 8
 """Words in a row that two texts have in common only if one was copied."""
-SHORTEST_GRAM = 5
+MIN_GRAM = 5
 """A prompt of fewer than GRAM words, but at least so many, is looked for as a whole inside other texts."""
 PERMUTATIONS = 128
 FLAT = 4.0

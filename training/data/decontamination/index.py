@@ -22,8 +22,8 @@ from ....backend.files.bounded_reader import opened
 from ....backend.pictures import Picture
 from .fingerprint import (
     GRAM,
+    MIN_GRAM,
     PERMUTATIONS,
-    SHORTEST_GRAM,
     bits_apart,
     grams_of,
     image_number,
@@ -184,7 +184,7 @@ class Guard:
             for number, name, items, images in rows
         }
         lengths = self._database.execute("SELECT DISTINCT words FROM grams WHERE words != ?", (GRAM,))
-        self._short = sorted(int(length) for (length,) in lengths if SHORTEST_GRAM <= int(length) < GRAM)
+        self._short = sorted(int(length) for (length,) in lengths if MIN_GRAM <= int(length) < GRAM)
         size = PERMUTATIONS * 4
         kept = [
             (int(source), bytes(blob))

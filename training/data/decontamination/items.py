@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ....backend.pictures import Picture
-from .fingerprint import GRAM, SHORTEST_GRAM, grams_of, image_number, number_of, signature_of, words_of
+from .fingerprint import GRAM, MIN_GRAM, grams_of, image_number, number_of, signature_of, words_of
 
 How = Literal["same words", "similar text", "same title", "same id", "similar image"]
 
@@ -66,7 +66,7 @@ class Gathered:
         for text in item.texts:
             words = words_of(text)
             found |= {(gram, GRAM) for gram in grams_of(words)}
-            if SHORTEST_GRAM <= len(words) < GRAM:
+            if MIN_GRAM <= len(words) < GRAM:
                 found.add((number_of(words), len(words)))
             signature = signature_of(words)
             if signature is not None:

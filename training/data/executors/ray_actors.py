@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from ....backend.errors import InterleaveError, SettingsError
-from . import MOST_TRIES, Done, Item, Job, LocalStopSign, Result, StopSign
+from . import MAX_TRIES, Done, Item, Job, LocalStopSign, Result, StopSign
 
 HOW_TO_GET = 'Install it: pip install "interleave-thinker[ray]"'
 STARTED_HERE = "local"
@@ -161,10 +161,10 @@ class _HandedOut:
                     if self._actors[place] is actor:
                         self._replace(place)
                     deaths[key(item)] += 1
-                    if deaths[key(item)] < MOST_TRIES:
+                    if deaths[key(item)] < MAX_TRIES:
                         self._again.append(item)
                     else:
-                        lost = f"{MOST_TRIES} workers died at it ({type(error).__name__})"
+                        lost = f"{MAX_TRIES} workers died at it ({type(error).__name__})"
                         yield Done(key(item), lost=lost)
                     continue
                 except self._ray.exceptions.RayTaskError as error:
@@ -184,9 +184,9 @@ class _HandedOut:
             self._ray.get(reference)
         except self._ray.exceptions.RayActorError as error:
             self._stillborn += 1
-            if self._stillborn >= MOST_TRIES:
+            if self._stillborn >= MAX_TRIES:
                 raise SettingsError(
-                    f"{MOST_TRIES} workers died before they could begin ({type(error).__name__}).",
+                    f"{MAX_TRIES} workers died before they could begin ({type(error).__name__}).",
                     "Ray's own logs say more: a machine may lack memory, or the package.",
                 ) from error
             self._replace(place)

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from .attempts import Judged, JudgedStep
 from .settings import RunsData
 
-MOST_POINTS = 10.0
+MAX_POINTS = 10.0
 TRAIN = "train"
 
 
@@ -83,8 +83,8 @@ def value_of(judged: Judged, scored: bool) -> float:
         return judged.score.overall
     said = judged.said
     if said is None or said.success is None:
-        return MOST_POINTS / 2
-    return MOST_POINTS * (float(said.success) if said.probability is None else said.probability)
+        return MAX_POINTS / 2
+    return MAX_POINTS * (float(said.success) if said.probability is None else said.probability)
 
 
 def standings(step: JudgedStep) -> list[tuple[int, float]]:

@@ -21,7 +21,7 @@ from ..decontamination.screening import Screened
 from .settings import CardData
 
 CARD = "README.md"
-MOST_NAMED = 50
+MAX_NAMED = 50
 """Rows that a guard left out, named on the card."""
 MAX_REPORT = 256 * 1024 * 1024
 NO_DERIVATIVES = re.compile(r"(?:^|[-_ ])nd(?:[-_ ]|$)|no[- ]?deriv", re.IGNORECASE)
@@ -121,4 +121,4 @@ def _guard_lines(contents: Contents) -> list[str]:
 
 
 def _first(screened: Screened) -> list[tuple[str, str]]:
-    return list(screened.found.items())[:MOST_NAMED]
+    return list(screened.found.items())[:MAX_NAMED]

@@ -23,7 +23,7 @@ from ....backend.pictures import Picture
 from .row_files import IMAGE_FIELDS, RowFile, row_files
 
 THUMB = 224
-LONGEST = 4000
+MAX_TEXT = 4000
 STYLE = (
     ":root{color-scheme:light dark}body{font:15px/1.45 system-ui,sans-serif;max-width:1100px;margin:0 auto;"
     "padding:1rem 1.5rem 4rem}section{border-top:1px solid #8886;padding:.6rem 0}h2{font-size:1rem}"
@@ -154,7 +154,7 @@ def _section(file: RowFile, number: int, row: Any, places: ImagePlaces) -> str:
     else:
         shown = [("", json.dumps(row, ensure_ascii=False, indent=1))]
     texts = "".join(
-        f"<p class=role>{html.escape(role)}</p>" * bool(role) + f"<pre>{html.escape(text[-LONGEST:])}</pre>"
+        f"<p class=role>{html.escape(role)}</p>" * bool(role) + f"<pre>{html.escape(text[-MAX_TEXT:])}</pre>"
         for role, text in shown
     )
     return f"<section><h2>row {number}</h2>{pictures}{texts}</section>"

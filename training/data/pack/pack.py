@@ -30,7 +30,7 @@ from .shards import Form, write_parquet, write_tars
 
 DATA = "data"
 REPORT = "report.json"
-LONGEST_NAME = 160
+MAX_NAME = 160
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _makers(runs: Sequence[tuple[Path, str]]) -> dict[str, list[str]]:
             continue
         for role, names in makers.items():
             # What follows is wording and sampling, which nobody knows a model by.
-            names.add(one_line(str(getattr(identities, role)).partition("|")[0])[:LONGEST_NAME])
+            names.add(one_line(str(getattr(identities, role)).partition("|")[0])[:MAX_NAME])
     return {role: sorted(names - {""}) for role, names in makers.items()}
 
 

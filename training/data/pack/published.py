@@ -32,7 +32,7 @@ NANO, KLEIN = "Nano_data", "Klein_data"
 IS_NANO = re.compile(r"nano|gemini", re.IGNORECASE)
 """Generators whose trajectories lie in NANO; all others lie in KLEIN."""
 WHITE = "data/interleave/white.png"
-LONGEST_NAME = 200
+MAX_NAME = 200
 
 
 class PublishedTree:
@@ -103,7 +103,7 @@ class PublishedTree:
 
     def _free(self, name: str, data: str) -> str:
         """A folder's name of these characters that is not taken."""
-        plain = re.sub(r"[^\w.-]", "_", name).lstrip(".")[:LONGEST_NAME] or "story"
+        plain = re.sub(r"[^\w.-]", "_", name).lstrip(".")[:MAX_NAME] or "story"
         found, number = plain, 1
         while f"{data}/{found.lower()}" in self._names:
             number += 1

@@ -26,7 +26,7 @@ from ..rows.planner_rl import StepRange
 
 GIVE_UP = 5
 """Requests in a row that a teacher may leave without an answer before it is taken to be down."""
-LEAST_ITEMS, MOST_ITEMS = 2, 24
+MIN_ITEMS, MAX_ITEMS = 2, 24
 SETTINGS = ReplySettings(max_tokens=2000, temperature=0.0)
 FORM = """
 Answer in this form and write nothing after it:
@@ -53,7 +53,7 @@ class Checklist(BaseModel):
 
     checklist: list[
         Annotated[str, StringConstraints(min_length=3, max_length=400, strip_whitespace=True)]
-    ] = Field(min_length=LEAST_ITEMS, max_length=MOST_ITEMS)
+    ] = Field(min_length=MIN_ITEMS, max_length=MAX_ITEMS)
     steps: (
         tuple[Annotated[int, Field(ge=1, le=MAX_STEPS)], Annotated[int, Field(ge=1, le=MAX_STEPS)]] | None
     ) = None

@@ -33,7 +33,7 @@ IMAGES_IN = ("images", "")
 SUFFIXES = (*ENDINGS, ".json", ".jsonl")
 KNOWN_FIRST = 100
 """Items whose ids are held against the guard before any is used."""
-LONGEST_PART = 20_000
+MAX_PART = 20_000
 ASKED = (
     "Show step by step, with pictures and words: {title}",
     "{title}. Show every step in a picture, and tell what happens.",
@@ -53,7 +53,7 @@ class CommPart(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     type: Literal["text", "image"]
-    content: str | None = Field(default=None, max_length=LONGEST_PART)
+    content: str | None = Field(default=None, max_length=MAX_PART)
     image_path: str | None = Field(default=None, max_length=1000)
 
 

@@ -22,7 +22,7 @@ from .kinds import NOT_IN_PROMPTS
 
 GIVE_UP = 5
 """Stories in a row whose questions a teacher may leave without an answer."""
-LONGEST = 1200
+MAX_PROMPT_LENGTH = 1200
 SETTINGS = ReplySettings(max_tokens=600, temperature=0.0)
 FIRST = (
     "An image model is to draw this picture from words alone. Write the prompt for it: what is to be seen, "
@@ -81,13 +81,13 @@ class Teacher:
             said = f"\nIts words: {words}" if words else ""
             asked = (before, after, NEXT + said) if before is not None else (after, FIRST + said)
             reply = self._chat.reply([Message(role="user", content=asked)], SETTINGS)
-            found = spoken(reply.whole)[: LONGEST + 1]
+            found = spoken(reply.whole)[: MAX_PROMPT_LENGTH + 1]
             self._cache.keep_text(key, found)
         return found
 
 
 def _usable(prompt: str) -> bool:
-    return bool(prompt) and len(prompt) <= LONGEST and not NOT_IN_PROMPTS.search(prompt)
+    return bool(prompt) and len(prompt) <= MAX_PROMPT_LENGTH and not NOT_IN_PROMPTS.search(prompt)
 
 
 def all_of(stories: Sequence[CommStory], teacher: Teacher, parallel: int) -> list[list[str] | str]:

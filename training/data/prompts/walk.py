@@ -22,7 +22,7 @@ from .templates import Template
 MIN_WORDS, MAX_WORDS = 6, 60
 LONG = 30
 """A template of more words gets no words to draw and no ending of text alone."""
-MOST_REFUSED = 10_000
+MAX_REFUSED = 10_000
 """Places in a row without a new request: then there are none, however many the slots have."""
 _QUOTED = re.compile(r'"([^"]+)"')
 
@@ -52,7 +52,7 @@ class Walk:
     def __iter__(self) -> Iterator[PromptRow]:
         rings, refused = Rings(self._settings.variants), 0
         for number, template, filled, draws, image in self._candidates():
-            if refused > MOST_REFUSED:
+            if refused > MAX_REFUSED:
                 return
             refused += 1
             if filled is None:

@@ -32,7 +32,7 @@ from .rl_lines import RlRow, read_rl_lines, write_rl_lines
 from .sft import RowProblem
 
 MAX_SEED = 2**31
-LARGEST_SEED = 2**64 - 1
+MAX_ROW_SEED = 2**64 - 1
 """What the generators' libraries take as a seed; redraws with the seed of a row would fail one by one past
 it."""
 
@@ -69,7 +69,7 @@ class CriticRlRow(RlRow):
     edited_image_path: str = Field(min_length=1, max_length=4096)
     evaluation: Evaluation
     generator: str | None = None
-    seed: int | None = Field(default=None, ge=0, le=LARGEST_SEED)
+    seed: int | None = Field(default=None, ge=0, le=MAX_ROW_SEED)
     judge: str | None = None
     raw_scores: Any = None
 

@@ -25,7 +25,7 @@ SAMPLE = "sample.json"
 FAILED = "failed{}.jsonl"
 MAX_SAMPLE = 1024 * 1024
 MAX_FAILED = 1024 * 1024 * 1024
-LONGEST_REASON = 500
+MAX_REASON = 500
 
 State = Literal["whole", "given up", "failed", "stopped"]
 
@@ -90,7 +90,7 @@ def noted(row: PromptRow, state: State, reason: str = "", **more: str | int) -> 
     """An outcome of this row."""
     about = row.model_dump(include={"id", "category", "subcategory", "split", "language"})
     return Outcome.model_validate(
-        {**about, "folder": row.folder, "state": state, "reason": one_line(reason)[:LONGEST_REASON], **more}
+        {**about, "folder": row.folder, "state": state, "reason": one_line(reason)[:MAX_REASON], **more}
     )
 
 

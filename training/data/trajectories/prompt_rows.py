@@ -23,8 +23,8 @@ from ....backend.prompts.published import ENDING
 from ....backend.types import MAX_IMAGES, MAX_TEXT
 from ..rows.values import RowProblem, read_values
 
-LONGEST_NAME = 80
-MOST_NAME_BYTES = 200
+MAX_NAME = 80
+MAX_NAME_BYTES = 200
 """Of a folder's name after the id: a file system takes 255 bytes for both."""
 
 
@@ -61,8 +61,8 @@ class PromptRow(BaseModel):
         """The name of its folder, by the published rule: the id and what its text leaves of a name."""
         # As two of the three published scripts do.
         text = self.user_input.replace(ENDING, "")
-        name = re.sub(r"\s+", "_", re.sub(r"[^\w\s-]", "_", text))[:LONGEST_NAME]
-        return f"{self.id}_{name.encode()[:MOST_NAME_BYTES].decode(errors='ignore')}"
+        name = re.sub(r"\s+", "_", re.sub(r"[^\w\s-]", "_", text))[:MAX_NAME]
+        return f"{self.id}_{name.encode()[:MAX_NAME_BYTES].decode(errors='ignore')}"
 
     @property
     def digest(self) -> int:

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from .outcomes import Outcome
 from .usage import Usage
 
-MOST_REASONS = 8
-LONGEST = 100
+MAX_REASONS = 8
+MAX_REASON_LENGTH = 100
 
 
 class Totals(BaseModel):
@@ -48,7 +48,7 @@ def totals_of(prompts: int, outcomes: Iterable[Outcome]) -> Totals:
     for one in outcomes:
         if one.state == "failed":
             totals.failed += 1
-            reasons[f"{one.where}: {one.reason[:LONGEST]}"] += 1
+            reasons[f"{one.where}: {one.reason[:MAX_REASON_LENGTH]}"] += 1
         if not one.is_done:
             continue
         totals.whole += one.state == "whole"
@@ -78,11 +78,11 @@ def as_lines(totals: Totals, ledger: Sequence[Usage]) -> list[str]:
     if totals.reasons:
         lines += ["", "| failed at | prompts |", "|---|---|"]
         shown = list(totals.reasons.items())
-        lines += [f"| {reason} | {count} |" for reason, count in shown[:MOST_REASONS]]
-        if len(shown) > MOST_REASONS:
+        lines += [f"| {reason} | {count} |" for reason, count in shown[:MAX_REASONS]]
+        if len(shown) > MAX_REASONS:
             lines.append(
-                f"| {len(shown) - MOST_REASONS} other reasons | "
-                f"{sum(count for _, count in shown[MOST_REASONS:])} |"
+                f"| {len(shown) - MAX_REASONS} other reasons | "
+                f"{sum(count for _, count in shown[MAX_REASONS:])} |"
             )
     if ledger:
         lines += ["", "| role | model | calls | tokens in | tokens out | images | seconds | cost |"]

@@ -17,7 +17,7 @@ from ....backend.errors import AnswerError
 from ...data.rows.preference import PreferenceRow
 
 TIE = 1e-9
-MOST_LONGER = 1.25
+MAX_LONGER = 1.25
 """Times the length of the rejected answers past which the chosen ones are said to be longer."""
 RARE = 0.3
 """Share of the rarer verdict among the chosen ones below which they are said to lean."""
@@ -79,7 +79,7 @@ def show(counts: PairCounts, log: Callable[[str], None]) -> list[str]:
     rules = ", ".join(f"{number} by {rule!r}" for rule, number in counts.by_rule.items())
     log(f"{counts.pairs} pairs: {rules}; chosen answers are {counts.longer:.2f} times as long")
     warnings = []
-    if not 1 / MOST_LONGER <= counts.longer <= MOST_LONGER:
+    if not 1 / MAX_LONGER <= counts.longer <= MAX_LONGER:
         more = "longer" if counts.longer > 1 else "shorter"
         warnings.append(f"the chosen answers are {more} on the whole, which is learned before anything else")
     share = counts.chosen_true

@@ -26,7 +26,7 @@ from .terms import (
 )
 
 LAST_PLANS = 256
-LEAST_PLANS = 64
+MIN_PLANS = 64
 OFTEN = 0.1
 """Share of the last plans that copy their requests above which a planner is said to copy."""
 
@@ -75,7 +75,7 @@ class PlannerReward(RolloutReward[PlannerRlRow, PlanSample]):
     @property
     def warning(self) -> str | None:
         """That the planner copies requests into prompts, else None."""
-        share = sum(self._copies) / len(self._copies) if len(self._copies) >= LEAST_PLANS else 0.0
+        share = sum(self._copies) / len(self._copies) if len(self._copies) >= MIN_PLANS else 0.0
         if share < OFTEN:
             return None
         return f"{share:.0%} of the last {len(self._copies)} plans copy their requests into a prompt"

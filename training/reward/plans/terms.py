@@ -19,9 +19,9 @@ from ....backend.types import Plan
 from ...data.rows.planner_rl import PlannerRlRow, StepRange
 from ..terms import only_object
 
-LEAST_WORDS = 24
+MIN_WORDS = 24
 """Words of a request below which nothing is said to be copied from it: its first step may be most of it."""
-MOST_WORDS, PROMPT_WORDS = 2000, 400
+MAX_WORDS, PROMPT_WORDS = 2000, 400
 _WORD = re.compile(r"\w+")
 
 
@@ -102,9 +102,9 @@ def copied_share(plan: Plan, request: str) -> float:
     """The longest run of the request's words in one prompt, as a share of the request's words (of as many as
     are looked at in a prompt, if it has more), 0..1; 0 for a short request and a plan of one step, which may
     well repeat it."""
-    words = _words(request, MOST_WORDS)
+    words = _words(request, MAX_WORDS)
     prompts = [step.prompt for step in plan.steps if step.prompt]
-    if len(words) < LEAST_WORDS or len(prompts) < 2:
+    if len(words) < MIN_WORDS or len(prompts) < 2:
         return 0.0
     text, longest = f" {' '.join(words)} ", 0
     for prompt in prompts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 WINDOW = 512
-LEAST_SEEN = 32
+MIN_SEEN = 32
 
 
 class Failures:
@@ -27,9 +27,9 @@ class Failures:
         self._fault = fault if failed else self._fault
 
     def problem(self, at_end: bool = False) -> str | None:
-        """Why they are too many, else None; fewer than `LEAST_SEEN` are judged by `at_end` alone."""
+        """Why they are too many, else None; fewer than `MIN_SEEN` are judged by `at_end` alone."""
         failed, seen = sum(self._last), len(self._last)
-        if (seen < LEAST_SEEN and not at_end) or failed / max(1, seen) <= self._most:
+        if (seen < MIN_SEEN and not at_end) or failed / max(1, seen) <= self._most:
             return None
         return (
             f"{failed} of the last {seen} {self._what} failed (more than "

@@ -463,7 +463,7 @@ def test_a_setting_that_would_be_ignored_is_not_taken(build: Build) -> None:
 @pytest.mark.parametrize(("name", "most"), [("flux2_klein", 8), ("qwen_image_edit_plus", 2)])
 def test_earlier_images_are_shown_beside_the_source_in_order(build: Build, name: str, most: int) -> None:
     generator = open_generator(f"diffusers:{build(name)}", device="cpu", steps=1, size="64x64")
-    assert isinstance(generator, DiffusersGenerator) and generator.most_beside == most
+    assert isinstance(generator, DiffusersGenerator) and generator.max_reference_images == most
     assert "reference" in generator.step_settings
     source, one, other = scene(1), scene(2), scene(3)
 

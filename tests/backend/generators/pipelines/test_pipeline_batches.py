@@ -80,7 +80,7 @@ def test_a_call_has_one_source_where_a_list_would_be_references() -> None:
 def test_a_call_is_bounded_by_its_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
     from interleave_thinker.backend.generators.pipelines import batches
 
-    monkeypatch.setattr(batches, "MOST_PIXELS", 3 * 64 * 64)
+    monkeypatch.setattr(batches, "MAX_PIXELS", 3 * 64 * 64)
     pipeline = Counted()
     BatchedPipeline(pipeline, any_source=True).draw_many(["x"] * 7, [None] * 7, range(7))
     assert sizes(pipeline) == [3, 3, 1]

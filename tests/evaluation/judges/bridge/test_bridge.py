@@ -395,7 +395,7 @@ def test_answers_that_cannot_be_kept_end_it(tmp_path: Path, monkeypatch: pytest.
 def test_an_evaluator_is_answered_though_others_took_all_connections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 4)
     with bridge(tmp_path) as (_, _, address), ExitStack() as closing:
         place = urlsplit(address)
         others = []

@@ -209,7 +209,7 @@ def test_a_plan_that_copies_its_request_has_no_content_and_asks_nobody(tmp_path:
 def test_a_judge_that_is_down_leaves_samples_out_and_then_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failures, "LEAST_SEEN", 2)
+    monkeypatch.setattr(failures, "MIN_SEEN", 2)
     judged = reward(ChecklistJudge(Chat("down")), tmp_path)
     answers = [write_plan(plan("a fox")), write_plan(plan("an owl")), "no plan"]
     rewards, logged = rewarded(judged, answers, LISTED)

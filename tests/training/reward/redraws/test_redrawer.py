@@ -20,7 +20,7 @@ from interleave_thinker.backend.types import Score
 from interleave_thinker.training.content_cache import RewardCache, key_of
 from interleave_thinker.training.reward.redraws.batch_counts import BatchCounts
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
-from interleave_thinker.training.reward.redraws.failures import LEAST_SEEN
+from interleave_thinker.training.reward.redraws.failures import MIN_SEEN
 from interleave_thinker.training.reward.redraws.redrawer import Outcome, Redraw, Redrawer
 
 
@@ -287,8 +287,8 @@ def test_nonsense_is_a_fault(tmp_path: Path, nonsense: object) -> None:
 
 
 def test_past_a_share_of_failures_there_is_a_problem(tmp_path: Path) -> None:
-    good = [ask(f"good {n}") for n in range(LEAST_SEEN)]
-    bad = [ask(f"bad {n}") for n in range(LEAST_SEEN)]
+    good = [ask(f"good {n}") for n in range(MIN_SEEN)]
+    bad = [ask(f"bad {n}") for n in range(MIN_SEEN)]
     engine = Redrawer(
         Artist(_dies_at("bad")),
         Taste(),
