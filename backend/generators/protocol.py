@@ -79,9 +79,10 @@ class FollowsAnchor(Protocol):
 
 @runtime_checkable
 class TakesStepSettings(Protocol):
-    """A generator that can draw single steps with a `negative`, `denoise`, `mask` or `reference` of their
-    own. One whose model is shown several images has `max_reference_images`, too: how many of them beside the one that
-    it edits, a step's reference among them."""
+    """A generator that generates single steps with a `negative`, `denoise`, `mask` or `reference` of their own.
+
+    One whose model is shown several images has `max_reference_images`, too: how many it takes in addition to
+    the image that it edits, a step's reference among them."""
 
     @property
     def step_settings(self) -> frozenset[str]:

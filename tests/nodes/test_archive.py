@@ -33,6 +33,7 @@ TOP = {
     "requirements.txt",
     "skills",
     "subgraphs",
+    "tinyworld",
     "web",
     "workflows",
 }
@@ -80,7 +81,7 @@ def test_the_archive_has_all_that_runs_and_nothing_else() -> None:
     packed = published()
     assert {name.partition("/")[0] for name in packed} == TOP
     assert {name for name in packed if name.startswith("docs/")} == {"docs/icon.png"}
-    whole = ("backend/", "nodes/", "locales/", "subgraphs/", "web/", "workflows/")
+    whole = ("backend/", "nodes/", "locales/", "subgraphs/", "tinyworld/runtime/", "web/", "workflows/")
     assert {name for name in repository() - packed if name.startswith(whole)} == set()
 
 
@@ -122,8 +123,9 @@ def test_a_trigger_is_found(trigger: str, line: str) -> None:
 
 
 def test_the_pack_needs_no_part_that_is_left_out() -> None:
-    """Nothing in the archive imports the command line or the training."""
-    away = re.compile(r"^\s*(?:from|import) +(?:\.+|interleave_thinker\.)(?:cli|training)\b", re.MULTILINE)
+    """Nothing in the archive imports the command line, training, evaluation, the service or the lab."""
+    folders = r"(?:cli|training|evaluation|service|tinyworld\.lab)"
+    away = re.compile(rf"^\s*(?:from|import) +(?:\.+|interleave_thinker\.){folders}\b", re.MULTILINE)
     assert away.search("    from ...training.data.rows import reading")
     for name in published():
         if name.endswith(".py"):
