@@ -79,7 +79,7 @@ class FollowsAnchor(Protocol):
 
 @runtime_checkable
 class TakesStepSettings(Protocol):
-    """A generator that generates single steps with a `negative`, `denoise`, `mask` or `reference` of their own.
+    """A generator of single steps with a `negative`, `denoise`, `mask` or `reference` of their own.
 
     One whose model is shown several images has `max_reference_images`, too: how many it takes in addition to
     the image that it edits, a step's reference among them."""
