@@ -18,7 +18,7 @@ import pytest
 FOLDER = os.environ.get("INTERLEAVE_EVALUATORS", "")
 PYTHON = os.environ.get("INTERLEAVE_EVALUATORS_PYTHON", sys.executable)
 CHECKOUTS = {"ueval": "UEval", "rise": "RISEBench", "specv": "SpecV", "comm": "CoMM"}
-SCRIPT = Path(__file__).resolve().parents[5] / "benchmarks" / "official_scores.py"
+SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "official_scores.py"
 
 
 @pytest.mark.parametrize("name", CHECKOUTS)

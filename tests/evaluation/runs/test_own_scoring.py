@@ -21,7 +21,7 @@ from interleave_thinker.evaluation.judges import Judge, open_judge
 from interleave_thinker.evaluation.runs.collect import collect
 from interleave_thinker.evaluation.runs.compare import compare
 from interleave_thinker.evaluation.runs.figures import Scores, as_lines
-from interleave_thinker.evaluation.runs.own_questions import REGISTRY
+from interleave_thinker.evaluation.runs.own_questions import JUDGED
 from interleave_thinker.evaluation.runs.own_scoring import Asking, score, to_ask
 from interleave_thinker.evaluation.runs.running import BenchmarkRun
 from interleave_thinker.evaluation.runs.setting import (
@@ -121,7 +121,7 @@ def scored(chat: Saying, out: Path, repeats: int = 1, order_swap: bool = False) 
         return score(to_ask(out), Asking(judge, repeats, order_swap, 4), lambda line: None)
 
 
-@pytest.mark.parametrize("name", list(REGISTRY))
+@pytest.mark.parametrize("name", JUDGED)
 def test_the_best_and_the_worst_judge(name: str, tmp_path: Path) -> None:
     out = collected(name, tmp_path)
     for rate, expected in (("1", 1.0), ("0", 0.0)):

@@ -16,6 +16,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.backend.errors import SettingsError, TrainingError
 from interleave_thinker.backend.vram.agent_shapes import published_config
+from interleave_thinker.cli.options.training import folder_of
 from interleave_thinker.cli.train import command as cli_train
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import (
@@ -286,7 +287,7 @@ def test_shipped_recipes_are_the_commands_own_options(name: str, stage: str) -> 
     assert values.keys() - {"devices"} <= {parameter.name for parameter in command.params}
     if isinstance(settings, GrpoTraining):
         batches(settings, values["devices"])
-    assert config_of(values["model"]) is not None
+    assert config_of(values["model"], folder_of) is not None
 
 
 def test_the_command_line_wins_over_the_recipe(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_parquet_is_refused_and_the_documents_say_how_to_convert_it(
     datasets.Dataset.from_list([row], features=columns).to_parquet(str(file))
     with pytest.raises(SettingsError, match=r"(?s)is parquet.*docs/data\.md, Rows out of parquet"):
         check_rows(file)
-    document = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+    document = (Path(__file__).parents[4] / "docs" / "data.md").read_text(encoding="utf-8")
     section = document.split("### Rows out of parquet\n")[1].split("\n###")[0]
     script = "\n".join(line for line in section.splitlines() if line.startswith("    ") or not line)
     monkeypatch.chdir(tmp_path)
