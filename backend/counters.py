@@ -33,9 +33,9 @@ class Counts:
     """Of these, those that were then chosen, which needed no pass of their own."""
     tokens_held: int = 0
     """Tokens chosen among those that a grammar let through."""
-    agents_brought: int = 0
+    agents_loaded: int = 0
     """Times that an agent's weights were brought from main memory, or the disk, to its device."""
-    agents_sent_away: int = 0
+    agents_offloaded: int = 0
     """Times that they left it."""
     stops_at_true: int = 0
     """Replies that ended at a True verdict."""

@@ -30,6 +30,6 @@ class ConstrainedPlanner:
         """The plan with the constraints; raises as `constrained_plan` does."""
         return constrained_plan(self._planner, request, self._constraints)
 
-    def rest(self, staying: object) -> None:
-        """As Planner.rest."""
-        self._planner.rest(staying)
+    def offload(self, staying: object) -> None:
+        """As Planner.offload."""
+        self._planner.offload(staying)

@@ -67,7 +67,7 @@ class Planner(Agent):
             return in_parts.write(count)
         return self.read_reply(first, message, settings, FORM, on_token)[0]
 
-    def rest(self, staying: object) -> None:
+    def offload(self, staying: object) -> None:
         """Free the device that the planner's weights are on, unless `staying`, the critic, is on the same
         weights."""
         other = getattr(staying, "chat", None)
@@ -77,7 +77,7 @@ class Planner(Agent):
             and other.weights is self.chat.weights
         )
         if isinstance(self.chat, OnDevice) and not shared:
-            self.chat.leave()
+            self.chat.offload()
 
     def _reply_settings(self) -> ReplySettings:
         limit = min(PLAN_TOKENS, self.chat.most_tokens) if isinstance(self.chat, Reserves) else PLAN_TOKENS

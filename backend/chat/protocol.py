@@ -200,7 +200,7 @@ class OnDevice(Protocol):
         """The same object for agents that share their weights."""
         ...
 
-    def leave(self) -> None:
+    def offload(self) -> None:
         """Free the device; the next reply brings the weights again."""
         ...
 

@@ -187,7 +187,7 @@ class _Run:
             return remembered, True, True
         plan = self.planner.plan(self.request)
         if isinstance(self.planner, Offloadable):
-            self.planner.rest(self.critic)
+            self.planner.offload(self.critic)
         self.store.keep_plan(plan, key)
         return plan, True, False
 

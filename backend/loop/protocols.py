@@ -89,7 +89,7 @@ class BatchCritic(Protocol):
 class Offloadable(Protocol):
     """A planner whose weights can leave the card; they come back by themselves if it is asked again."""
 
-    def rest(self, staying: object) -> None:
+    def offload(self, staying: object) -> None:
         """There is nothing to plan for now. `staying`: the critic, which may be on the same weights; then
         nothing happens."""
         ...

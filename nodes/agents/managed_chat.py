@@ -189,11 +189,11 @@ def watching(on_token: Callable[[str], None] | None) -> Callable[[str], None]:
     return watch
 
 
-def others_leave(staying: object) -> None:
+def offload_others(staying: object) -> None:
     """Take every agent but this one off the card: a planner that has planned, before drawing begins."""
     for residence in list(_residences):
         if not (isinstance(staying, ManagedChat) and staying.is_at(residence)):
-            residence.leave()
+            residence.offload()
 
 
 def residence_of(chat: ChatModel, module: Any) -> host.ManagedModel | None:

@@ -175,7 +175,7 @@ class ManagedModel:
         with explaining_out_of_memory():
             memory.load_models_gpu([self._patcher], memory_required=working_bytes, force_full_load=True)
 
-    def leave(self) -> None:
+    def offload(self) -> None:
         """Go off the card until `ensure_loaded`; the host's --highvram, which keeps models there, is
         respected.
 
@@ -186,7 +186,7 @@ class ManagedModel:
             return
         if unload(self._patcher):
             memory.soft_empty_cache()
-            count(agents_sent_away=1)
+            count(agents_offloaded=1)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from ...backend.loop.step_rules import most_tries
 from ...backend.types import RunSettings, Trajectory
 from .. import host
 from ..agents.interruptible import InterruptibleGenerator, critic_with
-from ..agents.managed_chat import others_leave
+from ..agents.managed_chat import offload_others
 from ..inputs.sockets import PlannedRequest
 from ..live.live_run import LIVE_RUNS, LiveRun, LiveTarget
 from ..live.messages import EVENT
@@ -48,7 +48,7 @@ def carry_out(
         prompt=host.running_prompt(),
     )
     live = LiveRun(folder.name, plan.plan, settings, judged, target)
-    others_leave(chat)
+    offload_others(chat)
     LIVE_RUNS.begin(live)
     critic = None if chat is None else critic_with(chat, live.hear)
     bar = _Bar(progress, live, tries if judged else 1)

@@ -22,7 +22,7 @@ from ...backend.report.completeness import is_complete
 from ...backend.types import Trajectory
 from .. import host
 from ..agents.interruptible import critic_with
-from ..agents.managed_chat import others_leave
+from ..agents.managed_chat import offload_others
 from ..host import expansion
 from ..inputs.images import OverflowedImage, to_pictures
 from ..inputs.run_folder import RunWatch
@@ -67,7 +67,7 @@ class Carried:
 
 def begin(story: Story, critic: ChatModel | None, target: LiveTarget) -> ShownTries:
     """Show a story whose tries begin now."""
-    others_leave(critic)
+    offload_others(critic)
     return ShownTries(story.tries, critic is not None, target)
 
 

@@ -76,7 +76,7 @@ class TrainedBase(SharedBase):
         self._grammar_tokens = None
         self._trained = with_adapter
 
-    def leave(self) -> None:
+    def offload(self) -> None:
         """Nothing: whoever trains it has it."""
 
     def release(self) -> None:

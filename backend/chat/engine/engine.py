@@ -15,7 +15,7 @@ import torch
 from ...pictures import Picture
 from .qwen3_vl import device_of, image_token, merge_size
 from .rope_positions import PromptTokens, prompt_tokens
-from .sequence import Answer, Answers, Layers
+from .sequence import BatchDecodingSession, DecodingSession, TextDecoder
 from .settings import EngineSettings
 from .vision_cache import VisionCache
 
@@ -33,23 +33,28 @@ class Engine:
         """Empty the cache of images."""
         self._vision.clear()
 
-    def read(self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]) -> Answer:
+    def read(
+        self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]
+    ) -> DecodingSession:
         """The answer to a prompt (the chat template's text, one image token for each picture), not a token of
         it yet."""
-        tokens, layers = self._tokens(model, adapter, prompt, pictures), Layers(model, self.inline_layers)
-        return Answer(layers, tokens, _read(model, layers, [tokens]), self.prompt_lookup_tokens)
+        tokens, decoder = (
+            self._tokens(model, adapter, prompt, pictures),
+            TextDecoder(model, self.inline_layers),
+        )
+        return DecodingSession(decoder, tokens, _read(model, decoder, [tokens]), self.prompt_lookup_tokens)
 
     def read_together(
         self, model: Any, adapter: str | None, prompt: str, shown: Sequence[Sequence[Picture]]
-    ) -> Answers | None:
+    ) -> BatchDecodingSession | None:
         """The answers to one prompt about several rows of pictures, in the same passes; None where pictures
         of other shapes make prompts of other lengths."""
         rows = [self._tokens(model, adapter, prompt, pictures) for pictures in shown]
         first = rows[0]
         if any(row.ids != first.ids or not torch.equal(row.position_ids, first.position_ids) for row in rows):
             return None
-        layers = Layers(model, self.inline_layers)
-        return Answers(layers, first, _read(model, layers, rows))
+        decoder = TextDecoder(model, self.inline_layers)
+        return BatchDecodingSession(decoder, first, _read(model, decoder, rows))
 
     def _tokens(
         self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]
@@ -58,10 +63,10 @@ class Engine:
         return prompt_tokens(self._tokenizer, prompt, image_token(model), images, merge_size(model))
 
 
-def _read(model: Any, layers: Layers, rows: Sequence[PromptTokens]) -> torch.Tensor:
-    """Read prompts of the same tokens into the layers' empty cache; logits `(rows, vocabulary)` of the first
-    token of each answer."""
+def _read(model: Any, decoder: TextDecoder, rows: Sequence[PromptTokens]) -> torch.Tensor:
+    """Read prompts of the same tokens into the decoder's empty cache; logits `(rows, vocabulary)` of the
+    first token of each answer."""
     device = device_of(model)
     ids = torch.tensor([row.ids for row in rows], device=device)
     position_ids = rows[0].position_ids.to(device).expand(-1, len(rows), -1)
-    return layers.read(ids, position_ids, [image.levels for row in rows for image in row.images])
+    return decoder.read(ids, position_ids, [image.levels for row in rows for image in row.images])

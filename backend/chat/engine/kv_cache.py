@@ -17,7 +17,7 @@ ROOM = 256
 """Tokens by which the buffers grow."""
 
 
-class _Rows:
+class GrowingBuffer:
     """A tensor `(batch, heads, tokens, width)` that tokens are appended to."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class _Rows:
         self._length = end
         return self._buffer[..., :end, :]
 
-    def cut(self, length: int) -> torch.Tensor:
+    def crop_to(self, length: int) -> torch.Tensor:
         """Only the first `length` tokens, which has to be so many at most."""
         assert self._buffer is not None and length <= self._length
         self._length = length
@@ -49,7 +49,7 @@ class GrowingLayer(DynamicLayer):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._keys, self._values = _Rows(), _Rows()
+        self._keys, self._values = GrowingBuffer(), GrowingBuffer()
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **options: Any
@@ -60,9 +60,9 @@ class GrowingLayer(DynamicLayer):
         self.keys, self.values = self._keys.append(key_states), self._values.append(value_states)
         return self.keys, self.values
 
-    def cut(self, length: int) -> None:
+    def crop_to(self, length: int) -> None:
         """Drop all tokens but the first `length`."""
-        self.keys, self.values = self._keys.cut(length), self._values.cut(length)
+        self.keys, self.values = self._keys.crop_to(length), self._values.crop_to(length)
 
 
 class GrowingCache(Cache):
@@ -72,7 +72,7 @@ class GrowingCache(Cache):
         self.growing = [GrowingLayer() for _ in range(layers)]
         super().__init__(layers=list(self.growing))
 
-    def cut(self, length: int) -> None:
+    def crop_to(self, length: int) -> None:
         """Drop all tokens but the first `length`."""
         for layer in self.growing:
-            layer.cut(length)
+            layer.crop_to(length)

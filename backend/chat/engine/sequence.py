@@ -20,7 +20,7 @@ from .qwen3_vl import Features, has_known_layers, hidden_states, hidden_states_i
 from .rope_positions import PromptTokens
 
 
-class Layers:
+class TextDecoder:
     """A model's language layers with a cache of their own, empty at first. `inline`: without the library's
     calls around them, where they are known."""
 
@@ -42,14 +42,14 @@ class Layers:
         return self._model.lm_head(self._text(self._model, ids, position_ids, self.cache)).float()
 
 
-class Answer:
+class DecodingSession:
     """An answer in the making. `ids` `(1, length)`: prompt and answer so far. `logits` `(1, vocabulary)`, 32
     bits: of the next token. Drafted tokens that are then chosen need no pass of their own."""
 
-    def __init__(self, layers: Layers, prompt: PromptTokens, logits: torch.Tensor, lookup: int) -> None:
+    def __init__(self, decoder: TextDecoder, prompt: PromptTokens, logits: torch.Tensor, lookup: int) -> None:
         """`lookup`: tokens of a draft at most."""
         self.logits = logits
-        self._layers = layers
+        self._decoder = decoder
         self._ids = torch.tensor([prompt.ids], device=logits.device)
         self._length = len(prompt.ids)
         self._position = prompt.next_position
@@ -74,7 +74,7 @@ class Answer:
             self.logits = self._ahead.popleft()[1]
         else:
             if self._ahead:
-                self._layers.cache.cut(self._length)
+                self._decoder.cache.crop_to(self._length)
                 self._ahead.clear()
             if draft is None:
                 draft = self._lookup.draft() if self._lookup is not None else ()
@@ -88,19 +88,19 @@ class Answer:
         position_ids = torch.arange(tokens, device=device).expand(4, 1, tokens) + self._position
         position_ids[0] += self._length - self._position
         count(drafts_read=len(draft))
-        logits = self._layers.logits(torch.tensor([[token, *draft]], device=device), position_ids)[0]
+        logits = self._decoder.logits(torch.tensor([[token, *draft]], device=device), position_ids)[0]
         self.logits = logits[:1]
         self._ahead.extend((after, logits[at : at + 1]) for at, after in enumerate(draft, start=1))
 
 
-class Answers:
+class BatchDecodingSession:
     """Several answers in the making, to prompts of the same length: each grows by one token in every pass.
     `ids` `(answers, length)`; `logits` `(answers, vocabulary)`, 32 bits: of the next token of each."""
 
-    def __init__(self, layers: Layers, prompt: PromptTokens, logits: torch.Tensor) -> None:
+    def __init__(self, decoder: TextDecoder, prompt: PromptTokens, logits: torch.Tensor) -> None:
         self.logits = logits
         self.ids = torch.tensor([prompt.ids], device=logits.device).expand(len(logits), -1)
-        self._layers = layers
+        self._decoder = decoder
         self._position = prompt.next_position
 
     def add(self, tokens: Sequence[int]) -> None:
@@ -108,6 +108,6 @@ class Answers:
         ids = torch.tensor(tokens, device=self.logits.device).unsqueeze(1)
         position_ids = torch.full((4, len(tokens), 1), self._position, device=ids.device)
         position_ids[0] = self.ids.shape[1]
-        self.logits = self._layers.logits(ids, position_ids)[:, -1]
+        self.logits = self._decoder.logits(ids, position_ids)[:, -1]
         self.ids = torch.cat([self.ids, ids], dim=1)
         self._position += 1

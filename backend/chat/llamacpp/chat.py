@@ -92,7 +92,7 @@ class LlamaCppChat:
         """What runs the agent, for who manages memory."""
         return self._server
 
-    def leave(self) -> None:
+    def offload(self) -> None:
         """Stop the server if it uses the card; the next reply starts it again."""
         if self._server.on_card:
             self._server.release()

@@ -66,9 +66,9 @@ class TransformersChat:
         """What the agent's weights are, for telling whether two agents have the same."""
         return self.base
 
-    def leave(self) -> None:
+    def offload(self) -> None:
         """Free the device until the next reply."""
-        self.base.leave()
+        self.base.offload()
 
     @property
     def is_settled(self) -> bool:
@@ -110,10 +110,10 @@ class TransformersChat:
             engine = self.base.engine()
             if engine is None:
                 return self._generate(model, prompt, pictures, settings, on_token)
-            answer = engine.read(model, self.adapter, prompt, pictures)
-            room = self._room(answer.ids.shape[1], settings)
+            session = engine.read(model, self.adapter, prompt, pictures)
+            room = self._room(session.ids.shape[1], settings)
             sampler = self._sampler(prompt, settings, room, on_token)
-            decode(answer, sampler, room)
+            decode(session, sampler, room)
             return sampler.listener.reply()
 
     def reply_together(
@@ -136,11 +136,11 @@ class TransformersChat:
             engine = self.base.engine()
             if engine is not None and len(prompts) == 1 and settings.temperature == 0:
                 prompt = prompts.pop()
-                answers = engine.read_together(model, self.adapter, prompt, shown)
-                if answers is not None:
-                    room = self._room(answers.ids.shape[1], settings)
+                batch = engine.read_together(model, self.adapter, prompt, shown)
+                if batch is not None:
+                    room = self._room(batch.ids.shape[1], settings)
                     samplers = [self._sampler(prompt, settings, room, hear) for _ in messages]
-                    decode_together(answers, samplers, room)
+                    decode_together(batch, samplers, room)
                     return [sampler.listener.reply() for sampler in samplers]
         return [self.reply([message], settings, hear) for message in messages]
 

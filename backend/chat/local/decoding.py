@@ -18,7 +18,7 @@ from .reply_listener import ReplyListener
 if TYPE_CHECKING:
     from torch import Generator
 
-    from ..engine.sequence import Answer, Answers
+    from ..engine.sequence import BatchDecodingSession, DecodingSession
 
 Processor = Callable[[Any, Any], Any]
 _global_rng = threading.Lock()
@@ -81,24 +81,24 @@ def seeded_globally(model: Any, seed: int | None) -> Iterator[None]:
         yield
 
 
-def decode(answer: Answer, sampler: Sampler, room: int) -> None:
+def decode(session: DecodingSession, sampler: Sampler, room: int) -> None:
     """Grow the answer until the listener wants no more, or it has `room` tokens."""
     for number in range(room):
-        token = sampler.choose(answer.ids, answer.logits)
+        token = sampler.choose(session.ids, session.logits)
         if sampler.listener.take(token) or number == room - 1:
             return
-        answer.add(token)
+        session.add(token)
 
 
-def decode_together(answers: Answers, samplers: Sequence[Sampler], room: int) -> None:
+def decode_together(batch: BatchDecodingSession, samplers: Sequence[Sampler], room: int) -> None:
     """Every answer to its own end; one that has ended is fed its last token and not listened to."""
     tokens, going = [0] * len(samplers), set(range(len(samplers)))
     for number in range(room):
         for index in sorted(going):
             row = slice(index, index + 1)
-            tokens[index] = samplers[index].choose(answers.ids[row], answers.logits[row])
+            tokens[index] = samplers[index].choose(batch.ids[row], batch.logits[row])
             if samplers[index].listener.take(tokens[index]):
                 going.remove(index)
         if not going or number == room - 1:
             return
-        answers.add(tokens)
+        batch.add(tokens)

@@ -51,7 +51,7 @@ class SharedBase:
         self.settings = settings
         self.lock = threading.RLock()
         self._merged = merged
-        self._waits = False
+        self._is_offloaded = False
         # First, since it is small: its faults are reported before gigabytes are read.
         self.processor: Any = load_processor(folder)
         self.family = str(read_json(folder / "config.json").get("model_type"))[:60]
@@ -84,18 +84,18 @@ class SharedBase:
                 self._selected = name
         return name
 
-    def leave(self) -> None:
+    def offload(self) -> None:
         """Free the device: weights wait in main memory, quantised ones are dropped; the next use brings them
         again."""
         with self.lock:
-            if self.settings.device == MAIN_MEMORY or self.model is None or self._waits:
+            if self.settings.device == MAIN_MEMORY or self.model is None or self._is_offloaded:
                 return
             if self.settings.quantization is not None:
                 self.release()
             else:
                 self.model.to(MAIN_MEMORY)
-                self._waits = True
-            count(agents_sent_away=1)
+                self._is_offloaded = True
+            count(agents_offloaded=1)
             _empty_cache(self.settings.device)
 
     def release(self) -> None:
@@ -116,10 +116,10 @@ class SharedBase:
                     with boundary(ChatError, f"Adapter {folder!r}"):
                         self._attach(Path(folder), name)
                     self._selected = name
-            if self._waits:
+            if self._is_offloaded:
                 self.model.to(self.settings.device)
-                self._waits = False
-                count(agents_brought=1)
+                self._is_offloaded = False
+                count(agents_loaded=1)
 
     @contextmanager
     def selected(self, adapter: str | None) -> Iterator[Any]:
@@ -164,7 +164,7 @@ class SharedBase:
         now, on the weights' device, and the device is left again. Raises ChatError, Cancelled."""
         with self.lock:
             if not self.is_settled:
-                with self._visiting(), self.selected(adapter):
+                with self._on_device_briefly(), self.selected(adapter):
                     self.engine()
         if not self.settings.engine.enabled or "enabled" in self.switched_off:
             return PLAIN
@@ -182,10 +182,10 @@ class SharedBase:
         return self._grammar_tokens
 
     @contextmanager
-    def _visiting(self) -> Iterator[None]:
+    def _on_device_briefly(self) -> Iterator[None]:
         """Weights that wait in main memory may go onto their device inside the block, and leave it after it.
         The copy in main memory stays meanwhile, so that nothing is copied back."""
-        if not self._waits:
+        if not self._is_offloaded:
             yield
             return
         waiting = [(parameter, parameter.data) for parameter in self.model.parameters()]
@@ -196,16 +196,16 @@ class SharedBase:
             for parameter, data in waiting:
                 parameter.data = data
             with not_counting():
-                self.leave()
+                self.offload()
 
     def _load(self) -> Any:
         """The model in main memory or, if it is quantised, on its device."""
         with READING:
             model = load_model(self.folder, self.settings, self.family)
         if self.settings.quantization is None:
-            self._waits = self.settings.device != MAIN_MEMORY
+            self._is_offloaded = self.settings.device != MAIN_MEMORY
         else:
-            count(agents_brought=1)
+            count(agents_loaded=1)
         return model if self._merged is None else with_merged(model, self._merged)
 
     def _attach(self, folder: Path, name: str) -> None:

@@ -131,16 +131,16 @@ def test_the_planner_leaves_the_card_and_comes_back_only_if_asked(checkpoint: Pa
     other = shutil.copytree(checkpoint, tmp_path / "critic")
     with counting() as loading:
         planner, critic = opened(checkpoint, device=CARD), opened(other, device=CARD)
-    assert loading.agents_brought == 0, "weights wait in main memory until they are asked for"
+    assert loading.agents_loaded == 0, "weights wait in main memory until they are asked for"
     counts = run_counted(planner, critic)
     assert counts.judgements > 1
-    assert (counts.agents_brought, counts.agents_sent_away) == (2, 1)
+    assert (counts.agents_loaded, counts.agents_offloaded) == (2, 1)
     with counting() as counts:
         critic.reply(*ASKED[0])
-    assert counts.agents_brought == 0
+    assert counts.agents_loaded == 0
     with counting() as counts:
         again = planner.reply(*ASKED[0])
-    assert counts.agents_brought == 1
+    assert counts.agents_loaded == 1
     there = opened(checkpoint).reply(*ASKED[0])
     assert (again.text, again.finish) == (there.text, there.finish)
     assert again.probability == pytest.approx(there.probability, rel=1e-4)
@@ -150,7 +150,7 @@ def test_a_planner_on_the_critics_weights_stays(checkpoint: Path, adapters: tupl
     options = {"device": CARD, "dtype": "bfloat16"}
     planner, critic = (opened(checkpoint, adapter=str(folder), **options) for folder in adapters)
     counts = run_counted(planner, critic)
-    assert (counts.agents_brought, counts.agents_sent_away) == (1, 0)
+    assert (counts.agents_loaded, counts.agents_offloaded) == (1, 0)
 
 
 def test_quantised_weights_are_forgotten_and_read_again(checkpoint: Path) -> None:
@@ -159,15 +159,15 @@ def test_quantised_weights_are_forgotten_and_read_again(checkpoint: Path) -> Non
     chat = opened(checkpoint, device=CARD, dtype="auto", quantization="8bit")
     before: Reply = chat.reply(*ASKED[0])
     with counting() as counts:
-        chat.leave()
+        chat.offload()
         assert chat.model is None
         assert chat.reply(*ASKED[0]) == before
-    assert (counts.agents_sent_away, counts.agents_brought) == (1, 1)
+    assert (counts.agents_offloaded, counts.agents_loaded) == (1, 1)
 
 
 def test_in_main_memory_there_is_nowhere_to_go(checkpoint: Path) -> None:
     chat = opened(checkpoint)
     with counting() as counts:
-        chat.leave()
+        chat.offload()
         chat.reply(*ASKED[0])
-    assert (counts.agents_sent_away, counts.agents_brought) == (0, 0)
+    assert (counts.agents_offloaded, counts.agents_loaded) == (0, 0)

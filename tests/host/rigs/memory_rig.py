@@ -30,7 +30,7 @@ from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.vram.agent_shapes import agent_shape
 from interleave_thinker.backend.vram.footprint import agent_work
-from interleave_thinker.nodes.agents.managed_chat import ManagedChat, others_leave
+from interleave_thinker.nodes.agents.managed_chat import ManagedChat, offload_others
 from interleave_thinker.nodes.host import memory as ours
 
 SHORT = ReplySettings(max_tokens=3)
@@ -92,7 +92,7 @@ def planner_first() -> dict[str, Any]:
     with fresh(int(ours.bytes_of(critic_module) * 2.3) + 512 * KILO):
         planner.reply(ASK, SHORT)
         at_first = on_card(planner_module)
-        others_leave(critic)
+        offload_others(critic)
         for _ in range(3):
             mm.load_models_gpu([image_model], memory_required=64 * KILO)
             critic.reply(ASK, SHORT)
@@ -127,7 +127,7 @@ def shared() -> dict[str, Any]:
     second, again = agent("critic")
     with fresh(64 * KILO * KILO):
         first.reply(ASK, SHORT)
-        others_leave(second)
+        offload_others(second)
         second.reply(ASK, SHORT)
         return {"same": module is again, "managed": agents_loaded(), "arrivals": card.arrivals}
 
@@ -239,7 +239,7 @@ def server() -> dict[str, Any]:
         mm.free_memory(2 * card.size, CARD)
         evicted = process.ended
         chat.reply(ASK, SHORT)
-        others_leave(None)
+        offload_others(None)
         left = process.ended
     return {"alone": alone, "beside": beside, "ended": [ended, stays, evicted, left]}
 

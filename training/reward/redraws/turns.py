@@ -25,7 +25,7 @@ Role = Literal["policy", "generator", "judge"]
 class OnCard(Protocol):
     """Somebody who can leave the card and come back to it."""
 
-    def leave(self) -> None:
+    def offload(self) -> None:
         """Wait in main memory."""
         ...
 
@@ -38,7 +38,7 @@ class OnCard(Protocol):
 class Leaves(Protocol):
     """A chat model that frees its device until its next reply."""
 
-    def leave(self) -> None: ...
+    def offload(self) -> None: ...
 
 
 @runtime_checkable
@@ -78,7 +78,7 @@ class Card:
         if isinstance(chat, Leaves):
             self._places["judge"] = ChatOnCard(chat)
         for place in self._places.values():
-            place.leave()
+            place.offload()
 
     def begin(self, trainer: Any) -> None:
         """Take the trained model into the turns; raises SettingsError if it is spread over several cards."""
@@ -99,23 +99,23 @@ class Card:
             # Nobody's until all of it is here: half moved, the next call would take it for ready.
             self.holder = None
             for other in sorted(self._there - {role}):
-                self._leave(other)
+                self._offload(other)
             self._there.add(role)
             after = self._places.get(role)
             if after is not None:
                 try:
                     after.come()
                 except BaseException:
-                    self._leave(role)
+                    self._offload(role)
                     raise
             self.holder = role
             self.moves[role] += 1
 
-    def _leave(self, role: Role) -> None:
+    def _offload(self, role: Role) -> None:
         """Have it leave; where that fails it counts as there, and is asked again before another comes."""
         place = self._places.get(role)
         if place is not None:
-            place.leave()
+            place.offload()
         self._there.discard(role)
 
 
@@ -130,7 +130,7 @@ class ModulesOnCard:
         self._others = others
         self.device = next(weight.device for module in modules() for weight in module.parameters())
 
-    def leave(self) -> None:
+    def offload(self) -> None:
         """Move to main memory."""
         self._move(MAIN_MEMORY)
         _free(str(self.device))
@@ -152,9 +152,9 @@ class ChatOnCard:
     def __init__(self, chat: Leaves) -> None:
         self._chat = chat
 
-    def leave(self) -> None:
+    def offload(self) -> None:
         """Free the card until the next question."""
-        self._chat.leave()
+        self._chat.offload()
 
     def come(self) -> None:
         """Nothing: it comes with its first question."""

@@ -231,9 +231,9 @@ def test_asked_for_its_name_an_agent_leaves_the_card_as_it_was(checkpoint: Path)
     chat = opened(checkpoint, device="cpu:0")
     with counting() as counts:
         assert chat.identity == opened(checkpoint).identity
-        assert (counts.agents_brought, counts.agents_sent_away) == (0, 0)
+        assert (counts.agents_loaded, counts.agents_offloaded) == (0, 0)
         chat.reply(question(255), WATCH)
-    assert (counts.agents_brought, counts.agents_sent_away) == (1, 0)
+    assert (counts.agents_loaded, counts.agents_offloaded) == (1, 0)
 
 
 def test_a_growing_cache_holds_what_the_librarys_holds() -> None:
@@ -254,12 +254,12 @@ def test_a_growing_cache_holds_what_the_librarys_holds() -> None:
     )
     assert ours.get_mask_sizes(asked) == theirs.get_mask_sizes(asked)
     before, more = theirs.keys[..., :4, :], torch.randn(1, 2, 2, 4)
-    ours.cut(4)
+    ours.crop_to(4)
     assert torch.equal(ours.keys, before) and ours.get_seq_length() == 4
     assert torch.equal(ours.update(more, more)[0], torch.cat([before, more], dim=-2))
     cache = GrowingCache(1)
     cache.update(more, more, 0)
-    cache.cut(1)
+    cache.crop_to(1)
     assert cache.get_seq_length() == 1
 
 
