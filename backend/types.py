@@ -229,7 +229,7 @@ class StopReason(str, Enum):
 
     accepted = "accepted"
     """The critic accepted the chosen attempt."""
-    tries_used_up = "tries used up"
+    attempts_used_up = "tries used up"
     """No attempt was accepted; the chosen one is the best (or last) of them."""
     picked = "picked"
     """A person picked the chosen attempt, whatever the critic said of it."""

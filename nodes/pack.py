@@ -8,6 +8,9 @@ from . import host
 from .agents.host_agent import HostAgent
 from .agents.load_agent import LoadAgent
 from .agents.remote_agent import RemoteAgent
+from .attempt_loop.close import AttemptClose
+from .attempt_loop.expanded import INNER_NODES
+from .attempt_loop.open import AttemptOpen
 from .generators.other_generators import DiffusersGenerator, ServiceGenerator, TinyWorldGenerator
 from .generators.plugin_generator import PluginGenerator
 from .generators.step_generator import StepGenerator
@@ -21,9 +24,6 @@ from .story.export import Export
 from .story.feedback import FeedbackNode
 from .story.storyboard import Storyboard
 from .story.trajectory import LoadTrajectory, SaveTrajectory
-from .try_loop.close import TryClose
-from .try_loop.expanded import INNER_NODES
-from .try_loop.open import TryOpen
 
 NODES: list[type[io.ComfyNode]] = [
     LoadAgent,
@@ -38,8 +38,8 @@ NODES: list[type[io.ComfyNode]] = [
     TinyWorldGenerator,
     PluginGenerator,
     CriticLoop,
-    TryOpen,
-    TryClose,
+    AttemptOpen,
+    AttemptClose,
     Judge,
     SaveTrajectory,
     LoadTrajectory,

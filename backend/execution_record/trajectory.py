@@ -161,7 +161,7 @@ def _reason(attempts: list[Attempt], chosen: int | None) -> StopReason:
     if _accepted(attempts[chosen]):
         return StopReason.accepted
     judged = any(attempt.verdict for attempt in attempts)
-    return StopReason.tries_used_up if judged else StopReason.unjudged
+    return StopReason.attempts_used_up if judged else StopReason.unjudged
 
 
 def _accepted(attempt: Attempt) -> bool:

@@ -28,8 +28,8 @@ from ..generators.protocol import (
 from ..journal.store import DrawKey, Drawn, Judged, JudgeKey, RunStore
 from ..pictures import Picture
 from ..types import MAX_BATCH, Attempt, Fault, StepSettings, Verdict
+from .parallel_draws import ParallelDraws
 from .protocols import BatchCritic, CriticLike
-from .side_by_side import SideBySide
 
 
 class WantedDraw(NamedTuple):
@@ -61,7 +61,7 @@ class CachedCalls:
         self._store = store
         self._ahead: tuple[DrawKey, Future[Drawn]] | None = None
         self._thread: ThreadPoolExecutor | None = None
-        self._side_by_side = SideBySide[DrawKey, Drawn]()
+        self._parallel = ParallelDraws[DrawKey, Drawn]()
 
     def has_drawn(self, wanted: WantedDraw) -> bool:
         """Whether the image of this draw is there already."""
@@ -74,7 +74,7 @@ class CachedCalls:
         if remembered is not None:
             count(draws_kept=1)
             return remembered, True
-        begun = self._side_by_side.take(key)
+        begun = self._parallel.take(key)
         if begun is None:
             begun = self._begun_ahead(key)
         drawn = begun if begun is not None else self._draw_now(key, wanted)
@@ -82,7 +82,7 @@ class CachedCalls:
         return drawn, False
 
     @contextmanager
-    def side_by_side(self, wanted: Sequence[WantedDraw]) -> Iterator[None]:
+    def parallel_draws(self, wanted: Sequence[WantedDraw]) -> Iterator[None]:
         """Within the block several draws are made at the same time, where those behind the generator can;
         `draw` gives each. What was not asked for by its end is stopped and thrown away."""
         at_once = idle_workers(self._generator) if len(wanted) > 1 else 1
@@ -92,13 +92,13 @@ class CachedCalls:
             yield
             return
         self._begun_ahead(None)
-        self._side_by_side = together = SideBySide[DrawKey, Drawn]()
+        self._parallel = together = ParallelDraws[DrawKey, Drawn]()
         generator = stopped_by(self._generator, together.over)
         together.begin(lambda key: self._draw_now(key, new[key], generator), list(new), at_once)
         try:
             yield
         finally:
-            together.leave()
+            together.discard()
 
     def draw_ahead(self, wanted: WantedDraw) -> None:
         """Begin to draw in a thread of its own; nothing happens if the image is there already."""

@@ -41,7 +41,7 @@ from .step_rules import step_source
 ALL_STEPS = 0
 
 
-class Wanted(Value):
+class ExternalDrawRequest(Value):
     """One draw that the loop asks for; `attempt` counts a step's draws from 0 (a batch is one), `source` None
     is text-to-image."""
 
@@ -57,27 +57,27 @@ class Wanted(Value):
         return DrawKey(generator=identity, prompt=self.prompt, seed=self.seed, source=source)
 
 
-class NextTry(Cancelled):
+class DrawNeeded(Cancelled):
     """The run cannot go on before `wanted` is drawn."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: ExternalDrawRequest) -> None:
         super().__init__(f"Step {wanted.step}, try {wanted.attempt + 1} is not drawn yet.")
         self.wanted = wanted
 
 
-class Given(NamedTuple):
+class ExternalDrawResult(NamedTuple):
     """A draw that was made: its images (of a batch several, each a candidate), and the wall seconds it took.
 
     If it failed, `error` is the message and there are no images.
     """
 
-    wanted: Wanted
+    wanted: ExternalDrawRequest
     images: tuple[Picture, ...]
     seconds: float = 0.0
     error: str = ""
 
 
-class Trial(Value):
+class ExternalRun(Value):
     """What is to be tried: `steps` of the plan of a request, the first of them from `source` (None: text
     alone).
 
@@ -92,7 +92,7 @@ class Trial(Value):
     seed: int = 0
 
 
-def trial_of_prompt(prompt: str, source: Picture | None, seed: int) -> Trial:
+def run_from_prompt(prompt: str, source: Picture | None, seed: int) -> ExternalRun:
     """One picture of a prompt, or one edit of an image. Raises SettingsError without a prompt or with a huge
     one."""
     if not prompt.strip():
@@ -101,17 +101,17 @@ def trial_of_prompt(prompt: str, source: Picture | None, seed: int) -> Trial:
         raise SettingsError(f"The prompt has {len(prompt)} characters; at most {MAX_TEXT} are read.")
     request = Request(text=prompt, images=(source,) if source else ())
     step = Step(number=1, prompt=prompt)
-    return Trial(request=request, plan=Plan(steps=(step,)), steps=(step,), source=source, seed=seed)
+    return ExternalRun(request=request, plan=Plan(steps=(step,)), steps=(step,), source=source, seed=seed)
 
 
-def trial_of_plan(
+def run_from_plan(
     request: Request,
     plan: Plan,
     number: int,
     source: Picture | None,
     seed: int,
     earlier: tuple[StepResult, ...] = (),
-) -> Trial:
+) -> ExternalRun:
     """Step `number` of a plan, or with ALL_STEPS all of them that come after the `earlier` ones.
 
     Without `source` the first step edits the last image of the earlier steps, else the last one of the
@@ -149,61 +149,61 @@ def trial_of_plan(
             "begin.",
             "Let one Try Open draw that step alone.",
         )
-    return Trial(request=request, plan=plan, steps=tuple(chosen), source=start, earlier=kept, seed=seed)
+    return ExternalRun(request=request, plan=plan, steps=tuple(chosen), source=start, earlier=kept, seed=seed)
 
 
-def first_try(trial: Trial) -> Wanted:
+def first_draw(external_run: ExternalRun) -> ExternalDrawRequest:
     """What is drawn first."""
-    return _opening(trial)[0]
+    return _opening(external_run)[0]
 
 
-def first_events(trial: Trial) -> list[Event]:
+def first_events(external_run: ExternalRun) -> list[Event]:
     """What happens until something is drawn; the last event is the start of the first try."""
-    events = _opening(trial)[1]
+    events = _opening(external_run)[1]
     begun = [number for number, event in enumerate(events) if isinstance(event, AttemptStarted)]
     return events[: begun[-1] + 1]
 
 
-def _opening(trial: Trial) -> tuple[Wanted, list[Event]]:
+def _opening(external_run: ExternalRun) -> tuple[ExternalDrawRequest, list[Event]]:
     events: list[Event] = []
     try:
-        _play(trial, "", None, RunSettings(seed=trial.seed), InMemoryStore(), events.append)
-    except NextTry as next_try:
-        return next_try.wanted, events
+        _play(external_run, "", None, RunSettings(seed=external_run.seed), InMemoryStore(), events.append)
+    except DrawNeeded as needed:
+        return needed.wanted, events
     raise SettingsError("Nothing of this is drawn.")  # a Trial always has a step with a prompt
 
 
-class Tries:
+class ExternalAttempts:
     """The tries of one trial by one maker (`identity`), kept in the journal of the request in `folder`."""
 
-    def __init__(self, trial: Trial, identity: str, settings: RunSettings, folder: Path) -> None:
-        self.trial = trial
-        self.settings = settings.model_copy(update={"seed": trial.seed})
+    def __init__(self, external_run: ExternalRun, identity: str, settings: RunSettings, folder: Path) -> None:
+        self.external_run = external_run
+        self.settings = settings.model_copy(update={"seed": external_run.seed})
         self.folder = folder
         self._identity = identity
-        self._journal = _TrialJournal(folder, trial)
+        self._journal = _ExternalJournal(folder, external_run)
 
-    def is_drawn(self, wanted: Wanted) -> bool:
+    def is_drawn(self, wanted: ExternalDrawRequest) -> bool:
         """Whether this draw is in the journal already."""
         return self._journal.drawn(wanted.key(self._identity)) is not None
 
     def follow(
         self,
         critic: CriticLike | None,
-        given: Given | None,
+        given: ExternalDrawResult | None,
         on_event: Callable[[Event], None],
     ) -> Trajectory:
         """Take in a `given` draw, judge it, and return the whole trajectory if that ends the trial.
 
-        Raises NextTry with what is to be drawn before it can go on; the journal then holds everything so far.
-        Raises JournalError, ChatError, Cancelled as the loop does, SettingsError for more than MAX_BATCH
+        Raises DrawNeeded with what is to be drawn before it can go on; the journal then holds everything so
+        far. Raises JournalError, ChatError, Cancelled as the loop does, SettingsError for more than MAX_BATCH
         images.
         """
         self._journal.given = given and self._drawn(given)
-        trajectory = _play(self.trial, self._identity, critic, self.settings, self._journal, on_event)
+        trajectory = _play(self.external_run, self._identity, critic, self.settings, self._journal, on_event)
         return self._journal.whole(trajectory)
 
-    def _drawn(self, given: Given) -> Drawn:
+    def _drawn(self, given: ExternalDrawResult) -> Drawn:
         key = given.wanted.key(self._identity)
         if given.error:
             fault = Fault(where="generator", message=given.error)
@@ -218,12 +218,12 @@ class Tries:
         return Drawn(key=key, image=first, more=tuple(more), seconds=given.seconds)
 
 
-class _TrialJournal(Journal):
+class _ExternalJournal(Journal):
     """The journal of the whole request, for a run of some of its steps."""
 
-    def __init__(self, folder: Path, trial: Trial) -> None:
+    def __init__(self, folder: Path, external_run: ExternalRun) -> None:
         super().__init__(folder)
-        self._trial = trial
+        self._run = external_run
         self.given: Drawn | None = None
         self._failed: dict[JudgeKey, Judged] = {}
         """Judgements that failed since these tries began. Every further try replays the records: a critic
@@ -234,16 +234,16 @@ class _TrialJournal(Journal):
 
     def whole(self, trajectory: Trajectory) -> Trajectory:
         """The trajectory of the request, of which `trajectory` are some steps."""
-        trial = self._trial
+        external_run = self._run
         update = {
-            "request": trial.request,
-            "plan": trial.plan,
-            "results": (*trial.earlier, *trajectory.results),
+            "request": external_run.request,
+            "plan": external_run.plan,
+            "results": (*external_run.earlier, *trajectory.results),
         }
         return trajectory.model_copy(update=update)
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
-        super().begin(self._trial.request, settings, identities)
+        super().begin(self._run.request, settings, identities)
         try:
             if self.given is not None:
                 self.keep_drawn(self.given)
@@ -269,8 +269,8 @@ class _TrialJournal(Journal):
 
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
         # Called again for every try; the files are written once.
-        if self.written_plan() != self._trial.plan:
-            super().keep_plan(self._trial.plan, None)
+        if self.written_plan() != self._run.plan:
+            super().keep_plan(self._run.plan, None)
 
     def finish(self, trajectory: Trajectory) -> None:
         super().finish(self.whole(trajectory))
@@ -289,22 +289,26 @@ class _Outside:
         return (self.draw(prompt, source, seed),)
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        raise NextTry(Wanted(step=self.step, attempt=self.attempt, prompt=prompt, seed=seed, source=source))
+        raise DrawNeeded(
+            ExternalDrawRequest(step=self.step, attempt=self.attempt, prompt=prompt, seed=seed, source=source)
+        )
 
 
 def _play(
-    trial: Trial,
+    external_run: ExternalRun,
     identity: str,
     critic: CriticLike | None,
     settings: RunSettings,
     store: RunStore,
     on_event: Callable[[Event], None],
 ) -> Trajectory:
-    request = Request(text=trial.request.text, images=(trial.source,) if trial.source else ())
+    request = Request(
+        text=external_run.request.text, images=(external_run.source,) if external_run.source else ()
+    )
     outside = _Outside(identity)
     trajectory = None
     draws = Counter[int]()
-    plan = trial.plan.model_copy(update={"steps": trial.steps})
+    plan = external_run.plan.model_copy(update={"steps": external_run.steps})
     for event in run(request, None, outside, critic, settings, store, plan=plan):
         if isinstance(event, AttemptStarted):
             outside.step, outside.attempt = event.step.number, draws[event.step.number]

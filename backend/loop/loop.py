@@ -61,8 +61,8 @@ from .policy import (
     user_selected,
 )
 from .protocols import CriticLike, Offloadable, PlannerLike
-from .step_attempts import Means, StepAttempts
-from .step_rules import check_steps, most_tries, step_seed, step_source, tries_of
+from .step_attempts import StepAttempts, StepContext
+from .step_rules import check_steps, max_attempts_in, max_attempts_of, step_seed, step_source
 
 __all__ = ["GIVEN", "CriticLike", "PlannerLike", "run"]
 
@@ -131,7 +131,9 @@ class _Run:
             self.identities = self._identities(planned)
             self.plan = plan
             missing = MissingVerdicts(self.critic.identity if self.critic else "")
-            self.means = Means(self.settings, self.store, self.cached_calls, self.critic, missing, deadline)
+            self.context = StepContext(
+                self.settings, self.store, self.cached_calls, self.critic, missing, deadline
+            )
             yield PlanReady(plan, reused)
             agents = (self.planner if planned else None, self.critic)
             yield from self._unused(unused_from_start(self.generator, agents))
@@ -153,7 +155,7 @@ class _Run:
 
     def _appoint_critic(self, plan: Plan | None) -> None:
         """Nobody judges where a step is drawn once and one image comes of it."""
-        needed = self.several or most_tries(plan, self.settings) > 1
+        needed = self.several or max_attempts_in(plan, self.settings) > 1
         self.critic = self.given_critic if needed else None
 
     def _identities(self, planned: bool) -> Identities:
@@ -217,10 +219,12 @@ class _Run:
             return
         if isinstance(self.generator, FollowsAnchor):
             self.generator.set_anchor(first_image(self.request.images, self.results))
-        attempts = StepAttempts(step, drawn_from, self.means, partial(self._draw_ahead, step), self.attempts)
+        attempts = StepAttempts(
+            step, drawn_from, self.context, partial(self._draw_ahead, step), self.attempts
+        )
         pick = self.store.user_selected(step.number)
         prompt = step.prompt
-        tries = tries_of(step, self.settings) if self.critic else 1
+        tries = max_attempts_of(step, self.settings) if self.critic else 1
         most = min(tries, draws_left(self.results, self.settings))
         reason = StopReason.unjudged
         draws = 0
@@ -231,7 +235,7 @@ class _Run:
             stopped = yield from attempts.candidates(numbers, prompt, pick)
             candidates = attempts.made[first:]
             if self.critic and (tries > 1 or len(candidates) > 1):
-                reason = StopReason.tries_used_up
+                reason = StopReason.attempts_used_up
                 if self.settings.judge_last or (stopped is None and draws < most):
                     yield from attempts.judge(first)
                     candidates = attempts.made[first:]
@@ -303,7 +307,7 @@ class _Run:
         return StepFinished(result)
 
     def _ends_after(self, result: StepResult) -> bool:
-        failed = result.stop_reason in (StopReason.tries_used_up, StopReason.error)
+        failed = result.stop_reason in (StopReason.attempts_used_up, StopReason.error)
         return result.stop_reason is StopReason.budget or (failed and self.settings.on_failure == "stop")
 
     def _finish(self, plan: Plan) -> Finished:

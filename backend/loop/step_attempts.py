@@ -19,11 +19,11 @@ from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event
 from .missing_verdicts import MissingVerdicts
 from .policy import choose, user_selected
 from .protocols import CriticLike
-from .step_rules import redraw_seed, step_seed, tries_of
+from .step_rules import max_attempts_of, redraw_seed, step_seed
 
 
 @dataclass(frozen=True)
-class Means:
+class StepContext:
     """What the steps of a run are drawn and judged with. `deadline`: by the monotonic clock, in seconds."""
 
     settings: RunSettings
@@ -43,7 +43,7 @@ class StepAttempts:
 
     step: Step
     drawn_from: DrawnFrom
-    means: Means
+    context: StepContext
     draw_ahead: Callable[[list[Attempt]], None]
     made: list[Attempt]
 
@@ -52,10 +52,10 @@ class StepAttempts:
 
         What was made before comes first all the same: a run that goes on has the attempts in the same order.
         """
-        if not self.means.store.redraws(self.step):
+        if not self.context.store.redraws(self.step):
             return False
-        seed = step_seed(self.step, draws, self.means.settings)
-        return not self.means.calls.has_drawn(self.drawn_from.wanted(prompt, seed))
+        seed = step_seed(self.step, draws, self.context.settings)
+        return not self.context.calls.has_drawn(self.drawn_from.wanted(prompt, seed))
 
     def redraws(
         self,
@@ -68,23 +68,25 @@ class StepAttempts:
         """
         done, result = 0, None
         while later := {
-            number: what for number, what in self.means.store.redraws(self.step).items() if number > done
+            number: what for number, what in self.context.store.redraws(self.step).items() if number > done
         }:
             done, prompt = next(iter(later.items()))
-            seed = redraw_seed(self.step, self.means.settings, done, prompt, self.made)
+            seed = redraw_seed(self.step, self.context.settings, done, prompt, self.made)
             wanted = self.drawn_from.wanted(prompt, seed)
-            if not self.means.calls.has_drawn(wanted):
-                pick = self.means.store.user_selected(self.step.number)
+            if not self.context.calls.has_drawn(wanted):
+                pick = self.context.store.user_selected(self.step.number)
                 if len(later) > 1 or user_selected(self.made, pick) is not None:
                     continue
-                if time.monotonic() >= self.means.deadline:
+                if time.monotonic() >= self.context.deadline:
                     return result, StopReason.budget
             first = len(self.made)
             yield from self._draw(wanted, Redraw(number=done))
             several = len(self.made) - first > 1
-            if self.means.settings.judge_last and (tries_of(self.step, self.means.settings) > 1 or several):
+            if self.context.settings.judge_last and (
+                max_attempts_of(self.step, self.context.settings) > 1 or several
+            ):
                 yield from self.judge(first)
-            best = choose(self.made[first:], self.means.settings)
+            best = choose(self.made[first:], self.context.settings)
             result = result if best is None else first + best
         return result, None
 
@@ -94,16 +96,16 @@ class StepAttempts:
         """Make the draws of these numbers; returns why it ended before the last of them, None if it did
         not."""
         draws = [
-            self.drawn_from.wanted(prompt, step_seed(self.step, number, self.means.settings))
+            self.drawn_from.wanted(prompt, step_seed(self.step, number, self.context.settings))
             for number in numbers
         ]
         decided = user_selected(self.made, pick) is not None
-        with self.means.calls.side_by_side([] if decided else draws):
+        with self.context.calls.parallel_draws([] if decided else draws):
             for wanted in draws:
                 decided = user_selected(self.made, pick) is not None
-                if decided and not self.means.calls.has_drawn(wanted):
+                if decided and not self.context.calls.has_drawn(wanted):
                     return StopReason.picked
-                if time.monotonic() >= self.means.deadline:
+                if time.monotonic() >= self.context.deadline:
                     return StopReason.budget
                 yield from self._draw(wanted)
         return None
@@ -113,7 +115,7 @@ class StepAttempts:
         prompt, source, seed, settings = wanted
         beside = settings.beside if isinstance(settings, DrawSettings) else ()
         yield AttemptStarted(self.step, len(self.made), prompt, seed, redraw)
-        drawn, reused = self.means.calls.draw(wanted)
+        drawn, reused = self.context.calls.draw(wanted)
         images = drawn.images or (None,)
         for place, image in enumerate(images):
             number = len(self.made)
@@ -137,11 +139,11 @@ class StepAttempts:
         """Judge the attempts from `first` on, together where that is possible. Raises AnswerError where the
         critic's verdicts cannot be read, ChatError where it cannot judge."""
         numbers = [number for number in range(first, len(self.made)) if self.made[number].image]
-        if self.means.critic is None or not numbers or self.step.prompt is None:
+        if self.context.critic is None or not numbers or self.step.prompt is None:
             return
         drawn = [self.made[number] for number in numbers]
-        judged = self.means.calls.judge(
-            self.means.critic, self.step.prompt, drawn, partial(self.draw_ahead, drawn)
+        judged = self.context.calls.judge(
+            self.context.critic, self.step.prompt, drawn, partial(self.draw_ahead, drawn)
         )
         for number, (found, reused) in zip(numbers, judged, strict=True):
             attempt = self.made[number]
@@ -149,4 +151,4 @@ class StepAttempts:
             update = {"verdict": found.verdict, "error": found.error, "seconds": seconds}
             self.made[number] = attempt.model_copy(update=update)
             yield AttemptJudged(self.step, number, self.made[number], reused)
-            self.means.missing.hear(found, reused)
+            self.context.missing.hear(found, reused)

@@ -58,15 +58,17 @@ def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
             drawn.add(step.number)
 
 
-def tries_of(step: Step, settings: RunSettings) -> int:
+def max_attempts_of(step: Step, settings: RunSettings) -> int:
     """Draws of a step at most."""
     return step.settings.tries or settings.max_attempts
 
 
-def most_tries(plan: Plan | None, settings: RunSettings) -> int:
+def max_attempts_in(plan: Plan | None, settings: RunSettings) -> int:
     """The most draws that a step of the plan may take."""
     return (
-        max((tries_of(step, settings) for step in plan.steps), default=1) if plan else settings.max_attempts
+        max((max_attempts_of(step, settings) for step in plan.steps), default=1)
+        if plan
+        else settings.max_attempts
     )
 
 

@@ -17,7 +17,7 @@ from ..journal.plan_parts import FOLDER, PlanParts
 from ..loop.events import Event, PlanReady
 from ..loop.loop import run
 from ..loop.protocols import CriticLike, PlannerLike
-from ..loop.step_rules import most_tries
+from ..loop.step_rules import max_attempts_in
 from ..types import Plan, Request, RunSettings
 
 
@@ -53,7 +53,7 @@ class PreparedRun:
         given = plan or written
         # A planner gets to know the style by its constraints.
         self.plan = given.model_copy(update={"style": style}) if given and style else plan
-        most = max(settings.max_attempts, most_tries(self.plan or written, settings))
+        most = max(settings.max_attempts, max_attempts_in(self.plan or written, settings))
         self.needs_critic = most > 1
         """Whether a step may take several attempts."""
 

@@ -21,8 +21,8 @@ from .call import RemoteCall
 from .endpoints import Endpoint, Endpoints
 from .retrying import FIRST_PAUSE, MAX_ASKED_FOR, MAX_PAUSE, Moment, too_late
 
-MAX_TRIES = 6
-LATE_TRIES = 2
+MAX_ATTEMPTS = 6
+MAX_LATE_ATTEMPTS = 2
 GREETING_SECONDS = 10.0
 LOG = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Balanced:
                 (wrong if fault.reason == "wrong" else tried).add(endpoint.url)
                 late += fault.reason == "late"
                 known = {one.url for one in self.endpoints.now()}
-                over = tries >= max(MAX_TRIES, len(known)) or late >= LATE_TRIES or known <= wrong
+                over = tries >= max(MAX_ATTEMPTS, len(known)) or late >= MAX_LATE_ATTEMPTS or known <= wrong
                 if over or call.hung_up.is_set():
                     raise self._given_up(list(faults.values()), tries) from None
 

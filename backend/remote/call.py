@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import Cancelled, InterleaveError
-from .retrying import MAX_ASKED_FOR, Retryable, pause, too_late, tries_are_used_up
+from .retrying import MAX_ASKED_FOR, Retryable, attempts_are_used_up, pause, too_late
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -74,7 +74,7 @@ class RemoteCall:
 
         def over(state: RetryCallState) -> bool:
             no_time = state.upcoming_sleep >= min(self.seconds_left, MAX_ASKED_FOR)
-            return no_time or tries_are_used_up(state) or self.hung_up.is_set()
+            return no_time or attempts_are_used_up(state) or self.hung_up.is_set()
 
         retrying = Retrying(
             retry=retry_if_exception_type(Retryable),

@@ -22,9 +22,9 @@ from ..errors import InterleaveError
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-TRIES = 5
+MAX_ATTEMPTS = 5
 """Requests to one server that is down, the first one included."""
-BUSY_TRIES = 10
+MAX_BUSY_ATTEMPTS = 10
 """Requests to one server that is busy."""
 FIRST_PAUSE, MAX_PAUSE = 0.25, 8.0
 """Seconds of backoff: after the first request, and at most."""
@@ -89,9 +89,9 @@ def pause(state: RetryCallState) -> float:
     return max(backoff, _fault(state).after or 0.0)
 
 
-def tries_are_used_up(state: RetryCallState) -> bool:
+def attempts_are_used_up(state: RetryCallState) -> bool:
     """Return whether the server was asked often enough, for tenacity."""
-    return state.attempt_number >= (BUSY_TRIES if _fault(state).moment == "busy" else TRIES)
+    return state.attempt_number >= (MAX_BUSY_ATTEMPTS if _fault(state).moment == "busy" else MAX_ATTEMPTS)
 
 
 def _fault(state: RetryCallState) -> Retryable:

@@ -105,7 +105,7 @@ def stop_sentence(result: StepResult) -> str:
     kept = "" if result.chosen is None else f", try {result.chosen + 1} kept"
     return {
         StopReason.accepted: f"Accepted at try {(result.chosen or 0) + 1}",
-        StopReason.tries_used_up: f"Never accepted: {tries} used up{kept}",
+        StopReason.attempts_used_up: f"Never accepted: {tries} used up{kept}",
         StopReason.picked: f"Try {(result.chosen or 0) + 1} picked by hand",
         StopReason.redrawn: f"Redrawn by hand at try {(result.chosen or 0) + 1}, not accepted",
         StopReason.unjudged: "Not judged by a critic",

@@ -121,7 +121,7 @@ def _collected(item: Item, trajectory: Trajectory, folder: Path, gap: str) -> Co
         steps=len(trajectory.plan.steps),
         drawn_steps=len(drawn),
         draws=sum(attempt.place == 0 for result in drawn for attempt in result.attempts),
-        forced=sum(result.stop_reason == StopReason.tries_used_up for result in drawn),
+        forced=sum(result.stop_reason == StopReason.attempts_used_up for result in drawn),
         undrawn=sum(result.stop_reason == StopReason.error for result in drawn),
         seconds=round(sum(usage.seconds for usage in read_ledger(folder / LEDGER)), 3),
     )

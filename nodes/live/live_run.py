@@ -195,7 +195,7 @@ class LiveRun:
                 {
                     "run": self.run,
                     "steps": self._steps,
-                    "tries": self.view.tries,
+                    "tries": self.view.max_attempts,
                     "status": status,
                     "share": round(1.0 if status == "finished" else self.view.share, 4),
                     "line": clip(self.view.line, LINE_BYTES),

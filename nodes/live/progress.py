@@ -17,7 +17,7 @@ from ...backend.loop.events import (
     PlanReady,
     StepFinished,
 )
-from ...backend.loop.step_rules import most_tries, tries_of
+from ...backend.loop.step_rules import max_attempts_in, max_attempts_of
 from ...backend.report.outcomes import stop_sentence, summarize
 from ...backend.report.text import attempt_words
 from ...backend.types import Plan, RunSettings, Step
@@ -33,7 +33,7 @@ class RunView:
         self._drawn = [step.number for step in plan.steps if step.prompt]
         self._settings = settings
         self._judged = judged
-        self._draws = most_tries(plan, settings) if judged else 1
+        self._draws = max_attempts_in(plan, settings) if judged else 1
         self._batch = 1
         self.share = 0.0
         self.line = ""
@@ -44,17 +44,23 @@ class RunView:
             self.line = f"{len(event.plan.steps)} steps"
         elif isinstance(event, AttemptStarted):
             self.share = self._position(event.step.number, event.attempt)
-            self.line = self._try(event.step, event.attempt, "drawing")
+            self.line = self._attempt_line(event.step, event.attempt, "drawing")
         elif isinstance(event, AttemptDrawn):
             self._batch = max(self._batch, event.of)
             if event.record.image is None:
-                self.line = self._try(event.step, event.attempt, attempt_words(event.record, self._settings))
+                self.line = self._attempt_line(
+                    event.step, event.attempt, attempt_words(event.record, self._settings)
+                )
             else:
-                self.line = self._try(event.step, event.attempt, "found again" if event.reused else "judging")
+                self.line = self._attempt_line(
+                    event.step, event.attempt, "found again" if event.reused else "judging"
+                )
         elif isinstance(event, AttemptJudged):
-            self.line = self._try(event.step, event.attempt, attempt_words(event.record, self._settings))
+            self.line = self._attempt_line(
+                event.step, event.attempt, attempt_words(event.record, self._settings)
+            )
         elif isinstance(event, StepFinished):
-            self.share = self._position(event.result.step.number, self.tries)
+            self.share = self._position(event.result.step.number, self.max_attempts)
             self.line = f"Step {event.result.step.number}: {stop_sentence(event.result)}"
         elif isinstance(event, Finished):
             self.line = summarize(event.trajectory).sentence
@@ -64,34 +70,36 @@ class RunView:
         self.line = f"{self.line.partition(': ')[0]}: stopped"
 
     @property
-    def tries(self) -> int:
+    def max_attempts(self) -> int:
         """Images that a step may take at most: of every draw as many as it gives at once."""
         return self._draws * self._batch
 
-    def within_try(self, share: float) -> float:
+    def within_attempt(self, share: float) -> float:
         """Share of the whole run when the current draw is at `share` (0..1)."""
-        return min(1.0, self.share + share / self._all_tries)
+        return min(1.0, self.share + share / self._all_attempts)
 
     @property
-    def _all_tries(self) -> int:
-        return max(1, len(self._drawn) * self.tries)
+    def _all_attempts(self) -> int:
+        return max(1, len(self._drawn) * self.max_attempts)
 
-    def _position(self, number: int, tries: int) -> float:
+    def _position(self, number: int, max_attempts: int) -> float:
         steps_before = sum(one < number for one in self._drawn)
-        within = min(tries, self.tries) if number in self._drawn else 0
-        return (steps_before * self.tries + within) / self._all_tries
+        within = min(max_attempts, self.max_attempts) if number in self._drawn else 0
+        return (steps_before * self.max_attempts + within) / self._all_attempts
 
-    def _try(self, step: Step, attempt: int, what: str) -> str:
-        tries = tries_of(step, self._settings) * self._batch if self._judged else self.tries
+    def _attempt_line(self, step: Step, attempt: int, what: str) -> str:
+        max_attempts = (
+            max_attempts_of(step, self._settings) * self._batch if self._judged else self.max_attempts
+        )
         # What a person asks for comes on top of the tries that are allowed.
-        return f"Step {step.number}, try {attempt + 1} of {max(tries, attempt + 1)}: {what}"
+        return f"Step {step.number}, try {attempt + 1} of {max(max_attempts, attempt + 1)}: {what}"
 
 
 class Allowance:
     """How often a step's bar may move while sampling, and how many bytes its previews may take."""
 
-    def __init__(self, tries: int) -> None:
-        self._moves = max(1, MOVES_PER_STEP // tries)
+    def __init__(self, max_attempts: int) -> None:
+        self._moves = max(1, MOVES_PER_STEP // max_attempts)
         self._last = 0
         self._bytes = PREVIEW_BYTES_PER_STEP
 
@@ -99,7 +107,7 @@ class Allowance:
         """A step begins: the bytes are its own."""
         self._bytes = PREVIEW_BYTES_PER_STEP
 
-    def new_try(self) -> None:
+    def new_attempt(self) -> None:
         """An attempt begins."""
         self._last = 0
 

@@ -13,7 +13,7 @@ from ...backend.generators.protocol import Generator
 from ...backend.loop.events import AttemptDrawn, AttemptStarted, Event, Finished, StepFinished
 from ...backend.loop.loop import run
 from ...backend.loop.protocols import PlannedBefore
-from ...backend.loop.step_rules import most_tries
+from ...backend.loop.step_rules import max_attempts_in
 from ...backend.types import RunSettings, Trajectory
 from .. import host
 from ..agents.interruptible import InterruptibleGenerator, critic_with
@@ -39,8 +39,8 @@ def carry_out(
     from ...backend.journal.journal import Journal
 
     progress = host.NodeProgress()
-    tries = most_tries(plan.plan, settings)
-    judged = chat is not None and tries > 1
+    max_attempts = max_attempts_in(plan.plan, settings)
+    judged = chat is not None and max_attempts > 1
     target = LiveTarget(
         progress.node,
         workflow,
@@ -51,7 +51,7 @@ def carry_out(
     offload_others(chat)
     LIVE_RUNS.begin(live)
     critic = None if chat is None else critic_with(chat, live.hear)
-    bar = _Bar(progress, live, tries if judged else 1)
+    bar = _Bar(progress, live, max_attempts if judged else 1)
     trajectory = None
     try:
         with host.listening_to_steps(bar.sampling):
@@ -73,13 +73,13 @@ def carry_out(
 class _Bar:
     """The host's bar over steps x tries, and the previews beside it, within the allowance of a step."""
 
-    def __init__(self, progress: host.NodeProgress, live: LiveRun, tries: int) -> None:
+    def __init__(self, progress: host.NodeProgress, live: LiveRun, max_attempts: int) -> None:
         self._progress, self._live = progress, live
-        self._allowance = Allowance(tries)
+        self._allowance = Allowance(max_attempts)
 
     def follow(self, event: Event) -> None:
         if isinstance(event, AttemptStarted):
-            self._allowance.new_try()
+            self._allowance.new_attempt()
             self._show(self._live.view.share)
         elif isinstance(event, AttemptDrawn) and event.record.image and not event.reused:
             self._show(self._live.view.share, host.as_preview(event.record.image.image))
@@ -90,7 +90,7 @@ class _Bar:
     def sampling(self, share: float, preview: host.Preview | None) -> None:
         """The draw at hand is at this share (0..1)."""
         if self._allowance.may_move(share):
-            self._show(self._live.view.within_try(share), preview)
+            self._show(self._live.view.within_attempt(share), preview)
 
     def _show(self, share: float, preview: host.Preview | None = None) -> None:
         if preview is not None:

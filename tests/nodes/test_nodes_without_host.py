@@ -183,7 +183,7 @@ def test_the_view_of_a_run_never_runs_backwards_and_ends_full(judged: bool) -> N
         view.follow(event)
         shares.append(view.share)
         lines.append(view.line)
-        assert view.within_try(1.0) <= 1.0 + 1 / 3 + 1e-9
+        assert view.within_attempt(1.0) <= 1.0 + 1 / 3 + 1e-9
         trajectory = getattr(event, "trajectory", trajectory)
     assert shares == sorted(shares) and shares[-1] == pytest.approx(1.0)
     assert any("try 1" in line for line in lines)

@@ -121,7 +121,7 @@ def test_a_steps_allowance_holds_for_any_number_of_tries() -> None:
     for tries in (1, 5, 100):
         allowance, moves = Allowance(tries), 0
         for _ in range(tries):
-            allowance.new_try()
+            allowance.new_attempt()
             moves += sum(allowance.may_move((step + 1) / 50) for step in range(50))
         assert moves <= max(MOVES_PER_STEP, tries)
     assert sum(Allowance(1).may_send(20_000) for _ in range(100)) == 100

@@ -101,7 +101,7 @@ def story(accepted: bool = True) -> Trajectory:
             )
             for place, said in enumerate([False, accepted])
         ]
-        reason = StopReason.accepted if accepted else StopReason.tries_used_up
+        reason = StopReason.accepted if accepted else StopReason.attempts_used_up
         steps.append(step)
         results.append(StepResult(step=step, attempts=tuple(attempts), chosen=1, stop_reason=reason))
     request = Request(text="Tell of two pages.", images=(grey_page(9),))

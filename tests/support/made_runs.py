@@ -59,7 +59,7 @@ def made_run(
     ]
     step = Step(number=1, prompt=prompt)
     result = StepResult(
-        step=step, attempts=tuple(made), chosen=len(made) - 1, stop_reason=StopReason.tries_used_up
+        step=step, attempts=tuple(made), chosen=len(made) - 1, stop_reason=StopReason.attempts_used_up
     )
     return save_trajectory(
         Trajectory(

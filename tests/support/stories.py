@@ -195,7 +195,7 @@ def _result(
             step=step,
             attempts=tuple(attempts),
             chosen=len(attempts) - 1,
-            stop_reason=StopReason.tries_used_up,
+            stop_reason=StopReason.attempts_used_up,
         )
     only = second.model_copy(update={"prompt": prompt, "verdict": None})
     return StepResult(step=step, attempts=(only,), chosen=0, stop_reason=StopReason.unjudged)

@@ -27,7 +27,7 @@ from ...remote.api_keys import GENERATOR_KEY, read_key
 from ...remote.balanced import GREETING_SECONDS, Balanced, Unanswered
 from ...remote.call import RemoteCall
 from ...remote.endpoints import Endpoint, Endpoints
-from ...remote.retrying import TRIES, Retryable
+from ...remote.retrying import MAX_ATTEMPTS, Retryable
 from ...remote.server import RemoteServer
 from .asking import NO_SUCH_PAGE, Question, asked
 from .makers import Makers
@@ -229,7 +229,7 @@ class ServiceClient(ABC):
             raise
         except GeneratorError as error:
             self._endpoints.failed(endpoint)
-            message = f"{error.message.rstrip('.')} ({TRIES} tries)."
+            message = f"{error.message.rstrip('.')} ({MAX_ATTEMPTS} tries)."
             raise GeneratorError(message, error.hint) from None
         self._endpoints.answered(endpoint)
 

@@ -12,7 +12,13 @@ from support.chat_server import ChatServer, chat_server
 from interleave_thinker.backend.chat import ChatModel, Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import Cancelled, ServerError
 from interleave_thinker.backend.remote import retrying
-from interleave_thinker.backend.remote.retrying import BUSY_TRIES, TRIES, moment_of, retry_after, too_late
+from interleave_thinker.backend.remote.retrying import (
+    MAX_ATTEMPTS,
+    MAX_BUSY_ATTEMPTS,
+    moment_of,
+    retry_after,
+    too_late,
+)
 
 ASK = [Message(role="user", content=("A boat?",))]
 
@@ -68,7 +74,8 @@ def test_a_wait_can_be_cancelled(server: ChatServer, chat: ChatModel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "most"), [(429, BUSY_TRIES), (503, BUSY_TRIES), (500, TRIES), (502, TRIES)]
+    ("status", "most"),
+    [(429, MAX_BUSY_ATTEMPTS), (503, MAX_BUSY_ATTEMPTS), (500, MAX_ATTEMPTS), (502, MAX_ATTEMPTS)],
 )
 def test_passing_failures_are_asked_again_a_few_times(
     server: ChatServer, chat: ChatModel, quick: None, status: int, most: int

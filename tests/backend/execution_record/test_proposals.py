@@ -88,7 +88,7 @@ def made(history: Any) -> Trajectory:
                 step=Step(number=number, prompt=prompt),
                 attempts=attempts,
                 chosen=0,
-                stop_reason=StopReason.tries_used_up,
+                stop_reason=StopReason.attempts_used_up,
             )
         )
     plan = Plan(steps=tuple(result.step for result in results))
@@ -141,7 +141,7 @@ def test_attempts_that_follow_no_proposal_read_back_too(tmp_path: Path, steps: A
                 for used, (word, proposed) in attempts
             ),
             chosen=0,
-            stop_reason=StopReason.tries_used_up,
+            stop_reason=StopReason.attempts_used_up,
         )
         for number, attempts in enumerate(steps, 1)
     )

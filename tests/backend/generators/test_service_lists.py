@@ -110,7 +110,7 @@ def test_a_draw_fails_only_if_all_services_do(services: list[ImageService]) -> N
         one.faults = [(503, b"no gpu free")] * 9
     with pytest.raises(GeneratorError, match=r"no gpu free.*6 tries of 3 services"):
         generator.draw("a boat", None, 1)
-    assert sum(asked(*services)) == balanced.MAX_TRIES and all(asked(*services))
+    assert sum(asked(*services)) == balanced.MAX_ATTEMPTS and all(asked(*services))
 
 
 WRONG = {

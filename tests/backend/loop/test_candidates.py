@@ -94,7 +94,7 @@ def test_of_one_draw_a_critic_finds_the_best_even_if_only_one_is_allowed() -> No
     *_, last = run(REQUEST, None, Batches(3), critic, RunSettings(max_attempts=1), plan=ONE)
     assert isinstance(last, Finished)
     (result,) = last.trajectory.results
-    assert (result.chosen, result.stop_reason) == (1, StopReason.tries_used_up)
+    assert (result.chosen, result.stop_reason) == (1, StopReason.attempts_used_up)
     *_, last = run(REQUEST, None, Batches(1), Together(), RunSettings(max_attempts=1), plan=ONE)
     assert isinstance(last, Finished)
     assert last.trajectory.results[0].stop_reason is StopReason.unjudged, "one image is not judged"

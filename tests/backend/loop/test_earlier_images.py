@@ -20,7 +20,7 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import Finished
-from interleave_thinker.backend.loop.external import trial_of_plan
+from interleave_thinker.backend.loop.external import run_from_plan
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
@@ -171,4 +171,4 @@ def test_runs_without_it_are_written_as_before() -> None:
 
 def test_nodes_of_a_graph_cannot_hand_over_several() -> None:
     with pytest.raises(SettingsError, match="shown all earlier images, and these nodes hand over one"):
-        trial_of_plan(TEXT, plan({}, {"source": "all"}), 2, PHOTO, 0)
+        run_from_plan(TEXT, plan({}, {"source": "all"}), 2, PHOTO, 0)

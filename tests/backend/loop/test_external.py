@@ -13,14 +13,14 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.external import (
     ALL_STEPS,
-    Given,
-    NextTry,
-    Trial,
-    Tries,
-    Wanted,
-    first_try,
-    trial_of_plan,
-    trial_of_prompt,
+    DrawNeeded,
+    ExternalAttempts,
+    ExternalDrawRequest,
+    ExternalDrawResult,
+    ExternalRun,
+    first_draw,
+    run_from_plan,
+    run_from_prompt,
 )
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -40,25 +40,27 @@ SETTINGS = RunSettings(max_attempts=5, seed=3)
 
 
 def carried_out(
-    trial: Trial, folder: Path, settings: RunSettings = SETTINGS, critic: object | None = None
-) -> tuple[Trajectory, list[Wanted]]:
-    """The trajectory, drawn try by try from outside, each by a `Tries` of its own as after a restart."""
-    asked: list[Wanted] = []
-    given: Given | None = None
+    external_run: ExternalRun, folder: Path, settings: RunSettings = SETTINGS, critic: object | None = None
+) -> tuple[Trajectory, list[ExternalDrawRequest]]:
+    """The trajectory, drawn from outside, each attempt by its own `ExternalAttempts`, as after a restart."""
+    asked: list[ExternalDrawRequest] = []
+    given: ExternalDrawResult | None = None
     judge = critic or OneInThree()
     while True:
         try:
-            tries = Tries(trial, PAINTER.identity, settings, folder)
-            return tries.follow(judge, given, lambda event: None), asked  # type: ignore[arg-type]
-        except NextTry as missing:
+            attempts = ExternalAttempts(external_run, PAINTER.identity, settings, folder)
+            return attempts.follow(judge, given, lambda event: None), asked  # type: ignore[arg-type]
+        except DrawNeeded as missing:
             wanted = missing.wanted
             asked.append(wanted)
-            given = Given(wanted, (PAINTER.draw(wanted.prompt, wanted.source, wanted.seed),), 1.5)
+            given = ExternalDrawResult(
+                wanted, (PAINTER.draw(wanted.prompt, wanted.source, wanted.seed),), 1.5
+            )
 
 
 def test_it_ends_as_the_loop_with_a_generator_would(tmp_path: Path) -> None:
-    trial = trial_of_plan(REQUEST, PLAN, ALL_STEPS, None, SETTINGS.seed)
-    outside, asked = carried_out(trial, tmp_path)
+    external_run = run_from_plan(REQUEST, PLAN, ALL_STEPS, None, SETTINGS.seed)
+    outside, asked = carried_out(external_run, tmp_path)
     *_, last = run(REQUEST, None, PAINTER, OneInThree(), SETTINGS, plan=PLAN)
     assert isinstance(last, Finished)
     inside = last.trajectory
@@ -74,16 +76,16 @@ def test_it_ends_as_the_loop_with_a_generator_would(tmp_path: Path) -> None:
 
 def test_first_try_is_what_is_asked_for_first(tmp_path: Path) -> None:
     source = Picture.white((32, 32))
-    for trial in (
-        trial_of_plan(REQUEST, PLAN, ALL_STEPS, None, 3),
-        trial_of_plan(REQUEST, PLAN, 3, source, 3),
-        trial_of_prompt("a boat", source, 3),
+    for external_run in (
+        run_from_plan(REQUEST, PLAN, ALL_STEPS, None, 3),
+        run_from_plan(REQUEST, PLAN, 3, source, 3),
+        run_from_prompt("a boat", source, 3),
     ):
-        with pytest.raises(NextTry) as missing:
-            Tries(trial, "maker", SETTINGS, tmp_path / trial.request.text).follow(
+        with pytest.raises(DrawNeeded) as missing:
+            ExternalAttempts(external_run, "maker", SETTINGS, tmp_path / external_run.request.text).follow(
                 OneInThree(), None, lambda event: None
             )
-        assert first_try(trial) == missing.value.wanted
+        assert first_draw(external_run) == missing.value.wanted
 
 
 def test_more_tries_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
@@ -92,13 +94,13 @@ def test_more_tries_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
             verdict = super().judge(before, after, original_prompt, prompt_used)
             return verdict.model_copy(update={"success": False, "refined_prompt": prompt_used + "!"})
 
-    trial = trial_of_prompt("a boat", None, 3)
+    external_run = run_from_prompt("a boat", None, 3)
     few = SETTINGS.model_copy(update={"max_attempts": 3})
-    assert len(carried_out(trial, tmp_path, few, Refuses())[1]) == 3
-    assert len(carried_out(trial, tmp_path, few, Refuses())[1]) == 0
-    trajectory, asked = carried_out(trial, tmp_path, SETTINGS, Refuses())
+    assert len(carried_out(external_run, tmp_path, few, Refuses())[1]) == 3
+    assert len(carried_out(external_run, tmp_path, few, Refuses())[1]) == 0
+    trajectory, asked = carried_out(external_run, tmp_path, SETTINGS, Refuses())
     assert [wanted.attempt for wanted in asked] == [3, 4]
-    assert trajectory.results[0].stop_reason is StopReason.tries_used_up
+    assert trajectory.results[0].stop_reason is StopReason.attempts_used_up
 
 
 def test_a_failed_judgement_stays_one_until_the_trial_is_begun_again(tmp_path: Path) -> None:
@@ -114,53 +116,53 @@ def test_a_failed_judgement_stays_one_until_the_trial_is_begun_again(tmp_path: P
                 raise ChatError("The server does not answer.")
             return Verdict(success=False, refined_prompt="better")
 
-    trial, critic = trial_of_prompt("a boat", None, 3), AwayOnce()
+    external_run, critic = run_from_prompt("a boat", None, 3), AwayOnce()
     settings = RunSettings(max_attempts=3, seed=3)
-    tries = Tries(trial, PAINTER.identity, settings, tmp_path)
-    asked: list[Wanted] = []
-    given: Given | None = None
+    attempts = ExternalAttempts(external_run, PAINTER.identity, settings, tmp_path)
+    asked: list[ExternalDrawRequest] = []
+    given: ExternalDrawResult | None = None
     while True:
         try:
-            trajectory = tries.follow(critic, given, lambda event: None)
+            trajectory = attempts.follow(critic, given, lambda event: None)
             break
-        except NextTry as missing:
+        except DrawNeeded as missing:
             asked.append(missing.wanted)
             image = PAINTER.draw(missing.wanted.prompt, missing.wanted.source, missing.wanted.seed)
-            given = Given(missing.wanted, (image,))
+            given = ExternalDrawResult(missing.wanted, (image,))
     assert [(one.attempt, one.prompt) for one in asked] == [(0, "a boat"), (1, "a boat"), (2, "better")]
     assert critic.calls == 3 and trajectory.results[0].attempts[0].error is not None
-    carried_out(trial, tmp_path, settings, critic)
+    carried_out(external_run, tmp_path, settings, critic)
     assert critic.calls > 3, "the next run asks again"
 
 
 def test_a_failed_draw_is_an_attempt_with_an_error(tmp_path: Path) -> None:
-    trial = trial_of_prompt("a boat", None, 3)
-    tries = Tries(trial, PAINTER.identity, RunSettings(max_attempts=3, seed=3), tmp_path)
-    asked: list[Wanted] = []
-    given: Given | None = None
+    external_run = run_from_prompt("a boat", None, 3)
+    attempts = ExternalAttempts(external_run, PAINTER.identity, RunSettings(max_attempts=3, seed=3), tmp_path)
+    asked: list[ExternalDrawRequest] = []
+    given: ExternalDrawResult | None = None
     while True:
         try:
-            trajectory = tries.follow(OneInThree(), given, lambda event: None)
+            trajectory = attempts.follow(OneInThree(), given, lambda event: None)
             break
-        except NextTry as missing:
+        except DrawNeeded as missing:
             asked.append(missing.wanted)
-            given = Given(missing.wanted, (), 1.5, "Overflowed.")
+            given = ExternalDrawResult(missing.wanted, (), 1.5, "Overflowed.")
     assert [one.attempt for one in asked] == [0, 1, 2] and len({one.seed for one in asked}) == 3
     (result,) = trajectory.results
     assert [one.error and (one.error.where, one.error.message) for one in result.attempts] == [
         ("generator", "Overflowed.")
     ] * 3
     assert result.stop_reason is StopReason.error and load_trajectory(tmp_path) == trajectory
-    with pytest.raises(NextTry) as again:
-        Tries(trial, PAINTER.identity, RunSettings(max_attempts=3, seed=3), tmp_path).follow(
-            OneInThree(), None, lambda event: None
-        )
+    with pytest.raises(DrawNeeded) as again:
+        ExternalAttempts(
+            external_run, PAINTER.identity, RunSettings(max_attempts=3, seed=3), tmp_path
+        ).follow(OneInThree(), None, lambda event: None)
     assert again.value.wanted == asked[0], "the next run tries again"
 
 
 def test_a_step_goes_on_from_the_steps_before(tmp_path: Path) -> None:
-    first, _ = carried_out(trial_of_plan(REQUEST, PLAN, 1, None, 3), tmp_path)
-    second = trial_of_plan(REQUEST, PLAN, 3, None, 3, first.results)
+    first, _ = carried_out(run_from_plan(REQUEST, PLAN, 1, None, 3), tmp_path)
+    second = run_from_plan(REQUEST, PLAN, 3, None, 3, first.results)
     assert second.source == first.results[0].image
     whole, _ = carried_out(second, tmp_path)
     assert [result.step.number for result in whole.results] == [1, 3]
@@ -169,10 +171,12 @@ def test_a_step_goes_on_from_the_steps_before(tmp_path: Path) -> None:
 
 
 def test_what_was_drawn_is_readable_while_the_next_try_is_missing(tmp_path: Path) -> None:
-    first, _ = carried_out(trial_of_plan(REQUEST, PLAN, 1, None, 3), tmp_path)
-    tries = Tries(trial_of_plan(REQUEST, PLAN, 3, None, 3, first.results), "other", SETTINGS, tmp_path)
-    with pytest.raises(NextTry):
-        tries.follow(OneInThree(), None, lambda event: None)
+    first, _ = carried_out(run_from_plan(REQUEST, PLAN, 1, None, 3), tmp_path)
+    attempts = ExternalAttempts(
+        run_from_plan(REQUEST, PLAN, 3, None, 3, first.results), "other", SETTINGS, tmp_path
+    )
+    with pytest.raises(DrawNeeded):
+        attempts.follow(OneInThree(), None, lambda event: None)
     left = load_trajectory(tmp_path)
     assert left.results[0] == first.results[0]
     assert left.results[-1].stop_reason is StopReason.cancelled
@@ -183,9 +187,9 @@ def test_what_was_drawn_is_readable_while_the_next_try_is_missing(tmp_path: Path
     [(7, 0, "no step 7"), (2, 0, "only text"), (ALL_STEPS, 3, "no step after step 3")],
 )
 def test_a_step_that_cannot_be_tried_says_so(number: int, earlier: int, message: str, tmp_path: Path) -> None:
-    results = carried_out(trial_of_plan(REQUEST, PLAN, ALL_STEPS, None, 3), tmp_path)[0].results
+    results = carried_out(run_from_plan(REQUEST, PLAN, ALL_STEPS, None, 3), tmp_path)[0].results
     kept = tuple(result for result in results if result.step.number <= earlier)
     with pytest.raises(SettingsError, match=message):
-        trial_of_plan(REQUEST, PLAN, number, None, 3, kept)
+        run_from_plan(REQUEST, PLAN, number, None, 3, kept)
     with pytest.raises(SettingsError, match="nothing to try"):
-        trial_of_prompt("  ", None, 3)
+        run_from_prompt("  ", None, 3)

@@ -117,7 +117,7 @@ def test_tries_count_generator_calls_and_the_best_is_kept() -> None:
     generator = Counting()
     result = tell(REQUEST, OnePlan(HOUSE), generator, critic, RunSettings(max_attempts=3)).results[0]
     assert len(generator.drawn) == 3
-    assert result.stop_reason is StopReason.tries_used_up
+    assert result.stop_reason is StopReason.attempts_used_up
     assert result.chosen == 1
 
 
@@ -132,7 +132,7 @@ def test_last_attempt_need_not_be_judged() -> None:
     settings = RunSettings(max_attempts=3, judge_last=False)
     result = tell(REQUEST, OnePlan(HOUSE), Counting(), critic, settings).results[0]
     assert len(critic.shown) == 2
-    assert result.stop_reason is StopReason.tries_used_up
+    assert result.stop_reason is StopReason.attempts_used_up
     assert result.chosen == 2, "an image nobody refused ranks above refused ones"
 
 
@@ -265,14 +265,14 @@ def test_step_without_any_image(on_failure: str, results: int) -> None:
 def test_on_failure_stop_ends_after_the_refused_step() -> None:
     settings = RunSettings(max_attempts=2, on_failure="stop")
     trajectory = tell(REQUEST, OnePlan(HOUSE_AND_SUN), Counting(), Verdicts(False, False), settings)
-    assert [result.stop_reason for result in trajectory.results] == [StopReason.tries_used_up]
+    assert [result.stop_reason for result in trajectory.results] == [StopReason.attempts_used_up]
 
 
 def test_failed_judgement_is_never_acceptance() -> None:
     critic = Verdicts(False, ChatError("server gone"))
     settings = RunSettings(max_attempts=2, accept_at=0.0)
     result = tell(REQUEST, OnePlan(HOUSE), Counting(), critic, settings).results[0]
-    assert result.stop_reason is StopReason.tries_used_up
+    assert result.stop_reason is StopReason.attempts_used_up
     assert [attempt.error and attempt.error.where for attempt in result.attempts] == [None, "critic"]
     assert result.attempts[1].verdict is None and result.attempts[1].image
 
@@ -283,7 +283,7 @@ def test_critic_not_understood_is_redrawn_with_the_same_prompt() -> None:
         REQUEST, OnePlan(HOUSE), generator, Verdicts(None, False), RunSettings(max_attempts=2)
     ).results[0]
     assert [prompt for prompt, *_ in generator.drawn] == ["a house", "a house"]
-    assert result.stop_reason is StopReason.tries_used_up
+    assert result.stop_reason is StopReason.attempts_used_up
 
 
 def test_failed_planner_raises() -> None:

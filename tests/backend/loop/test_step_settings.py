@@ -14,7 +14,7 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.generators.protocol import Generator, TakesStepSettings
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import Finished
-from interleave_thinker.backend.loop.external import first_try, trial_of_plan
+from interleave_thinker.backend.loop.external import first_draw, run_from_plan
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import attempt_seed
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -145,15 +145,15 @@ def test_draws_ahead_are_those_that_are_wanted() -> None:
 def test_nodes_of_a_graph_draw_a_step_from_what_it_edits() -> None:
     story = plan({}, {}, {"source": 1, "seed": 11}, {"denoise": 0.5})
     drawn = told(plan({}, {})).results
-    wanted = first_try(trial_of_plan(REQUEST, story, 3, None, 0, drawn))
+    wanted = first_draw(run_from_plan(REQUEST, story, 3, None, 0, drawn))
     assert wanted.source == drawn[0].image and wanted.seed == 11
     with pytest.raises(SettingsError, match="Step 1, which this step is to edit, has no image"):
-        trial_of_plan(REQUEST, story, 3, None, 0)
+        run_from_plan(REQUEST, story, 3, None, 0)
     with pytest.raises(SettingsError, match="Step 4 has a denoise of its own"):
-        first_try(trial_of_plan(REQUEST, story, 4, None, 0, drawn))
+        first_draw(run_from_plan(REQUEST, story, 4, None, 0, drawn))
     anchored = plan({}, {"source": "anchor"})
     with pytest.raises(SettingsError, match="but the request has none"):
-        trial_of_plan(REQUEST, anchored, 2, None, 0)
+        run_from_plan(REQUEST, anchored, 2, None, 0)
 
 
 def test_a_redraw_is_another_image_and_keeps_to_the_steps_own_seed_where_one_seed_rules() -> None:

@@ -12,7 +12,7 @@ from interleave_thinker.backend.exporters.record import export, read_record
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.events import Finished
-from interleave_thinker.backend.loop.external import NextTry, Tries, trial_of_plan
+from interleave_thinker.backend.loop.external import DrawNeeded, ExternalAttempts, run_from_plan
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import (
@@ -76,10 +76,12 @@ def test_a_record_of_a_run_with_a_style_is_read_back(tmp_path: Path) -> None:
 
 
 def test_nodes_that_draw_by_themselves_get_the_style_too(tmp_path: Path) -> None:
-    trial = trial_of_plan(REQUEST, INK, 2, None, seed=0)
+    external_run = run_from_plan(REQUEST, INK, 2, None, seed=0)
     try:
-        Tries(trial, "nodes", RunSettings(), tmp_path).follow(None, None, lambda event: None)
-    except NextTry as missing:
+        ExternalAttempts(external_run, "nodes", RunSettings(), tmp_path).follow(
+            None, None, lambda event: None
+        )
+    except DrawNeeded as missing:
         assert missing.wanted.prompt == "Ink on paper. add a sun"
 
 

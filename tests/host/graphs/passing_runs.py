@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from .attempt_pairs import pair
 from .klein import Graph, node
 from .replies import verdict
-from .try_pairs import pair
 
 STEPS = ("a house", "a tree", "a tree at night")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..graphs.attempt_pairs import pair
 from ..graphs.klein import node
 from ..graphs.plans import edited
-from ..graphs.try_pairs import pair
 from ..server.comfy_server import ComfyServer
 
 STORY = """1. Boat

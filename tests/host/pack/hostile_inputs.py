@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..graphs.attempt_pairs import pair
 from ..graphs.klein import Graph, node, story
 from ..graphs.replies import verdict
-from ..graphs.try_pairs import pair
 
 MARK = "hostile-escape"
 """Part of every name that would be written outside: a file with it anywhere else is an escape."""

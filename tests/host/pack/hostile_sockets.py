@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..graphs.attempt_pairs import pair
 from ..graphs.families import CLIP, MODEL, VAE, loaded
 from ..graphs.klein import Graph, node
-from ..graphs.try_pairs import pair
 from .hostile_inputs import Hostile, agent, by_hand, judging, whole_graphs
 
 WIDGETS = frozenset({"INT", "FLOAT", "STRING", "BOOLEAN", "COMBO"})

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from support.host_home import HostHome
 
+from ..graphs.attempt_pairs import pair
 from ..graphs.klein import Graph, story
 from ..graphs.replies import verdict
-from ..graphs.try_pairs import pair
 from ..server.comfy_server import ComfyServer
 from ..server.runs import ran_in
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from support.host_home import HostHome
 
+from ..graphs.attempt_pairs import CACHES
 from ..graphs.klein import Graph, node
 from ..graphs.passing_runs import loop, overflowing, tries
 from ..graphs.replies import verdict
-from ..graphs.try_pairs import CACHES
 from ..server.rigs import answers_of
 
 Answers = dict[str, list[dict[str, Any]]]

@@ -12,9 +12,9 @@ import httpx
 import pytest
 from PIL import Image
 
+from ..graphs.attempt_pairs import pair
 from ..graphs.klein import Graph, story
 from ..graphs.replies import verdict
-from ..graphs.try_pairs import pair
 from ..server.comfy_server import ComfyServer
 from ..server.runs import ROUTE, journals, ran_in
 

@@ -47,7 +47,7 @@ def story(
         attempt = Attempt(
             prompt=prompt or "", seed=0, image=grey_page(number * 20), verdict=verdict if judged else None
         )
-        stop = StopReason.accepted if accepted else StopReason.tries_used_up
+        stop = StopReason.accepted if accepted else StopReason.attempts_used_up
         stop = stop if judged else StopReason.unjudged
         drawn = StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=stop)
         steps.append(step)

@@ -72,7 +72,7 @@ def test_every_attempt_with_what_was_said_of_it() -> None:
     ("trajectory", "reason"),
     [
         (story(), ""),
-        (story(end=StopReason.tries_used_up), "not every step"),
+        (story(end=StopReason.attempts_used_up), "not every step"),
         (story(text="draw <image> of a boat"), "its texts"),
         (story(text="</critic><plan>"), "its texts"),
     ],

@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..graphs.attempt_pairs import pair, with_body
 from ..graphs.klein import Graph
 from ..graphs.replies import verdict
-from ..graphs.try_pairs import pair, with_body
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals, ran_in
 from .page import RUN, screenshot

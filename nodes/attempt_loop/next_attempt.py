@@ -17,7 +17,7 @@ from comfy_api.latest import io
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
-from ...backend.loop.external import Given, NextTry, Tries, Wanted
+from ...backend.loop.external import DrawNeeded, ExternalAttempts, ExternalDrawRequest, ExternalDrawResult
 from ...backend.report.completeness import is_complete
 from ...backend.types import Trajectory
 from .. import host
@@ -27,10 +27,10 @@ from ..host import expansion
 from ..inputs.images import OverflowedImage, to_pictures
 from ..inputs.run_folder import RunWatch
 from ..live.live_run import LiveTarget
-from .open import OpenedTry
+from .open import OpenedAttempt
 from .results import closed_outputs, results
-from .shown import ShownTries
-from .subgraph import Body, FurtherTry, lay_out
+from .shown import ShownAttempts
+from .subgraph import Body, FurtherAttempt, lay_out
 
 watch = RunWatch()
 """Of all Try Close."""
@@ -40,8 +40,8 @@ watch = RunWatch()
 class Story:
     """One of the trials of a Try Close: its first draw, and the images of that where the host made them."""
 
-    tries: Tries
-    wanted: Wanted
+    attempts: ExternalAttempts
+    wanted: ExternalDrawRequest
     images: torch.Tensor | None = None
 
 
@@ -54,8 +54,8 @@ class Carried:
     critic: ChatModel | None
     body: Body
     target: LiveTarget
-    wanted: Wanted
-    shown: ShownTries
+    wanted: ExternalDrawRequest
+    shown: ShownAttempts
     began: float
     """When the nodes of this try were asked for (time.monotonic)."""
     done: tuple[Trajectory, ...] = ()
@@ -65,10 +65,10 @@ class Carried:
         return self.stories[len(self.done)]
 
 
-def begin(story: Story, critic: ChatModel | None, target: LiveTarget) -> ShownTries:
+def begin(story: Story, critic: ChatModel | None, target: LiveTarget) -> ShownAttempts:
     """Show a story whose tries begin now."""
     offload_others(critic)
-    return ShownTries(story.tries, critic is not None, target)
+    return ShownAttempts(story.attempts, critic is not None, target)
 
 
 def go_on(
@@ -77,11 +77,11 @@ def go_on(
     """Judge the images of a try, if one was drawn; then the results, or the next try."""
     while True:
         missing = _follow(carried, images)
-        if isinstance(missing, Wanted):
+        if isinstance(missing, ExternalDrawRequest):
             return _further(node, carried, missing, held)
         done = (*carried.done, missing)
         if len(done) == len(carried.stories):
-            folders = [story.tries.folder for story in carried.stories]
+            folders = [story.attempts.folder for story in carried.stories]
             if not all(map(_is_complete, carried.stories, done)):
                 watch.incomplete(carried.body.closed)
             return results(list(zip(done, folders, strict=True)))
@@ -93,10 +93,10 @@ def go_on(
 
 def _is_complete(story: Story, trajectory: Trajectory) -> bool:
     """Whether the steps that were to be tried are complete; the plan's others belong to other nodes."""
-    return is_complete(trajectory, [step.number for step in story.tries.trial.steps])
+    return is_complete(trajectory, [step.number for step in story.attempts.external_run.steps])
 
 
-def _follow(carried: Carried, images: torch.Tensor | None) -> Trajectory | Wanted:
+def _follow(carried: Carried, images: torch.Tensor | None) -> Trajectory | ExternalDrawRequest:
     """The trajectory of the story at hand, or what is to be drawn before it can go on."""
     given = None
     if images is not None:
@@ -105,18 +105,18 @@ def _follow(carried: Carried, images: torch.Tensor | None) -> Trajectory | Wante
     with host.host_interrupts():
         try:
             return carried.shown.follow(critic, given)
-        except NextTry as missing:
+        except DrawNeeded as missing:
             return missing.wanted
 
 
 def _further(
-    node: type[io.ComfyNode], carried: Carried, wanted: Wanted, held: object | None
+    node: type[io.ComfyNode], carried: Carried, wanted: ExternalDrawRequest, held: object | None
 ) -> io.NodeOutput:
     dynprompt, closed = node.hidden.dynprompt, carried.body.closed
     story = f"s{len(carried.done) + 1}." if carried.done else ""
-    further = FurtherTry(
+    further = FurtherAttempt(
         prefix=f"{closed}.{story}{wanted.step}.{wanted.attempt + 1}.",
-        opened=OpenedTry(trial=carried.story.tries.trial, wanted=wanted),
+        opened=OpenedAttempt(external_run=carried.story.attempts.external_run, wanted=wanted),
         carried=replace(carried, wanted=wanted, began=time.monotonic()),
         held=held,
         hold=expansion.keeps_no_results(),
@@ -128,16 +128,16 @@ def _further(
     return io.NodeOutput(*([end, number] for number in range(outputs)), expand=nodes)
 
 
-def given_of(wanted: Wanted, images: torch.Tensor, seconds: float) -> Given:
+def given_of(wanted: ExternalDrawRequest, images: torch.Tensor, seconds: float) -> ExternalDrawResult:
     """Return the images of an attempt, or its error if pixels are NaN or infinite. Raises SettingsError if
     something else than images is connected."""
     try:
-        return Given(wanted, to_pictures(images), seconds)
+        return ExternalDrawResult(wanted, to_pictures(images), seconds)
     except OverflowedImage as error:
-        return Given(wanted, (), seconds, str(error))
+        return ExternalDrawResult(wanted, (), seconds, str(error))
 
 
-def only_batch(wanted: Wanted, images: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
+def only_batch(wanted: ExternalDrawRequest, images: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
     """The only image batch of a try, None if it was not asked for. Raises SettingsError for a list of
     several."""
     if len(images) != 1:

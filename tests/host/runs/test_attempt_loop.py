@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 from support.host_home import HostHome
 
+from ..graphs.attempt_pairs import CACHES, count, pair, with_body, without
 from ..graphs.klein import Graph, node
 from ..graphs.replies import verdict
-from ..graphs.try_pairs import CACHES, count, pair, with_body, without
 from ..server.rigs import answers_of
 
 EXPECTED = {

@@ -16,7 +16,7 @@ Key = TypeVar("Key")
 Made = TypeVar("Made")
 
 
-class SideBySide(Generic[Key, Made]):
+class ParallelDraws(Generic[Key, Made]):
     """What is being made under keys. `over` is set once nobody wants the rest."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class SideBySide(Generic[Key, Made]):
         begun = self._begun.pop(key, None)
         return None if begun is None else begun.result()
 
-    def leave(self) -> None:
+    def discard(self) -> None:
         """Throw away what was not taken."""
         self.over.set()
         for one in self._begun.values():

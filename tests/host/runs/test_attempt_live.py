@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from ..graphs.attempt_pairs import pair, with_body
 from ..graphs.klein import Graph, node
 from ..graphs.replies import verdict
-from ..graphs.try_pairs import pair, with_body
 from ..server.comfy_server import ComfyServer, HostError
 from ..server.listener import Heard, Listener
 from ..server.runs import ROUTE, journals, ran_in, wait_until

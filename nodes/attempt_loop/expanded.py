@@ -18,8 +18,8 @@ from ...backend.errors import SettingsError
 from ..inputs.connected import Kind, check_connected, check_optional, instance_of
 from ..inputs.sockets import CATEGORY
 from ..inputs.validation import in_range
-from .next_try import Carried, go_on, only_batch
-from .open import TRY, OpenedTry, TrySocket, opened_outputs, opened_values
+from .next_attempt import Carried, go_on, only_batch
+from .open import ATTEMPT, AttemptSocket, OpenedAttempt, opened_outputs, opened_values
 from .results import closed_outputs
 from .subgraph import AGAIN, HELD, HOLD, NEXT
 
@@ -44,7 +44,7 @@ def first_of(values: Sequence[Any]) -> Any:
     return values[0] if values else None
 
 
-class TryAgain(io.ComfyNode):
+class AttemptAgain(io.ComfyNode):
     """Stands in Try Open's place at a further try."""
 
     @classmethod
@@ -56,17 +56,17 @@ class TryAgain(io.ComfyNode):
             description="Made by Try Close for a further try; stands in Try Open's place.",
             search_aliases=ALIASES,
             is_dev_only=True,
-            inputs=[TrySocket.Input("opened", tooltip="What this try is to draw.")],
+            inputs=[AttemptSocket.Input("opened", tooltip="What this try is to draw.")],
             outputs=opened_outputs(),
         )
 
     @classmethod
-    def execute(cls, opened: OpenedTry) -> io.NodeOutput:
-        check_connected("Try Again", TRY, opened=opened)
+    def execute(cls, opened: OpenedAttempt) -> io.NodeOutput:
+        check_connected("Try Again", ATTEMPT, opened=opened)
         return opened_values(opened)
 
 
-class TryNext(io.ComfyNode):
+class AttemptNext(io.ComfyNode):
     """Stands in Try Close's place at a further try."""
 
     @classmethod
@@ -101,7 +101,7 @@ class TryNext(io.ComfyNode):
         return go_on(cls, carried[0], only_batch(carried[0].wanted, image), held[0])
 
 
-class TryHold(io.ComfyNode):
+class AttemptHold(io.ComfyNode):
     """Collects what the nodes of a try take from outside, where the host would make it again for every
     try."""
 
@@ -129,7 +129,7 @@ class TryHold(io.ComfyNode):
         return io.NodeOutput(HeldValues(tuple(values[name] for name in names)))
 
 
-class TryHeld(io.ComfyNode):
+class AttemptHeld(io.ComfyNode):
     """Gives one of the values of a Try Hold to a try."""
 
     @classmethod
@@ -157,4 +157,4 @@ class TryHeld(io.ComfyNode):
         return io.NodeOutput(box.values[index])
 
 
-INNER_NODES: list[type[io.ComfyNode]] = [TryAgain, TryNext, TryHold, TryHeld]
+INNER_NODES: list[type[io.ComfyNode]] = [AttemptAgain, AttemptNext, AttemptHold, AttemptHeld]

@@ -172,7 +172,7 @@ def _content(
 
 
 @dataclass(frozen=True)
-class FurtherTry:
+class FurtherAttempt:
     """What tells one more try from the others."""
 
     prefix: str
@@ -188,7 +188,7 @@ class FurtherTry:
 
 
 def lay_out(
-    graph: Graph, body: Body, further: FurtherTry, shown_as: Callable[[str], str]
+    graph: Graph, body: Body, further: FurtherAttempt, shown_as: Callable[[str], str]
 ) -> tuple[dict[str, dict[str, Any]], str]:
     """The nodes of one more try and the id of the Try Next that ends it; `shown_as` gives the display id of a
     node."""

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.nodes.try_loop.subgraph import (
+from interleave_thinker.nodes.attempt_loop.subgraph import (
     AGAIN,
     HELD,
     HOLD,
     NEXT,
-    FurtherTry,
+    FurtherAttempt,
     body_digest,
     find_body,
     lay_out,
@@ -57,7 +57,7 @@ def test_no_id_of_a_further_try_names_a_subgraph() -> None:
     for one in nodes.values():
         links = {key: value for key, value in one["inputs"].items() if isinstance(value, list)}
         one["inputs"] |= {key: [f"75:{name}", slot] for key, (name, slot) in links.items()}
-    further = FurtherTry(prefix="75:close.1.2.", opened="opened", carried="carried", hold=True)
+    further = FurtherAttempt(prefix="75:close.1.2.", opened="opened", carried="carried", hold=True)
     new, end = lay_out(nodes, body_of(nodes, "75:close"), further, str.upper)
     assert end in new and not [name for name in new if ":" in name]
     assert {link[0] for one in new.values() for link in one["inputs"].values() if isinstance(link, list)} <= {
@@ -121,7 +121,7 @@ def test_what_is_no_body_says_so(reason: str) -> None:
 
 
 def laid_out(nodes: Graph, **options: Any) -> tuple[Graph, str]:
-    further = FurtherTry(prefix="close.1.2.", opened="opened", carried="carried", **options)
+    further = FurtherAttempt(prefix="close.1.2.", opened="opened", carried="carried", **options)
     return lay_out(nodes, body_of(nodes), further, str.upper)
 
 

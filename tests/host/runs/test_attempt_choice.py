@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from ..graphs.attempt_pairs import pair, with_body
 from ..graphs.replies import verdicts
-from ..graphs.try_pairs import pair, with_body
 from ..server.comfy_server import ComfyServer
 from ..server.runs import ROUTE, journals, ran_in
 

@@ -1,5 +1,5 @@
 """Where a sub-graph that is tried until the critic accepts ends: its image is judged here, and the next try
-laid out (next_try.py).
+laid out (next_attempt.py).
 
 Decision: whether a try is needed is asked of the journal before its nodes run: what is in the output folder
 is not drawn again, whichever cache the host keeps and also after a restart. What a body draws with is named
@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.journal.files import first_fault
-from ...backend.loop.external import Tries
+from ...backend.loop.external import ExternalAttempts
 from ...backend.types import RunSettings
 from .. import host
 from ..agents.strictness import accept_at_of
@@ -38,17 +38,17 @@ from ..inputs.run_folder import RUNS, run_folder
 from ..inputs.sockets import CATEGORY
 from ..live.live_run import LiveTarget
 from ..loop.critic_loop import workflow_of
-from .next_try import Carried, Story, begin, go_on, only_batch, watch
-from .open import TRY, OpenedTry, TrySocket
+from .next_attempt import Carried, Story, begin, go_on, only_batch, watch
+from .open import ATTEMPT, AttemptSocket, OpenedAttempt
 from .results import closed_outputs
-from .shown import ShownTries, target_at
+from .shown import ShownAttempts, target_at
 from .subgraph import Body, body_digest, find_body, image_nodes
 
-_asked: dict[str, tuple[float, ShownTries]] = {}
+_asked: dict[str, tuple[float, ShownAttempts]] = {}
 """When the first try of a Try Close, by its id, was asked for, and where it is shown."""
 
 
-class TryClose(io.ComfyNode):
+class AttemptClose(io.ComfyNode):
     """Ends nodes of your own that are tried until the critic accepts their image."""
 
     @classmethod
@@ -74,7 +74,7 @@ class TryClose(io.ComfyNode):
                     tooltip="The image that your nodes since Try Open made. Of a batch (16 at most) the "
                     "critic judges each and the best is kept.",
                 ),
-                TrySocket.Input(
+                AttemptSocket.Input(
                     "opened", display_name="try", tooltip="From the Try Open before these nodes."
                 ),
                 critic_input(),
@@ -89,12 +89,12 @@ class TryClose(io.ComfyNode):
     @classmethod
     async def check_lazy_status(
         cls,
-        opened: list[OpenedTry],
+        opened: list[OpenedAttempt],
         image: Sequence[torch.Tensor | None] = (None,),
         critic: Sequence[ChatModel | None] = (None,),
         **settings: list[Any],
     ) -> list[str]:
-        check_tries(opened, image, critic)
+        check_attempts(opened, image, critic)
         if image[0] is not None:
             return []
         limits = settings_of(critic[0], settings)
@@ -111,7 +111,7 @@ class TryClose(io.ComfyNode):
         if expansion.keeps_no_results() and not body.has_previews:
             # Laid out like the later tries it shares with them what comes from outside, made once for all.
             return []
-        if story.tries.is_drawn(story.wanted):
+        if story.attempts.is_drawn(story.wanted):
             return []
         shown = begin(story, critic[0], cls.target(body))
         shown.open()
@@ -125,18 +125,18 @@ class TryClose(io.ComfyNode):
     @classmethod
     def execute(
         cls,
-        opened: list[OpenedTry],
+        opened: list[OpenedAttempt],
         image: Sequence[torch.Tensor | None] = (None,),
         critic: Sequence[ChatModel | None] = (None,),
         **settings: list[Any],
     ) -> io.NodeOutput:
-        check_tries(opened, image, critic)
+        check_attempts(opened, image, critic)
         name = cls.hidden.unique_id
         graph = expansion.graph_of(cls.hidden.dynprompt)
         body = find_body(graph, name, expansion.is_output_class)
         stories = stories_of(opened, graph, body, settings_of(critic[0], settings), image)
         for story in stories:
-            watch.runs(name, story.tries.folder)
+            watch.runs(name, story.attempts.folder)
         target = cls.target(body)
         began, shown = _asked.pop(name, (time.monotonic(), None))
         first = stories[0]
@@ -151,7 +151,7 @@ class TryClose(io.ComfyNode):
         )
         output = go_on(cls, carried, first.images, None)
         # Of a result in its cache the host shows what this node said, and nothing of the further tries.
-        output.ui = output.ui or {RUNS: tuple(story.tries.folder.name for story in stories)}
+        output.ui = output.ui or {RUNS: tuple(story.attempts.folder.name for story in stories)}
         return output
 
     @classmethod
@@ -161,18 +161,18 @@ class TryClose(io.ComfyNode):
         return target_at(str(shown_at), workflow_of(cls.hidden))
 
 
-def check_tries(
-    opened: Sequence[OpenedTry], image: Sequence[torch.Tensor | None], critic: Sequence[ChatModel | None]
+def check_attempts(
+    opened: Sequence[OpenedAttempt], image: Sequence[torch.Tensor | None], critic: Sequence[ChatModel | None]
 ) -> None:
     """Raise SettingsError for sockets that something else is connected to, or a list of nothing."""
     if not (opened and image and critic):
         raise SettingsError("Try Close is given an empty list.", "Look at what is connected to it.")
     for one in opened:
-        check_connected("Try Close", TRY, opened=one)
+        check_connected("Try Close", ATTEMPT, opened=one)
     check_optional("Try Close", AGENT, critic=critic[0])
 
 
-def check_source(opened: OpenedTry, body: Body) -> None:
+def check_source(opened: OpenedAttempt, body: Body) -> None:
     """Raise SettingsError where the nodes of a try edit an image that it does not have."""
     if body.edits and opened.wanted.source is None:
         raise SettingsError(
@@ -194,7 +194,7 @@ def settings_of(critic: ChatModel | None, given: Mapping[str, Sequence[Any]]) ->
 
 
 def stories_of(
-    opened: Sequence[OpenedTry],
+    opened: Sequence[OpenedAttempt],
     graph: dict[str, Any],
     body: Body,
     settings: RunSettings,
@@ -218,11 +218,11 @@ def stories_of(
     digest = body_digest(graph, body, expansion.file_stamp) or f"once-{secrets.token_hex(8)}"
     return tuple(
         Story(
-            Tries(
-                one.trial,
+            ExternalAttempts(
+                one.external_run,
                 f"comfyui-graph {digest}",
                 settings,
-                run_folder(host.output_folder(), one.trial.request, one.trial.seed),
+                run_folder(host.output_folder(), one.external_run.request, one.external_run.seed),
             ),
             one.wanted,
             image,

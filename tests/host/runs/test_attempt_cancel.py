@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from ..graphs.attempt_pairs import pair, with_body, without
 from ..graphs.klein import node
-from ..graphs.try_pairs import pair, with_body, without
 from ..server.comfy_server import ComfyServer, HostError
 from ..server.runs import ran_in
 

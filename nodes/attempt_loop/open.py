@@ -11,7 +11,14 @@ from typing import Any
 from comfy_api.latest import io
 
 from ...backend.errors import SettingsError
-from ...backend.loop.external import ALL_STEPS, Trial, Wanted, first_try, trial_of_plan, trial_of_prompt
+from ...backend.loop.external import (
+    ALL_STEPS,
+    ExternalDrawRequest,
+    ExternalRun,
+    first_draw,
+    run_from_plan,
+    run_from_prompt,
+)
 from ...backend.pictures import Picture
 from ...backend.types import MAX_STEPS, RunSettings, Trajectory, Value
 from ..host import expansion
@@ -22,23 +29,23 @@ from ..inputs.sockets import CATEGORY, PlannedRequest, PlanSocket, TrajectorySoc
 
 MAX_SEED = 2**48
 
-TrySocket = io.Custom("INTERLEAVE_TRY")
+AttemptSocket = io.Custom("INTERLEAVE_TRY")
 
 
-class OpenedTry(Value):
+class OpenedAttempt(Value):
     """One try of a trial: what Try Open hands to its Try Close."""
 
-    trial: Trial
-    wanted: Wanted
+    external_run: ExternalRun
+    wanted: ExternalDrawRequest
 
 
-TRY = Kind("a try", instance_of(OpenedTry))
+ATTEMPT = Kind("a try", instance_of(OpenedAttempt))
 
 
 def opened_outputs() -> list[io.Output]:
     """The outputs of Try Open, and of the node that stands in its place at later tries."""
     return [
-        TrySocket.Output("try", tooltip="Connect it to the Try Close that ends these nodes."),
+        AttemptSocket.Output("try", tooltip="Connect it to the Try Close that ends these nodes."),
         io.String.Output("prompt", tooltip="What to draw: at first as given, then as the critic refined it."),
         io.Int.Output("seed", tooltip="Another one for every step and every try."),
         io.Image.Output(
@@ -51,7 +58,7 @@ def opened_outputs() -> list[io.Output]:
     ]
 
 
-def opened_values(opened: OpenedTry) -> io.NodeOutput:
+def opened_values(opened: OpenedAttempt) -> io.NodeOutput:
     """The values of these outputs."""
     wanted = opened.wanted
     without = (
@@ -62,7 +69,7 @@ def opened_values(opened: OpenedTry) -> io.NodeOutput:
     return io.NodeOutput(opened, wanted.prompt, wanted.seed, source, wanted.attempt + 1, wanted.step)
 
 
-class TryOpen(io.ComfyNode):
+class AttemptOpen(io.ComfyNode):
     """Begins nodes of your own that are tried until the critic accepts their image."""
 
     @classmethod
@@ -142,22 +149,22 @@ class TryOpen(io.ComfyNode):
         check_optional("Try Open", PLAN, plan=plan)
         check_optional("Try Open", TRAJECTORY, story=story)
         source = None if source_image is None else only_picture(source_image, "source_image")
-        trial = trial_of(prompt, step, seed, plan, story, source)
-        return opened_values(OpenedTry(trial=trial, wanted=first_try(trial)))
+        external_run = run_from_inputs(prompt, step, seed, plan, story, source)
+        return opened_values(OpenedAttempt(external_run=external_run, wanted=first_draw(external_run)))
 
 
-def trial_of(
+def run_from_inputs(
     prompt: str,
     step: int,
     seed: int,
     plan: PlannedRequest | None,
     story: Trajectory | None,
     source: Picture | None,
-) -> Trial:
+) -> ExternalRun:
     """What these inputs ask for; raises SettingsError where they contradict one another."""
     if plan is None and story is None:
         asked_request(prompt, None)  # the same bounds as a request's
-        return trial_of_prompt(prompt, source, seed)
+        return run_from_prompt(prompt, source, seed)
     if prompt.strip():
         raise SettingsError(
             "Try Open has a prompt beside a plan or a story, whose steps have prompts of their own.",
@@ -165,9 +172,9 @@ def trial_of(
         )
     if story is None:
         assert plan is not None
-        return trial_of_plan(plan.request, plan.plan, step, source, seed)
+        return run_from_plan(plan.request, plan.plan, step, source, seed)
     if plan is not None and (plan.request, plan.plan) != (story.request, story.plan):
         raise SettingsError(
             "Try Open has a plan and the story of another one.", "Connect only the story; it brings its plan."
         )
-    return trial_of_plan(story.request, story.plan, step, source, seed, story.results)
+    return run_from_plan(story.request, story.plan, step, source, seed, story.results)

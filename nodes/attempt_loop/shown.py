@@ -20,7 +20,7 @@ from ...backend.loop.events import (
     PlanReady,
     StepFinished,
 )
-from ...backend.loop.external import Given, NextTry, Tries, first_events
+from ...backend.loop.external import DrawNeeded, ExternalAttempts, ExternalDrawResult, first_events
 from ...backend.loop.loop import CriticLike
 from ...backend.types import Plan, StopReason, Trajectory
 from .. import host
@@ -38,12 +38,14 @@ def target_at(node: str, workflow: str | None) -> LiveTarget:
     )
 
 
-class ShownTries:
+class ShownAttempts:
     """One execution of a trial, shown at `target` from its first try to its last."""
 
-    def __init__(self, tries: Tries, judged: bool, target: LiveTarget) -> None:
-        self._tries = tries
-        self._live = LiveRun(tries.folder.name, Plan(steps=tries.trial.steps), tries.settings, judged, target)
+    def __init__(self, attempts: ExternalAttempts, judged: bool, target: LiveTarget) -> None:
+        self._attempts = attempts
+        self._live = LiveRun(
+            attempts.folder.name, Plan(steps=attempts.external_run.steps), attempts.settings, judged, target
+        )
         self._seen: list[Event] = []
         LIVE_RUNS.begin(self._live)
 
@@ -53,11 +55,11 @@ class ShownTries:
 
     def open(self) -> None:
         """Show what is to be drawn, with its first try begun."""
-        for event in first_events(self._tries.trial):
+        for event in first_events(self._attempts.external_run):
             self._show(event)
 
-    def follow(self, critic: CriticLike | None, given: Given | None) -> Trajectory:
-        """`Tries.follow`, with what is new in it shown; raises as that does."""
+    def follow(self, critic: CriticLike | None, given: ExternalDrawResult | None) -> Trajectory:
+        """`ExternalAttempts.follow`, with what is new in it shown; raises as that does."""
         place = 0
         ends: list[Event] = []
 
@@ -72,8 +74,8 @@ class ShownTries:
             place += 1
 
         try:
-            return self._tries.follow(critic, given, take)
-        except NextTry:
+            return self._attempts.follow(critic, given, take)
+        except DrawNeeded:
             raise
         except BaseException as error:
             for event in ends:
@@ -93,7 +95,7 @@ def _ends_early(event: Event) -> bool:
     return isinstance(event, Finished) and was_cancelled(event.trajectory)
 
 
-def _fresh(event: Event, given: Given | None) -> Event:
+def _fresh(event: Event, given: ExternalDrawResult | None) -> Event:
     """The event as it is where the draw was made just now: that one was not found in the records."""
     if given is None or not isinstance(event, AttemptDrawn):
         return event
