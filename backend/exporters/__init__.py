@@ -17,7 +17,7 @@ from ..errors import SettingsError
 from ..journal.files import first_fault
 from ..machine import plugins
 from ..registry import Registry
-from ..report.telling import Telling
+from ..report.export_options import ExportOptions
 from ..types import Trajectory
 
 REGISTRY = {
@@ -38,7 +38,7 @@ EXPORTERS = Registry("export", REGISTRY, __name__, plugins.EXPORTERS, "export")
 ANIMATIONS = ("gif", "webp")
 """Exports that also take `seconds` and `attempts`."""
 
-TELLING = "telling"
+OPTIONS = "options"
 """Parameter of exports that people look at: its fields are options of theirs."""
 
 __all__ = ["ANIMATIONS", "EXPORTERS", "REGISTRY", "Exporter", "export_by_name", "open_exporter", "options_of"]
@@ -57,8 +57,17 @@ def open_exporter(name: str) -> Exporter:
 
 def options_of(name: str) -> frozenset[str]:
     """Names of the options that this export takes; raises SettingsError."""
-    taken = frozenset(inspect.signature(open_exporter(name)).parameters) - {"trajectory", "folder"}
-    return (taken - {TELLING}) | frozenset(Telling.model_fields) if TELLING in taken else taken
+    exporter = open_exporter(name)
+    taken = frozenset(inspect.signature(exporter).parameters) - {"trajectory", "folder"}
+    if _takes_export_options(exporter):
+        return (taken - {OPTIONS}) | frozenset(ExportOptions.model_fields)
+    return taken
+
+
+def _takes_export_options(exporter: Exporter) -> bool:
+    """Whether it has the parameter `options`; the `**options` of a plug-in are others."""
+    taken = inspect.signature(exporter).parameters.get(OPTIONS)
+    return taken is not None and taken.kind is not inspect.Parameter.VAR_KEYWORD
 
 
 def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **options: Any) -> Path:
@@ -78,10 +87,10 @@ def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **opti
         JournalError: The folder cannot be written.
     """
     exporter = open_exporter(name)
-    if TELLING in inspect.signature(exporter).parameters:
-        told = {field: options.pop(field) for field in Telling.model_fields if field in options}
+    if _takes_export_options(exporter):
+        given = {field: options.pop(field) for field in ExportOptions.model_fields if field in options}
         try:
-            options[TELLING] = Telling(**told)
+            options[OPTIONS] = ExportOptions(**given)
         except ValidationError as error:
             raise SettingsError(f"Export {name!r}{first_fault(error)}") from error
     return exporter(trajectory, Path(folder), **options)

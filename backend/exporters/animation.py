@@ -13,7 +13,7 @@ from pathlib import Path
 from PIL import Image, features
 
 from ..errors import SettingsError
-from ..report.telling import PLAIN, Telling
+from ..report.export_options import PLAIN, ExportOptions
 from ..types import Trajectory
 from .layout.frames import Film, film_frames, write_film
 from .layout.graph_in_image import exif_of, gif_comment
@@ -41,7 +41,7 @@ class AnimationExporter:
         folder: Path,
         seconds: float = 2.0,
         attempts: bool = False,
-        telling: Telling = PLAIN,
+        options: ExportOptions = PLAIN,
         metadata: Mapping[str, str] | None = None,
     ) -> Path:
         """Write the animation into `folder`, `seconds` (0.1..60) a step, and return its path.
@@ -49,7 +49,7 @@ class AnimationExporter:
         A title that was given has a frame of its own; `metadata` (texts by name, the workflow among them) is
         put into the file. Raises SettingsError and JournalError.
         """
-        frames, times = film_frames(trajectory, self.side, Film(seconds, attempts, telling=telling))
+        frames, times = film_frames(trajectory, self.side, Film(seconds, attempts, options=options))
         return self.write(frames, times, Path(folder) / self.file_name, metadata or {})
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from ..report.audience import panels_of
+from ..report.export_options import PLAIN, ExportOptions
 from ..report.outcomes import story_steps, summarize
-from ..report.telling import PLAIN, Telling
 from ..types import Trajectory
 from .layout.comic_pages import Comic, Lettering, comic_pages
 from .layout.files import write_whole
@@ -38,43 +38,43 @@ class ComicExporter:
     """Writes a comic whose pages are `width` pixels wide; `write` stores the pages in a folder."""
 
     width: int
-    write: Callable[[list[Page], Path, Trajectory, Telling], Path]
+    write: Callable[[list[Page], Path, Trajectory, ExportOptions], Path]
 
     def __call__(
         self,
         trajectory: Trajectory,
         folder: Path,
-        telling: Telling = PLAIN,
+        options: ExportOptions = PLAIN,
         panels: int = PANELS,
         lettering: Lettering = "captions",
     ) -> Path:
         """Write the comic into `folder` and return its path; `panels` a page (1..9). Raises SettingsError,
         JournalError."""
-        words = drawable(telling.words)
-        steps = () if telling.audience else story_steps(trajectory)
+        words = drawable(options.words)
+        steps = () if options.audience else story_steps(trajectory)
         marks = {shown.step.number: mark_of(shown, words) for shown in steps}
-        comic = Comic(self.width, telling.title_of(trajectory), marks)
+        comic = Comic(self.width, options.title_of(trajectory), marks)
         pages = comic_pages(panels_of(trajectory), comic, panels, lettering)
-        return self.write(pages, Path(folder), trajectory, telling)
+        return self.write(pages, Path(folder), trajectory, options)
 
 
-def _write_archive(pages: list[Page], folder: Path, trajectory: Trajectory, telling: Telling) -> Path:
+def _write_archive(pages: list[Page], folder: Path, trajectory: Trajectory, options: ExportOptions) -> Path:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for number, page in enumerate(pages, start=1):
             ending, data = smaller_file(page_image(page))
             _add(archive, f"page_{number:04}{ending}", data)
-        _add(archive, "ComicInfo.xml", _info(trajectory, pages, telling))
+        _add(archive, "ComicInfo.xml", _info(trajectory, pages, options))
     write_whole(folder / FILE_NAME, buffer.getvalue())
     return folder / FILE_NAME
 
 
-def _write_pdf(pages: list[Page], folder: Path, trajectory: Trajectory, telling: Telling) -> Path:
-    write_whole(folder / PDF_NAME, pages_pdf(pages, telling.title_of(trajectory)))
+def _write_pdf(pages: list[Page], folder: Path, trajectory: Trajectory, options: ExportOptions) -> Path:
+    write_whole(folder / PDF_NAME, pages_pdf(pages, options.title_of(trajectory)))
     return folder / PDF_NAME
 
 
-def _write_images(pages: list[Page], folder: Path, trajectory: Trajectory, telling: Telling) -> Path:
+def _write_images(pages: list[Page], folder: Path, trajectory: Trajectory, options: ExportOptions) -> Path:
     """Write page_0001.png, the cover, and so on, and return the cover's path."""
     for number, page in enumerate(pages, start=1):
         buffer = io.BytesIO()
@@ -83,16 +83,16 @@ def _write_images(pages: list[Page], folder: Path, trajectory: Trajectory, telli
     return folder / PAGE_NAME.format(number=1)
 
 
-def _info(trajectory: Trajectory, pages: list[Page], telling: Telling) -> bytes:
+def _info(trajectory: Trajectory, pages: list[Page], options: ExportOptions) -> bytes:
     """ComicInfo.xml, its elements in the order of schema 2.0 (github.com/anansi-project/comicinfo)."""
-    audience = telling.audience
+    audience = options.audience
     root = ElementTree.Element("ComicInfo")
     made = "Made with InterleaveThinker."
     summary = {} if audience else {"Summary": trajectory.request.text}
     for tag, text in {
         "Title": pages[0].name,
         **summary,
-        "Notes": made if audience else f"{telling.words.heard(summarize(trajectory).sentence)}. {made}",
+        "Notes": made if audience else f"{options.words.heard(summarize(trajectory).sentence)}. {made}",
         "PageCount": str(len(pages)),
     }.items():
         ElementTree.SubElement(root, tag).text = NOT_XML.sub("", text)

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from ..report.audience import panels_of
+from ..report.export_options import PLAIN, ExportOptions
 from ..report.made_by import made_by
 from ..report.outcomes import (
     StoryStep,
@@ -21,7 +22,6 @@ from ..report.outcomes import (
     story_steps,
     summarize,
 )
-from ..report.telling import PLAIN, Telling
 from ..report.words import Words
 from ..types import RunSettings, StepResult, Trajectory
 from .layout.files import PictureFolder, write_whole
@@ -31,13 +31,13 @@ SIGNS = re.compile(r"([\\`*_\[\]<>#|~$])")
 LINE_START = re.compile(r"^([^\S\n]*)([-+=]|\d+(?=[.)]))", re.MULTILINE)
 
 
-def export(trajectory: Trajectory, folder: Path, telling: Telling = PLAIN) -> Path:
+def export(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN) -> Path:
     """Write `folder`/story.md and its images folder; returns the file's path. Raises JournalError,
     SettingsError."""
     folder = Path(folder)
     pictures = PictureFolder(folder)
-    lines = [f"# {_line(telling.title_of(trajectory))}", ""]
-    lines += _story(trajectory, pictures) if telling.audience else _run(trajectory, pictures, telling.words)
+    lines = [f"# {_line(options.title_of(trajectory))}", ""]
+    lines += _story(trajectory, pictures) if options.audience else _run(trajectory, pictures, options.words)
     path = folder / FILE_NAME
     write_whole(path, "\n".join(lines).encode("utf-8"))
     return path

@@ -15,6 +15,7 @@ from typing import Any
 from ..pictures import Picture
 from ..report.audience import panels_of
 from ..report.drift import StepDrift, drift_of_steps
+from ..report.export_options import PLAIN, ExportOptions
 from ..report.made_by import made_by
 from ..report.outcomes import (
     StoryStep,
@@ -30,7 +31,6 @@ from ..report.outcomes import (
 )
 from ..report.prompt_diff import Piece, changes
 from ..report.reasoning import reasoning_shown
-from ..report.telling import PLAIN, Telling
 from ..report.words import Words
 from ..types import Attempt, RunSettings, Trajectory
 from .layout.files import write_whole
@@ -43,16 +43,16 @@ STORY_SIDE = 2048
 GALLERY_HEIGHT = 224
 
 
-def export(trajectory: Trajectory, folder: Path, telling: Telling = PLAIN) -> Path:
+def export(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN) -> Path:
     """Write `folder`/index.html and return its path. Raises JournalError, SettingsError."""
     path = Path(folder) / FILE_NAME
-    write_whole(path, (render_story if telling.audience else render)(trajectory, telling).encode("utf-8"))
+    write_whole(path, (render_story if options.audience else render)(trajectory, options).encode("utf-8"))
     return path
 
 
-def render(trajectory: Trajectory, telling: Telling = PLAIN) -> str:
+def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
     """The whole page as HTML text."""
-    words, images = telling.words, PageImages()
+    words, images = options.words, PageImages()
     drifts = drift_of_steps(trajectory)
     request_images = [
         images.show(picture, STORY_SIDE, tallest=GALLERY_HEIGHT) for picture in trajectory.request.images
@@ -64,7 +64,7 @@ def render(trajectory: Trajectory, telling: Telling = PLAIN) -> str:
     return rendered(
         "page.html.j2",
         words,
-        title=telling.title_of(trajectory),
+        title=options.title_of(trajectory),
         request=trajectory.request,
         request_images=request_images,
         summary=words.heard(summarize(trajectory).sentence),
@@ -79,14 +79,14 @@ def render(trajectory: Trajectory, telling: Telling = PLAIN) -> str:
     )
 
 
-def render_story(trajectory: Trajectory, telling: Telling = PLAIN) -> str:
+def render_story(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
     """The page for an audience: title, pictures and texts."""
-    words = telling.words
+    words = options.words
     panels = [
         {"image": one.picture and shown_image(one.picture, STORY_SIDE, enlarge=True), "text": one.text}
         for one in panels_of(trajectory)
     ]
-    return rendered("audience.html.j2", words, title=telling.title_of(trajectory), panels=panels)
+    return rendered("audience.html.j2", words, title=options.title_of(trajectory), panels=panels)
 
 
 def rendered(template: str, words: Words, own: Path | None = None, **values: Any) -> str:

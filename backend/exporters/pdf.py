@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw
 
-from ..report.telling import PLAIN, Telling
+from ..report.export_options import PLAIN, ExportOptions
 from ..types import Trajectory
 from .layout.files import write_whole
 from .layout.hidden_font import ADVANCE, UNITS, write_hidden_font
@@ -38,17 +38,17 @@ DATE = datetime(2024, 1, 1, tzinfo=timezone.utc)
 """Date of creation, fixed so that the same run gives the same file."""
 
 
-def export(trajectory: Trajectory, folder: Path, telling: Telling = PLAIN) -> Path:
+def export(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN) -> Path:
     """Write `folder`/story.pdf and return its path. Raises JournalError, SettingsError."""
     path = Path(folder) / FILE_NAME
-    write_whole(path, story_pdf(trajectory, telling))
+    write_whole(path, story_pdf(trajectory, options))
     return path
 
 
-def story_pdf(trajectory: Trajectory, telling: Telling = PLAIN) -> bytes:
+def story_pdf(trajectory: Trajectory, options: ExportOptions = PLAIN) -> bytes:
     """Return the content of the file."""
-    pages = story_pages(trajectory, WIDTH, telling)
-    return pages_pdf(pages, telling.title_of(trajectory))
+    pages = story_pages(trajectory, WIDTH, options)
+    return pages_pdf(pages, options.title_of(trajectory))
 
 
 def pages_pdf(pages: Sequence[Page], title: str) -> bytes:

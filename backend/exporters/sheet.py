@@ -17,8 +17,8 @@ from PIL import Image, ImageDraw
 
 from ..errors import SettingsError
 from ..report.audience import Panel, panels_of
+from ..report.export_options import PLAIN, ExportOptions
 from ..report.outcomes import story_steps
-from ..report.telling import PLAIN, Telling
 from ..types import Trajectory
 from .layout.cards import Card, attempt_cards, panel_card, step_card
 from .layout.files import write_whole
@@ -39,13 +39,13 @@ PAPER, CARD, INK, SOFT, LINE = (250, 248, 243), (255, 255, 255), (35, 33, 29), (
 def export(
     trajectory: Trajectory,
     folder: Path,
-    telling: Telling = PLAIN,
+    options: ExportOptions = PLAIN,
     metadata: Mapping[str, str] | None = None,
 ) -> Path:
     """Write `folder`/sheet.png and return its path; `metadata` (texts by name, the workflow among them) is
     put into the file. Raises JournalError, SettingsError."""
     path = Path(folder) / FILE_NAME
-    sheet = contact_sheet(trajectory, show="audience" if telling.audience else "chosen", telling=telling)
+    sheet = contact_sheet(trajectory, show="audience" if options.audience else "chosen", options=options)
     write_whole(path, png_with(sheet, metadata or {}))
     return path
 
@@ -56,10 +56,10 @@ def contact_sheet(
     cell: int = 320,
     show: Literal["chosen", "attempts", "audience"] = "chosen",
     captions: bool = True,
-    telling: Telling = PLAIN,
+    options: ExportOptions = PLAIN,
 ) -> Image.Image:
     """The run as one RGB image: every step's chosen picture, or every attempt of every step, side by side, or
-    the story alone for an audience; above them the title, if `telling` has one.
+    the story alone for an audience; above them the title, if `options` has one.
 
     Args:
         trajectory: The run.
@@ -69,7 +69,7 @@ def contact_sheet(
             12,000 pixels wide or high.
         show: Which pictures.
         captions: Whether each picture has its text below it.
-        telling: The title and the language of the sheet's own words.
+        options: The title and the language of the sheet's own words.
 
     Raises:
         SettingsError: An argument is out of its range, or the sheet is too large with the smallest cells.
@@ -80,9 +80,9 @@ def contact_sheet(
         raise SettingsError(f"columns must be 1 to 100, but is {columns}.")
     if show not in ("chosen", "attempts", "audience"):
         raise SettingsError(f"A contact sheet cannot show {show!r}.", "Known: chosen, attempts, audience.")
-    steps, words = story_steps(trajectory), drawable(telling.words)
+    steps, words = story_steps(trajectory), drawable(options.words)
     if show == "audience":
-        panels = panels_of(trajectory) or (Panel(number=1, text=telling.title_of(trajectory)),)
+        panels = panels_of(trajectory) or (Panel(number=1, text=options.title_of(trajectory)),)
         groups = [[panel_card(panel)] for panel in panels]
     elif show == "chosen":
         groups = [[step_card(each, words)] for each in steps]
@@ -92,7 +92,7 @@ def contact_sheet(
     longest = min(MAX_UNBROKEN, max(len(group) for group in groups))
     balanced = max(longest, _near_square(number))
     layouts = [
-        _Sheet(_flow(groups, tried), tried, cell, captions, telling.title.strip())
+        _Sheet(_flow(groups, tried), tried, cell, captions, options.title.strip())
         for tried in dict.fromkeys(min(number, one) for one in (columns or balanced, balanced))
     ]
     return max(layouts, key=lambda layout: layout.side).draw()

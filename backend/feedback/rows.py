@@ -3,8 +3,8 @@ it.
 
 Decision: a person's word wins over the critic's. The row asks what the critic was asked and answers what it
 should have said; its own reasoning is kept where it was right already, and what should be drawn instead is
-`remedies`' to say. A row is found again by its question, so a later word on the same image replaces the row
-and one that is taken back removes it.
+`corrected_prompts`' to say. A row is found again by its question, so a later word on the same image replaces
+the row and one that is taken back removes it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ..journal.lock import FolderLock
 from ..pictures import Picture
 from ..prompts import PromptSet, default_prompt_set
 from ..types import Attempt, Step, Trajectory, Value, Verdict
+from .corrected_prompts import CorrectedPrompt, Label, corrected_prompt_for, refined_range
 from .log import Feedback
-from .remedies import Remedy, Ruling, refined_range, remedy_of
 from .sft_row import MARK, SftMessage, SftRow
 
 DATA_FILE = "critic_sft.json"
@@ -67,8 +67,8 @@ def add_feedback_rows(
         step, attempt, image = find_attempt(trajectory, word)
         pictures = (attempt.source or Picture.white(image.size), image)
         verdict = verdict_of_person(attempt, word)
-        remedy = _remedy(trajectory, word, words) if verdict and not verdict.success else None
-        row = _row(wording, pictures, step.prompt or "", attempt.prompt, verdict, remedy)
+        corrected = _corrected_prompt(trajectory, word, words) if verdict and not verdict.success else None
+        row = _row(wording, pictures, step.prompt or "", attempt.prompt, verdict, corrected)
         changes.append((row, pictures, verdict is not None))
     files = RunFiles(folder)
     with _writing:
@@ -125,8 +125,8 @@ def verdict_of_person(attempt: Attempt, word: Feedback) -> Verdict | None:
     """The verdict that the critic should have given, None if the word does not say whether the image is
     right.
 
-    Its refined prompt is the one just used, which is the answer beside True; beside False `remedy_of` knows a
-    better one.
+    Its refined prompt is the one just used, which is the answer beside True; beside False
+    `corrected_prompt_for` knows a better one.
     """
     success = success_of(word)
     if success is None:
@@ -142,7 +142,7 @@ def success_of(word: Feedback) -> bool | None:
     return word.accepted if word.accepted is not None else (False if better else None)
 
 
-def _remedy(trajectory: Trajectory, word: Feedback, words: Sequence[Feedback]) -> Remedy:
+def _corrected_prompt(trajectory: Trajectory, word: Feedback, words: Sequence[Feedback]) -> CorrectedPrompt:
     """What should have been drawn at a rejected try, by all words on its step and the critic's verdicts on
     the others."""
     result = next(one for one in trajectory.results if one.step.number == word.step)
@@ -151,13 +151,13 @@ def _remedy(trajectory: Trajectory, word: Feedback, words: Sequence[Feedback]) -
         for one in words
         if one.step == word.step and one.image in (None, _image_at(trajectory, one))
     }
-    rulings = [
-        Ruling(own, True)
+    labels = [
+        Label(own, True)
         if (own := said.get(number)) is not None
-        else Ruling(attempt.verdict.success if attempt.verdict else None)
+        else Label(attempt.verdict.success if attempt.verdict else None)
         for number, attempt in enumerate(result.attempts)
     ]
-    return remedy_of(result.attempts, rulings, word.attempt, word.better_prompt)
+    return corrected_prompt_for(result.attempts, labels, word.attempt, word.better_prompt)
 
 
 def _row(
@@ -166,14 +166,14 @@ def _row(
     original: str,
     used: str,
     verdict: Verdict | None,
-    remedy: Remedy | None,
+    corrected: CorrectedPrompt | None,
 ) -> SftRow:
     message = critic_message(wording, pictures, original, used)
     question = "".join(MARK if isinstance(part, Picture) else part for part in message.content)
-    if verdict and remedy:
-        verdict = verdict.model_copy(update={"refined_prompt": remedy.prompt})
+    if verdict and corrected:
+        verdict = verdict.model_copy(update={"refined_prompt": corrected.prompt})
     answer = write_verdict(verdict, wording.verdict_first) if verdict else ""
-    unknown = [refined_range(answer)] if remedy and remedy.source == "none" else []
+    unknown = [refined_range(answer)] if corrected and corrected.source == "none" else []
     turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
     images = [f"{IMAGES}/{picture.digest}.png" for picture in pictures]
     try:

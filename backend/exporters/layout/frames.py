@@ -17,8 +17,8 @@ from PIL import Image, ImageDraw
 from ...errors import SettingsError
 from ...pictures import Picture
 from ...report.audience import Panel, panels_of
+from ...report.export_options import PLAIN, ExportOptions
 from ...report.outcomes import kept_word, outcome, stop_sentence, story_steps
-from ...report.telling import PLAIN, Telling
 from ...report.words import Words
 from ...types import StopReason, Trajectory
 from .files import write_whole
@@ -40,7 +40,7 @@ class Film:
     seconds: float = 2.0
     attempts: bool = False
     captions: bool = True
-    telling: Telling = PLAIN
+    options: ExportOptions = PLAIN
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ def film_frames(trajectory: Trajectory, side: int, film: Film) -> tuple[list[Ima
     """
     if not MIN_SECONDS <= film.seconds <= MAX_SECONDS:
         raise SettingsError(f"seconds must be {MIN_SECONDS:g} to {MAX_SECONDS:g}, but is {film.seconds:g}.")
-    if film.telling.audience:
-        panels = panels_of(trajectory) or (Panel(number=1, text=film.telling.title_of(trajectory)),)
+    if film.options.audience:
+        panels = panels_of(trajectory) or (Panel(number=1, text=film.options.title_of(trajectory)),)
         frames = [Frame(panel.picture, panel.text, "", 1.0) for panel in panels]
     else:
-        frames = _frames(trajectory, film.attempts, drawable(film.telling.words))
-    if title := film.telling.title.strip():
+        frames = _frames(trajectory, film.attempts, drawable(film.options.words))
+    if title := film.options.title.strip():
         frames.insert(0, Frame(None, title, "", 1.0))
     layout = _Layout(frames, side, film.captions)
     times = [round(1000 * film.seconds * frame.share) for frame in frames]

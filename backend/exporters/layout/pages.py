@@ -17,8 +17,8 @@ from PIL import Image, ImageDraw
 
 from ...pictures import Picture
 from ...report.audience import panels_of
+from ...report.export_options import PLAIN, ExportOptions
 from ...report.outcomes import StoryStep, stop_sentence, story_steps, summarize
-from ...report.telling import PLAIN, Telling
 from ...report.words import Words
 from ...types import StopReason, Trajectory
 from .shapes import Box, Color, Shape, draw_shape
@@ -80,17 +80,17 @@ class _Leaf:
     contents: str
 
 
-def story_pages(trajectory: Trajectory, width: int, telling: Telling = PLAIN) -> list[Page]:
+def story_pages(trajectory: Trajectory, width: int, options: ExportOptions = PLAIN) -> list[Page]:
     """A title page, then every step; pages are `width` pixels wide. For an audience they show the story
     alone. Raises SettingsError."""
-    words = drawable(telling.words)
-    if telling.audience:
+    words = drawable(options.words)
+    if options.audience:
         leaves = [_Leaf(one.picture, "", one.text, "", "") for one in panels_of(trajectory)]
     else:
         leaves = [_leaf(shown, words) for shown in story_steps(trajectory)]
     book = _Book(leaves, width)
-    sums = "" if telling.audience else words.heard(summarize(trajectory).sentence)
-    pages = list(book.title(trajectory, telling.title_of(trajectory), sums))
+    sums = "" if options.audience else words.heard(summarize(trajectory).sentence)
+    pages = list(book.title(trajectory, options.title_of(trajectory), sums))
     for leaf in leaves:
         pages += book.leaf(leaf)
     return book.numbered(pages)

@@ -17,7 +17,7 @@ from ....backend.exporters.page import rendered
 from ....backend.files.atomic import write_text
 from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
-from ....backend.report.telling import PLAIN
+from ....backend.report.export_options import PLAIN
 from ....training.data.trajectories.unit import is_done
 from ...benchmarks.base.benchmark import Answer, Item
 from ...licences import ROLES

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from interleave_thinker.backend.answers.reading import read_verdict, write_verdict
 from interleave_thinker.backend.errors import AnswerError, TrainingError
-from interleave_thinker.backend.feedback.remedies import refined_range
+from interleave_thinker.backend.feedback.corrected_prompts import refined_range
 from interleave_thinker.backend.types import Verdict
 from interleave_thinker.training.data.rows.conversations import as_dataset
 from interleave_thinker.training.data.rows.row_sets import RowSet

@@ -2,10 +2,10 @@
 
 Decisions. A person's annotation outranks a score, and a score (where a threshold is set) the critic's own
 verdict; where the answer comes from is stored beside it. The answer that a row will teach is made by the same
-rules that the Feedback node uses (`verdict_of_person`, `remedy_of`); as a remedy may stand in a later try, a
-step is read whole. An annotation names its image, so one that was made before the image was drawn anew counts
-as gone. Pictures are not held: a run's folder has them under their digests, and a thousand runs would not fit
-in memory.
+rules that the Feedback node uses (`verdict_of_person`, `corrected_prompt_for`); as the corrected prompt may stand in
+a later attempt, a step is read whole. An annotation names its image, so one that was made before the image was
+drawn anew counts as gone. Pictures are not held: a run's folder has them under their digests, and a thousand
+runs would not fit in memory.
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+from ....backend.feedback.corrected_prompts import (
+    CorrectedPrompt,
+    CorrectionSource,
+    Label,
+    corrected_prompt_for,
+)
 from ....backend.feedback.log import Feedback, read_feedback
-from ....backend.feedback.remedies import Remedy, RemedySource, Ruling, remedy_of
 from ....backend.feedback.rows import verdict_of_person
 from ....backend.journal.files import PICTURES
 from ....backend.loop.replay import load_trajectory
@@ -59,7 +64,7 @@ class Judged:
     source: Source | None
     generator: str
     seed: int
-    remedy: RemedySource | None = None
+    remedy: CorrectionSource | None = None
     """Who vouches for the refined prompt of an answer that says False; "none": it is not to be learned."""
     fault: str = ""
     raw: dict[str, Any] | None = None
@@ -189,8 +194,8 @@ class RunReader:
             if score is None:
                 score, raw = self._scored(attempt, attempt.image, original)
             held.append(_Held(feedback, score, raw, *self._verdict(attempt, feedback, score)))
-        rulings = [
-            Ruling(one.verdict.success, one.source == "human") if one and one.verdict else Ruling(None)
+        labels = [
+            Label(one.verdict.success, one.source == "human") if one and one.verdict else Label(None)
             for one in held
         ]
         judged: list[Judged] = []
@@ -200,7 +205,11 @@ class RunReader:
             answer, remedy = one.verdict, None
             if answer is not None:
                 better = one.feedback.better_prompt if one.feedback else None
-                found = remedy_of(result.attempts, rulings, number, better) if not answer.success else None
+                found = (
+                    corrected_prompt_for(result.attempts, labels, number, better)
+                    if not answer.success
+                    else None
+                )
                 answer, remedy = self._taught(attempt, attempt.image, original, one, answer, found)
             judged.append(
                 Judged(
@@ -259,8 +268,8 @@ class RunReader:
         original: str,
         held: _Held,
         answer: Verdict,
-        found: Remedy | None,
-    ) -> tuple[Verdict, RemedySource | None]:
+        found: CorrectedPrompt | None,
+    ) -> tuple[Verdict, CorrectionSource | None]:
         """The whole answer that a row teaches, and whose its refined prompt is; `found` is the remedy beside
         False."""
         # Beside True the refined prompt is the prompt just used (FORMATS: what an agent answers).

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from ....backend.agents.critic import critic_message
 from ....backend.answers.reading import write_verdict
 from ....backend.errors import AnswerError, PictureError, SettingsError
-from ....backend.feedback.remedies import refined_range
+from ....backend.feedback.corrected_prompts import refined_range
 from ....backend.feedback.sft_row import MARK, SftMessage, SftRow
 from ....backend.files.atomic import writing_folder
 from ....backend.files.bounded_reader import read_bytes

@@ -14,7 +14,7 @@ from typing import NamedTuple, get_args
 
 from pydantic import BaseModel
 
-from ....backend.feedback.remedies import RemedySource
+from ....backend.feedback.corrected_prompts import CorrectionSource
 from ..decontamination.screening import Screened
 from ..rows.sft import RARE
 from .attempts import Counts
@@ -43,7 +43,7 @@ class Rows(BaseModel):
     overruled_without_reasoning: int
     without_reasoning: int
     rarer: float
-    remedies: dict[RemedySource, int]
+    remedies: dict[CorrectionSource, int]
 
 
 class Image(BaseModel):
@@ -57,7 +57,7 @@ class Image(BaseModel):
     reason: str
     verdict: bool | None
     source: str | None
-    remedy: RemedySource | None
+    remedy: CorrectionSource | None
     overall: float | None
     copies: int
 
@@ -108,7 +108,7 @@ def rows_of(rows: Sequence[Decided]) -> Rows:
         ),
         without_reasoning=sum(answer is not None and not answer.reasoning for answer in answers),
         rarer=min(sum(one.verdict is truth for one in rows) for truth in (True, False)) / max(1, len(rows)),
-        remedies={source: remedies.count(source) for source in get_args(RemedySource)},
+        remedies={source: remedies.count(source) for source in get_args(CorrectionSource)},
     )
 
 
@@ -246,8 +246,8 @@ def _remedy_lines(files: dict[str, Rows]) -> list[str]:
     remedies_of = {name: remedies for name, remedies in remedies_of.items() if any(remedies.values())}
     if not remedies_of:
         return []
-    lines = ["", f"| what to draw instead, by source | {' | '.join(get_args(RemedySource))} |"]
-    lines.append("|---" * (1 + len(get_args(RemedySource))) + "|")
+    lines = ["", f"| what to draw instead, by source | {' | '.join(get_args(CorrectionSource))} |"]
+    lines.append("|---" * (1 + len(get_args(CorrectionSource))) + "|")
     lines += [
         f"| {name} | {' | '.join(map(str, remedies.values()))} |" for name, remedies in remedies_of.items()
     ]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from interleave_thinker.backend.feedback.remedies import Remedy, Ruling, remedy_of
+from interleave_thinker.backend.feedback.corrected_prompts import CorrectedPrompt, Label, corrected_prompt_for
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Attempt, Verdict
 
 IMAGE, OTHER = (FakeGenerator(16).draw(prompt, None, 0) for prompt in ("a house", "a boat"))
-REJECTED, ACCEPTED = Ruling(success=False), Ruling(success=True)
+REJECTED, ACCEPTED = Label(success=False), Label(success=True)
 
 
 def attempt(prompt: str, source: Picture | None, refined: str = "") -> Attempt:
@@ -24,18 +24,26 @@ def test_a_corrected_prompt_comes_from_an_attempt_with_the_same_source(
     source: Picture | None, other: Picture | None
 ) -> None:
     attempts = [attempt("a sun", source), attempt("a yellow sun", other)]
-    expected = Remedy("a yellow sun", "later try") if other is source else Remedy("a sun", "none")
-    assert remedy_of(attempts, [REJECTED, ACCEPTED], 0) == expected
+    expected = (
+        CorrectedPrompt("a yellow sun", "later try") if other is source else CorrectedPrompt("a sun", "none")
+    )
+    assert corrected_prompt_for(attempts, [REJECTED, ACCEPTED], 0) == expected
 
 
 @pytest.mark.parametrize("other", [IMAGE, OTHER])
 def test_a_proposal_counts_as_failed_only_if_it_failed_on_the_same_source(other: Picture) -> None:
     attempts = [attempt("a sun", IMAGE, refined="a yellow sun"), attempt("a yellow sun", other)]
-    expected = Remedy("a sun", "none") if other is IMAGE else Remedy("a yellow sun", "critic")
-    assert remedy_of(attempts, [REJECTED, REJECTED], 0) == expected
+    expected = (
+        CorrectedPrompt("a sun", "none") if other is IMAGE else CorrectedPrompt("a yellow sun", "critic")
+    )
+    assert corrected_prompt_for(attempts, [REJECTED, REJECTED], 0) == expected
 
 
 def test_a_persons_prompt_comes_before_every_other() -> None:
     attempts = [attempt("a sun", IMAGE, refined="a bright sun"), attempt("a yellow sun", IMAGE)]
-    assert remedy_of(attempts, [REJECTED, ACCEPTED], 0, " a blue sun ") == Remedy("a blue sun", "person")
-    assert remedy_of(attempts, [REJECTED, ACCEPTED], 0, " ") == Remedy("a yellow sun", "later try")
+    assert corrected_prompt_for(attempts, [REJECTED, ACCEPTED], 0, " a blue sun ") == CorrectedPrompt(
+        "a blue sun", "person"
+    )
+    assert corrected_prompt_for(attempts, [REJECTED, ACCEPTED], 0, " ") == CorrectedPrompt(
+        "a yellow sun", "later try"
+    )

@@ -4,7 +4,7 @@ Decision: a critic learns as its refined prompt only what somebody vouches for. 
 prompt; else the prompt of a later try of the same step, from the same page, that was accepted; else what the
 critic itself proposed, unless that was drawn and refused as well. Where there is none, the prompt that failed
 still stands in the row, which needs one to be an answer, but as text that is not learned: taught, it would
-say that drawing the same again is the remedy.
+say that drawing the same again helps.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Literal, NamedTuple
 
 from ..types import Attempt
 
-RemedySource = Literal["person", "teacher", "later try", "critic", "none"]
+CorrectionSource = Literal["person", "teacher", "later try", "critic", "none"]
 """Who vouches for a refined prompt; a teacher is a program that knows the right one."""
 
 REFINED = re.compile(r'<answer>\{"previous_step_success": (?:true|false), "refine_prompt": "')
 END = '"}</answer>'
 
 
-class Ruling(NamedTuple):
+class Label(NamedTuple):
     """Whether the image of a try is held to be right (None: unknown), and whether a person said
     so."""
 
@@ -30,36 +30,38 @@ class Ruling(NamedTuple):
     by_person: bool = False
 
 
-class Remedy(NamedTuple):
+class CorrectedPrompt(NamedTuple):
     """A prompt to draw with, and its source; where there is none, the prompt that failed."""
 
     prompt: str
-    source: RemedySource
+    source: CorrectionSource
 
 
-def remedy_of(
-    attempts: Sequence[Attempt], rulings: Sequence[Ruling], index: int, better: str | None = None
-) -> Remedy:
-    """The remedy for try `index` of a step, whose image is wrong; `rulings` are of all its tries, `better` is
-    a person's prompt."""
+def corrected_prompt_for(
+    attempts: Sequence[Attempt], labels: Sequence[Label], index: int, better: str | None = None
+) -> CorrectedPrompt:
+    """The corrected prompt for attempt `index` of a step, whose image is wrong; `labels` are of all its
+    attempts, `better` is a person's prompt."""
     failed = attempts[index]
     if better and better.strip():
-        return Remedy(better.strip(), "person")
+        return CorrectedPrompt(better.strip(), "person")
     redrawn = [
-        (one.prompt, ruling)
-        for one, ruling in list(zip(attempts, rulings, strict=True))[index + 1 :]
+        (one.prompt, label)
+        for one, label in list(zip(attempts, labels, strict=True))[index + 1 :]
         if one.image is not None and _source(one) == _source(failed)
     ]
     accepted = [one for one in redrawn if one[1].success and not _same(one[0], failed.prompt)]
     if accepted:
         # Of those that were accepted, a person's comes before one that only a critic or a score accepted.
-        return Remedy(next((p for p, ruling in accepted if ruling.by_person), accepted[0][0]), "later try")
+        return CorrectedPrompt(
+            next((p for p, label in accepted if label.by_person), accepted[0][0]), "later try"
+        )
     said = failed.verdict
     proposed = said.refined_prompt.strip() if said is not None and said.success is False else ""
-    refused = any(ruling.success is False and _same(prompt, proposed) for prompt, ruling in redrawn)
+    refused = any(label.success is False and _same(prompt, proposed) for prompt, label in redrawn)
     if proposed and not _same(proposed, failed.prompt) and not refused:
-        return Remedy(proposed, "critic")
-    return Remedy(failed.prompt, "none")
+        return CorrectedPrompt(proposed, "critic")
+    return CorrectedPrompt(failed.prompt, "none")
 
 
 def refined_range(answer: str) -> tuple[int, int]:

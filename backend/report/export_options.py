@@ -14,7 +14,7 @@ from .audience import title_for
 from .words import ENGLISH, Words, words_in
 
 
-class Telling(Value):
+class ExportOptions(Value):
     """Options of exports that people look at. `words` raises SettingsError for an unknown language."""
 
     audience: bool = False
@@ -33,4 +33,4 @@ class Telling(Value):
         return self.words.heard(title_for(trajectory, self.title))
 
 
-PLAIN = Telling()
+PLAIN = ExportOptions()
