@@ -45,7 +45,7 @@ from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
 from interleave_thinker.backend.vram.footprint import agent_weights, agent_work  # noqa: E402
 from interleave_thinker.backend.vram.image_shapes import KNOWN  # noqa: E402
 from interleave_thinker.backend.vram.models import named_agent, pipeline_shape  # noqa: E402
-from interleave_thinker.backend.vram.placement import Part, moments, plan_memory  # noqa: E402
+from interleave_thinker.backend.vram.placement import ModelPart, moments, plan_memory  # noqa: E402
 
 PARTS = ("exact", "engine", "policy", "memory")
 CLOSE = 0.10
@@ -275,8 +275,8 @@ def memory(bench: Bench, name: str) -> dict[str, Any]:
     plan = plan_memory(shape, planned, planned, (bench.side, bench.side), cards=(12,))
     parts = [
         (
-            Part(name=part, weights=row["weights"], work=row["work"] / 1.1),
-            Part(name=part, weights=row["planned_weights"], work=row["planned_work"]),
+            ModelPart(name=part, weights=row["weights"], work=row["work"] / 1.1),
+            ModelPart(name=part, weights=row["planned_weights"], work=row["planned_work"]),
         )
         for part, row in rows.items()
     ]

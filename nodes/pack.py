@@ -11,15 +11,17 @@ from .agents.remote_agent import RemoteAgent
 from .attempt_loop.close import AttemptClose
 from .attempt_loop.expanded import INNER_NODES
 from .attempt_loop.open import AttemptOpen
-from .generators.other_generators import DiffusersGenerator, ServiceGenerator, TinyWorldGenerator
+from .generators.diffusers import DiffusersNode
 from .generators.plugin_generator import PluginGenerator
+from .generators.service import ServiceGenerator
 from .generators.step_generator import StepGenerator
 from .generators.step_options import StepOptionsNode
+from .generators.tinyworld import TinyWorldNode
 from .live.routes import routes
 from .loop.critic_loop import CriticLoop
-from .loop.judge import Judge
+from .loop.judge import JudgeNode
 from .plan.edit_plan import EditPlan, plan_routes
-from .plan.planner import Planner
+from .plan.planner import PlannerNode
 from .story.export import Export
 from .story.feedback import FeedbackNode
 from .story.storyboard import Storyboard
@@ -29,18 +31,18 @@ NODES: list[type[io.ComfyNode]] = [
     LoadAgent,
     RemoteAgent,
     HostAgent,
-    Planner,
+    PlannerNode,
     EditPlan,
     StepGenerator,
     StepOptionsNode,
-    DiffusersGenerator,
+    DiffusersNode,
     ServiceGenerator,
-    TinyWorldGenerator,
+    TinyWorldNode,
     PluginGenerator,
     CriticLoop,
     AttemptOpen,
     AttemptClose,
-    Judge,
+    JudgeNode,
     SaveTrajectory,
     LoadTrajectory,
     Storyboard,

@@ -57,7 +57,7 @@ class PlanConstraints(Value):
     )
 
 
-class PlannerLike(Protocol):
+class PlanWriter(Protocol):
     """What plans: `backend.agents.Planner`."""
 
     def plan(self, request: Request, on_token: Callable[[str], None] | None = None) -> Plan: ...
@@ -75,7 +75,7 @@ def worded(text: str, constraints: PlanConstraints, wrong_count: int | None = No
 
 
 def constrained_plan(
-    planner: PlannerLike,
+    planner: PlanWriter,
     request: Request,
     constraints: PlanConstraints,
     on_token: Callable[[str], None] | None = None,

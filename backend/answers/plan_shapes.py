@@ -18,7 +18,7 @@ from typing import Any
 
 from .found_object import FoundObject
 from .objects import read_object
-from .reply_text import Place, find_objects
+from .reply_text import ReplyPart, find_objects
 
 PLAN = "execution_plan"
 LIST_KEYS = (PLAN, "plan", "steps")
@@ -46,7 +46,7 @@ def normal_key(key: object) -> str:
     return BETWEEN_WORDS.sub("_", CAPITAL.sub("_", str(key))).strip("_").lower()
 
 
-def shaped_plans(places: tuple[Place, ...]) -> list[FoundObject]:
+def shaped_plans(places: tuple[ReplyPart, ...]) -> list[FoundObject]:
     """Plans in places that hold no object with `execution_plan`: within another object, under another name,
     or a list alone. Raises AnswerError for an object that cannot be read."""
     found = []

@@ -26,7 +26,7 @@ from .other_tags import OTHER_TAG, OtherTags
 __all__ = [
     "TAG",
     "FoundObject",
-    "Place",
+    "ReplyPart",
     "SplitReply",
     "find_objects",
     "frame",
@@ -50,7 +50,7 @@ AFTER_ALONE = re.compile(r"[\s\]}.,;]*(?:```)?")
 
 
 @dataclass(frozen=True)
-class Place:
+class ReplyPart:
     """A part of a reply, from `begin` to `end`. `tagged`: it stands in <answer>; `closed`: a tag ends it."""
 
     text: str = field(repr=False)
@@ -70,8 +70,8 @@ class SplitReply:
     closed."""
 
     reasoning: str
-    places: tuple[Place, ...]
-    thoughts: tuple[Place, ...] = ()
+    places: tuple[ReplyPart, ...]
+    thoughts: tuple[ReplyPart, ...] = ()
 
 
 def split_reply(text: str) -> SplitReply:
@@ -87,7 +87,7 @@ def split_reply(text: str) -> SplitReply:
     return _Splitter(text).split()
 
 
-def find_objects(place: Place) -> Iterator[FoundObject]:
+def find_objects(place: ReplyPart) -> Iterator[FoundObject]:
     """All objects in a place, in order, whatever stands between them, each with whether it stands alone.
     Raises AnswerError for one that cannot be read, or in which two equal keys disagree."""
     text, floor = place.text, place.begin
@@ -134,11 +134,11 @@ class _Splitter:
     def __init__(self, text: str) -> None:
         self._text = text
         self._wasted = 0
-        self._answers: list[Place] = []
-        self._outside: list[Place] = []
-        self._thoughts: list[Place] = []
+        self._answers: list[ReplyPart] = []
+        self._outside: list[ReplyPart] = []
+        self._thoughts: list[ReplyPart] = []
         self._others = OtherTags(text)
-        self._drafts: list[Place] = []
+        self._drafts: list[ReplyPart] = []
         self._first_answer_end = 0
         self._reasoning: str | None = None
 
@@ -165,7 +165,7 @@ class _Splitter:
                 if is_usual(tag):
                     self._thought(tag.end(), closing.start(), begins_with or "")
                 else:
-                    self._drafts.append(Place(text, tag.end(), closing.start()))
+                    self._drafts.append(ReplyPart(text, tag.end(), closing.start()))
             elif name == "/think" and self._reasoning is None:
                 self._thought(None, tag.start(), begins_with or "")
             outside_from = position
@@ -196,9 +196,9 @@ class _Splitter:
             elif not begins_with:
                 self._answers.clear()
                 self._outside.clear()
-                self._thoughts.append(Place(self._text, 0, begin or 0))
+                self._thoughts.append(ReplyPart(self._text, 0, begin or 0))
             self._reasoning = self._text[begin or 0 : end]
-        self._thoughts.append(Place(self._text, begin or 0, end))
+        self._thoughts.append(ReplyPart(self._text, begin or 0, end))
 
     def _answer(self, begin: int) -> int:
         """Note what stands in an <answer>, up to the next tag; where to go on."""
@@ -213,7 +213,7 @@ class _Splitter:
                 )
             after = self._tag_after(after.end())
         end = after.start() if after else len(self._text)
-        self._answers.append(Place(self._text, begin, end, tagged=True, closed=after is not None))
+        self._answers.append(ReplyPart(self._text, begin, end, tagged=True, closed=after is not None))
         if after is not None and after.group(1) and after.group(2).lower() == "answer":
             end = after.end()
         if len(self._answers) == 1:
@@ -222,7 +222,7 @@ class _Splitter:
 
     def _add_outside(self, begin: int, end: int, closed: bool = True) -> None:
         if begin < end:
-            self._outside.append(Place(self._text, begin, end, closed=closed))
+            self._outside.append(ReplyPart(self._text, begin, end, closed=closed))
 
     def _closing_thought(self, opening: re.Match[str]) -> re.Match[str] | None:
         if not is_usual(opening):

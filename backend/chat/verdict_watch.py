@@ -36,7 +36,7 @@ TRUE_SPELLINGS = ("True", "true", " True", " true")
 FALSE_SPELLINGS = ("False", "false", " False", " false")
 
 
-class Encoder(Protocol):
+class TokenEncoder(Protocol):
     """The part of a tokenizer that is needed here."""
 
     def encode(self, text: str, *, add_special_tokens: bool) -> Sequence[int]: ...
@@ -124,7 +124,7 @@ def is_settled(text: str, word: int) -> bool:
     return bool(verdict.success) and at == word and found.strict
 
 
-def verdict_tokens(tokenizer: Encoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def verdict_tokens(tokenizer: TokenEncoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """First tokens of the spellings of True and of False; a token that can begin both belongs to neither."""
     sides = []
     for spellings in (TRUE_SPELLINGS, FALSE_SPELLINGS):

@@ -23,7 +23,7 @@ class Meaning(str, Enum):
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenAttempt:
     """An attempt as it was written. `prompt` is the step's own one, `drawn_with` stands only where it is told
     apart."""
 
@@ -42,7 +42,7 @@ class Prompts:
     proposed: str | None
 
 
-def meaning_of(steps: Sequence[Sequence[Written]]) -> Meaning | None:
+def meaning_of(steps: Sequence[Sequence[WrittenAttempt]]) -> Meaning | None:
     """What the attempts of each step, in order, show; None if they can be neither."""
     if all(_can_be_drawn_with(step) for step in steps):
         return Meaning.drawn_with
@@ -51,7 +51,7 @@ def meaning_of(steps: Sequence[Sequence[Written]]) -> Meaning | None:
     return None
 
 
-def prompts_of(step: Sequence[Written], meaning: Meaning) -> list[Prompts]:
+def prompts_of(step: Sequence[WrittenAttempt], meaning: Meaning) -> list[Prompts]:
     """The prompts of a step's attempts."""
     if meaning is Meaning.proposal:
         return _of_proposals(step)
@@ -69,7 +69,7 @@ def drawn_after(drawn_with: str | None, proposed: str | None) -> str | None:
     return proposed or drawn_with
 
 
-def _of_proposals(step: Sequence[Written]) -> list[Prompts]:
+def _of_proposals(step: Sequence[WrittenAttempt]) -> list[Prompts]:
     found: list[Prompts] = []
     following = step[0].prompt if step else None
     for one in step:
@@ -80,13 +80,13 @@ def _of_proposals(step: Sequence[Written]) -> list[Prompts]:
     return found
 
 
-def _can_be_drawn_with(step: Sequence[Written]) -> bool:
+def _can_be_drawn_with(step: Sequence[WrittenAttempt]) -> bool:
     return all(one.refine_prompt for one in step) and (
         not step or _same(step[0].refine_prompt, step[0].prompt)
     )
 
 
-def _can_be_proposal(step: Sequence[Written]) -> bool:
+def _can_be_proposal(step: Sequence[WrittenAttempt]) -> bool:
     return all(
         not one.success or not one.refine_prompt or _same(one.refine_prompt, prompts.drawn_with)
         for one, prompts in zip(step, _of_proposals(step), strict=True)

@@ -21,7 +21,7 @@ from ..files.bounded_reader import read_json
 from ..files.image_places import ImagePlaces
 from ..types import MAX_ATTEMPTS, MAX_STEP_IMAGES, MAX_STEPS, Several
 from ..values import ValidTexts
-from .proposals import Meaning, Prompts, Written, meaning_of, prompts_of
+from .proposals import Meaning, Prompts, WrittenAttempt, meaning_of, prompts_of
 from .record import (
     OptionalText,
     Record,
@@ -146,7 +146,7 @@ def _attempts(whole: _Attempts, places: ImagePlaces, path: Path) -> Record:
     for place, entry in enumerate(whole.steps):
         places_of.setdefault(entry.step, []).append(place)
     written = [
-        Written(one.prompt or by_plan.get(one.step), one.refine_prompt, one.success, one.drawn_with)
+        WrittenAttempt(one.prompt or by_plan.get(one.step), one.refine_prompt, one.success, one.drawn_with)
         for one in whole.steps
     ]
     steps = [[written[place] for place in found] for found in places_of.values()]

@@ -22,7 +22,7 @@ from ..report.export_options import PLAIN, ExportOptions
 from ..types import Trajectory
 from .layout.files import write_whole
 from .layout.hidden_font import ADVANCE, UNITS, write_hidden_font
-from .layout.pages import JPEG, PAPER, Page, Written, story_pages, write_text
+from .layout.pages import JPEG, PAPER, Page, TextBlock, story_pages, write_text
 from .layout.shapes import Shape
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _outline(file: FPDF, shape: Shape) -> None:
         path.close()
 
 
-def _visible(text: Written) -> Image.Image:
+def _visible(text: TextBlock) -> Image.Image:
     """Return the text as an image whose color 0 is its paper and whose color 255 is its ink."""
     left, top, right, bottom = text.box
     shades = Image.new("L", (right - left, bottom - top), 0)
@@ -134,11 +134,11 @@ def _visible(text: Written) -> Image.Image:
     return image
 
 
-def _letters(text: Written) -> str:
+def _letters(text: TextBlock) -> str:
     return "".join(text.block.lines)
 
 
-def _select(file: FPDF, text: Written) -> None:
+def _select(file: FPDF, text: TextBlock) -> None:
     """Add the lines again, invisible, each stretched to the width of its visible line."""
     from fpdf.enums import TextMode
 

@@ -13,7 +13,15 @@ from typing import Literal
 from pydantic import Field
 
 from ..pictures import Picture
-from ..report.outcomes import Outcome, StoryStep, outcome, stop_sentence, story_steps, summarize, title_of
+from ..report.outcomes import (
+    AttemptOutcome,
+    StoryStep,
+    outcome,
+    stop_sentence,
+    story_steps,
+    summarize,
+    title_of,
+)
 from ..types import RunSettings, Text, Trajectory, Value
 from .layout.files import PictureFolder, write_whole
 
@@ -50,7 +58,7 @@ class StoryAttempt(Value):
     prompt: Text = Field(description="what it was drawn with")
     seed: int = Field(description="seed of the sampler")
     image: StoryImage | None = Field(description="null if drawing failed")
-    outcome: Outcome = Field(description="accepted, refused, not understood, not judged or failed")
+    outcome: AttemptOutcome = Field(description="accepted, refused, not understood, not judged or failed")
     reasoning: Text = Field(description="what the critic said of it")
     error: Text = Field(description="why drawing or judging failed, else empty")
 
@@ -72,7 +80,7 @@ class StoryPart(Value):
     attempts: tuple[StoryAttempt, ...] = Field(description="every draw in order, refused ones included")
 
 
-class Story(Value):
+class StoryFile(Value):
     """The whole file."""
 
     format: Literal["interleave-thinker story"] = Field(default=FORMAT, description="what file this is")
@@ -94,7 +102,7 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
         for number, picture in enumerate(trajectory.request.images, start=1)
     )
     steps = tuple(_part(each, trajectory.settings, pictures) for each in story_steps(trajectory))
-    story = Story(
+    story = StoryFile(
         title=title_of(trajectory),
         request=trajectory.request.text,
         request_images=images,

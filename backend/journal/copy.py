@@ -17,7 +17,7 @@ from ..values import step_identity
 from .files import RunFiles
 from .journal import Journal
 from .picks import pick
-from .store import DrawKey, Drawn, Judged, JudgeKey
+from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord
 
 
 def save_trajectory(trajectory: Trajectory, folder: Path) -> Path:
@@ -70,7 +70,7 @@ def _keep_draws(journal: Journal, trajectory: Trajectory, result: StepResult) ->
         error = first.error if first.image is None else None
         # An attempt's seconds are of drawing and judging together; the records' sum stays what it was.
         seconds = sum(one.seconds for one in attempts)
-        journal.keep_drawn(Drawn(key=key, image=first.image, error=error, seconds=seconds, more=more))
+        journal.keep_drawn(DrawRecord(key=key, image=first.image, error=error, seconds=seconds, more=more))
     if result.stop_reason is StopReason.picked and result.image:
         pick(journal.folder, result.step.number, result.image.digest)
 
@@ -85,7 +85,7 @@ def _keep_judged(journal: Journal, trajectory: Trajectory, step: Step, attempt: 
         original_prompt=step.prompt or "",
         prompt_used=attempt.prompt,
     )
-    journal.keep_judged(Judged(key=judge, verdict=attempt.verdict))
+    journal.keep_judged(JudgementRecord(key=judge, verdict=attempt.verdict))
 
 
 def _drawn_with(step: Step, attempt: Attempt) -> StepSettings:

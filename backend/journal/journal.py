@@ -48,7 +48,7 @@ from .lock import NAME as LOCK
 from .lock import NOTE, FolderLock
 from .picks import choices_in, fitting
 from .run_record import Planned, RequestRecord, RunRecord
-from .store import DrawKey, Drawn, Judged, JudgeKey, PlanKey
+from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, PlanKey
 
 RUN, TRAJECTORY = "run.json", "trajectory.json"
 ATTEMPTS, VERDICTS = "attempts", "verdicts"
@@ -56,7 +56,7 @@ EXPORTED = "images"
 """Where exports into the run's own folder put their pictures."""
 SYSTEM_FILES = {".DS_Store", "Thumbs.db", "desktop.ini"}
 
-Keyed = TypeVar("Keyed", Drawn, Judged)
+Keyed = TypeVar("Keyed", DrawRecord, JudgementRecord)
 
 
 class _Header(BaseModel):
@@ -156,32 +156,32 @@ class Journal:
         self._files.write_model(record.model_copy(update={"planned": planned}), RUN)
         self._files.write_model(plan, PLAN)
 
-    def drawn(self, key: DrawKey) -> Drawn | None:
+    def drawn(self, key: DrawKey) -> DrawRecord | None:
         drawn = self.draw_record(key)
         return drawn if drawn and drawn.image else None
 
-    def draw_record(self, key: DrawKey) -> Drawn | None:
+    def draw_record(self, key: DrawKey) -> DrawRecord | None:
         """The record of a draw, also of a failed one; None if there is none or its picture was deleted."""
         try:
-            return self._read_keyed(Drawn, key, ATTEMPTS)
+            return self._read_keyed(DrawRecord, key, ATTEMPTS)
         except _MissingPicture:
             return None
 
-    def keep_drawn(self, drawn: Drawn) -> None:
+    def keep_drawn(self, drawn: DrawRecord) -> None:
         self._files.remove(TRAJECTORY)
         for image in drawn.images:
             self._keep_picture(image)
         self._files.write_model(drawn, ATTEMPTS, f"{drawn.key.digest}.json")
 
-    def judged(self, key: JudgeKey) -> Judged | None:
+    def judged(self, key: JudgeKey) -> JudgementRecord | None:
         judged = self.judge_record(key)
         return judged if judged and judged.verdict else None
 
-    def judge_record(self, key: JudgeKey) -> Judged | None:
+    def judge_record(self, key: JudgeKey) -> JudgementRecord | None:
         """The record of a judgement, also of a failed one."""
-        return self._read_keyed(Judged, key, VERDICTS)
+        return self._read_keyed(JudgementRecord, key, VERDICTS)
 
-    def keep_judged(self, judged: Judged) -> None:
+    def keep_judged(self, judged: JudgementRecord) -> None:
         self._files.remove(TRAJECTORY)
         self._files.write_model(judged, VERDICTS, f"{judged.key.digest}.json")
 

@@ -71,7 +71,7 @@ class JudgeKey(Key):
     prompt_used: Text
 
 
-class Drawn(Value):
+class DrawRecord(Value):
     """One draw: the image, or the fault that came instead, and the wall seconds it took.
 
     `more` are the further images of a draw that gave a batch.
@@ -89,7 +89,7 @@ class Drawn(Value):
         return () if self.image is None else (self.image, *self.more)
 
 
-class Judged(Value):
+class JudgementRecord(Value):
     """One judgement: the verdict, or the fault that came instead, and the wall seconds it took."""
 
     key: JudgeKey
@@ -119,13 +119,13 @@ class RunStore(Protocol):
         """Keep the plan; `key` None: a person gave it."""
         ...
 
-    def drawn(self, key: DrawKey) -> Drawn | None: ...
+    def drawn(self, key: DrawKey) -> DrawRecord | None: ...
 
-    def keep_drawn(self, drawn: Drawn) -> None: ...
+    def keep_drawn(self, drawn: DrawRecord) -> None: ...
 
-    def judged(self, key: JudgeKey) -> Judged | None: ...
+    def judged(self, key: JudgeKey) -> JudgementRecord | None: ...
 
-    def keep_judged(self, judged: Judged) -> None: ...
+    def keep_judged(self, judged: JudgementRecord) -> None: ...
 
     def user_selected(self, step: int) -> str | None:
         """Digest of the image that a person picked as the result of the step of this number, if anyone
@@ -147,8 +147,8 @@ class InMemoryStore:
 
     def __init__(self) -> None:
         self._plans: dict[PlanKey | None, Plan] = {}
-        self._draws: dict[DrawKey, Drawn] = {}
-        self._judgements: dict[JudgeKey, Judged] = {}
+        self._draws: dict[DrawKey, DrawRecord] = {}
+        self._judgements: dict[JudgeKey, JudgementRecord] = {}
         self.trajectory: Trajectory | None = None
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
@@ -166,17 +166,17 @@ class InMemoryStore:
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
         self._plans[key] = plan
 
-    def drawn(self, key: DrawKey) -> Drawn | None:
+    def drawn(self, key: DrawKey) -> DrawRecord | None:
         return self._draws.get(key)
 
-    def keep_drawn(self, drawn: Drawn) -> None:
+    def keep_drawn(self, drawn: DrawRecord) -> None:
         if drawn.image is not None:
             self._draws[drawn.key] = drawn
 
-    def judged(self, key: JudgeKey) -> Judged | None:
+    def judged(self, key: JudgeKey) -> JudgementRecord | None:
         return self._judgements.get(key)
 
-    def keep_judged(self, judged: Judged) -> None:
+    def keep_judged(self, judged: JudgementRecord) -> None:
         if judged.verdict is not None:
             self._judgements[judged.key] = judged
 

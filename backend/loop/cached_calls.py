@@ -25,7 +25,7 @@ from ..generators.protocol import (
     step_identity,
     stopped_by,
 )
-from ..journal.store import DrawKey, Drawn, Judged, JudgeKey, RunStore
+from ..journal.store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, RunStore
 from ..pictures import Picture
 from ..types import MAX_BATCH, Attempt, Fault, StepSettings, Verdict
 from .parallel_draws import ParallelDraws
@@ -59,15 +59,15 @@ class CachedCalls:
     def __init__(self, generator: Generator, store: RunStore) -> None:
         self._generator = generator
         self._store = store
-        self._ahead: tuple[DrawKey, Future[Drawn]] | None = None
+        self._ahead: tuple[DrawKey, Future[DrawRecord]] | None = None
         self._thread: ThreadPoolExecutor | None = None
-        self._parallel = ParallelDraws[DrawKey, Drawn]()
+        self._parallel = ParallelDraws[DrawKey, DrawRecord]()
 
     def has_drawn(self, wanted: WantedDraw) -> bool:
         """Whether the image of this draw is there already."""
         return self._store.drawn(self._draw_key(wanted)) is not None
 
-    def draw(self, wanted: WantedDraw) -> tuple[Drawn, bool]:
+    def draw(self, wanted: WantedDraw) -> tuple[DrawRecord, bool]:
         """The image of this draw, and whether it was there already. Raises Cancelled."""
         key = self._draw_key(wanted)
         remembered = self._store.drawn(key)
@@ -92,7 +92,7 @@ class CachedCalls:
             yield
             return
         self._begun_ahead(None)
-        self._parallel = together = ParallelDraws[DrawKey, Drawn]()
+        self._parallel = together = ParallelDraws[DrawKey, DrawRecord]()
         generator = stopped_by(self._generator, together.over)
         together.begin(lambda key: self._draw_now(key, new[key], generator), list(new), at_once)
         try:
@@ -123,7 +123,7 @@ class CachedCalls:
         original: str,
         attempts: Sequence[Attempt],
         before_asking: Callable[[], None],
-    ) -> list[tuple[Judged, bool]]:
+    ) -> list[tuple[JudgementRecord, bool]]:
         """The verdicts on attempts with images, all candidates of one try, against the step's original
         prompt, each with whether it was there already. Raises Cancelled."""
         keys = [_judge_key(critic, original, attempt) for attempt in attempts]
@@ -133,7 +133,7 @@ class CachedCalls:
         if new:
             before_asking()
             count(judgements=len(new))
-        made: dict[JudgeKey, Judged] = {}
+        made: dict[JudgeKey, JudgementRecord] = {}
         together = isinstance(critic, BatchCritic) and critic.judges_together
         for some in [list(new)] if together and new else [[key] for key in new]:
             began = time.monotonic()
@@ -145,7 +145,7 @@ class CachedCalls:
                 error = Fault(where="critic", message=str(failure))
             seconds = (time.monotonic() - began) / len(some)
             for key, verdict in zip(some, verdicts, strict=True):
-                made[key] = Judged(key=key, verdict=verdict, error=error, seconds=seconds)
+                made[key] = JudgementRecord(key=key, verdict=verdict, error=error, seconds=seconds)
                 self._store.keep_judged(made[key])
         return [(known[key], True) if key in known else (made[key], False) for key in keys]
 
@@ -157,7 +157,7 @@ class CachedCalls:
             source=wanted.source.digest if wanted.source else None,
         )
 
-    def _draw_now(self, key: DrawKey, wanted: WantedDraw, by: Generator | None = None) -> Drawn:
+    def _draw_now(self, key: DrawKey, wanted: WantedDraw, by: Generator | None = None) -> DrawRecord:
         count(draws=1)
         began = time.monotonic()
         images: Sequence[Picture] = ()
@@ -168,7 +168,7 @@ class CachedCalls:
             error = Fault(where="generator", message=str(failure))
         seconds = time.monotonic() - began
         image = images[0] if images else None
-        return Drawn(key=key, image=image, more=tuple(images[1:]), error=error, seconds=seconds)
+        return DrawRecord(key=key, image=image, more=tuple(images[1:]), error=error, seconds=seconds)
 
     def _images(self, wanted: WantedDraw, generator: Generator) -> Sequence[Picture]:
         if wanted.settings.of_draw and isinstance(generator, TakesStepSettings):
@@ -183,7 +183,7 @@ class CachedCalls:
             )
         return images
 
-    def _begun_ahead(self, wanted: DrawKey | None) -> Drawn | None:
+    def _begun_ahead(self, wanted: DrawKey | None) -> DrawRecord | None:
         """What was begun ahead, if it is what is wanted now; anything else is waited for and thrown away."""
         if self._ahead is None:
             return None

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from ..errors import Cancelled, SettingsError
 from ..journal.journal import Journal
-from ..journal.store import DrawKey, Drawn, InMemoryStore, Judged, JudgeKey, PlanKey, RunStore
+from ..journal.store import DrawKey, DrawRecord, InMemoryStore, JudgeKey, JudgementRecord, PlanKey, RunStore
 from ..pictures import Picture
 from ..types import (
     MAX_BATCH,
@@ -203,11 +203,11 @@ class ExternalAttempts:
         trajectory = _play(self.external_run, self._identity, critic, self.settings, self._journal, on_event)
         return self._journal.whole(trajectory)
 
-    def _drawn(self, given: ExternalDrawResult) -> Drawn:
+    def _drawn(self, given: ExternalDrawResult) -> DrawRecord:
         key = given.wanted.key(self._identity)
         if given.error:
             fault = Fault(where="generator", message=given.error)
-            return Drawn(key=key, error=fault, seconds=given.seconds)
+            return DrawRecord(key=key, error=fault, seconds=given.seconds)
         first, *more = given.images
         if len(more) >= MAX_BATCH:
             raise SettingsError(
@@ -215,7 +215,7 @@ class ExternalAttempts:
                 f"the critic chooses of {MAX_BATCH} at most.",
                 "Set the batch size accordingly.",
             )
-        return Drawn(key=key, image=first, more=tuple(more), seconds=given.seconds)
+        return DrawRecord(key=key, image=first, more=tuple(more), seconds=given.seconds)
 
 
 class _ExternalJournal(Journal):
@@ -224,12 +224,12 @@ class _ExternalJournal(Journal):
     def __init__(self, folder: Path, external_run: ExternalRun) -> None:
         super().__init__(folder)
         self._run = external_run
-        self.given: Drawn | None = None
-        self._failed: dict[JudgeKey, Judged] = {}
+        self.given: DrawRecord | None = None
+        self._failed: dict[JudgeKey, JudgementRecord] = {}
         """Judgements that failed since these tries began. Every further try replays the records: a critic
         that was asked again in the middle could answer, and another draw would be wanted under the number
         of one that was made."""
-        self._failed_draws: dict[DrawKey, Drawn] = {}
+        self._failed_draws: dict[DrawKey, DrawRecord] = {}
         """Draws that failed since these tries began; they are not wanted again before the next run."""
 
     def whole(self, trajectory: Trajectory) -> Trajectory:
@@ -251,18 +251,18 @@ class _ExternalJournal(Journal):
             self.end()
             raise
 
-    def drawn(self, key: DrawKey) -> Drawn | None:
+    def drawn(self, key: DrawKey) -> DrawRecord | None:
         return super().drawn(key) or self._failed_draws.get(key)
 
-    def keep_drawn(self, drawn: Drawn) -> None:
+    def keep_drawn(self, drawn: DrawRecord) -> None:
         super().keep_drawn(drawn)
         if drawn.image is None:
             self._failed_draws[drawn.key] = drawn
 
-    def judged(self, key: JudgeKey) -> Judged | None:
+    def judged(self, key: JudgeKey) -> JudgementRecord | None:
         return super().judged(key) or self._failed.get(key)
 
-    def keep_judged(self, judged: Judged) -> None:
+    def keep_judged(self, judged: JudgementRecord) -> None:
         super().keep_judged(judged)
         if judged.verdict is None:
             self._failed[judged.key] = judged

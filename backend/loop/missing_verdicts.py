@@ -14,7 +14,7 @@ Recorded ones count too, but only a new one stops: what is recorded can always b
 from __future__ import annotations
 
 from ..errors import AnswerError, ChatError
-from ..journal.store import Judged
+from ..journal.store import JudgementRecord
 from ..types import Fault
 
 IN_A_ROW = 2
@@ -30,7 +30,7 @@ class MissingVerdicts:
         self._unreadable = self._failed = 0
         self._last: Fault | None = None
 
-    def hear(self, judged: Judged, reused: bool) -> None:
+    def hear(self, judged: JudgementRecord, reused: bool) -> None:
         """Take in a judgement.
 
         Raises:

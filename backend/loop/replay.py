@@ -16,7 +16,7 @@ from ..execution_record.reader import FILE_NAME as RECORD
 from ..execution_record.reader import read_record
 from ..execution_record.trajectory import record_trajectory
 from ..journal.journal import RUN, Journal
-from ..journal.store import Drawn, Judged, PlanKey
+from ..journal.store import DrawRecord, JudgementRecord, PlanKey
 from ..pictures import Picture
 from ..types import (
     MAX_STEP_IMAGES,
@@ -75,10 +75,10 @@ class _Past:
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
         pass
 
-    def keep_drawn(self, drawn: Drawn) -> None:
+    def keep_drawn(self, drawn: DrawRecord) -> None:
         pass
 
-    def keep_judged(self, judged: Judged) -> None:
+    def keep_judged(self, judged: JudgementRecord) -> None:
         pass
 
     def finish(self, trajectory: Trajectory) -> None:

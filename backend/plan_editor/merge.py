@@ -22,7 +22,7 @@ from .json_form import read_json
 from .outline import read_outline
 
 
-class Outcome(Value):
+class MergedPlan(Value):
     """The plan after the edits. `note` says in a sentence what it is made of; `edited` is the same plan,
     ready to be edited further; `is_stale` if the edits were made from another plan than the one that came
     in."""
@@ -60,7 +60,7 @@ def editable(plan: Plan) -> EditedPlan:
     )
 
 
-def apply_edits(edits: EditedPlan | None, planned: Plan | None) -> Outcome:
+def apply_edits(edits: EditedPlan | None, planned: Plan | None) -> MergedPlan:
     """The plan that results from edits and the planner's plan, either of which may be missing but not both;
     raises PlanTextError if the result is no plan."""
     if edits is None:
@@ -68,18 +68,18 @@ def apply_edits(edits: EditedPlan | None, planned: Plan | None) -> Outcome:
             raise PlanTextError(
                 "There is no plan.", "Connect a Planner, or write steps like this: 1. A red house in a meadow"
             )
-        return Outcome(plan=planned, edited=editable(planned), note="The planner's plan, unchanged.")
+        return MergedPlan(plan=planned, edited=editable(planned), note="The planner's plan, unchanged.")
     style = edits.style or (planned.style if planned else "")
     rest = {"reasoning": planned.reasoning if planned else "", "style": style}
     base = editable(planned) if planned else None
     if base is None or not edits.made_from or edits.made_from == base.made_from:
         plan = _plan(edits.steps, rest)
-        return Outcome(plan=plan, edited=edits, note=_note_of_edits(edits, base))
+        return MergedPlan(plan=plan, edited=edits, note=_note_of_edits(edits, base))
     kept = [one for one in edits.steps if one.locked or step_digest(one.step) not in edits.made_from]
     by_number = {one.step.number: one for one in (*base.steps, *kept)}
     steps = tuple(by_number[number] for number in sorted(by_number))
     merged = EditedPlan(steps=steps, made_from=base.made_from, style=edits.style)
-    return Outcome(
+    return MergedPlan(
         plan=_plan(steps, rest), edited=merged, note=_note_of_merge(edits, kept, steps), is_stale=True
     )
 

@@ -40,7 +40,7 @@ Tone = Literal["good", "open", "bad", "quiet"]
 """How a step or an attempt is coloured: right, not settled, failed, nothing to say of it."""
 
 
-class Outcome(str, Enum):
+class AttemptOutcome(str, Enum):
     """What became of one attempt."""
 
     accepted = "accepted"
@@ -88,15 +88,17 @@ class Summary(Value):
         return " · ".join([*parts, duration(self.seconds), *(UNUSED[one] for one in self.unused)])
 
 
-def outcome(attempt: Attempt, settings: RunSettings) -> Outcome:
+def outcome(attempt: Attempt, settings: RunSettings) -> AttemptOutcome:
     """What became of an attempt, by the rules of the run."""
     if attempt.image is None:
-        return Outcome.failed
+        return AttemptOutcome.failed
     if attempt.verdict is None:
-        return Outcome.not_judged
+        return AttemptOutcome.not_judged
     if attempt.verdict.success is None:
-        return Outcome.not_understood
-    return Outcome.accepted if accepted(attempt.verdict, settings.accept_at) else Outcome.refused
+        return AttemptOutcome.not_understood
+    return (
+        AttemptOutcome.accepted if accepted(attempt.verdict, settings.accept_at) else AttemptOutcome.refused
+    )
 
 
 def stop_sentence(result: StepResult) -> str:
@@ -130,9 +132,13 @@ def tone_of(result: StepResult | None) -> Tone:
     return tones.get(result.stop_reason, "open")
 
 
-def tone_of_attempt(what: Outcome) -> Tone:
+def tone_of_attempt(what: AttemptOutcome) -> Tone:
     """The tone of an attempt."""
-    tones: dict[Outcome, Tone] = {Outcome.accepted: "good", Outcome.refused: "open", Outcome.failed: "bad"}
+    tones: dict[AttemptOutcome, Tone] = {
+        AttemptOutcome.accepted: "good",
+        AttemptOutcome.refused: "open",
+        AttemptOutcome.failed: "bad",
+    }
     return tones.get(what, "quiet")
 
 
@@ -174,7 +180,7 @@ def probability_words(attempt: Attempt, settings: RunSettings) -> str:
     probability = attempt.verdict.probability if attempt.verdict else None
     if probability is None:
         return ""
-    refused = outcome(attempt, settings) is Outcome.refused
+    refused = outcome(attempt, settings) is AttemptOutcome.refused
     missed = refused and probability >= LIKELY and settings.accept_at is not None
     wanted = f" of {100 * (settings.accept_at or 0):g} %" if missed else ""
     return percent(probability, refused) + wanted

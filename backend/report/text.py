@@ -9,13 +9,13 @@ from __future__ import annotations
 from ..prompts.versions import described
 from ..types import Attempt, RunSettings, Trajectory
 from .drift import drift_of_steps
-from .outcomes import Outcome, outcome, probability_words, stop_sentence, story_steps, summarize
+from .outcomes import AttemptOutcome, outcome, probability_words, stop_sentence, story_steps, summarize
 
 
 def attempt_words(attempt: Attempt, settings: RunSettings) -> str:
     """What became of an attempt, with the critic's probability or the fault that came instead."""
     words = outcome(attempt, settings)
-    if attempt.error is not None and words in (Outcome.failed, Outcome.not_judged):
+    if attempt.error is not None and words in (AttemptOutcome.failed, AttemptOutcome.not_judged):
         return f"{words.value}: {attempt.error.message}"
     # Without blanks: the browser reads it as one number of the line (web/words.js).
     probability = probability_words(attempt, settings).replace(" of ", "/").replace(" ", "")

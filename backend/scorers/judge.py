@@ -56,7 +56,7 @@ JUDGING = ReplySettings(max_tokens=1024)
 """How a judge answers if nothing else is said: greedily."""
 
 
-class Judge:
+class ChatJudge:
     """A scorer over a chat model. `settings` default to greedy decoding of at most 1024 tokens."""
 
     def __init__(self, chat: ChatModel, settings: ReplySettings | None = None) -> None:
@@ -141,7 +141,7 @@ def open(
     device: str | None = None,
     quantization: str | None = None,
     download: bool | None = None,
-) -> Judge:
+) -> ChatJudge:
     """A judge over the chat backend that `argument` names (such as `openai:MODEL@URL`); options are the
     backend's."""
     chat = open_chat(
@@ -152,4 +152,4 @@ def open(
         quantization=quantization,
         download=download or None,
     )
-    return Judge(chat)
+    return ChatJudge(chat)

@@ -39,7 +39,7 @@ class Denoiser:
 
 
 @dataclass(frozen=True)
-class Encoder:
+class TextEncoders:
     """All text encoders of a model together; the widths are those of the largest."""
 
     weights: int
@@ -77,7 +77,7 @@ class ImageShape:
 
     name: str
     denoiser: Denoiser
-    encoder: Encoder
+    encoder: TextEncoders
     vae: Vae
 
     def renamed(self, name: str) -> ImageShape:
@@ -113,10 +113,10 @@ UNET_WIDTHS, UNET_WIDTHS_ATTENDING = 0.25, 0.41
 not attend, and Stable Diffusion 1.5's, whose does."""
 
 _KL = Vae(83_653_863)
-_QWEN3_4B = Encoder(4_022_468_096, width=2560, inner=9728, layers=36)
-_QWEN3_8B = Encoder(8_190_735_360, width=4096, inner=12288, layers=36)
-_QWEN2_5_VL_7B = Encoder(8_292_166_656, width=3584, inner=18944, layers=28, tokens=1300)
-_T5_AND_CLIP = Encoder(4_762_310_656 + 123_060_480, width=4096, inner=10240, layers=24)
+_QWEN3_4B = TextEncoders(4_022_468_096, width=2560, inner=9728, layers=36)
+_QWEN3_8B = TextEncoders(8_190_735_360, width=4096, inner=12288, layers=36)
+_QWEN2_5_VL_7B = TextEncoders(8_292_166_656, width=3584, inner=18944, layers=28, tokens=1300)
+_T5_AND_CLIP = TextEncoders(4_762_310_656 + 123_060_480, width=4096, inner=10240, layers=24)
 
 KNOWN: dict[str, ImageShape] = {
     shape.name: shape
@@ -154,13 +154,13 @@ KNOWN: dict[str, ImageShape] = {
         ImageShape(
             "sdxl",
             Denoiser(2_567_463_684, 320, UNET_WIDTHS, pixels_per_token=1, batch=2),
-            Encoder(123_060_480 + 694_659_840, width=1280, inner=5120, layers=32, tokens=77),
+            TextEncoders(123_060_480 + 694_659_840, width=1280, inner=5120, layers=32, tokens=77),
             _KL,
         ),
         ImageShape(
             "sd15",
             Denoiser(859_520_964, 320, UNET_WIDTHS_ATTENDING, pixels_per_token=1, batch=2),
-            Encoder(123_060_480, width=768, inner=3072, layers=12, tokens=77),
+            TextEncoders(123_060_480, width=768, inner=3072, layers=12, tokens=77),
             _KL,
         ),
     )

@@ -24,8 +24,8 @@ from .image_shapes import (
     UNET_WIDTHS_ATTENDING,
     WIDTHS,
     Denoiser,
-    Encoder,
     ImageShape,
+    TextEncoders,
     Vae,
 )
 
@@ -170,7 +170,7 @@ def _pipeline_shape(folder: Path) -> ImageShape:
         _denoiser(read_json(folder / main / "config.json"), counts[main], str(index.get("_class_name"))),
         _encoder(read_json(folder / encoder / "config.json"), sum(encoders.values()))
         if encoder
-        else Encoder(0, 0, 0, 0, 0),
+        else TextEncoders(0, 0, 0, 0, 0),
         _vae(read_json(folder / vae / "config.json"), counts[vae]) if vae else Vae(0, width=0),
     )
 
@@ -197,12 +197,12 @@ def _denoiser(config: dict[str, Any], weights: int, pipeline: str) -> Denoiser:
     return Denoiser(weights, heads * size, widths, batch=batch, references=references)
 
 
-def _encoder(config: dict[str, Any], weights: int) -> Encoder:
+def _encoder(config: dict[str, Any], weights: int) -> TextEncoders:
     text = config.get("text_config") or config
     width = int(text.get("hidden_size") or text.get("d_model") or 0)
     inner = int(text.get("intermediate_size") or text.get("d_ff") or 4 * width)
     layers = int(text.get("num_hidden_layers") or text.get("num_layers") or 0)
-    return Encoder(weights, width, inner, layers)
+    return TextEncoders(weights, width, inner, layers)
 
 
 def _vae(config: dict[str, Any], weights: int) -> Vae:

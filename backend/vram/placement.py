@@ -54,7 +54,7 @@ COMBINATIONS: tuple[tuple[AgentPrecision, ImagePrecision], ...] = (
 """Precisions of agents and image model, the finest first: 8 bits lose next to nothing, 4 bits some points."""
 
 
-class Part(Value):
+class ModelPart(Value):
     """Something that is on the card at some moment. Bytes."""
 
     name: Literal["planner", "critic", "denoiser", "encoder", "vae"]
@@ -110,7 +110,7 @@ class MemoryPlan(Value):
     critic: str
     size: tuple[int, int]
     reserve: float
-    parts: Mapping[str, tuple[Part, ...]] = Field(description="By precisions, such as 'bf16 + fp8'.")
+    parts: Mapping[str, tuple[ModelPart, ...]] = Field(description="By precisions, such as 'bf16 + fp8'.")
     cards: tuple[CardPlan, ...]
 
 
@@ -146,22 +146,24 @@ def _parts(
     pixels: int,
     agents: AgentPrecision,
     images: ImagePrecision,
-) -> list[Part]:
+) -> list[ModelPart]:
     found = []
     if planner is not None:
         weights = agent_weights(planner.shape, agents)
-        found.append(Part(name="planner", weights=weights, work=planner_work(planner.shape, agents)))
+        found.append(ModelPart(name="planner", weights=weights, work=planner_work(planner.shape, agents)))
     if critic is not None:
         weights = agent_weights(critic.shape, agents)
-        found.append(Part(name="critic", weights=weights, work=critic_work(critic.shape, agents, pixels)))
+        found.append(
+            ModelPart(name="critic", weights=weights, work=critic_work(critic.shape, agents, pixels))
+        )
     if image is not None:
         sizes, work = image_weights(image, images), image.work(pixels)
         names: tuple[PartName, ...] = ("denoiser", "encoder", "vae")
-        found += [Part(name=name, weights=sizes[name], work=work[name]) for name in names if sizes[name]]
+        found += [ModelPart(name=name, weights=sizes[name], work=work[name]) for name in names if sizes[name]]
     return found
 
 
-def moments(parts: Sequence[Part], arrangement: Arrangement, shared: bool = False) -> dict[str, float]:
+def moments(parts: Sequence[ModelPart], arrangement: Arrangement, shared: bool = False) -> dict[str, float]:
     """Bytes of weights and work on the card at each moment of a run, by who works then.
 
     `shared`: planner and critic are one model in memory, which then cannot leave for the other's sake.
@@ -195,7 +197,7 @@ def _beside(name: str, arrangement: Arrangement, shared: bool) -> set[str]:
 
 def _card(
     card: int,
-    parts: Mapping[tuple[AgentPrecision, ImagePrecision], Sequence[Part]],
+    parts: Mapping[tuple[AgentPrecision, ImagePrecision], Sequence[ModelPart]],
     shared: bool,
     reserve: float,
 ) -> CardPlan:
@@ -209,7 +211,7 @@ def _card(
 
 
 def _fit(
-    parts: Sequence[Part],
+    parts: Sequence[ModelPart],
     shared: bool,
     reserve: float,
     usable: float,
@@ -243,7 +245,7 @@ def _fit(
     )
 
 
-def _what_to_lower(parts: Sequence[Part], bottleneck: str) -> tuple[str, ...]:
+def _what_to_lower(parts: Sequence[ModelPart], bottleneck: str) -> tuple[str, ...]:
     """What would help where even the smallest precisions in turns are too much, what helps most first."""
     if bottleneck in ("planner", "critic"):
         return (

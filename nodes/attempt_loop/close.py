@@ -38,11 +38,11 @@ from ..inputs.run_folder import RUNS, run_folder
 from ..inputs.sockets import CATEGORY
 from ..live.live_run import LiveTarget
 from ..loop.critic_loop import workflow_of
-from .next_attempt import Carried, Story, begin, go_on, only_batch, watch
+from .next_attempt import Carried, PendingRun, begin, go_on, only_batch, watch
 from .open import ATTEMPT, AttemptSocket, OpenedAttempt
 from .results import closed_outputs
 from .shown import ShownAttempts, target_at
-from .subgraph import Body, body_digest, find_body, image_nodes
+from .subgraph import AttemptBody, body_digest, find_body, image_nodes
 
 _asked: dict[str, tuple[float, ShownAttempts]] = {}
 """When the first try of a Try Close, by its id, was asked for, and where it is shown."""
@@ -155,7 +155,7 @@ class AttemptClose(io.ComfyNode):
         return output
 
     @classmethod
-    def target(cls, body: Body) -> LiveTarget:
+    def target(cls, body: AttemptBody) -> LiveTarget:
         """Where the tries are shown."""
         shown_at = cls.hidden.dynprompt.get_display_node_id(body.closed)
         return target_at(str(shown_at), workflow_of(cls.hidden))
@@ -172,7 +172,7 @@ def check_attempts(
     check_optional("Try Close", AGENT, critic=critic[0])
 
 
-def check_source(opened: OpenedAttempt, body: Body) -> None:
+def check_source(opened: OpenedAttempt, body: AttemptBody) -> None:
     """Raise SettingsError where the nodes of a try edit an image that it does not have."""
     if body.edits and opened.wanted.source is None:
         raise SettingsError(
@@ -196,10 +196,10 @@ def settings_of(critic: ChatModel | None, given: Mapping[str, Sequence[Any]]) ->
 def stories_of(
     opened: Sequence[OpenedAttempt],
     graph: dict[str, Any],
-    body: Body,
+    body: AttemptBody,
     settings: RunSettings,
     images: Sequence[torch.Tensor | None] = (None,),
-) -> tuple[Story, ...]:
+) -> tuple[PendingRun, ...]:
     """The stories that are to be drawn, one for each try that Try Open gave, with the images of their first
     tries where the host made them.
 
@@ -217,7 +217,7 @@ def stories_of(
         )
     digest = body_digest(graph, body, expansion.file_stamp) or f"once-{secrets.token_hex(8)}"
     return tuple(
-        Story(
+        PendingRun(
             ExternalAttempts(
                 one.external_run,
                 f"comfyui-graph {digest}",

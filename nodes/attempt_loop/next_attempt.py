@@ -30,14 +30,14 @@ from ..live.live_run import LiveTarget
 from .open import OpenedAttempt
 from .results import closed_outputs, results
 from .shown import ShownAttempts
-from .subgraph import Body, FurtherAttempt, lay_out
+from .subgraph import AttemptBody, FurtherAttempt, lay_out
 
 watch = RunWatch()
 """Of all Try Close."""
 
 
 @dataclass(frozen=True)
-class Story:
+class PendingRun:
     """One of the trials of a Try Close: its first draw, and the images of that where the host made them."""
 
     attempts: ExternalAttempts
@@ -50,9 +50,9 @@ class Carried:
     """What the tries of one Try Close hand on to one another; `wanted` is the draw of the try at hand, which
     belongs to the story `stories[len(done)]`."""
 
-    stories: tuple[Story, ...]
+    stories: tuple[PendingRun, ...]
     critic: ChatModel | None
-    body: Body
+    body: AttemptBody
     target: LiveTarget
     wanted: ExternalDrawRequest
     shown: ShownAttempts
@@ -61,11 +61,11 @@ class Carried:
     done: tuple[Trajectory, ...] = ()
 
     @property
-    def story(self) -> Story:
+    def story(self) -> PendingRun:
         return self.stories[len(self.done)]
 
 
-def begin(story: Story, critic: ChatModel | None, target: LiveTarget) -> ShownAttempts:
+def begin(story: PendingRun, critic: ChatModel | None, target: LiveTarget) -> ShownAttempts:
     """Show a story whose tries begin now."""
     offload_others(critic)
     return ShownAttempts(story.attempts, critic is not None, target)
@@ -91,7 +91,7 @@ def go_on(
         images = story.images
 
 
-def _is_complete(story: Story, trajectory: Trajectory) -> bool:
+def _is_complete(story: PendingRun, trajectory: Trajectory) -> bool:
     """Whether the steps that were to be tried are complete; the plan's others belong to other nodes."""
     return is_complete(trajectory, [step.number for step in story.attempts.external_run.steps])
 

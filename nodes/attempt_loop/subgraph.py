@@ -34,7 +34,7 @@ Link = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Body:
+class AttemptBody:
     """The nodes of one try by their ids: the producers of `image`, and the previews and savers of the try."""
 
     opened: str
@@ -52,7 +52,7 @@ class Body:
         return len(self.nodes) > len(self.producers)
 
 
-def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> Body:
+def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> AttemptBody:
     """The body of the Try Close with id `closed`; `is_output` says which classes show or save something.
 
     Raises SettingsError if it is not closed: no Try Open, another one's, none of it before the image, or a
@@ -80,7 +80,7 @@ def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> Bo
     inner = {*nodes, opened}
     used = [link for node in nodes for link in _links(graph[node])]
     outside = tuple(sorted({link for link in used if link[0] not in inner}))
-    return Body(
+    return AttemptBody(
         opened=opened,
         closed=closed,
         image=image,
@@ -122,14 +122,14 @@ def _check_pairs(
         )
 
 
-def image_nodes(graph: Graph, body: Body) -> set[str]:
+def image_nodes(graph: Graph, body: AttemptBody) -> set[str]:
     """All nodes that the image is made with, also those before the body; not Try Open and what is before that
     alone."""
     return set(_in_order(graph, body.image[0], stop=body.opened))
 
 
 def body_digest(
-    graph: Graph, body: Body, stamp: Callable[[str], str | None] = lambda text: None
+    graph: Graph, body: AttemptBody, stamp: Callable[[str], str | None] = lambda text: None
 ) -> str | None:
     """What the image is made with, besides what Try Open gives: 40 hex digits, or None if that is
     unknown.
@@ -188,7 +188,7 @@ class FurtherAttempt:
 
 
 def lay_out(
-    graph: Graph, body: Body, further: FurtherAttempt, shown_as: Callable[[str], str]
+    graph: Graph, body: AttemptBody, further: FurtherAttempt, shown_as: Callable[[str], str]
 ) -> tuple[dict[str, dict[str, Any]], str]:
     """The nodes of one more try and the id of the Try Next that ends it; `shown_as` gives the display id of a
     node."""

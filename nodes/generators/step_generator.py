@@ -12,13 +12,13 @@ from ..inputs.connected import CLIP, MODEL, VAE, Kind, check_connected, check_op
 from ..inputs.images import to_pictures
 from ..inputs.sockets import CATEGORY, GeneratorSocket, StepOptionsSocket
 from ..inputs.validation import checked
-from ..sampling.comfy_generator import ComfyGenerator, Loaded
+from ..sampling.comfy_generator import ComfyGenerator, LoadedModels
 from ..sampling.model_families import AUTO, EDIT_CHOICES
-from ..sampling.settings import FLUX2, GRID, MAX_REFERENCES, DrawSettings
+from ..sampling.settings import FLUX2, GRID, MAX_REFERENCES, SamplingSettings
 from ..sampling.step_options import StepOptions
 from .color_match_input import color_match_input
 
-FIELDS = DrawSettings.model_fields
+FIELDS = SamplingSettings.model_fields
 OPTIONS = Kind("Step Options", instance_of(StepOptions))
 
 
@@ -123,9 +123,9 @@ class StepGenerator(io.ComfyNode):
             if batch is not None
             for picture in to_pictures(batch)
         ]
-        drawing = checked(DrawSettings, "Step Generator", **settings)
+        drawing = checked(SamplingSettings, "Step Generator", **settings)
         generator = ComfyGenerator(
-            Loaded(model, clip, vae), drawing, edit, pinned, options=options or StepOptions()
+            LoadedModels(model, clip, vae), drawing, edit, pinned, options=options or StepOptions()
         )
         return io.NodeOutput(color_matched(generator, color_match))
 

@@ -21,7 +21,7 @@ WRITING = ("tokenize", "generate", "decode")
 
 
 @dataclass(frozen=True)
-class Written:
+class GeneratedText:
     """A text, of how many tokens it is (0: unknown), and whether no more were allowed: it may be cut off."""
 
     text: str
@@ -61,7 +61,7 @@ def write_text(
     images: Sequence[torch.Tensor],
     ready: bool,
     settings: ReplySettings,
-) -> Written:
+) -> GeneratedText:
     """What a CLIP writes after a prompt and images `[1, H, W, C]`; `ready` prompts skip its own template.
 
     Raises Cancelled if the user stops it, ChatError if it does not see the images.
@@ -89,7 +89,7 @@ def write_text(
         memory.interrupt_current_processing()
         raise Cancelled(STOPPED) from interrupt
     tokens = 0 if isinstance(written, str) or not isinstance(written, Sized) else len(written)
-    return Written(clip.decode(written), tokens, tokens >= settings.limit)
+    return GeneratedText(clip.decode(written), tokens, tokens >= settings.limit)
 
 
 def seen(tokens: Any) -> int:

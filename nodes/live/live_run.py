@@ -30,7 +30,7 @@ from ...backend.types import Attempt, Plan, RunSettings, StopReason, Trajectory
 from .messages import (
     LINE_BYTES,
     AttemptShown,
-    Message,
+    LiveMessage,
     RunShown,
     StepShown,
     WordsShown,
@@ -49,11 +49,11 @@ FIRST_PAUSE = 0.25
 LONGER = 1.3
 MAX_RUNS = 64
 
-Send = Callable[[Message], None]
+Send = Callable[[LiveMessage], None]
 Place = tuple[int, int]  # numbers of a step and of one of its attempts
 
 
-def nowhere(message: Message) -> None:
+def nowhere(message: LiveMessage) -> None:
     """For a run that nobody follows."""
 
 
@@ -91,7 +91,7 @@ class LiveRun:
         self.prompt = target.prompt
         self.status = "running"
         self._seq = 0
-        self._state: dict[str, Message] = {}
+        self._state: dict[str, LiveMessage] = {}
         self._lock = threading.Lock()
         self._attempts: dict[Place, AttemptShown] = {}
         self._words: dict[Place, _Words] = {}
@@ -149,7 +149,7 @@ class LiveRun:
         self._send = nowhere
         self._send_run("cancelled")
 
-    def state(self) -> list[Message]:
+    def state(self) -> list[LiveMessage]:
         """The newest message of every key, in the order in which they came."""
         with self._lock:
             return sorted(self._state.values(), key=lambda message: message.seq)
@@ -210,7 +210,9 @@ class LiveRun:
     ) -> None:
         with self._lock:
             self._seq += 1
-            message = Message(id=self._id, seq=self._seq, node=self.node, workflow=self.workflow, shown=shown)
+            message = LiveMessage(
+                id=self._id, seq=self._seq, node=self.node, workflow=self.workflow, shown=shown
+            )
             newest = shown if whole is None else shown.model_copy(update={"at": 0, "text": whole})
             self._state[shown.key] = message.model_copy(update={"shown": newest})
         self._send(message)

@@ -18,7 +18,7 @@ from ...backend.feedback.log import Feedback
 from ...backend.loop.events import AttemptStarted
 from ...backend.pictures import Picture
 from ...backend.report.completeness import Lack
-from ...backend.report.outcomes import Outcome, Tone, outcome, stop_sentence, tone_of, tone_of_attempt
+from ...backend.report.outcomes import AttemptOutcome, Tone, outcome, stop_sentence, tone_of, tone_of_attempt
 from ...backend.report.prompt_diff import changes
 from ...backend.report.reasoning import reasoning_shown
 from ...backend.types import Attempt, RunSettings, Step, StepResult, StopReason
@@ -33,13 +33,13 @@ LINE_BYTES = 400
 Pieces = list[tuple[Literal["same", "ins", "del"], str]]
 
 
-class Part(BaseModel):
+class MessagePart(BaseModel):
     """Base of all messages and their parts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Image(Part):
+class LiveImage(MessagePart):
     """A picture of the run's folder: its digest is the file's name, `<digest>.png`."""
 
     digest: str
@@ -47,7 +47,7 @@ class Image(Part):
     height: int
 
 
-class RunShown(Part):
+class RunShown(MessagePart):
     """The run as a whole: where its pictures are, how far it is (share 0..1), how it goes in a line of text,
     and once it has ended the steps that are not complete, by what they lack.
 
@@ -70,7 +70,7 @@ class RunShown(Part):
         return self.kind
 
 
-class StepShown(Part):
+class StepShown(MessagePart):
     """A step of the plan and how it stands."""
 
     kind: Literal["step"] = "step"
@@ -89,7 +89,7 @@ class StepShown(Part):
         return f"step {self.step}"
 
 
-class AttemptShown(Part):
+class AttemptShown(MessagePart):
     """An attempt: its prompt with what changed since the one before, its image, the critic's verdict.
 
     `clipped`: the prompt is longer than what is shown. `refined`: what the critic would have drawn instead.
@@ -105,8 +105,8 @@ class AttemptShown(Part):
     clipped: bool = False
     seed: int
     reused: bool = False
-    source: Image | None = None
-    image: Image | None = None
+    source: LiveImage | None = None
+    image: LiveImage | None = None
     outcome: str = ""
     tone: Tone = "quiet"
     probability: float | None = None
@@ -123,7 +123,7 @@ class AttemptShown(Part):
         return f"attempt {self.step} {self.attempt}"
 
 
-class WordsShown(Part):
+class WordsShown(MessagePart):
     """The critic's tokens as they come: `text` belongs at character `at` of all its text on this
     attempt."""
 
@@ -141,7 +141,7 @@ class WordsShown(Part):
 Shown = Annotated[RunShown | StepShown | AttemptShown | WordsShown, Field(discriminator="kind")]
 
 
-class Message(Part):
+class LiveMessage(MessagePart):
     """A message on its way: `id` names one execution of one node, `seq` counts its messages."""
 
     version: Literal[1] = VERSION
@@ -152,12 +152,12 @@ class Message(Part):
     shown: Shown
 
 
-class State(Part):
+class State(MessagePart):
     """The newest message of every key; what people decided by step number (images picked for the next run,
     the number of the newest redraw that was asked for); their feedback."""
 
     version: Literal[1] = VERSION
-    messages: list[Message] = []
+    messages: list[LiveMessage] = []
     choices: dict[int, str] = {}
     redraws: dict[int, int] = {}
     feedback: list[Feedback] = []
@@ -208,7 +208,7 @@ def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool, of: int) 
             "source": image_shown(attempt.source),
             "image": image_shown(attempt.image),
             "reused": reused,
-            "outcome": Outcome.failed.value if failed else "",
+            "outcome": AttemptOutcome.failed.value if failed else "",
             "tone": "bad" if failed else "quiet",
             "error": clip(attempt.error.message, LINE_BYTES) if attempt.error else "",
             "seconds": round(attempt.seconds, 3),
@@ -236,9 +236,9 @@ def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -
     )
 
 
-def image_shown(picture: Picture | None) -> Image | None:
+def image_shown(picture: Picture | None) -> LiveImage | None:
     """How an image is named in a message."""
-    return picture and Image(digest=picture.digest, width=picture.size[0], height=picture.size[1])
+    return picture and LiveImage(digest=picture.digest, width=picture.size[0], height=picture.size[1])
 
 
 def marked(before: str, after: str) -> Pieces:

@@ -21,7 +21,7 @@ from ...backend.pictures import DIGEST
 from .. import host
 from ..inputs.run_folder import PARENT, known_run
 from .live_run import LIVE_RUNS, replayed
-from .messages import EVENT, Message, State
+from .messages import EVENT, LiveMessage, State
 from .thumbnails import SIZES, THUMBNAILS
 
 NodeId = Annotated[str, Field(max_length=200)]
@@ -29,26 +29,26 @@ RunName = Annotated[str, Field(max_length=100)]
 PREFIX = f"/{EVENT}"
 
 
-class Asked(BaseModel):
+class BrowserRequest(BaseModel):
     """Base of what comes from the browser."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class AskLive(Asked):
+class AskLive(BrowserRequest):
     """Which node's newest run."""
 
     node: NodeId
     workflow: NodeId | None = None
 
 
-class AskRun(Asked):
+class AskRun(BrowserRequest):
     """Which run."""
 
     run: RunName
 
 
-class AskChoice(Asked):
+class AskChoice(BrowserRequest):
     """Pick an image as a step's result; `picture` None leaves the step to the critic again."""
 
     run: RunName
@@ -56,7 +56,7 @@ class AskChoice(Asked):
     picture: str | None = Field(pattern=DIGEST.pattern)
 
 
-class AskRedraw(Asked):
+class AskRedraw(BrowserRequest):
     """One more try at a step: with `prompt`, or with that of the try which drew `picture`, or the step's own.
     `feedback` is noted with it."""
 
@@ -67,7 +67,7 @@ class AskRedraw(Asked):
     feedback: Feedback | None = None
 
 
-class AskThumbnail(Asked):
+class AskThumbnail(BrowserRequest):
     """A picture of a run, its longer side `size` pixels or a little more."""
 
     run: RunName
@@ -75,7 +75,7 @@ class AskThumbnail(Asked):
     size: int = Field(default=SIZES[0], ge=1, le=SIZES[-1])
 
 
-class AskFeedback(Asked):
+class AskFeedback(BrowserRequest):
     """Feedback on an attempt of a run; it replaces earlier feedback on that attempt."""
 
     run: RunName
@@ -129,7 +129,7 @@ def note_feedback(asked: AskFeedback) -> State:
     return _state(folder, [])
 
 
-def _state(folder: Path, messages: list[Message]) -> State:
+def _state(folder: Path, messages: list[LiveMessage]) -> State:
     return State(
         messages=messages,
         choices=dict(read_choices(folder).steps),

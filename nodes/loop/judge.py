@@ -36,7 +36,7 @@ MAX_TEXTS = 80_000
 them."""
 
 
-class Judge(io.ComfyNode):
+class JudgeNode(io.ComfyNode):
     """One verdict of a critic on one image, or on a change from one image to another."""
 
     @classmethod

@@ -17,7 +17,7 @@ from ...backend.errors import SettingsError
 from ...backend.files.step_images import image_files, with_step_images
 from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, EditedPlan, PlanTextError
 from ...backend.plan_editor.json_form import plan_object, write_json
-from ...backend.plan_editor.merge import Outcome, apply_edits, editable, read_edits
+from ...backend.plan_editor.merge import MergedPlan, apply_edits, editable, read_edits
 from ...backend.plan_editor.outline import write_outline
 from ...backend.types import MAX_TEXT, Plan, Request
 from .. import host
@@ -151,7 +151,7 @@ def images_edition(edits: str) -> str:
     return " ".join(f"{state.st_ino}.{state.st_size}.{state.st_mtime_ns}" for state in states)
 
 
-def _planner_of(plan: PlannedRequest | None, outcome: Outcome) -> str:
+def _planner_of(plan: PlannedRequest | None, outcome: MergedPlan) -> str:
     """Who wrote the plan, and that a person changed it if so."""
     if plan is None or not plan.planner:
         return ""
@@ -168,7 +168,7 @@ def named_request(request: Request, plan: Plan) -> Request:
     return request.model_copy(update={"text": text[:MAX_TEXT]})
 
 
-def display(outcome: Outcome, planned: Plan | None) -> dict[str, Any]:
+def display(outcome: MergedPlan, planned: Plan | None) -> dict[str, Any]:
     """What the list editor gets: the note, the planner's plan, and the result if it is not what the text
     says."""
     shown: dict[str, Any] = {"note": outcome.note, "stale": outcome.is_stale}

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from comfy_api.latest import io
 
-from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, PlannerLike, constrained_plan
+from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, PlanWriter, constrained_plan
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.journal.plan_parts import PlanParts
@@ -31,7 +31,7 @@ WARNING = "interleave_plan_warning"
 FIELDS = PlanConstraints.model_fields
 
 
-class Planner(io.ComfyNode):
+class PlannerNode(io.ComfyNode):
     """Writes all steps of a story before anything is drawn."""
 
     @classmethod
@@ -167,7 +167,7 @@ def check_wish(request: str) -> None:
 
 
 def planned(
-    planner: PlannerLike, asked: Request, constraints: PlanConstraints, say: Callable[[str], None]
+    planner: PlanWriter, asked: Request, constraints: PlanConstraints, say: Callable[[str], None]
 ) -> Plan:
     """The plan that is written; `say` gets its tokens. Raises AnswerError, ChatError, and Cancelled if
     the user stops it."""

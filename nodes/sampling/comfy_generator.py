@@ -24,10 +24,10 @@ from ...backend.types import StepSettings
 from ...backend.values import shown_beside
 from .. import host
 from ..inputs.images import to_batch, to_mask, to_pictures
-from .edit_mode import EditContext, Start
+from .edit_mode import EditContext, SamplingStart
 from .edit_modes import edit_mode
 from .model_families import NOISE, edit_choice
-from .settings import FLUX2, DrawSettings
+from .settings import FLUX2, SamplingSettings
 from .step_options import StepOptions
 from .weights_identity import weights_identity
 
@@ -48,7 +48,7 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate", "not enough memory")
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedModels:
     """MODEL, CLIP and VAE as the host's loaders give them."""
 
     model: Any
@@ -64,8 +64,8 @@ class ComfyGenerator:
 
     def __init__(
         self,
-        loaded: Loaded,
-        settings: DrawSettings,
+        loaded: LoadedModels,
+        settings: SamplingSettings,
         edit: str = "auto",
         references: Sequence[Picture] = (),
         encoding_cache: EncodingCacheSettings = EncodingCacheSettings(),  # noqa: B008 - frozen
@@ -163,7 +163,7 @@ class ComfyGenerator:
         except Exception as error:
             raise _explained(error, context.traits.name) from error
 
-    def _sampling(self, start: Start, mask: torch.Tensor | None) -> host.Sampling:
+    def _sampling(self, start: SamplingStart, mask: torch.Tensor | None) -> host.Sampling:
         context, given = self._context, self._options
         second = self._mode.second_guidance(context) or 1.0
         guidance = host.Guidance(start.positive, start.negative, context.settings.cfg, start.middle, second)
@@ -175,7 +175,7 @@ class ComfyGenerator:
         sampler = context.settings.sampler if given.sampler is None else given.sampler
         return host.Sampling(guider, sampler, self._sigmas(start), given.noise, mask)
 
-    def _sigmas(self, start: Start) -> torch.Tensor:
+    def _sigmas(self, start: SamplingStart) -> torch.Tensor:
         if self._options.sigmas is not None:
             return host.last_sigmas(self._options.sigmas, start.denoise)
         settings = self._context.settings

@@ -1,7 +1,7 @@
 """What every edit mode works with and has in common: the loaded model's parts, and drawing from text.
 
-Decision: a mode answers what sampling starts from (`Start`), given the model's parts (`EditContext`); it
-holds no state, so one object of each serves every node.
+Decision: a mode answers what sampling starts from (`SamplingStart`), given the model's parts (`EditContext`);
+it holds no state, so one object of each serves every node.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...backend.errors import SettingsError
 from .. import host
 from ..inputs.model_traits import ModelTraits
 from .encode_nodes import EncodeNode, text_node
-from .settings import GRID, DrawSettings, Size, edit_size, on_grid
+from .settings import GRID, SamplingSettings, Size, edit_size, on_grid
 
 
 class KeepingVae:
@@ -39,7 +39,7 @@ class EditContext:
     clip: Any
     vae: Any
     traits: ModelTraits
-    settings: DrawSettings
+    settings: SamplingSettings
     encode: Callable[[torch.Tensor], torch.Tensor]
     encode_text: Callable[[str], list]
     negative: list | None = None
@@ -67,7 +67,7 @@ class EditContext:
 
 
 @dataclass(frozen=True)
-class Start:
+class SamplingStart:
     """What sampling starts from: `size` is the noise schedule's, `denoise` the share of the latent that is
     redrawn."""
 
@@ -94,7 +94,7 @@ class EditMode:
         prompt: str,
         source: torch.Tensor | None,
         references: Sequence[torch.Tensor],
-    ) -> Start:
+    ) -> SamplingStart:
         """What sampling starts from, for images `[1, H, W, 3]`; `source` None draws from text."""
         if source is None and not references:
             return self._from_text(context, prompt)
@@ -123,13 +123,15 @@ class EditMode:
         """The setting, or the template's value."""
         return context.settings.guidance or self.guidance
 
-    def _from_text(self, context: EditContext, prompt: str) -> Start:
+    def _from_text(self, context: EditContext, prompt: str) -> SamplingStart:
         positive, negative = self._texts(context, prompt)
-        return Start(context.settings.size, context.empty(None), self._guided(context, positive), negative)
+        return SamplingStart(
+            context.settings.size, context.empty(None), self._guided(context, positive), negative
+        )
 
     def _edit(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
-    ) -> Start:
+    ) -> SamplingStart:
         """The start for the images of `_images`; `size` is the source's, None where there is none."""
         raise NotImplementedError
 

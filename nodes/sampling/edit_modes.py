@@ -18,7 +18,7 @@ import torch
 from .. import host
 from ..inputs.model_traits import ModelTraits
 from . import encode_nodes, model_families
-from .edit_mode import EditContext, EditMode, Start, cut_to_grid, scaled_to_area, size_of
+from .edit_mode import EditContext, EditMode, SamplingStart, cut_to_grid, scaled_to_area, size_of
 from .encoded_edit import EncodedEdit
 from .settings import Size, kontext_size
 
@@ -28,10 +28,10 @@ class ImageToImage(EditMode):
 
     def _edit(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
-    ) -> Start:
+    ) -> SamplingStart:
         latent = context.encode(cut_to_grid(images[0], context.grid))
         positive, negative = self._texts(context, prompt)
-        return Start(
+        return SamplingStart(
             size or context.settings.size,
             latent,
             self._guided(context, positive),
@@ -52,13 +52,13 @@ class ReferenceLatents(EditMode):
 
     def _edit(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
-    ) -> Start:
+    ) -> SamplingStart:
         positive, negative = self._texts(context, prompt)
         positive = self._guided(context, positive)
         for image in images:
             latent = context.encode(cut_to_grid(image, context.grid))
             positive, negative = (host.add_reference(text, latent) for text in (positive, negative))
-        return Start(size or context.settings.size, context.empty(size), positive, negative)
+        return SamplingStart(size or context.settings.size, context.empty(size), positive, negative)
 
     def _images(
         self, context: EditContext, source: torch.Tensor | None, references: Sequence[torch.Tensor]
@@ -82,19 +82,21 @@ class OmniGen2(EditMode):
     def takes_guidance(self, traits: ModelTraits) -> bool:
         return True
 
-    def _from_text(self, context: EditContext, prompt: str) -> Start:
+    def _from_text(self, context: EditContext, prompt: str) -> SamplingStart:
         start = super()._from_text(context, prompt)
         return replace(start, middle=start.negative)
 
     def _edit(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
-    ) -> Start:
+    ) -> SamplingStart:
         positive, negative = self._texts(context, prompt)
         middle = negative
         for image in images:
             latent = context.encode(cut_to_grid(image, context.grid))
             positive, middle = (host.add_reference(text, latent) for text in (positive, middle))
-        return Start(size or context.settings.size, context.empty(size), positive, negative, middle=middle)
+        return SamplingStart(
+            size or context.settings.size, context.empty(size), positive, negative, middle=middle
+        )
 
     def _texts(self, context: EditContext, prompt: str) -> tuple[list, list]:
         positive = context.encode_text(prompt)
@@ -117,13 +119,13 @@ class Kontext(EditMode):
 
     def _edit(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
-    ) -> Start:
+    ) -> SamplingStart:
         latents = [context.encode(image) for image in images]
         positive, negative = self._texts(context, prompt)
         for latent in latents:
             positive = host.add_reference(positive, latent)
         begin = latents[0] if size else context.empty(None)
-        return Start(size or context.settings.size, begin, self._guided(context, positive), negative)
+        return SamplingStart(size or context.settings.size, begin, self._guided(context, positive), negative)
 
     def _scaled(self, context: EditContext, pixels: torch.Tensor) -> torch.Tensor:
         return host.scale(pixels, kontext_size(size_of(pixels), context.settings.area), "lanczos", "center")

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .. import host
-from .edit_mode import EditContext, EditMode, Start, cut_to_grid, encode_inputs, size_of
+from .edit_mode import EditContext, EditMode, SamplingStart, cut_to_grid, encode_inputs, size_of
 from .encode_nodes import EncodeNode, with_image_numbers
 from .settings import Size, edit_size, kontext_size, on_grid, stepped_size
 
@@ -32,7 +32,7 @@ class EncodedEdit(EditMode):
 
     def _edit(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
-    ) -> Start:
+    ) -> SamplingStart:
         row = self._row
         shape = self._shape(context, size)
         positive, negative, outputs = self._conditionings(context, prompt, images, shape)
@@ -44,7 +44,7 @@ class EncodedEdit(EditMode):
             latent = context.encode(images[0])
         else:
             latent = context.empty(shape, self._grid(context))
-        return Start(shape or context.settings.size, latent, positive, negative)
+        return SamplingStart(shape or context.settings.size, latent, positive, negative)
 
     def _conditionings(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], shape: Size | None

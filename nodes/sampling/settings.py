@@ -28,7 +28,7 @@ KONTEXT_SIZES: tuple[Size, ...] = (
 AREA_TOLERANCE = 0.1
 
 
-class DrawSettings(Value):
+class SamplingSettings(Value):
     """How to sample; field descriptions are the node's tooltips."""
 
     steps: int = Field(

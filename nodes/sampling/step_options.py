@@ -14,7 +14,7 @@ import torch
 
 from ...backend.errors import GeneratorError, SettingsError
 from .. import host
-from .edit_mode import EditContext, Start, size_of
+from .edit_mode import EditContext, SamplingStart, size_of
 from .graph_identity import graph_identity
 
 SHAPE_TOLERANCE = 0.02
@@ -96,7 +96,9 @@ class StepOptions:
                 "Look at what is connected to it.",
             )
 
-    def started(self, context: EditContext, start: Start, source: torch.Tensor | None) -> Start:
+    def started(
+        self, context: EditContext, start: SamplingStart, source: torch.Tensor | None
+    ) -> SamplingStart:
         """The start with what is connected applied to it; a masked edit begins from the encoded source."""
         if self.conditioning is not None:
             positive, negative, middle = host.with_applied(
@@ -122,7 +124,7 @@ class StepOptions:
         return self.mask.reshape((-1, 1, height, width))[:1]
 
     def pasted(
-        self, context: EditContext, start: Start, drawn: torch.Tensor, source: torch.Tensor | None
+        self, context: EditContext, start: SamplingStart, drawn: torch.Tensor, source: torch.Tensor | None
     ) -> torch.Tensor:
         """What was drawn inside the mask, the source itself outside."""
         if self.mask is None or source is None:
@@ -132,7 +134,7 @@ class StepOptions:
         return host.call_node("ImageCompositeMasked", destination=kept, source=drawn, **place)[0]
 
     @staticmethod
-    def _kept(context: EditContext, start: Start, source: torch.Tensor) -> torch.Tensor:
+    def _kept(context: EditContext, start: SamplingStart, source: torch.Tensor) -> torch.Tensor:
         ratio = context.traits.pixels_per_latent
         size = start.latent.shape[-1] * ratio, start.latent.shape[-2] * ratio
         return source if size == size_of(source) else host.scale(source, size, "lanczos", "center")

@@ -13,7 +13,7 @@ from interleave_thinker.backend.execution_record.reader import read_record
 from interleave_thinker.backend.journal.redraws import ask_redraw
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts.importer import CONSTANTS, import_official
-from interleave_thinker.backend.scorers.judge import Judge
+from interleave_thinker.backend.scorers.judge import ChatJudge
 from interleave_thinker.backend.shown_text import JoinedHalves, valid_text
 from interleave_thinker.backend.types import Fault, Plan, Request, Step, Verdict
 
@@ -57,7 +57,7 @@ def test_every_value_holds_valid_texts() -> None:
 
 def test_a_judge_is_asked_and_read_with_half_a_character() -> None:
     chat = ScriptedChat(["\ud83d nothing", "<answer>[8, 7]</answer>", "<answer>[9, 6]</answer>"])
-    score = Judge(chat).score(None, Picture.white((8, 8)), "draw \ud800")
+    score = ChatJudge(chat).score(None, Picture.white((8, 8)), "draw \ud800")
     assert (score.semantics, score.quality) == (7.0, 6.0)
 
 

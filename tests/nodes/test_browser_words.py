@@ -32,7 +32,13 @@ from interleave_thinker.backend.loop.events import (
 from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan
 from interleave_thinker.backend.plan_editor.merge import apply_edits, editable
 from interleave_thinker.backend.report.drift import StepDrift
-from interleave_thinker.backend.report.outcomes import UNUSED, Outcome, duration, stop_sentence, summarize
+from interleave_thinker.backend.report.outcomes import (
+    UNUSED,
+    AttemptOutcome,
+    duration,
+    stop_sentence,
+    summarize,
+)
 from interleave_thinker.backend.types import Fault, Plan, Request, Step, StepResult, StopReason, Trajectory
 from interleave_thinker.nodes.live.live_run import replayed
 from interleave_thinker.nodes.live.progress import RunView
@@ -95,7 +101,7 @@ def lines_of_the_server() -> Iterator[str]:
             yield stop_sentence(ended)
             yield stop_sentence(ended.model_copy(update={"chosen": None}))
     yield stop_sentence(StepResult(step=Step(number=1, prompt="a"), stop_reason=StopReason.budget))
-    yield from (outcome.value for outcome in Outcome)
+    yield from (outcome.value for outcome in AttemptOutcome)
     yield from lines_of_a_run(trajectory)
     yield from (summarize(one).sentence for one in sums(trajectory))
     yield from (duration(seconds) for seconds in (0.42, 12.3, 245))

@@ -15,7 +15,7 @@ from interleave_thinker.nodes.sampling.encode_nodes import with_image_numbers
 from interleave_thinker.nodes.sampling.model_families import EDIT_CHOICES, edit_choice
 from interleave_thinker.nodes.sampling.settings import (
     KONTEXT_SIZES,
-    DrawSettings,
+    SamplingSettings,
     edit_size,
     kontext_size,
     on_grid,
@@ -178,5 +178,5 @@ def test_what_is_no_number_of_an_image_stays(prompt: str) -> None:
 def test_settings_are_bounded() -> None:
     for wrong in ({"steps": 0}, {"width": 8}, {"denoise": 0.0}, {"guidance": -1.0}, {"unknown": 1}):
         with pytest.raises(ValueError):
-            DrawSettings(**wrong)
+            SamplingSettings(**wrong)
     assert replace(FLUX_DEV, name="Flux2").is_flux2

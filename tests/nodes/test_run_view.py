@@ -19,25 +19,25 @@ from interleave_thinker.backend.report.completeness import Lack
 from interleave_thinker.backend.types import Attempt, Plan, Redraw, RunSettings, Step, Verdict
 from interleave_thinker.nodes.inputs.run_folder import PARENT, RunWatch, known_run
 from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, LiveTarget, replayed
-from interleave_thinker.nodes.live.messages import LINE_BYTES, Message, clip, marked
+from interleave_thinker.nodes.live.messages import LINE_BYTES, LiveMessage, clip, marked
 from interleave_thinker.nodes.live.progress import MOVES_PER_STEP, Allowance
 from interleave_thinker.nodes.live.thumbnails import Thumbnails
 
 NASTY = ['x" \\ ' * 4000, "猫" * 9000, "\x00\x1f" * 5000, "word " * 5000]
 
 
-def size(message: Message) -> int:
+def size(message: LiveMessage) -> int:
     return len(json.dumps({"type": "interleave-thinker", "data": message.model_dump(mode="json")}))
 
 
-def newest(messages: list[Message]) -> dict[str, Message]:
+def newest(messages: list[LiveMessage]) -> dict[str, LiveMessage]:
     return {message.shown.key: message for message in messages}
 
 
 @pytest.mark.parametrize("text", NASTY)
 def test_an_attempt_takes_under_20_kB_whatever_is_said(text: str) -> None:
     plan = Plan(steps=(Step(number=1, name=text, prompt=text, auxiliary_text=text),))
-    sent: list[Message] = []
+    sent: list[LiveMessage] = []
     now = [0.0]
     live = LiveRun(
         "a-run-0123456789",
@@ -82,7 +82,7 @@ def test_the_newest_messages_are_the_whole_state() -> None:
 
 def test_who_comes_in_the_middle_reads_all_words_so_far() -> None:
     plan = Plan(steps=(Step(number=1, prompt="a"),))
-    sent: list[Message] = []
+    sent: list[LiveMessage] = []
     now = [0.0]
     live = LiveRun("run", plan, RunSettings(), True, LiveTarget(send=sent.append), clock=lambda: now[0])
     live.follow(PlanReady(plan))

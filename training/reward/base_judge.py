@@ -22,7 +22,7 @@ from ...backend.checkpoints.checkpoint import checkpoint_digest, read_json
 from ...backend.checkpoints.families import is_tested
 from ...backend.errors import ScorerError, SettingsError
 from ...backend.pictures import Picture
-from ...backend.scorers.judge import JUDGING, Judge, identity_of
+from ...backend.scorers.judge import JUDGING, ChatJudge, identity_of
 from ...backend.types import Score
 from ..trainer.model_loading import ModelTraining
 
@@ -44,11 +44,11 @@ class BaseJudge:
         how = f"{settings.precision}:{settings.quantization}"
         chat = f"base:{checkpoint.name}:{checkpoint_digest(checkpoint)}:{how}"
         self.identity = identity_of(chat, JUDGING)
-        self._judge: Judge | None = None
+        self._judge: ChatJudge | None = None
 
     def begin(self, model: Any, processor: Any) -> None:
         """Score with this model (peft's, with the adapter that is trained) from now on."""
-        self._judge = Judge(TransformersChat(TrainedBase(self.checkpoint, model, processor)))
+        self._judge = ChatJudge(TransformersChat(TrainedBase(self.checkpoint, model, processor)))
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
         """Semantics and quality, 0..10 each; raises ScorerError, ChatError, Cancelled."""

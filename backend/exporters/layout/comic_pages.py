@@ -18,7 +18,7 @@ from ...errors import SettingsError
 from ...pictures import Picture
 from ...report.audience import Panel
 from .balloons import Balloon, balloons, speech
-from .pages import INK, SOFT, Box, Page, Written
+from .pages import INK, SOFT, Box, Page, TextBlock
 from .shapes import Shape
 from .typesetting import Block, wrap
 
@@ -201,7 +201,7 @@ class _Book:
         top = self.margin + (free // 2 if free < height * 0.15 else 0)
         pictures: list[tuple[Picture, Box]] = []
         shapes: list[Shape] = []
-        texts: list[Written] = []
+        texts: list[TextBlock] = []
         for row in rows:
             widths = sum(cell.size[0] for cell in row) + self.gutter * (len(row) - 1)
             left = self.margin + (self.inner - widths) // 2
@@ -234,20 +234,20 @@ class _Book:
             shapes.append(Shape(box, WHITE, INK, self.line, round=round(one.size * 1.3), tail=tail))
         return shapes
 
-    def _texts(self, cell: _Cell, left: int, top: int) -> list[Written]:
+    def _texts(self, cell: _Cell, left: int, top: int) -> list[TextBlock]:
         texts, y = [], top + cell.picture[1] + self.pad
         paper = CREAM if cell.panel.picture is None else WHITE
         if cell.caption:
-            texts.append(Written(cell.caption, left + self.pad, y, cell.letters, INK, paper))
+            texts.append(TextBlock(cell.caption, left + self.pad, y, cell.letters, INK, paper))
             y += cell.caption.height
         if cell.mark:
             low = top + cell.size[1] - cell.mark.height - self.pad // 2
-            texts.append(Written(cell.mark, left + self.pad, low, self.small, SOFT, paper))
+            texts.append(TextBlock(cell.mark, left + self.pad, low, self.small, SOFT, paper))
         begin = self._picture_box(cell, left, top)[0]
         for one in cell.balloons:
             pad = round(one.size * 0.8)
             place = one.box[0] + begin + pad, one.box[1] + top + pad - one.size // 6
-            texts.append(Written(one.block, *place, one.size, INK, WHITE))
+            texts.append(TextBlock(one.block, *place, one.size, INK, WHITE))
         return texts
 
     def _cover(self, height: int, picture: Picture | None) -> Page:
@@ -279,13 +279,13 @@ class _Book:
         size = round(self.width * TITLE_SIZES[-1])
         return size, wrap(self.comic.title, size, self.inner, max(1, room // round(size * 1.35)))
 
-    def _centered(self, block: Block, top: int, size: int) -> tuple[Written, ...]:
+    def _centered(self, block: Block, top: int, size: int) -> tuple[TextBlock, ...]:
         """The lines one by one, each in the middle of the page."""
         texts = []
         for number, line in enumerate(block.lines):
             left = (self.width - round(block.font.getlength(line))) // 2
             one = Block((line,), block.font, block.pitch)
-            texts.append(Written(one, left, top + number * block.pitch, size, INK))
+            texts.append(TextBlock(one, left, top + number * block.pitch, size, INK))
         return tuple(texts)
 
 

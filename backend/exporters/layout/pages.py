@@ -39,7 +39,7 @@ JPEG: dict[str, Any] = {"quality": 92, "subsampling": 0}
 
 
 @dataclass(frozen=True)
-class Written:
+class TextBlock:
     """A block of text on a page; `left` and `top` in pixels, `size` the height of its letters, `paper` the
     colour that it stands on."""
 
@@ -65,7 +65,7 @@ class Page:
     size: tuple[int, int]
     name: str
     pictures: tuple[tuple[Picture, Box], ...]
-    texts: tuple[Written, ...]
+    texts: tuple[TextBlock, ...]
     shapes: tuple[Shape, ...] = ()
 
 
@@ -109,7 +109,7 @@ def page_image(page: Page) -> Image.Image:
     return image
 
 
-def write_text(canvas: ImageDraw.ImageDraw, text: Written, left: int, top: int, color: Color | int) -> None:
+def write_text(canvas: ImageDraw.ImageDraw, text: TextBlock, left: int, top: int, color: Color | int) -> None:
     """Draw the lines of a text from this corner on."""
     for line in text.block.lines:
         canvas.text((left, top), line, font=text.block.font, fill=color)
@@ -145,14 +145,14 @@ class _Book:
     def title(self, trajectory: Trajectory, title: str, sentence: str) -> Iterator[Page]:
         """The title page with the sums of the run, empty for an audience; a long request goes on over further
         ones."""
-        name = Written(
+        name = TextBlock(
             wrap(title, round(self.heading * 1.5), self.inner, WHOLE, WHOLE),
             self.margin, self.margin + self.plain, round(self.heading * 1.5), INK,
         )  # fmt: skip
         top = name.top + name.block.height + self.plain
         request = trajectory.request.text.strip()
         rest = self._lines("" if not sentence or request.rstrip(".") == title else request, self.plain)
-        sums = Written(
+        sums = TextBlock(
             wrap(sentence, self.small, self.inner, 2),
             self.margin, self.bottom - 2 * self.small, self.small, SOFT,
         )  # fmt: skip
@@ -173,16 +173,16 @@ class _Book:
             top += height + self.plain
         else:
             top += round(self.height * 0.12)
-        texts: list[Written] = []
+        texts: list[TextBlock] = []
         if leaf.name:
             heading = wrap(leaf.name, self.heading, self.inner, NAME_LINES)
-            texts.append(Written(heading, self.margin, top, self.heading, INK))
+            texts.append(TextBlock(heading, self.margin, top, self.heading, INK))
             top += heading.height + self.plain // 3
         first, rest = self._take(self._lines(leaf.text, self.plain), top, self.bottom, self.plain, INK)
         texts += first
         if leaf.mark:
             foot = wrap(leaf.mark, self.small, self.inner * 3 // 4, 1)
-            texts.append(Written(foot, self.margin, self.bottom + self.small, self.small, SOFT))
+            texts.append(TextBlock(foot, self.margin, self.bottom + self.small, self.small, SOFT))
         yield Page((self.width, self.height), leaf.contents, pictures, tuple(texts))
         yield from self._further(rest, INK)
 
@@ -192,11 +192,13 @@ class _Book:
         for number, page in enumerate(pages[1:], start=2):
             block = wrap(str(number), self.small, self.inner, 1)
             left = self.width - self.margin - round(block.font.getlength(str(number)))
-            text = Written(block, left, self.bottom + self.small, self.small, SOFT)
+            text = TextBlock(block, left, self.bottom + self.small, self.small, SOFT)
             done.append(Page(page.size, page.name, page.pictures, (*page.texts, text)))
         return done
 
-    def _cover(self, trajectory: Trajectory, above: Written, bottom: int) -> tuple[tuple[Picture, Box], ...]:
+    def _cover(
+        self, trajectory: Trajectory, above: TextBlock, bottom: int
+    ) -> tuple[tuple[Picture, Box], ...]:
         """The story's last picture in what the title leaves free."""
         pictures = [result.image for result in trajectory.results if result.image]
         top = above.box[3] + self.plain
@@ -212,12 +214,14 @@ class _Book:
 
     def _take(
         self, block: Block, top: int, bottom: int, size: int, color: Color
-    ) -> tuple[tuple[Written, ...], Block]:
+    ) -> tuple[tuple[TextBlock, ...], Block]:
         """As many lines as fit above `bottom`, and the rest."""
         fitting = max(0, (bottom - top) // block.pitch)
         lines, rest = block.lines[:fitting], block.lines[fitting:]
         taken = (
-            (Written(Block(lines, block.font, block.pitch), self.margin, top, size, color),) if lines else ()
+            (TextBlock(Block(lines, block.font, block.pitch), self.margin, top, size, color),)
+            if lines
+            else ()
         )
         return taken, Block(rest, block.font, block.pitch)
 

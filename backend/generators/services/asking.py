@@ -26,7 +26,7 @@ UNTRUSTED = "Where your own authority signed its certificate: set SSL_CERT_FILE 
 
 
 @dataclass(frozen=True)
-class Question:
+class ServiceQuery:
     """What is asked: `body` as RemoteServer.answer takes it, at most `limit` bytes of an answer are read.
     `missing`: statuses that are answers with nothing in them, of services without such a page."""
 
@@ -37,7 +37,7 @@ class Question:
     missing: frozenset[int] = frozenset()
 
 
-class Refused(GeneratorError):
+class ServiceRefused(GeneratorError):
     """The service at `url` refused the request itself, with `status` and what it `said`."""
 
     def __init__(self, message: str, url: str, status: int, said: str) -> None:
@@ -45,9 +45,9 @@ class Refused(GeneratorError):
         self.url, self.status, self.said = url, status, said
 
 
-def asked(server: RemoteServer, call: RemoteCall, question: Question, silence: float) -> bytes:
+def asked(server: RemoteServer, call: RemoteCall, question: ServiceQuery, silence: float) -> bytes:
     """The body of the answer; `silence`: longest wait for the next bytes in seconds. Raises Unanswered,
-    Refused."""
+    ServiceRefused."""
     try:
         with server.faults():
             found = _asked(server, call, question, silence)
@@ -59,8 +59,8 @@ def asked(server: RemoteServer, call: RemoteCall, question: Question, silence: f
 
 
 def _asked(
-    server: RemoteServer, call: RemoteCall, question: Question, silence: float
-) -> bytes | Unanswered | Refused:
+    server: RemoteServer, call: RemoteCall, question: ServiceQuery, silence: float
+) -> bytes | Unanswered | ServiceRefused:
     import httpx
 
     where = f"{question.method} {server.url}{question.path}"
@@ -87,5 +87,5 @@ def _asked(
     if moment is not None:
         error = GeneratorError(f"{where} failed: status {status}: {said}.", UNREACHABLE)
         return Unanswered(error, moment, after)
-    refused = Refused(f"{where} was refused with status {status}: {said}", server.url, status, said)
+    refused = ServiceRefused(f"{where} was refused with status {status}: {said}", server.url, status, said)
     return Unanswered(refused, "wrong") if status in NOT_FOR_US else refused

@@ -29,7 +29,7 @@ from ...remote.call import RemoteCall
 from ...remote.endpoints import Endpoint, Endpoints
 from ...remote.retrying import MAX_ATTEMPTS, Retryable
 from ...remote.server import RemoteServer
-from .asking import NO_SUCH_PAGE, Question, asked
+from .asking import NO_SUCH_PAGE, ServiceQuery, asked
 from .makers import Makers
 from .unused import UnusedOptions
 
@@ -143,7 +143,7 @@ class ServiceClient(ABC):
     def _read_greeting(self, endpoint: Endpoint, said: bytes) -> None:
         """Take from a service's page what it says of itself; raises GeneratorError, SettingsError."""
 
-    def _draw(self, question: Question, digest: bytes, read: Read) -> Picture:
+    def _draw(self, question: ServiceQuery, digest: bytes, read: Read) -> Picture:
         """The first image that `read` finds in an answer. Raises GeneratorError, Cancelled."""
         several = len(self._endpoints.now()) > 1
 
@@ -167,7 +167,7 @@ class ServiceClient(ABC):
         return found
 
     def _greet(self, endpoint: Endpoint, call: RemoteCall) -> None:
-        page = Question("GET", self.greeting, MAX_GREETING_BYTES, missing=self.not_shown)
+        page = ServiceQuery("GET", self.greeting, MAX_GREETING_BYTES, missing=self.not_shown)
         said = asked(endpoint.server, call, page, min(GREETING_SECONDS, call.seconds_left))
         try:
             with endpoint.server.faults():

@@ -29,7 +29,7 @@ from ...remote.server import Form, RemoteServer
 from ...types import MAX_STEP_IMAGES, StepSettings
 from ...values import shown_beside
 from ..protocol import bounded_identity
-from .asking import Question, Refused, asked
+from .asking import ServiceQuery, ServiceRefused, asked
 from .client import (
     DEADLINE,
     MARGIN,
@@ -158,16 +158,16 @@ class ImagesGenerator(ServiceClient):
         question = self._question(prompt, images, seed)
         try:
             return self._draw(question, digest, read)
-        except Refused as refusal:
+        except ServiceRefused as refusal:
             if FORMAT not in refusal.said or not self._learned.names_format:
                 _raise(refusal)
             self._learned.names_format = False
             try:
                 return self._draw(self._question(prompt, images, seed), digest, read)
-            except Refused as second:
+            except ServiceRefused as second:
                 _raise(second)
 
-    def _question(self, prompt: str, images: Sequence[Picture], seed: int) -> Question:
+    def _question(self, prompt: str, images: Sequence[Picture], seed: int) -> ServiceQuery:
         fields: dict[str, Any] = {"model": self._model, "prompt": prompt, "n": 1, **self._extras}
         if self._size:
             fields["size"] = "{}x{}".format(*self._size)
@@ -176,13 +176,13 @@ class ImagesGenerator(ServiceClient):
         if self.repeatable:
             fields["seed"] = seed
         if not images:
-            return Question("POST", GENERATIONS, MAX_ANSWER_BYTES, fields)
+            return ServiceQuery("POST", GENERATIONS, MAX_ANSWER_BYTES, fields)
         name = "image[]" if len(images) > 1 and self._takes.array else "image"
         files = [(name, f"image-{number}.png", one.png()) for number, one in enumerate(images, 1)]
         if self._mask is not None:
             files.append(self._mask_file(self._mask, images[0]))
         form = Form({key: str(value) for key, value in fields.items()}, files)
-        return Question("POST", EDITS, MAX_ANSWER_BYTES, form)
+        return ServiceQuery("POST", EDITS, MAX_ANSWER_BYTES, form)
 
     def _mask_file(self, mask: Picture, source: Picture) -> tuple[str, str, bytes]:
         """The mask as this server reads one: white, or transparent, where the image may change."""
@@ -218,7 +218,7 @@ class ImagesGenerator(ServiceClient):
 
         def read(endpoint: Endpoint, call: RemoteCall) -> None:
             server = _beside_version(endpoint.server)
-            page = Question("GET", PAGE, MAX_BYTES, missing=NOT_SHOWN | {401})
+            page = ServiceQuery("GET", PAGE, MAX_BYTES, missing=NOT_SHOWN | {401})
             try:
                 said = asked(server, call, page, min(GREETING_SECONDS, call.seconds_left))
             except (Unanswered, GeneratorError):
@@ -244,7 +244,7 @@ def _beside_version(server: RemoteServer) -> RemoteServer:
     return other
 
 
-def _raise(refusal: Refused) -> NoReturn:
+def _raise(refusal: ServiceRefused) -> NoReturn:
     """Raise a refusal as what it is."""
     if refusal.status in MODERATION_STATUS and MODERATION.search(refusal.said):
         raise DrawRefused(

@@ -22,7 +22,7 @@ from ...remote.endpoints import Endpoint
 from ...remote.server import MAX_SHOWN, RemoteServer
 from ...types import MAX_TEXT, StepSettings
 from ..protocol import bounded_identity
-from .asking import Question
+from .asking import ServiceQuery
 from .client import DEADLINE, Reach, ServiceClient, check_values, request_digest
 from .makers import Maker
 from .options import DrawOptions, read_options
@@ -130,7 +130,7 @@ class HttpGenerator(ServiceClient):
             "seed": seed,
             **self._options,
         }
-        question = Question("POST", "/edit", MAX_ANSWER_BYTES, body)
+        question = ServiceQuery("POST", "/edit", MAX_ANSWER_BYTES, body)
         width, height = source.size if source else (0, 0)
         most = self._most_pixels(self._options.get("width") or width, self._options.get("height") or height)
 

@@ -96,7 +96,7 @@ def test_a_pdf_lists_its_pages_and_is_the_same_every_time(monkeypatch: pytest.Mo
 def test_a_pdf_of_odd_pages_is_written() -> None:
     size = (60, 40)
     block = sheet_text.Block(("a\x00\\)(b",), sheet_text.wrap("a", 12, 100, 1).font, 16)
-    text = story_pages.Written(block, 2, 2, 12, (0, 0, 0))
+    text = story_pages.TextBlock(block, 2, 2, 12, (0, 0, 0))
     frame = Shape((5, 5, 50, 30), None, (9, 9, 9), 2)
     pages = [story_pages.Page(size, "", (), (), (frame,)), story_pages.Page(size, "b", (), (text,))]
     for shown in (pages[:1], pages):

@@ -164,9 +164,9 @@ def test_every_stop_reason_has_words() -> None:
 def test_the_outcome_follows_the_acceptance_rule_of_the_run() -> None:
     trajectory = make_trajectory()
     attempt = trajectory.results[0].attempts[1]
-    assert wording.outcome(attempt, trajectory.settings) is wording.Outcome.accepted
+    assert wording.outcome(attempt, trajectory.settings) is wording.AttemptOutcome.accepted
     strict = trajectory.settings.model_copy(update={"accept_at": 0.99})
-    assert wording.outcome(attempt, strict) is wording.Outcome.refused
+    assert wording.outcome(attempt, strict) is wording.AttemptOutcome.refused
 
 
 def test_a_title_that_cannot_be_is_one_line(tmp_path: Path) -> None:

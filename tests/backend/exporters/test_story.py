@@ -11,14 +11,14 @@ from pydantic import BaseModel
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.exporters import export_by_name
-from interleave_thinker.backend.exporters.story import Story, StoryAttempt, StoryImage, StoryPart
+from interleave_thinker.backend.exporters.story import StoryAttempt, StoryFile, StoryImage, StoryPart
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "automation.md"
 
 
-def story_of(folder: Path, **options: object) -> Story:
+def story_of(folder: Path, **options: object) -> StoryFile:
     path = export_by_name("story", make_trajectory(**options), folder)  # type: ignore[arg-type]
-    return Story.model_validate_json(path.read_text(encoding="utf-8"))
+    return StoryFile.model_validate_json(path.read_text(encoding="utf-8"))
 
 
 def test_every_step_says_how_it_ended(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_every_picture_that_is_named_is_there(tmp_path: Path) -> None:
                 assert image.convert("RGB").tobytes() == attempt.image.image.tobytes()
 
 
-@pytest.mark.parametrize("model", [Story, StoryPart, StoryAttempt, StoryImage])
+@pytest.mark.parametrize("model", [StoryFile, StoryPart, StoryAttempt, StoryImage])
 def test_the_document_has_every_field(model: type[BaseModel]) -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     for name, field in model.model_fields.items():

@@ -14,10 +14,10 @@ from interleave_thinker.backend.errors import Cancelled, JournalError
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.store import (
     DrawKey,
-    Drawn,
+    DrawRecord,
     InMemoryStore,
-    Judged,
     JudgeKey,
+    JudgementRecord,
     PlanKey,
     RunStore,
 )
@@ -52,12 +52,12 @@ def test_every_memory_finds_what_it_kept_under_its_key_alone(store: RunStore) ->
     plan_key = PlanKey(planner="p", text="x")
     assert store.plan(plan_key) is store.drawn(DRAW) is store.judged(JUDGE) is store.written_plan() is None
     store.keep_plan(STORY, plan_key)
-    store.keep_drawn(Drawn(key=DRAW, image=Picture.white((8, 8)), seconds=1.5))
-    store.keep_judged(Judged(key=JUDGE, verdict=Verdict(success=None), seconds=2.5))
+    store.keep_drawn(DrawRecord(key=DRAW, image=Picture.white((8, 8)), seconds=1.5))
+    store.keep_judged(JudgementRecord(key=JUDGE, verdict=Verdict(success=None), seconds=2.5))
     assert store.plan(plan_key) == STORY
     assert store.written_plan() is None
     assert store.plan(PlanKey(planner="other", text="x")) is None
-    assert store.drawn(DRAW) == Drawn(key=DRAW, image=Picture.white((8, 8)), seconds=1.5)
+    assert store.drawn(DRAW) == DrawRecord(key=DRAW, image=Picture.white((8, 8)), seconds=1.5)
     assert store.drawn(DRAW.model_copy(update={"seed": 2})) is None
     found = store.judged(JUDGE)
     assert found and found.verdict == Verdict(success=None)
@@ -65,8 +65,8 @@ def test_every_memory_finds_what_it_kept_under_its_key_alone(store: RunStore) ->
 
 
 def test_every_memory_keeps_failures_unfound_and_a_persons_plan_first(store: RunStore) -> None:
-    store.keep_drawn(Drawn(key=DRAW, error=Fault(where="generator", message="no memory left")))
-    store.keep_judged(Judged(key=JUDGE, error=Fault(where="critic", message="gone")))
+    store.keep_drawn(DrawRecord(key=DRAW, error=Fault(where="generator", message="no memory left")))
+    store.keep_judged(JudgementRecord(key=JUDGE, error=Fault(where="critic", message="gone")))
     store.keep_plan(STORY, None)
     assert store.drawn(DRAW) is None
     assert store.judged(JUDGE) is None

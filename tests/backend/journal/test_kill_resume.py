@@ -24,7 +24,7 @@ from interleave_thinker.backend.errors import JournalError
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.lock import NAME as LOCK
 from interleave_thinker.backend.journal.lock import FolderLock
-from interleave_thinker.backend.journal.store import Drawn, Judged
+from interleave_thinker.backend.journal.store import DrawRecord, JudgementRecord
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -192,8 +192,8 @@ def test_whatever_is_recorded_the_story_of_before_is_taken_away_first(tmp_path: 
     journal = Journal(tmp_path / "run")
     end = tmp_path / "run" / "trajectory.json"
     draw, judged = (next((tmp_path / "run" / name).glob("*.json")) for name in ("attempts", "verdicts"))
-    old_draw = Drawn.model_validate_json(draw.read_bytes(), context={"pictures": journal._picture})
-    old_judged = Judged.model_validate_json(judged.read_bytes())
+    old_draw = DrawRecord.model_validate_json(draw.read_bytes(), context={"pictures": journal._picture})
+    old_judged = JudgementRecord.model_validate_json(judged.read_bytes())
     seen: list[bool] = []
     write = journal._files.write_model
     journal._files.write_model = lambda *given: (seen.append(end.exists()), write(*given))[1]  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, ScorerError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers import Scorer, open_scorer
-from interleave_thinker.backend.scorers.judge import Judge, read_scores
+from interleave_thinker.backend.scorers.judge import ChatJudge, read_scores
 from interleave_thinker.backend.types import Score
 
 BEFORE, AFTER = (Picture(Image.new("RGB", (8, 6), (shade, 0, 0))) for shade in (10, 20))
@@ -20,7 +20,7 @@ BEFORE, AFTER = (Picture(Image.new("RGB", (8, 6), (shade, 0, 0))) for shade in (
 
 def test_each_score_is_the_lower_of_its_pair() -> None:
     chat = ScriptedChat(["<think>[1, 1]?</think><answer>[8, 6.5]</answer>", "<answer>[9, 10]</answer>"])
-    score = Judge(chat).score(BEFORE, AFTER, "add a {instruction} boat")
+    score = ChatJudge(chat).score(BEFORE, AFTER, "add a {instruction} boat")
     assert score == Score(semantics=6.5, quality=9)
     semantics, quality = (request.messages[0].content for request in chat.requests)
     assert semantics[:2] == (BEFORE, AFTER)
@@ -30,7 +30,7 @@ def test_each_score_is_the_lower_of_its_pair() -> None:
 
 def test_nothing_before_is_a_white_page() -> None:
     chat = ScriptedChat(["[8, 6]", "[9, 10]"])
-    Judge(chat).score(None, AFTER, "a boat")
+    ChatJudge(chat).score(None, AFTER, "a boat")
     assert chat.requests[0].messages[0].content[0] == Picture.white((8, 6))
 
 
@@ -76,10 +76,10 @@ def test_other_answers_are_refused(text: str) -> None:
 
 def test_an_unreadable_score_is_asked_for_once_more_and_then_an_error() -> None:
     chat = ScriptedChat(["good", "[8, 7]", "[9, 9]"])
-    assert Judge(chat).score(BEFORE, AFTER, "a boat") == Score(semantics=7, quality=9)
+    assert ChatJudge(chat).score(BEFORE, AFTER, "a boat") == Score(semantics=7, quality=9)
     assert "good" in str(chat.requests[1].messages[2].content[0])
     with pytest.raises(ScorerError, match="very good"):
-        Judge(ScriptedChat(["good", "very good", "[9, 9]"])).score(BEFORE, AFTER, "a boat")
+        ChatJudge(ScriptedChat(["good", "very good", "[9, 9]"])).score(BEFORE, AFTER, "a boat")
 
 
 def test_a_judge_opens_over_any_chat_backend(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from interleave_thinker.backend.exporters.story import Story
+from interleave_thinker.backend.exporters.story import StoryFile
 
 from ..graphs.examples import Change, changed, need_checkpoints, requirements
 from ..graphs.skill import SKILL, SLOTS_FILE, files, names
@@ -33,10 +33,10 @@ def with_slots(name: str, /, **values: Any) -> Graph:
     return graph
 
 
-def story_of(host: ComfyServer, outputs: dict[str, Any]) -> tuple[Story, str]:
+def story_of(host: ComfyServer, outputs: dict[str, Any]) -> tuple[StoryFile, str]:
     """The story that a queued graph wrote, and its address."""
     url = outputs["story"]["interleave_files"][0]["url"]
-    return Story.model_validate(host.get(url)), url
+    return StoryFile.model_validate(host.get(url)), url
 
 
 def test_the_graphs_are_those_of_the_examples() -> None:
@@ -51,7 +51,7 @@ def test_the_skill_names_every_graph_and_state() -> None:
     text = (SKILL / "SKILL.md").read_text(encoding="utf-8")
     table = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
     assert table == set(names())
-    states = Story.model_json_schema()["$defs"]["StoryPart"]["properties"]["state"]["enum"]
+    states = StoryFile.model_json_schema()["$defs"]["StoryPart"]["properties"]["state"]["enum"]
     assert all(f"`{state}`" in text for state in states)
 
 

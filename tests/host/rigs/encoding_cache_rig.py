@@ -22,8 +22,8 @@ import nodes
 from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.generators.encoding_cache import EncodingCacheSettings
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.nodes.sampling.comfy_generator import ComfyGenerator, Loaded
-from interleave_thinker.nodes.sampling.settings import DrawSettings
+from interleave_thinker.nodes.sampling.comfy_generator import ComfyGenerator, LoadedModels
+from interleave_thinker.nodes.sampling.settings import SamplingSettings
 
 SOURCES = [Picture(Image.effect_noise((64, 64), 80).convert("RGB")) for _ in range(2)]
 DRAWS = [
@@ -37,14 +37,14 @@ DRAWS = [
 """A step from text, three tries of an edit, another source, and the first again."""
 
 
-def drawn(family: str, settings: DrawSettings, encoding_cache: EncodingCacheSettings) -> dict[str, Any]:
-    generator = ComfyGenerator(Loaded(*make_family(family)), settings, encoding_cache=encoding_cache)
+def drawn(family: str, settings: SamplingSettings, encoding_cache: EncodingCacheSettings) -> dict[str, Any]:
+    generator = ComfyGenerator(LoadedModels(*make_family(family)), settings, encoding_cache=encoding_cache)
     with counting() as counts:
         images = [generator.draw(*arguments).digest for arguments in DRAWS]
     return {"images": images, "counts": counts.as_dict()}
 
 
-SMALL = DrawSettings(steps=2, width=64, height=64, negative="grey")
+SMALL = SamplingSettings(steps=2, width=64, height=64, negative="grey")
 FAMILIES = {
     "flux2 dev": SMALL,
     "sd15": SMALL.model_copy(update={"cfg": 4.0, "scheduler": "normal"}),

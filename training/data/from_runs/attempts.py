@@ -2,10 +2,10 @@
 
 Decisions. A person's annotation outranks a score, and a score (where a threshold is set) the critic's own
 verdict; where the answer comes from is stored beside it. The answer that a row will teach is made by the same
-rules that the Feedback node uses (`verdict_of_person`, `corrected_prompt_for`); as the corrected prompt may stand in
-a later attempt, a step is read whole. An annotation names its image, so one that was made before the image was
-drawn anew counts as gone. Pictures are not held: a run's folder has them under their digests, and a thousand
-runs would not fit in memory.
+rules that the Feedback node uses (`verdict_of_person`, `corrected_prompt_for`); as the corrected prompt may
+stand in a later attempt, a step is read whole. An annotation names its image, so one that was made before the
+image was drawn anew counts as gone. Pictures are not held: a run's folder has them under their digests, and a
+thousand runs would not fit in memory.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from ....backend.errors import JournalError, SettingsError
 from ....backend.files.atomic import write_text
 from ....backend.files.bounded_reader import read_bytes, read_json
 from ....backend.journal.journal import Journal
-from ....backend.journal.store import Drawn
+from ....backend.journal.store import DrawRecord
 from ....backend.pictures import Picture
 from ....backend.prompts import PromptSet
 
@@ -185,7 +185,7 @@ class MeteredJournal(Journal):
         super().__init__(folder)
         self._model, self._ledger = model, ledger
 
-    def keep_drawn(self, drawn: Drawn) -> None:
+    def keep_drawn(self, drawn: DrawRecord) -> None:
         super().keep_drawn(drawn)
         images, seconds = len(drawn.images), round(drawn.seconds, 3)
         self._ledger.note(Usage(role="generator", model=self._model, calls=1, images=images, seconds=seconds))

@@ -20,7 +20,7 @@ from interleave_thinker.backend.feedback.log import read_feedback
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
-from interleave_thinker.backend.scorers.judge import Judge
+from interleave_thinker.backend.scorers.judge import ChatJudge
 from interleave_thinker.backend.types import Score
 from interleave_thinker.training.data.from_runs.convert import MadeData, RunConverter
 from interleave_thinker.training.data.from_runs.page import PAGE, take_corrections
@@ -172,7 +172,7 @@ def test_a_judge_that_answers_with_one_number(tmp_path: Path) -> None:
         made_run(tmp_path / "runs" / f"r{number}", [(10 * number + n, n > 0, None) for n in range(4)])
     good, short = "<answer>[8, 6]</answer>", "<answer>8</answer>"
     chat = ScriptedChat([good, good, *[short] * 100])
-    made = filtered(tmp_path, Judge(chat), rl_share=1.0)
+    made = filtered(tmp_path, ChatJudge(chat), rl_share=1.0)
     # It is asked again once for every image; those without two numbers have no score, and are counted.
     assert (made.report.scored, made.report.unscored, len(chat.requests)) == (1, 11, 2 + 2 * 11)
     assert made.report.images == 12 and made.sft
@@ -180,7 +180,7 @@ def test_a_judge_that_answers_with_one_number(tmp_path: Path) -> None:
         made_run(tmp_path / "runs" / f"r{number}", [(10 * number + n, n > 0, None) for n in range(4)])
     never = ScriptedChat([short] * 100)
     with pytest.raises(ScorerError, match="scores cannot be read") as error:
-        filtered(tmp_path, Judge(never), rl_share=1.0)
+        filtered(tmp_path, ChatJudge(never), rl_share=1.0)
     assert "\n" not in str(error.value) and len(never.requests) == 2 * 20
     assert made.sft.exists()
 

@@ -217,13 +217,13 @@ class Told:
 
 
 def test_a_base_is_a_judge_only_under_an_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from interleave_thinker.backend.scorers.judge import Judge
+    from interleave_thinker.backend.scorers.judge import ChatJudge
 
     base = build_checkpoint(tmp_path / "base")
     with pytest.raises(SettingsError, match="--lora-rank"):
         BaseJudge(base, GrpoTraining())
     judge = BaseJudge(base, GrpoTraining(lora_rank=4))
-    assert judge.identity.startswith("judge:base:base:") and judge.identity != Judge(Told()).identity  # type: ignore[arg-type]
+    assert judge.identity.startswith("judge:base:base:") and judge.identity != ChatJudge(Told()).identity  # type: ignore[arg-type]
     with pytest.raises(ScorerError, match="before there is a model"):
         judge.score(None, Picture.white((8, 8)), "a boat")
     assert isinstance(judge, turns.UsesPolicy)

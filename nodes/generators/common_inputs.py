@@ -1,0 +1,69 @@
+"""Inputs that the nodes for diffusers pipelines and image services have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from comfy_api.latest import io
+
+from ...backend.errors import SettingsError
+from ..inputs.validation import in_range
+
+OWN = -1.0
+TO_LOOP = "Connect it to a Critic Loop."
+
+
+def common_inputs(whose: str) -> list[io.Input]:
+    """Return the inputs of size, steps, guidance and negative prompt; `whose` defaults 0 and -1 take."""
+    return [
+        io.Int.Input(
+            "width",
+            default=0,
+            min=0,
+            max=8192,
+            step=16,
+            tooltip=f"Width in pixels; 0 is {whose}, or the source's.",
+        ),
+        io.Int.Input(
+            "height",
+            default=0,
+            min=0,
+            max=8192,
+            step=16,
+            tooltip=f"Height in pixels; 0 is {whose}, or the source's.",
+        ),
+        io.Int.Input("steps", default=0, min=0, max=1000, tooltip=f"Sampling steps; 0 is {whose}."),
+        io.Float.Input(
+            "guidance",
+            default=OWN,
+            min=OWN,
+            max=100.0,
+            step=0.1,
+            round=0.01,
+            tooltip=f"Guidance scale; -1 is {whose}.",
+        ),
+        io.String.Input(
+            "negative",
+            default="",
+            optional=True,
+            advanced=True,
+            tooltip="What must not appear; empty: nothing.",
+        ),
+    ]
+
+
+def common_options(
+    width: int, height: int, steps: int, guidance: float, negative: str = ""
+) -> dict[str, Any]:
+    """The common inputs as options of the generators; None leaves an option to them."""
+    in_range("The generator", 0, 8192, width=width, height=height)
+    in_range("The generator", 0, 1000, steps=steps)
+    in_range("The generator", OWN, 100, guidance=guidance)
+    if bool(width) != bool(height):
+        raise SettingsError("Only one of width and height is set.", "Set both, or leave both at 0.")
+    return {
+        "size": f"{width}x{height}" if width else None,
+        "steps": steps or None,
+        "guidance": None if guidance < 0 else guidance,
+        "negative": negative or None,
+    }
