@@ -15,10 +15,13 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from .pictures import Picture
 from .values import (
+    MAX_ATTEMPTS,
+    MAX_BATCH,
     MAX_STEP_IMAGES,
     MAX_TEXT,
     DrawSettings,
     Item,
+    RunSettings,
     Several,
     StepImage,
     StepSettings,
@@ -63,10 +66,7 @@ __all__ = [
 FORMAT_VERSION = 1
 MAX_STEPS = 100
 MAX_STYLE = 2_000
-MAX_ATTEMPTS = 10_000
 MAX_IMAGES = 1_000
-MAX_BATCH = 16
-"""Images that one draw may give."""
 
 
 class Request(Value):
@@ -215,7 +215,6 @@ class Attempt(Value):
     place: int = Field(
         default=0, ge=0, lt=MAX_BATCH, description="Place among the images of one draw, 0 for the first."
     )
-
     redraw: Redraw | None = Field(default=None, description="Set if a person asked for this attempt.")
 
     @model_serializer(mode="wrap")
@@ -267,86 +266,6 @@ class StepResult(Value):
     def image(self) -> Picture | None:
         """The chosen attempt's image."""
         return None if self.chosen is None else self.attempts[self.chosen].image
-
-
-class RunSettings(Value):
-    """How a run is carried out. Field descriptions feed the command line's help and the nodes' tooltips."""
-
-    max_attempts: int = Field(
-        default=5, ge=1, le=100, description="Draws per step at most; 1 means no critic is asked."
-    )
-    accept_at: float | None = Field(
-        default=None,
-        ge=0.0,
-        le=1.0,
-        description="Probability of success needed to accept; empty takes the critic's own word.",
-    )
-    keep: Literal["best", "last"] = Field(
-        default="best",
-        description=(
-            "Which attempt a step keeps when none was accepted: the most probable success, or the last."
-        ),
-    )
-    source: Literal["previous", "first", "anchor", "all"] = Field(
-        default="previous",
-        description=(
-            "Image a step edits: the previous step's, the first one drawn, or the request's first image. "
-            "With all, models that take several are shown the other earlier ones beside the previous."
-        ),
-    )
-    most_images: int | None = Field(
-        default=None,
-        ge=2,
-        le=MAX_STEP_IMAGES,
-        description="With source all: images that a step's model is shown at most, the one that it edits "
-        "among them; empty: as many as it takes.",
-    )
-    seed: int = Field(
-        default=0, ge=0, le=2**48, description="Base seed; every step and attempt gets its own from it."
-    )
-    seed_rule: Literal["every try", "every step"] = Field(
-        default="every try",
-        description=(
-            "A new seed for every try, or one for all tries of a step, so that only the prompt changes."
-        ),
-    )
-    on_failure: Literal["keep", "stop"] = Field(
-        default="keep",
-        description="A step that was never accepted: keep its best image and go on, or stop the run there.",
-    )
-    judge_last: bool = Field(
-        default=True,
-        description=(
-            "Ask the critic about the last allowed attempt too (needed for keep=best and for display)."
-        ),
-    )
-    candidates: int = Field(
-        default=1,
-        ge=1,
-        le=MAX_BATCH,
-        description="Images drawn for each try, with a seed each, and judged together; "
-        "the most probable success counts. Each is one of max_attempts.",
-    )
-    draw_ahead: bool = Field(
-        default=False,
-        description="Draw the next step's first image while the critic reads this one, "
-        "and throw it away if it is refused; "
-        "for a generator and a critic on two devices, or with memory and time to spare on one.",
-    )
-    time_budget: float | None = Field(
-        default=None, gt=0.0, description="Wall seconds for the whole run; no attempt starts after that."
-    )
-    max_draws: int | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_ATTEMPTS,
-        description="Draws at most of all steps together; a run that needs more ends there.",
-    )
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without such limits they are written as they always were, so that earlier versions read them."""
-        return written_without(fields(self), self, ("max_draws", "most_images"))
 
 
 class Identities(Value):
