@@ -4,7 +4,7 @@ Decision: the loaders are imported unedited from checkouts of yours, and nothing
 repository. Ours may be stricter (an image that is not RGB, one that is damaged where the loader does not
 look), never more lenient: whatever a loader would fail at or pass over must be a fault.
 
-    python benchmarks/official_loaders.py --specv CHECKOUT --comm CHECKOUT     # the last line is JSON
+    python -m benchmarks.official_loaders --specv CHECKOUT --comm CHECKOUT     # the last line is JSON
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-import conftest  # noqa: F401 - makes the package importable
 from PIL import Image
 from support.small_benchmarks import MINIATURES, answer
 

@@ -5,7 +5,7 @@ agents that have no model and a fake judge that knows the answers. What is expec
 answers alone, and must be what the evaluator says and what stands in scores.json, exactly. Scored again, the
 judge must not be asked anything.
 
-    python benchmarks/official_scores.py --ueval CHECKOUT --wise CHECKOUT --rise CHECKOUT --specv CHECKOUT
+    python -m benchmarks.official_scores --ueval CHECKOUT --wise CHECKOUT --rise CHECKOUT --specv CHECKOUT
         --comm CHECKOUT --python PYTHON                                     # the last line is JSON
 """
 
@@ -24,9 +24,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-import conftest  # noqa: F401 - makes the package importable
 from PIL import Image
 
 from interleave_thinker.backend.agents.planner import Planner

@@ -1,8 +1,8 @@
 """Runs the checks and prints a table and one JSON line of medians.
 
-python benchmarks/service overhead tinyworld balance --repeats 3
-python benchmarks/service published --published CHECKOUT     # the published client's own function
-python benchmarks/service all
+python -m benchmarks.service overhead tinyworld balance --repeats 3
+python -m benchmarks.service published --published CHECKOUT     # the published client's own function
+python -m benchmarks.service all
 """
 
 from __future__ import annotations
@@ -10,25 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-import conftest  # noqa: F401 - makes the package importable
-
-# isort: split
-
-import clients
-import faults
-import hostile
-import on_ray
-import slow_headers
-import throughput
+from . import clients, on_ray, throughput
 
 CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
     "overhead": throughput.overhead,
@@ -36,13 +22,6 @@ CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
     "balance": throughput.balance,
     "flight": throughput.flight,
     "memory": throughput.memory,
-    "overload": faults.overload,
-    "kills": faults.kills,
-    "broken-models": faults.broken_models,
-    "sigterm": faults.sigterm,
-    "hang-up": faults.hang_up,
-    "hostile": hostile.hostile,
-    "slow-headers": slow_headers.slow_headers,
     "ray": on_ray.ray,
     "ray-scaling": on_ray.scaling,
     "pixels": clients.pixels,

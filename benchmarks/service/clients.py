@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
-from running import service
+from support.strained_service import service
 
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.pictures import Picture

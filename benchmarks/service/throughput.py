@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-from load import percentile
-from running import Running, service
+from support.service_load import percentile
+from support.strained_service import Running, service
 
 from interleave_thinker.backend.generators import open_generator
 
