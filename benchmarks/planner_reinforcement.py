@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from planner_arms import ARMS, ASKED, FIXED, Scale, Seed
-
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.tinyworld.lab.ablation.findings import compare, mean_of
 from interleave_thinker.tinyworld.lab.job_runner import Job, run_jobs
 from interleave_thinker.training.statistics.bootstrap import Mean
 from interleave_thinker.training.trainer.resume import claim_run
+
+from .planner_arms import ARMS, ASKED, FIXED, Scale, Seed
 
 PAIRS = (("grpo", "start"), ("grpo", "rejection"), ("grpo", "more"), ("rejection", "start"))
 COUNTED = {"exact": "plans exact", "right": "stories right"}

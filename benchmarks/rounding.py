@@ -11,6 +11,7 @@ to lie between the two.
 
 from __future__ import annotations
 
+import argparse
 import json
 import tempfile
 from pathlib import Path
@@ -65,6 +66,7 @@ def distances(base: Any, shift: int) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     torch.set_num_threads(1)
     found: dict[str, dict[str, list[float]]] = {}
     for hidden, layers in SHAPES:

@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ray import cloudpickle  # pyright: ignore[reportMissingImports]
 from support.ray_here import STORE, importable, ray_here
 
 from interleave_thinker.backend.pictures import Picture
@@ -69,10 +68,13 @@ class JobInBatches:
     """What Ray Data calls with a batch of rows: an actor with the job opened."""
 
     def __init__(self, job: Any) -> None:
+        from ray import cloudpickle  # pyright: ignore[reportMissingImports]
+
+        self._pickle = cloudpickle
         self._function = job.open(LocalStopSign())
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        results = [cloudpickle.dumps(self._function(cloudpickle.loads(item))) for item in batch["item"]]
+        results = [self._pickle.dumps(self._function(self._pickle.loads(item))) for item in batch["item"]]
         return {"key": batch["key"], "result": results}
 
 
@@ -81,6 +83,7 @@ class RayData:
 
     def map(self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalStopSign) -> Any:
         import ray.data as data  # pyright: ignore[reportMissingImports]
+        from ray import cloudpickle  # pyright: ignore[reportMissingImports]
 
         data.DataContext.get_current().enable_progress_bars = False
         rows = [{"key": key(item), "item": cloudpickle.dumps(item)} for item in items]

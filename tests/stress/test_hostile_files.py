@@ -44,9 +44,11 @@ def test_every_kind_is_one_line_of_error(template: Path, tmp_path: Path, name: s
     assert main
     if READERS[name].heavy:
         import diffusers
+        import torch
         import transformers
 
         assert diffusers and transformers
+        torch.set_num_threads(1)
     faults = {}
     for number, kind in enumerate(KINDS):
         if fault := fault_of(template, tmp_path / str(number), READERS[name], kind):

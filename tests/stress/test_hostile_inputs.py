@@ -1,9 +1,9 @@
 """Thousands of hostile inputs to one real ComfyUI: every widget and every socket of every node of the pack
 with what breaks things, texts of plans, replies of agents, and requests of pages.
 
-The cases, and the check of how each ended, are those of tests/host, which run a part of the sockets. A fault is
-an error that is not one line of the pack's, a valid prompt after it that fails, a file outside of the folders,
-or a traceback in the log that does not end in an error of the pack.
+The cases, and the check of how each ended, are those of tests/host, which run a part of the sockets. A fault
+is an error that is not one line of the pack's, a valid prompt after it that fails, a file outside of the
+folders, or a traceback in the log that does not end in an error of the pack.
 """
 
 from __future__ import annotations

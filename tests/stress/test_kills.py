@@ -75,6 +75,10 @@ def painted_story(folder: Path, log: Path, number: int) -> None:
 
 
 def tiny_world_story() -> RunStory:
+    import torch
+
+    # A forked child waits for ever for the threads that its parent had.
+    torch.set_num_threads(1)
     planner, critic = Planner(open_chat("tinyworld:planner")), Critic(open_chat("tinyworld:critic"))
     generator = open_generator("tinyworld")
 
@@ -139,23 +143,27 @@ def test_killed_trajectories_are_those_of_an_undisturbed_run(tmp_path: Path) -> 
 
     prompts, kills = write_prompts(tmp_path / "prompts.jsonl", 40), 20
     dice, killed, alone, out = random.Random(0), 0, tmp_path / "alone", tmp_path / "killed"
+    log = tmp_path / "draws.log"
 
-    def make(folder: Path) -> None:
-        teachers, options = SmallTeachers(seconds=0.02), TrajectoryOptions()
+    def make(folder: Path, log: Path | None = None) -> None:
+        teachers, options = SmallTeachers(log, seconds=0.02), TrajectoryOptions()
         Trajectories(folder, teachers, options, Threads(2), log=lambda line: None).make(PromptFile(prompts))
 
     began = time.monotonic()
     make(alone)
     longest = (time.monotonic() - began) / kills * 1.5
     for _ in range(kills):
-        ended = forked(lambda: make(out), dice.uniform(0.0, longest))
+        ended = forked(lambda: make(out, log), dice.uniform(0.0, longest))
         assert ended.code == 0 or ended.killed
         killed += ended.killed
-    make(out)
+    make(out, log)
+    recorded = len(list(out.glob("*/attempts/*.json")))
     noted = [usage for path in out.glob("*/ledger.jsonl") for usage in read_ledger(path)]
     draws = sum(usage.calls for usage in noted if usage.role == "generator")
     assert killed > kills / 2
-    assert draws == len(list(out.glob("*/attempts/*.json"))), "draws were made again"
+    # At a kill, a thread may have drawn what is not recorded yet, or recorded what is not in the ledger yet.
+    assert 0 <= len(log.read_text().split()) - recorded <= 2 * killed
+    assert abs(recorded - draws) <= 2 * killed
     assert records(alone) == records(out)
 
 
