@@ -1,7 +1,6 @@
 """Runs the checks and prints a table and one JSON line of medians.
 
 python -m benchmarks.service overhead tinyworld balance --repeats 3
-python -m benchmarks.service published --published CHECKOUT     # the published client's own function
 python -m benchmarks.service all
 """
 
@@ -14,19 +13,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import clients, on_ray, throughput
+from . import on_ray, throughput
 
-CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
+CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
     "overhead": throughput.overhead,
     "tinyworld": throughput.tinyworld,
     "balance": throughput.balance,
-    "flight": throughput.flight,
     "memory": throughput.memory,
     "ray": on_ray.ray,
     "ray-scaling": on_ray.scaling,
-    "pixels": clients.pixels,
-    "openai": clients.openai,
-    "published": clients.published,
 }
 
 
@@ -41,13 +36,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("checks", nargs="+", choices=[*CHECKS, "all"])
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--published", help="a checkout of the published system")
     given = parser.parse_args()
-    names = [one for one in CHECKS if one != "published"] if "all" in given.checks else given.checks
-    for name in names:
+    for name in CHECKS if "all" in given.checks else given.checks:
         began = time.monotonic()
-        arguments = [given.published] if name == "published" else []
-        runs = [CHECKS[name](*arguments) for _ in range(given.repeats)]
+        runs = [CHECKS[name]() for _ in range(given.repeats)]
         found = {key: median([one[key] for one in runs]) for key in runs[-1]}
         print(f"{name} ({given.repeats} times, {time.monotonic() - began:.0f} s)")
         for key, value in found.items():

@@ -87,21 +87,6 @@ def _client_rate(urls: str) -> float:
     return round(number / (time.perf_counter() - began), 3)
 
 
-def flight() -> Figures:
-    """16 equal requests at once."""
-    with service("card:96:0.25", 2) as running:
-        with ThreadPoolExecutor(16) as threads:
-            asked = {"prompt": "a boat", "seed": 3}
-            answers = list(
-                threads.map(
-                    lambda _: httpx.post(f"{running.url}/edit", json=asked, trust_env=False, timeout=30),
-                    range(16),
-                )
-            )
-        drawn = sum(worker["drawn"] for worker in running.status()["workers"])
-    return {"draws": drawn, "different": len({one.json()["edited_image"] for one in answers})}
-
-
 def memory() -> Figures:
     """Resident memory of the HTTP process over many requests, nothing kept: flat or not."""
     with service("fake:96", 2, keep=0) as running:
