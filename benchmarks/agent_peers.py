@@ -10,7 +10,7 @@ Agreement: how many replies are those of `generate`, and at how many first token
 good where they first differ by rounding.
 
     LLAMA=~/llama COMFYUI_PATH=~/comfy/ComfyUI-new INTERLEAVE_SERVE_PYTHON=~/serve/bin/python \\
-        python benchmarks/agent_peers.py --questions 12 --work /tmp/peers
+        python -m benchmarks.agent_peers --questions 12 --work /tmp/peers
 """
 
 from __future__ import annotations
@@ -30,16 +30,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[0] = str(ROOT)
+from interleave_thinker.backend.agents.critic import critic_message
+from interleave_thinker.backend.chat import ChatModel, Message, Reply, ReplySettings, open_chat
+from interleave_thinker.backend.chat.engine.settings import EngineSettings
+from interleave_thinker.backend.counters import counting
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import default_prompt_set
 
-import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
-from interleave_thinker.backend.agents.critic import critic_message  # noqa: E402
-from interleave_thinker.backend.chat import ChatModel, Message, Reply, ReplySettings, open_chat  # noqa: E402
-from interleave_thinker.backend.chat.engine.settings import EngineSettings  # noqa: E402
-from interleave_thinker.backend.counters import counting  # noqa: E402
-from interleave_thinker.backend.pictures import Picture  # noqa: E402
-from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
+from . import ROOT
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SIDE = 512

@@ -1,8 +1,8 @@
 """What a cache of full length saves where reinforcement's answers are written on a processor
 (training/grpo/trainer.py): the same answers with one that grows and with one of full length.
 
-    OMP_NUM_THREADS=1 python benchmarks/answer_cache.py        # the last line is JSON
-    OMP_NUM_THREADS=1 python benchmarks/answer_cache.py --batch 16
+    OMP_NUM_THREADS=1 python -m benchmarks.answer_cache        # the last line is JSON
+    OMP_NUM_THREADS=1 python -m benchmarks.answer_cache --batch 16
 
 Decision: plans and verdicts of the shipped agents in batches of a rollout's size, because what is saved
 depends on how much is copied. Both ways in turns in one process, in processor seconds, beside the share of
@@ -13,29 +13,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
 
-sys.path[0] = str(Path(__file__).resolve().parents[1])
-
-import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
-from interleave_thinker.backend.agents.critic import critic_message  # noqa: E402
-from interleave_thinker.backend.agents.planner import planner_message  # noqa: E402
-from interleave_thinker.backend.chat.protocol import Message  # noqa: E402
-from interleave_thinker.backend.pictures import Picture  # noqa: E402
-from interleave_thinker.backend.prompts import default_prompt_set, prompt_set_of  # noqa: E402
-from interleave_thinker.tinyworld.lab.runs.stories import request_of  # noqa: E402
-from interleave_thinker.tinyworld.lab.world.judged_pages import rendered  # noqa: E402
-from interleave_thinker.tinyworld.lab.world.requests import random_story  # noqa: E402
-from interleave_thinker.tinyworld.runtime import checkpoint  # noqa: E402
-from interleave_thinker.tinyworld.runtime.wording import prompt_text  # noqa: E402
-from interleave_thinker.training.data.rows.rl import as_conversation  # noqa: E402
-from interleave_thinker.training.gate.held_out import greedy_answers  # noqa: E402
+from interleave_thinker.backend.agents.critic import critic_message
+from interleave_thinker.backend.agents.planner import planner_message
+from interleave_thinker.backend.chat.protocol import Message
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import default_prompt_set, prompt_set_of
+from interleave_thinker.tinyworld.lab.runs.stories import request_of
+from interleave_thinker.tinyworld.lab.world.judged_pages import rendered
+from interleave_thinker.tinyworld.lab.world.requests import random_story
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld.runtime.wording import prompt_text
+from interleave_thinker.training.data.rows.rl import as_conversation
+from interleave_thinker.training.gate.held_out import greedy_answers
 
 TOKENS = {"planner": 288, "critic": 224}
 """Longest answers."""

@@ -1,8 +1,8 @@
 """What several candidates for each try cost and bring, in the tiny world: the same draws, judged one by one
 or together.
 
-    OMP_NUM_THREADS=1 python benchmarks/candidates.py                # the last line is JSON
-    OMP_NUM_THREADS=1 python benchmarks/candidates.py --stories 200 --attempts 6
+    OMP_NUM_THREADS=1 python -m benchmarks.candidates                # the last line is JSON
+    OMP_NUM_THREADS=1 python -m benchmarks.candidates --stories 200 --attempts 6
 
 Decision: real agents on the same stories, because what candidates bring depends on what a critic can tell
 apart. Passes and tokens are counted; processor seconds stand beside them. Other work than one candidate at a
@@ -13,27 +13,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[0] = str(ROOT)
-
-import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
-from interleave_thinker.backend.agents.critic import Critic  # noqa: E402
-from interleave_thinker.backend.agents.planner import Planner  # noqa: E402
-from interleave_thinker.backend.chat import open_chat  # noqa: E402
-from interleave_thinker.backend.counters import counting  # noqa: E402
-from interleave_thinker.backend.pictures import Picture  # noqa: E402
-from interleave_thinker.backend.types import Verdict  # noqa: E402
-from interleave_thinker.tinyworld.lab.evaluation import measure_planner  # noqa: E402
-from interleave_thinker.tinyworld.lab.runs.stories import StoryRuns, run_stories  # noqa: E402
-from interleave_thinker.tinyworld.lab.world.requests import random_story  # noqa: E402
-from interleave_thinker.tinyworld.runtime import checkpoint  # noqa: E402
-from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline  # noqa: E402
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.chat import open_chat
+from interleave_thinker.backend.counters import counting
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Verdict
+from interleave_thinker.tinyworld.lab.evaluation import measure_planner
+from interleave_thinker.tinyworld.lab.runs.stories import StoryRuns, run_stories
+from interleave_thinker.tinyworld.lab.world.requests import random_story
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
 
 
 class OneByOne:

@@ -8,8 +8,8 @@ noted in OUT/chain.json and skipped by the next call. Training starts from `trai
 sentences read, pages described; no story planned, no page judged), never from the shipped agents; these are
 the teacher, and the measure.
 
-    OMP_NUM_THREADS=1 python benchmarks/chain.py --out runs/chain
-    OMP_NUM_THREADS=1 python benchmarks/chain.py --out runs/chain --until rows   # the data alone
+    OMP_NUM_THREADS=1 python -m benchmarks.chain --out runs/chain
+    OMP_NUM_THREADS=1 python -m benchmarks.chain --out runs/chain --until rows   # the data alone
 
 The last line is JSON.
 """
@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+from . import ROOT
+
 HERE = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))

@@ -5,8 +5,8 @@ documents, or by real files that are named: text that nobody made from the banks
 requests are the clean rows. Copies are planted as people make them: word for word, with one word changed, and
 inside a longer text.
 
-    python benchmarks/data_guard.py                                      # the last line is JSON
-    python benchmarks/data_guard.py --benchmark wise data_verified/merge.json --benchmark specv FOLDER
+    python -m benchmarks.data_guard                                      # the last line is JSON
+    python -m benchmarks.data_guard --benchmark wise data_verified/merge.json --benchmark specv FOLDER
 """
 
 from __future__ import annotations
@@ -14,17 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-import conftest  # noqa: F401 - makes the package importable
 
 from interleave_thinker.training.data.decontamination.benchmarks import FILE, Read, files_of, items_of
 from interleave_thinker.training.data.decontamination.index import Guard

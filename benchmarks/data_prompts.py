@@ -4,9 +4,9 @@ search for near copies find in it.
 Decision: every run is a process of its own, so its seconds and its memory are those that a person pays;
 another Python can be named, and must give the same bytes.
 
-    python benchmarks/data_prompts.py                                   # the last line is JSON
-    python benchmarks/data_prompts.py --python OTHER/bin/python --count 40000
-    python benchmarks/data_prompts.py --show 50                         # fifty rows for a person to read
+    python -m benchmarks.data_prompts                                   # the last line is JSON
+    python -m benchmarks.data_prompts --python OTHER/bin/python --count 40000
+    python -m benchmarks.data_prompts --show 50                         # fifty rows for a person to read
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+from . import ROOT
+
 PREFIX = 1.25
 """How much longer the file is that must begin with the same bytes."""
 LINT = {
@@ -103,7 +103,6 @@ def main() -> None:
     parser.add_argument("--python", help="another Python, which must give the same bytes")
     parser.add_argument("--show", type=int, default=0)
     given = parser.parse_args()
-    import conftest  # noqa: F401 - makes the package importable
 
     with tempfile.TemporaryDirectory() as folder:
         first, again, longer = (Path(folder, name) for name in ("first", "again", "longer"))

@@ -1,8 +1,8 @@
 """What drawing the next step ahead gains and wastes, with a generator and a critic on two devices that exist
 as waiting times.
 
-    python benchmarks/draw_ahead.py                # the last line is JSON
-    python benchmarks/draw_ahead.py --draw 0.4 --judge 0.8 --steps 20
+    python -m benchmarks.draw_ahead                # the last line is JSON
+    python -m benchmarks.draw_ahead --draw 0.4 --judge 0.8 --steps 20
 
 Decision: devices that do not get in each other's way are stood for by sleeping, so what is measured is the
 loop and not a card; on one device that both keep busy there is less to gain, and the waste costs time. Wall
@@ -13,21 +13,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[0] = str(ROOT)
-
-import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
-from interleave_thinker.backend.counters import counting  # noqa: E402
-from interleave_thinker.backend.generators.fake import FakeGenerator  # noqa: E402
-from interleave_thinker.backend.loop.events import Finished  # noqa: E402
-from interleave_thinker.backend.loop.loop import run  # noqa: E402
-from interleave_thinker.backend.pictures import Picture  # noqa: E402
-from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Verdict  # noqa: E402
+from interleave_thinker.backend.counters import counting
+from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.loop.events import Finished
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Verdict
 
 ACCEPTED = (1.0, 0.75, 0.5, 0.25, 0.0)
 """Shares of images that the critic accepts."""

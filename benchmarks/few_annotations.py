@@ -1,7 +1,7 @@
 """How few annotations teach a critic of one's own something: a few annotated runs of a generator with a fault
 that the shipped critic never saw, six ways to train on them, figures on new pages of that generator.
 
-    OMP_NUM_THREADS=1 python benchmarks/few_annotations.py --out runs/few
+    OMP_NUM_THREADS=1 python -m benchmarks.few_annotations --out runs/few
 
 Decision: the person is `evaluate own-critic`'s, but lazy: of the rejected images every third has a better
 prompt, and none has a note. Every way is a whole `own-critic`, gate included, whose critic is measured also
@@ -13,15 +13,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-import conftest  # noqa: F401 - makes the package importable
 
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.feedback.log import read_feedback, record_feedback

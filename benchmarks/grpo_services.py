@@ -1,8 +1,8 @@
 """What two generator services save a critic's reinforcement against one generator in its own process: the
 same answers and rewards, and how much less time goes into drawing.
 
-    python benchmarks/grpo_services.py              # three pairs of whole trainings; the last line is JSON
-    python benchmarks/grpo_services.py --pairs 1 --rollouts 1
+    python -m benchmarks.grpo_services              # three pairs of whole trainings; the last line is JSON
+    python -m benchmarks.grpo_services --pairs 1 --rollouts 1
 
 Decision: the training is the real one in the tiny world, the services are real ones with worker processes.
 A card is stood in for by the tiny world's generator and a wait up to a quarter of a second without
@@ -14,20 +14,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-if __name__ == "__main__":
-    ROOT = Path(__file__).resolve().parents[1]
-    sys.path[0] = str(ROOT)
-    import tests.conftest  # noqa: F401 - makes the checkout importable as interleave_thinker
-
-    sys.path.append(str(ROOT / "tests"))
 
 from support.running_service import running_service
 from support.slow_card import SECONDS, SlowCard, open_card

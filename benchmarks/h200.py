@@ -1,8 +1,8 @@
 """One large GPU: what the savings are worth at full size, and whether the plan of memory holds.
 
-    python benchmarks/h200.py                       # 8B agents, klein 4B; the last line is JSON
-    python benchmarks/h200.py --klein flux2-klein-9b --parts memory
-    python benchmarks/h200.py --tiny                # the same path in small on a CPU; its figures say nothing
+    python -m benchmarks.h200                       # 8B agents, klein 4B; the last line is JSON
+    python -m benchmarks.h200 --klein flux2-klein-9b --parts memory
+    python -m benchmarks.h200 --tiny                # the same path in small on a CPU; its figures say nothing
 
 Decision: three tables that are never mixed. `exact`: the agents' work of one job as benchmarks/agents gives
 it, each saving on top of the last, against the plain loop; no ratio without equal outcomes. `engine`: one
@@ -24,28 +24,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:1] = [str(ROOT), str(ROOT / "tests")]
+import torch
 
-import torch  # noqa: E402
+from interleave_thinker.backend.chat import Message, ReplySettings
+from interleave_thinker.backend.chat.engine.settings import PLAIN, EngineSettings
+from interleave_thinker.backend.chat.local import chat as local
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.vram.footprint import agent_weights, agent_work
+from interleave_thinker.backend.vram.image_shapes import KNOWN
+from interleave_thinker.backend.vram.models import named_agent, pipeline_shape
+from interleave_thinker.backend.vram.placement import ModelPart, moments, plan_memory
 
-import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
-from benchmarks.agents.ours import Ours  # noqa: E402
-from benchmarks.agents.plain import PlainLoop  # noqa: E402
-from benchmarks.agents.run import unequal  # noqa: E402
-from benchmarks.agents.ways import WAYS, Way  # noqa: E402
-from benchmarks.agents.work import Forced, make_work  # noqa: E402
-from benchmarks.h200_models import agent_folder, emptied, klein  # noqa: E402
-from benchmarks.live_bytes import live_bytes  # noqa: E402
-from interleave_thinker.backend.chat import Message, ReplySettings  # noqa: E402
-from interleave_thinker.backend.chat.engine.settings import PLAIN, EngineSettings  # noqa: E402
-from interleave_thinker.backend.chat.local import chat as local  # noqa: E402
-from interleave_thinker.backend.pictures import Picture  # noqa: E402
-from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
-from interleave_thinker.backend.vram.footprint import agent_weights, agent_work  # noqa: E402
-from interleave_thinker.backend.vram.image_shapes import KNOWN  # noqa: E402
-from interleave_thinker.backend.vram.models import named_agent, pipeline_shape  # noqa: E402
-from interleave_thinker.backend.vram.placement import ModelPart, moments, plan_memory  # noqa: E402
+from .agents.ours import Ours
+from .agents.plain import PlainLoop
+from .agents.run import unequal
+from .agents.ways import WAYS, Way
+from .agents.work import Forced, make_work
+from .h200_models import agent_folder, emptied, klein
+from .live_bytes import live_bytes
 
 PARTS = ("exact", "engine", "policy", "memory")
 CLOSE = 0.10

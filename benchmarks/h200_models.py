@@ -15,12 +15,13 @@ from typing import Any
 import torch
 from support.tiny_pipelines import flux2_klein, qwen_tokenizer
 
-from benchmarks.agents.model import build
 from interleave_thinker.backend.generators.pipelines.generator import DiffusersGenerator
 from interleave_thinker.backend.generators.pipelines.kinds import pair_pipelines
 from interleave_thinker.backend.generators.pipelines.options import PipelineOptions
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.vram.agent_shapes import published_fields
+
+from .agents.model import build
 
 AGENT = "Qwen/Qwen3-VL-8B-Instruct"
 IDS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")

@@ -5,22 +5,16 @@ unequal size and difficulty), the true mean is that of the distributions, and ea
 samples. An interval of 95 % should hold it in 93 to 97 of 100 samples. A stratified bootstrap of small strata
 is known to be narrow, so small ones are among the cases.
 
-    OMP_NUM_THREADS=1 python benchmarks/interval_coverage.py --samples 1000        # the last line is JSON
+    OMP_NUM_THREADS=1 python -m benchmarks.interval_coverage --samples 1000        # the last line is JSON
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-import conftest  # noqa: F401 - makes the package importable
 
 from interleave_thinker.training.statistics.bootstrap import stratified_means
 from interleave_thinker.training.statistics.intervals import share

@@ -4,7 +4,7 @@ Decision: scripted replies of a usual length and the planner's own questions, co
 that the figures are those of the wording and of no model's mood. Of what is read it also says how much stands
 at the beginning of an earlier question of the same plan, which an agent that keeps prefixes reads once.
 
-    COMFYUI_PATH=~/comfy/ComfyUI-new python benchmarks/long_plans.py
+    COMFYUI_PATH=~/comfy/ComfyUI-new python -m benchmarks.long_plans
 """
 
 from __future__ import annotations
@@ -13,20 +13,15 @@ import argparse
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[0] = str(ROOT)
-
-import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
-from interleave_thinker.backend.agents.asked_count import AskedCount  # noqa: E402
-from interleave_thinker.backend.agents.long_plan import LongPlan  # noqa: E402
-from interleave_thinker.backend.agents.planner import Planner  # noqa: E402
-from interleave_thinker.backend.chat import Message, Reply, ReplySettings  # noqa: E402
-from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
-from interleave_thinker.backend.types import Request  # noqa: E402
+from interleave_thinker.backend.agents.asked_count import AskedCount
+from interleave_thinker.backend.agents.long_plan import LongPlan
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.chat import Message, Reply, ReplySettings
+from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.types import Request
 
 ALWAYS = (
     "Watercolour on rough paper, soft morning light. Mara, a girl of nine with short black hair, a green "

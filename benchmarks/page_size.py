@@ -1,6 +1,6 @@
 """Bytes of the exported page of a run of photographs: each step edits the image of the step before.
 
-python benchmarks/page_size.py [--steps 20] [--side 512] [--out FOLDER]
+python -m benchmarks.page_size [--steps 20] [--side 512] [--out FOLDER]
 
 The photographs are synthetic: soft shapes of many colors, edges and sensor noise. Their PNG files are as
 large as those of real photographs (1.7 bytes per pixel).
@@ -10,15 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-import conftest  # noqa: F401 - makes the package importable
-
-# isort: split
 
 import numpy as np
 from PIL import Image, ImageFilter

@@ -16,8 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import conftest  # noqa: F401 - makes the package importable
-
 from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.prompts import prompt_set_of
 from interleave_thinker.tinyworld.lab.ablation.measures import TRIES, oracle_verdicts, tell

@@ -1,7 +1,7 @@
 """What the rows of `data planner-rows` other than whole plans are worth: planners trained with and without
 them are asked about new stories, whole and from the middle on.
 
-    OMP_NUM_THREADS=1 python benchmarks/planner_kinds.py --runs runs/chain/runs --out runs/kinds
+    OMP_NUM_THREADS=1 python -m benchmarks.planner_kinds --runs runs/chain/runs --out runs/kinds
 
 Decision: both planners start from the tiny world's (`train planner-sft --config tiny`) and have the same
 trajectories, rate and number of optimiser steps; one has rows of all kinds, the other whole plans alone, so a
@@ -24,26 +24,23 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+from interleave_thinker.backend.answers.reading import read_plan
+from interleave_thinker.backend.errors import AnswerError
+from interleave_thinker.backend.types import Attempt, StepResult, StopReason, Trajectory
+from interleave_thinker.tinyworld.lab.data.prompts import PROMPT_SET
+from interleave_thinker.tinyworld.lab.runs.stories import request_of
+from interleave_thinker.tinyworld.lab.world.requests import Story, random_story
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld.runtime.drawing import draw
+from interleave_thinker.training.data.planner_rows.kinds import Asking, Question
+from interleave_thinker.training.data.planner_rows.settings import KINDS
+from interleave_thinker.training.data.rows.conversations import as_prompt_completion
+from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.gate.held_out import greedy_answers
+from interleave_thinker.training.statistics.intervals import paired, share
 
-import conftest  # noqa: E402, F401 - makes the package importable
-
-from benchmarks.chain import HERE  # noqa: E402
-from interleave_thinker.backend.answers.reading import read_plan  # noqa: E402
-from interleave_thinker.backend.errors import AnswerError  # noqa: E402
-from interleave_thinker.backend.types import Attempt, StepResult, StopReason, Trajectory  # noqa: E402
-from interleave_thinker.tinyworld.lab.data.prompts import PROMPT_SET  # noqa: E402
-from interleave_thinker.tinyworld.lab.runs.stories import request_of  # noqa: E402
-from interleave_thinker.tinyworld.lab.world.requests import Story, random_story  # noqa: E402
-from interleave_thinker.tinyworld.runtime import checkpoint  # noqa: E402
-from interleave_thinker.tinyworld.runtime.drawing import draw  # noqa: E402
-from interleave_thinker.training.data.planner_rows.kinds import Asking, Question  # noqa: E402
-from interleave_thinker.training.data.planner_rows.settings import KINDS  # noqa: E402
-from interleave_thinker.training.data.rows.conversations import as_prompt_completion  # noqa: E402
-from interleave_thinker.training.data.rows.sft import SftMessage, SftRow  # noqa: E402
-from interleave_thinker.training.gate.held_out import greedy_answers  # noqa: E402
-from interleave_thinker.training.statistics.intervals import paired, share  # noqa: E402
+from . import ROOT
+from .chain import HERE
 
 ARMS = {"all kinds": ",".join(KINDS), "whole plans": "text"}
 UNTRAINED = "as shipped"

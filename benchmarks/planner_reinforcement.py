@@ -1,7 +1,7 @@
 """Planner reinforcement in the tiny world: fine-tuning against planner-grpo, best-of-8 rejection fine-tuning
 with the same reward, and more fine-tuning, on held-out stories that are longer and worded otherwise.
 
-    python benchmarks/planner_reinforcement.py --out runs/planner-rl --seeds 5 --workers 2
+    python -m benchmarks.planner_reinforcement --out runs/planner-rl --seeds 5 --workers 2
 
 For each seed: the shipped planner is fine-tuned on a few stories of 3 and 4 steps in other words than its
 own, among as many of 2 to 6 steps in its own (`start`); then, each from there, it is reinforced on requests
@@ -16,21 +16,17 @@ attempts a step. The same command goes on after a stop.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-import conftest  # noqa: F401 - makes the package importable
-from planner_arms import ARMS, ASKED, FIXED, Scale, Seed
 
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.tinyworld.lab.ablation.findings import compare, mean_of
 from interleave_thinker.tinyworld.lab.job_runner import Job, run_jobs
 from interleave_thinker.training.statistics.bootstrap import Mean
 from interleave_thinker.training.trainer.resume import claim_run
+
+from .planner_arms import ARMS, ASKED, FIXED, Scale, Seed
 
 PAIRS = (("grpo", "start"), ("grpo", "rejection"), ("grpo", "more"), ("rejection", "start"))
 COUNTED = {"exact": "plans exact", "right": "stories right"}

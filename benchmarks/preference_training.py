@@ -1,7 +1,7 @@
 """Preference training of the tiny world's critic: what pairs of its own answers are worth, beside fine-tuning
 on the better answers of the same pairs.
 
-    python benchmarks/preference_training.py --out runs/preference
+    python -m benchmarks.preference_training --out runs/preference
 
 The shipped critic (or another, `--critic`) answers so many rows several times; the reward of critic-grpo
 scores them; the best and the worst of each make a pair. From the same start, `dpo` learns the pairs and
@@ -19,10 +19,6 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-import conftest  # noqa: F401 - makes the package importable
 
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.prompts import PromptSet, prompt_set_of

@@ -4,7 +4,7 @@ Decision: their scripts run as they are, in a process of their own, over a folde
 are equal if their text is, character for character, and their images are the same pictures. What they drop is
 counted: stories whose first step has no words, and stories with a step of text alone.
 
-    python benchmarks/published_sequences.py RUNS CHECKOUT
+    python -m benchmarks.published_sequences RUNS CHECKOUT
 
 The last line is JSON.
 """
@@ -17,10 +17,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-import conftest  # noqa: F401 - makes the package importable
 
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.training.data.from_runs.run_folders import find_runs

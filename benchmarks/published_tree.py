@@ -8,7 +8,7 @@ loaded, so of those the functions alone are taken out of the source. Fine-tuning
 whose reader the checkout does not bring along: rows are held against its description there
 (dataset_info.json), and given to the reader itself with --llama-factory CHECKOUT.
 
-    python benchmarks/published_tree.py RUNS CHECKOUT --prompts prompts.jsonl --python PUBLISHED/bin/python
+    python -m benchmarks.published_tree RUNS CHECKOUT --prompts prompts.jsonl --python PUBLISHED/bin/python
 
 `--python` has the libraries that the published requirements name (transformers 4.57, datasets, codetiming,
 qwen-vl-utils). The last line is JSON.
@@ -24,10 +24,6 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-import conftest  # noqa: F401 - makes the package importable
 
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture

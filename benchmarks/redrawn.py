@@ -2,8 +2,8 @@
 and how many by bad luck, and how many come right when they are drawn again: in the same words, with a clause
 about the first wrong cell, and with clauses about all that matters; with the same seed and with a new one.
 
-    OMP_NUM_THREADS=1 python benchmarks/redrawn.py                                  # what ships
-    OMP_NUM_THREADS=1 python benchmarks/redrawn.py --generator runs/generator/pipeline
+    OMP_NUM_THREADS=1 python -m benchmarks.redrawn                                  # what ships
+    OMP_NUM_THREADS=1 python -m benchmarks.redrawn --generator runs/generator/pipeline
 
 Decision: pages are asked for in chains, as in stories, and counted if their words were terse; precise ones
 have clauses about all that matters. A mistake is a bias's if the page shows just what the biases make of the
@@ -14,28 +14,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-import conftest  # noqa: E402, F401 - makes the package importable
-
-from interleave_thinker.backend.pictures import Picture  # noqa: E402
-from interleave_thinker.tinyworld.lab.data.critic_rows import MAX_CLAUSES  # noqa: E402
-from interleave_thinker.tinyworld.lab.world.biases import slips  # noqa: E402
-from interleave_thinker.tinyworld.lab.world.judged_pages import Drawn, real  # noqa: E402
-from interleave_thinker.tinyworld.lab.world.scenes import changed_cells  # noqa: E402
-from interleave_thinker.tinyworld.runtime import checkpoint  # noqa: E402
-from interleave_thinker.tinyworld.runtime.generator import load_pipeline  # noqa: E402
-from interleave_thinker.tinyworld.runtime.pipeline import TinyWorldPipeline  # noqa: E402
-from interleave_thinker.tinyworld.runtime.reading import read_pages  # noqa: E402
-from interleave_thinker.tinyworld.runtime.scorer import faults  # noqa: E402
-from interleave_thinker.tinyworld.runtime.wording import clauses_of, prompt_text  # noqa: E402
-from interleave_thinker.training.statistics.intervals import share  # noqa: E402
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.tinyworld.lab.data.critic_rows import MAX_CLAUSES
+from interleave_thinker.tinyworld.lab.world.biases import slips
+from interleave_thinker.tinyworld.lab.world.judged_pages import Drawn, real
+from interleave_thinker.tinyworld.lab.world.scenes import changed_cells
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld.runtime.generator import load_pipeline
+from interleave_thinker.tinyworld.runtime.pipeline import TinyWorldPipeline
+from interleave_thinker.tinyworld.runtime.reading import read_pages
+from interleave_thinker.tinyworld.runtime.scorer import faults
+from interleave_thinker.tinyworld.runtime.wording import clauses_of, prompt_text
+from interleave_thinker.training.statistics.intervals import share
 
 BATCH = 64
 OTHER_SEED = 7_777_777

@@ -1,7 +1,7 @@
 """What `backend/chat/engine/self_check.py` can tell apart: rounding on one side, wrong positions on the
 other.
 
-    python benchmarks/rounding.py            # the last line is JSON
+    python -m benchmarks.rounding            # the last line is JSON
 
 Decision: measured with models of random weights, several seeds and sizes, because a trained model's logits
 are as a rule farther apart for a wrong position (its attention looks somewhere) and no farther for rounding.
@@ -11,26 +11,23 @@ to lie between the two.
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[0] = str(ROOT)
+import torch
 
-import torch  # noqa: E402
+from interleave_thinker.backend.chat.engine import self_check
+from interleave_thinker.backend.chat.engine.engine import Engine
+from interleave_thinker.backend.chat.engine.qwen3_vl import cache_argument
+from interleave_thinker.backend.chat.engine.settings import EngineSettings
+from interleave_thinker.backend.chat.local.loading import BaseSettings
+from interleave_thinker.backend.chat.local.shared_base import SharedBase
+from interleave_thinker.backend.prompts import default_prompt_set
 
-import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
-from benchmarks.agents.model import build  # noqa: E402
-from interleave_thinker.backend.chat.engine import self_check  # noqa: E402
-from interleave_thinker.backend.chat.engine.engine import Engine  # noqa: E402
-from interleave_thinker.backend.chat.engine.qwen3_vl import cache_argument  # noqa: E402
-from interleave_thinker.backend.chat.engine.settings import EngineSettings  # noqa: E402
-from interleave_thinker.backend.chat.local.loading import BaseSettings  # noqa: E402
-from interleave_thinker.backend.chat.local.shared_base import SharedBase  # noqa: E402
-from interleave_thinker.backend.prompts import default_prompt_set  # noqa: E402
+from .agents.model import build
 
 SEEDS = 4
 SHAPES = ((64, 2), (256, 8), (256, 16))
@@ -69,6 +66,7 @@ def distances(base: Any, shift: int) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     torch.set_num_threads(1)
     found: dict[str, dict[str, list[float]]] = {}
     for hidden, layers in SHAPES:

@@ -1,8 +1,8 @@
 """`data filter`, `planner-rows` and `sequences` over the same runs by each executor: one thread, four
 threads, Ray through our own seam, and Ray Data put behind the same seam.
 
-    OMP_NUM_THREADS=1 python benchmarks/rows_side_by_side.py compare --runs runs/chain/runs --out runs/side
-    OMP_NUM_THREADS=1 python benchmarks/rows_side_by_side.py node --runs runs/chain/runs --out runs/node
+    OMP_NUM_THREADS=1 python -m benchmarks.rows_side_by_side compare --runs runs/chain/runs --out runs/side
+    OMP_NUM_THREADS=1 python -m benchmarks.rows_side_by_side node --runs runs/chain/runs --out runs/node
 
 compare: clock seconds of each command, processor seconds and memory of each executor with all processes that
 it starts, and every file compared. node: three Ray nodes, of which one is killed while each command is under
@@ -29,26 +29,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+from support.ray_here import STORE, importable, ray_here
 
-import conftest  # noqa: E402, F401 - makes the package importable
-from ray import cloudpickle  # noqa: E402 # pyright: ignore[reportMissingImports]
-from support.ray_here import STORE, importable, ray_here  # noqa: E402
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.scorers import Scorer, open_scorer
+from interleave_thinker.backend.types import Score
+from interleave_thinker.tinyworld.lab.data.prompts import PROMPT_SET
+from interleave_thinker.training.data.executors import Done, LocalStopSign, Work
+from interleave_thinker.training.data.executors.ray_actors import RayActors
+from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.training.data.from_runs.convert import RunConverter
+from interleave_thinker.training.data.from_runs.settings import FilterData
+from interleave_thinker.training.data.planner_rows.make import PlannerRows
+from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
+from interleave_thinker.training.data.sequences.make import make_sequences
 
-from benchmarks.threads_and_ray import Family  # noqa: E402
-from interleave_thinker.backend.pictures import Picture  # noqa: E402
-from interleave_thinker.backend.scorers import Scorer, open_scorer  # noqa: E402
-from interleave_thinker.backend.types import Score  # noqa: E402
-from interleave_thinker.tinyworld.lab.data.prompts import PROMPT_SET  # noqa: E402
-from interleave_thinker.training.data.executors import Done, LocalStopSign, Work  # noqa: E402
-from interleave_thinker.training.data.executors.ray_actors import RayActors  # noqa: E402
-from interleave_thinker.training.data.executors.threads import Threads  # noqa: E402
-from interleave_thinker.training.data.from_runs.convert import RunConverter  # noqa: E402
-from interleave_thinker.training.data.from_runs.settings import FilterData  # noqa: E402
-from interleave_thinker.training.data.planner_rows.make import PlannerRows  # noqa: E402
-from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData  # noqa: E402
-from interleave_thinker.training.data.sequences.make import make_sequences  # noqa: E402
+from .threads_and_ray import Family
 
 BATCH = 25
 
@@ -72,10 +68,13 @@ class JobInBatches:
     """What Ray Data calls with a batch of rows: an actor with the job opened."""
 
     def __init__(self, job: Any) -> None:
+        from ray import cloudpickle  # pyright: ignore[reportMissingImports]
+
+        self._pickle = cloudpickle
         self._function = job.open(LocalStopSign())
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        results = [cloudpickle.dumps(self._function(cloudpickle.loads(item))) for item in batch["item"]]
+        results = [self._pickle.dumps(self._function(self._pickle.loads(item))) for item in batch["item"]]
         return {"key": batch["key"], "result": results}
 
 
@@ -84,6 +83,7 @@ class RayData:
 
     def map(self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalStopSign) -> Any:
         import ray.data as data  # pyright: ignore[reportMissingImports]
+        from ray import cloudpickle  # pyright: ignore[reportMissingImports]
 
         data.DataContext.get_current().enable_progress_bars = False
         rows = [{"key": key(item), "item": cloudpickle.dumps(item)} for item in items]
@@ -172,10 +172,9 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
     """Every executor in a process of its own."""
     figures: dict[str, Any] = {}
     for name in EXECUTORS:
-        own = [__file__, "one", "--one", name, "--runs", options.runs, "--out", options.out]
-        process = subprocess.Popen(
-            [sys.executable, *map(str, own), "--wait", str(options.wait)], stdout=subprocess.PIPE, text=True
-        )
+        own = f"-m benchmarks.rows_side_by_side one --wait {options.wait} --one".split()
+        own += [name, "--runs", str(options.runs), "--out", str(options.out)]
+        process = subprocess.Popen([sys.executable, *own], stdout=subprocess.PIPE, text=True)
         family = Family(process.pid)
         memory = Memory(family)
         printed, _ = process.communicate()

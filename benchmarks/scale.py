@@ -7,15 +7,14 @@ refuses everything, so that every attempt is made. What both take is clocked ins
 rest is the loop, the journal, the node's live view and its preview of every image. Processor time is
 compared, since clocks suffer from neighbours.
 
-    python benchmarks/scale.py                      # steps 1..50, attempts 1..5; the last line is JSON
-    python benchmarks/scale.py --generator tinyworld --steps 1 10 50 --attempts 5
+    python -m benchmarks.scale                      # steps 1..50, attempts 1..5; the last line is JSON
+    python -m benchmarks.scale --generator tinyworld --steps 1 10 50 --attempts 5
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib.util
 import json
 import os
 import resource
@@ -28,26 +27,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
 PROMPT = "page {number}: a small boat on a quiet sea, painted in watercolours, with a lamp at its bow"
 LINEAR = 0.05
 FLAT_BYTES = 32 * 1024 * 1024
 """What the resident memory may grow once pixels fill their room: the allocator's own unrest."""
 FULL = 25
 """Images of a megapixel after which the room for pixels (64 MB) is full."""
-
-
-def package() -> Any:
-    """The package, from this checkout."""
-    name = "interleave_thinker"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(
-            name, ROOT / "__init__.py", submodule_search_locations=[str(ROOT)]
-        )
-        assert spec is not None and spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
 
 
 class Clocked:
@@ -127,7 +112,6 @@ def resident() -> int:
 
 def case(steps: int, attempts: int, kind: str, side: int, folder: Path) -> dict[str, Any]:
     """Run one story, then run it again on its finished journal, then read it."""
-    package()
     from interleave_thinker.backend.journal.journal import Journal
     from interleave_thinker.backend.loop.events import AttemptDrawn, StepFinished
     from interleave_thinker.backend.loop.loop import run
@@ -182,7 +166,6 @@ def case(steps: int, attempts: int, kind: str, side: int, folder: Path) -> dict[
 
 def reading(folder: Path) -> dict[str, Any]:
     """Read the finished journal, every picture of it looked at once."""
-    package()
     from interleave_thinker.backend.loop.replay import load_trajectory
 
     began = time.monotonic(), time.process_time()
@@ -203,7 +186,8 @@ def measured(steps: int, attempts: int, options: argparse.Namespace) -> dict[str
         with tempfile.TemporaryDirectory() as folder:
             command = [
                 sys.executable,
-                __file__,
+                "-m",
+                "benchmarks.scale",
                 "--case",
                 str(steps),
                 str(attempts),

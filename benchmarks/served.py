@@ -7,7 +7,7 @@ images, the chat template, sampling, reasoning taken out) shows here.
 
     transformers serve tinyworld/runtime/checkpoints/planner --device cpu --dtype float32 --port 8311 &
     transformers serve tinyworld/runtime/checkpoints/critic --device cpu --dtype float32 --port 8312 &
-    python benchmarks/served.py openai:$PWD/tinyworld/runtime/checkpoints/planner@http://127.0.0.1:8311/v1 \\
+    python -m benchmarks.served openai:$PWD/tinyworld/runtime/checkpoints/planner@http://127.0.0.1:8311/v1 \\
         openai:$PWD/tinyworld/runtime/checkpoints/critic@http://127.0.0.1:8312/v1
 """
 
@@ -16,22 +16,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from random import Random
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[0] = str(ROOT)
-
-import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
-from interleave_thinker.backend.agents.critic import Critic  # noqa: E402
-from interleave_thinker.backend.agents.planner import Planner  # noqa: E402
-from interleave_thinker.backend.chat import open_chat  # noqa: E402
-from interleave_thinker.backend.loop.events import Finished  # noqa: E402
-from interleave_thinker.backend.loop.loop import run  # noqa: E402
-from interleave_thinker.backend.types import RunSettings, StepResult, Trajectory  # noqa: E402
-from interleave_thinker.tinyworld.lab.runs.stories import request_of, right_steps  # noqa: E402
-from interleave_thinker.tinyworld.lab.world.requests import random_story  # noqa: E402
-from interleave_thinker.tinyworld.runtime.generator import open as open_generator  # noqa: E402
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.chat import open_chat
+from interleave_thinker.backend.loop.events import Finished
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.types import RunSettings, StepResult, Trajectory
+from interleave_thinker.tinyworld.lab.runs.stories import request_of, right_steps
+from interleave_thinker.tinyworld.lab.world.requests import random_story
+from interleave_thinker.tinyworld.runtime.generator import open as open_generator
 
 ATTEMPTS = 3
 

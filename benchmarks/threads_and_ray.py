@@ -1,8 +1,8 @@
 """`data trajectories` with the demo's models, by threads and by Ray, each as the command that a person types:
 clock and processor seconds of both with all processes that they start, and every file of the runs compared.
 
-    OMP_NUM_THREADS=1 python benchmarks/threads_and_ray.py --prompts 400 --out runs/both
-    OMP_NUM_THREADS=1 python benchmarks/threads_and_ray.py --chain runs/chain --out runs/both
+    OMP_NUM_THREADS=1 python -m benchmarks.threads_and_ray --prompts 400 --out runs/both
+    OMP_NUM_THREADS=1 python -m benchmarks.threads_and_ray --chain runs/chain --out runs/both
 
 Decision: processor seconds are read from /proc for as long as a process lives, because Ray's workers are
 nobody's children in the end. `--chain` takes prompts and threads' runs of benchmarks/chain.py, so that
@@ -22,15 +22,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+from support.ray_here import importable
+from support.small_teachers import records
 
-import conftest  # noqa: E402, F401 - makes the package importable
-from support.ray_here import importable  # noqa: E402
-from support.small_teachers import records  # noqa: E402
+from interleave_thinker.tinyworld.lab.data.prompt_rows import make_prompts
 
-from benchmarks.chain import HERE  # noqa: E402
-from interleave_thinker.tinyworld.lab.data.prompt_rows import make_prompts  # noqa: E402
+from . import ROOT
+from .chain import HERE
 
 TICKS = os.sysconf("SC_CLK_TCK")
 LOOKED_EVERY = 0.5

@@ -1,8 +1,8 @@
 """What training costs, in miniature on a CPU: tokens a second of fine-tuning, and where a step of
 reinforcement goes.
 
-    python benchmarks/training.py                   # pairs of whole trainings; the last line is JSON
-    python benchmarks/training.py --pairs 1 --rollouts 2 --prompts 4
+    python -m benchmarks.training                   # pairs of whole trainings; the last line is JSON
+    python -m benchmarks.training --pairs 1 --rollouts 2 --prompts 4
 
 Decision: reinforcement runs twice a pair on the same rows with the same seed, A with the batched, cached
 engine and B with an engine that draws and scores one by one and keeps nothing, as the published reward does;
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -26,10 +25,6 @@ from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-    import tests.conftest  # noqa: F401 - makes the checkout importable as interleave_thinker
 
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.generators import open_generator

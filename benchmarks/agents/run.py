@@ -1,11 +1,11 @@
 """What the agents cost with the pack's savings and without, on identical work: counts, and processor time in
 pairs.
 
-    python benchmarks/agents    # the mixed profile, saving by saving; the last line is JSON
-    python benchmarks/agents --profiles easy mixed hard guided --side 512 --layers 8 --pairs 5
-    python benchmarks/agents --tables exact --without   # and what each saving earns on top of the rest
-    python benchmarks/agents --tables engine policy     # other numerics; fewer tokens
-    python benchmarks/agents --official FOLDER    # beside the loop of the official repository's checkout
+    python -m benchmarks.agents    # the mixed profile, saving by saving; the last line is JSON
+    python -m benchmarks.agents --profiles easy mixed hard guided --side 512 --layers 8 --pairs 5
+    python -m benchmarks.agents --tables exact --without   # and what each saving earns on top of the rest
+    python -m benchmarks.agents --tables engine policy     # other numerics; fewer tokens
+    python -m benchmarks.agents --official FOLDER    # beside the loop of the official repository's checkout
 
 Decision: equality is looked at first, and no ratio is printed for work that was not equal. Times are
 processor time of this process on one thread, in interleaved pairs (A B A B ...), as the median of the pairs'

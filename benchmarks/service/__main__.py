@@ -1,8 +1,7 @@
 """Runs the checks and prints a table and one JSON line of medians.
 
-python benchmarks/service overhead tinyworld balance --repeats 3
-python benchmarks/service published --published CHECKOUT     # the published client's own function
-python benchmarks/service all
+python -m benchmarks.service overhead tinyworld balance --repeats 3
+python -m benchmarks.service all
 """
 
 from __future__ import annotations
@@ -10,44 +9,19 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+from . import on_ray, throughput
 
-import conftest  # noqa: F401 - makes the package importable
-
-# isort: split
-
-import clients
-import faults
-import hostile
-import on_ray
-import slow_headers
-import throughput
-
-CHECKS: dict[str, Callable[..., dict[str, Any]]] = {
+CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
     "overhead": throughput.overhead,
     "tinyworld": throughput.tinyworld,
     "balance": throughput.balance,
-    "flight": throughput.flight,
     "memory": throughput.memory,
-    "overload": faults.overload,
-    "kills": faults.kills,
-    "broken-models": faults.broken_models,
-    "sigterm": faults.sigterm,
-    "hang-up": faults.hang_up,
-    "hostile": hostile.hostile,
-    "slow-headers": slow_headers.slow_headers,
     "ray": on_ray.ray,
     "ray-scaling": on_ray.scaling,
-    "pixels": clients.pixels,
-    "openai": clients.openai,
-    "published": clients.published,
 }
 
 
@@ -62,13 +36,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("checks", nargs="+", choices=[*CHECKS, "all"])
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--published", help="a checkout of the published system")
     given = parser.parse_args()
-    names = [one for one in CHECKS if one != "published"] if "all" in given.checks else given.checks
-    for name in names:
+    for name in CHECKS if "all" in given.checks else given.checks:
         began = time.monotonic()
-        arguments = [given.published] if name == "published" else []
-        runs = [CHECKS[name](*arguments) for _ in range(given.repeats)]
+        runs = [CHECKS[name]() for _ in range(given.repeats)]
         found = {key: median([one[key] for one in runs]) for key in runs[-1]}
         print(f"{name} ({given.repeats} times, {time.monotonic() - began:.0f} s)")
         for key, value in found.items():

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from load import percentile
-from running import Running, service
 from support.ray_here import importable
-from throughput import one_by_one
+from support.service_load import percentile
+from support.strained_service import Running, service
+
+from .throughput import one_by_one
 
 Figures = dict[str, Any]
 COMMAND = "from interleave_thinker.cli import main; main()"

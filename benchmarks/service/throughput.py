@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-from load import percentile
-from running import Running, service
+from support.service_load import percentile
+from support.strained_service import Running, service
 
 from interleave_thinker.backend.generators import open_generator
 
@@ -85,21 +85,6 @@ def _client_rate(urls: str) -> float:
     with ThreadPoolExecutor(16) as threads:
         list(threads.map(lambda seed: generator.draw("a boat", None, seed), range(number)))
     return round(number / (time.perf_counter() - began), 3)
-
-
-def flight() -> Figures:
-    """16 equal requests at once."""
-    with service("card:96:0.25", 2) as running:
-        with ThreadPoolExecutor(16) as threads:
-            asked = {"prompt": "a boat", "seed": 3}
-            answers = list(
-                threads.map(
-                    lambda _: httpx.post(f"{running.url}/edit", json=asked, trust_env=False, timeout=30),
-                    range(16),
-                )
-            )
-        drawn = sum(worker["drawn"] for worker in running.status()["workers"])
-    return {"draws": drawn, "different": len({one.json()["edited_image"] for one in answers})}
 
 
 def memory() -> Figures:

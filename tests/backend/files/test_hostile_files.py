@@ -1,8 +1,8 @@
 """Hostile files in the places of files that are read, through the command line: one line of error, nothing
 elsewhere.
 
-Every reader meets some kinds here, and every kind some readers; benchmarks/hostile_files.py tries all of
-them, with limits.
+Every reader meets some kinds here, and every kind some readers; tests/stress/test_hostile_files.py tries
+all of them, with limits.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Both clients against a server that does everything wrong. benchmarks/hostile_servers.py has all of its
-behaviours."""
+"""Both clients against a server that does everything wrong. tests/stress/test_hostile_servers.py has
+all of its behaviors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What fits every socket by its kind and none by its value, and what pages may send, is one line of the
-pack's in the real host. benchmarks/hostile_inputs.py has all of it."""
+pack's in the real host. tests/stress/test_hostile_inputs.py has all of it."""
 
 from __future__ import annotations
 

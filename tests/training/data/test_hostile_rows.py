@@ -1,5 +1,5 @@
 """Spoiled runs, records, rows and sets: a result or one line of error, and nothing written elsewhere. Some of
-the thousand cases of benchmarks/hostile_rows.py."""
+the thousand cases of tests/stress/test_spoiled_files.py."""
 
 from __future__ import annotations
 

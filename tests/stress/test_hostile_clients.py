@@ -5,23 +5,35 @@ from __future__ import annotations
 import json
 import random
 import socket
+import sys
 import threading
 from collections import Counter
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-from running import Running, service
+import pytest
+
+pytest.importorskip("fastapi", reason='a service needs: pip install "interleave-thinker[serve]"')
+pytest.importorskip("prometheus_client", reason='a service needs: pip install "interleave-thinker[serve]"')
+
+from support.strained_service import Running, service
 
 from interleave_thinker.service.client_tools.questions import photograph_like
+
+pytestmark = [
+    pytest.mark.stress,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(sys.platform != "linux", reason="workers and memory are read from /proc"),
+]
 
 Figures = dict[str, Any]
 GIB = 1024**3
 SLOW, MUTATED = 100, 10_000
 
 
-def hostile() -> Figures:
-    """All of it against one service; `quiet` and `strained` are what a decent client meets meanwhile."""
+def test_hostile_clients_do_not_disturb_others() -> None:
+    """All of it against one service; `quiet` and `strained` are what an ordinary client meets meanwhile."""
     with service("fake:96", 2) as running:
         quiet = running.load(clients=2, seconds=6)
         before = running.memory()
@@ -48,7 +60,14 @@ def hostile() -> Figures:
             "restarts": sum(worker["restarts"] for worker in running.status()["workers"]),
             "after": running.load(clients=2, seconds=2, seed=2 * 10**6)["answers"],
         }
-    return found
+    print(json.dumps(found))
+    assert found["with_slow_answers"].keys() == found["after"].keys() == {"image"}
+    assert found["gigabyte_status"]["413"] >= 1 and "200" not in found["gigabyte_status"]
+    assert sum(found["mutated"].values()) == MUTATED
+    assert found["mutated"].keys() <= {"200", "400", "422", "503"}
+    assert found["slow_body_status"] == "408"
+    assert (found["workers_alive"], found["restarts"]) == (2, 0)
+    assert found["mb_more"] < 200
 
 
 def _opened(url: str) -> socket.socket:

@@ -5,6 +5,7 @@ The command itself is started (`serve`), with as many open files as most systems
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import re
@@ -23,11 +24,21 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-from load import percentile
-from running import memory_of
-from support.ray_here import importable
+import pytest
 
-Figures = dict[str, Any]
+pytest.importorskip("fastapi", reason='a service needs: pip install "interleave-thinker[serve]"')
+pytest.importorskip("prometheus_client", reason='a service needs: pip install "interleave-thinker[serve]"')
+
+from support.ray_here import importable
+from support.service_load import percentile
+from support.strained_service import memory_of
+
+pytestmark = [
+    pytest.mark.stress,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(sys.platform != "linux", reason="workers and memory are read from /proc"),
+]
+
 CALL = "import sys; sys.argv[0] = 'interleave-thinker'; from interleave_thinker.cli import main; main()"
 FILES, CONNECTIONS, SECONDS = 1024, 3000, 60.0
 REOPENED = 200
@@ -36,8 +47,8 @@ HALF = b"POST /edit HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
 MAX_SECONDS = 30.0
 
 
-def slow_headers() -> Figures:
-    """Measure an ordinary client's requests during the attack, each on a new connection, and the log."""
+def test_others_are_served_during_the_attack() -> None:
+    """An ordinary client's requests during the attack, each on a new connection, and the log."""
     with _service() as (url, process, log):
         quiet = [_asked(url, seed) for seed in range(50)]
         before = memory_of(process.pid)
@@ -56,7 +67,7 @@ def slow_headers() -> Figures:
         attack.join()
         after = _asked(url, 10**6)
         served = [one for one in strained if one is not None]
-        return {
+        found = {
             "open_files": FILES,
             "attackers": CONNECTIONS,
             "attackers_open_at_a_time": most_open,
@@ -71,6 +82,12 @@ def slow_headers() -> Figures:
             "mb_more": round(memory, 1),
             "log_bytes": log.stat().st_size,
         }
+    print(json.dumps(found))
+    assert strained and found["not_served"] == 0
+    assert found["served_after"]
+    assert opened > CONNECTIONS
+    assert found["log_bytes"] < 10_000
+    assert found["mb_more"] < 200
 
 
 def attack_from(pipe: Connection, url: str) -> None:

@@ -1,6 +1,6 @@
 """The service in a process of its own, as the command starts it, with the stand-in for a card added.
 
-python benchmarks/service/server.py '{"models": [{"name": "a", "generator": "card:96:0.25"}], "settings": {}}'
+python tests/support/serve_card.py '{"models": [{"name": "a", "generator": "card:96:0.25"}], "settings": {}}'
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+TESTS = Path(__file__).resolve().parents[1]
 
 
 def main() -> None:
     """Serve until SIGTERM; the first line on stdout is the address."""
-    sys.path[:0] = [str(HERE), str(ROOT / "tests")]
+    sys.path[0] = str(TESTS)
     import conftest  # noqa: F401 - makes the package importable
-    from card import open_drawer
+    from support.photograph_card import open_drawer
     from support.ray_here import importable
 
     from interleave_thinker.service.process_pool.pool import PlainPool

@@ -1,47 +1,45 @@
-"""What small files cost whose JSON is huge in memory: the most that a process ever took that reads them.
+"""Files of 6 MB whose JSON is huge in memory: each is refused, and reading all of them takes at most 500 MB.
 
-    OMP_NUM_THREADS=1 python benchmarks/json_bombs.py            # --few: two kinds of them instead of seven
-
-Decision: one process reads all of them, since it is the most that it ever took that counts. It fails past
-MAX_MEGABYTES, or if one of them is read instead of refused. Every file has 6 MB, texts that are pasted into
-a node the most that these take.
+One forked child reads the files, since it is the largest memory of a process that counts. Texts that are
+pasted into a node have the largest size that a node accepts.
 """
 
 from __future__ import annotations
 
 import json
-import resource
-import sys
-import tempfile
-import time
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[0] = str(ROOT)
+import pytest
+from support.forked import forked
 
-import tests.conftest  # noqa: E402, F401 - makes the checkout importable as interleave_thinker
-from interleave_thinker.backend.errors import InterleaveError  # noqa: E402
-from interleave_thinker.backend.execution_record.reader import read_record  # noqa: E402
-from interleave_thinker.backend.execution_record.trajectory import record_trajectory  # noqa: E402
-from interleave_thinker.backend.feedback.log import read_feedback  # noqa: E402
-from interleave_thinker.backend.feedback.rows import add_feedback_rows  # noqa: E402
-from interleave_thinker.backend.journal.journal import Journal  # noqa: E402
-from interleave_thinker.backend.journal.picks import read_choices  # noqa: E402
-from interleave_thinker.backend.loop.replay import load_trajectory  # noqa: E402
-from interleave_thinker.backend.plan_editor.merge import read_edits  # noqa: E402
-from interleave_thinker.backend.prompts.importer import import_official  # noqa: E402
-from interleave_thinker.backend.types import Identities, Plan, Request, RunSettings, Step, Trajectory  # noqa: E402
-from interleave_thinker.cli.run_request import read_plan_file  # noqa: E402
-from interleave_thinker.training.data.rows.rl import read_rl_rows  # noqa: E402
-from interleave_thinker.training.data.rows.sft import check_rows  # noqa: E402
+from interleave_thinker.backend.errors import InterleaveError
+from interleave_thinker.backend.execution_record.reader import read_record
+from interleave_thinker.backend.execution_record.trajectory import record_trajectory
+from interleave_thinker.backend.feedback.log import read_feedback
+from interleave_thinker.backend.feedback.rows import add_feedback_rows
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.journal.picks import read_choices
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.plan_editor.merge import read_edits
+from interleave_thinker.backend.prompts.importer import import_official
+from interleave_thinker.backend.types import Identities, Plan, Request, RunSettings, Step, Trajectory
+from interleave_thinker.cli.run_request import read_plan_file
+from interleave_thinker.training.data.rows.rl import read_rl_rows
+from interleave_thinker.training.data.rows.sft import check_rows
 
-MAX_MEGABYTES = 500
-SIZE = 6_000_000
-PASTED = 990_000
-FEW = ("{}", '{"step":1}')
-ALL = (*FEW, "[]", "0", '""', '{"a":{}}', '{"number":1,"prompt":"p"}')
+pytestmark = [
+    pytest.mark.stress,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(os.name != "posix", reason="fork is POSIX"),
+]
+
+MAX_BYTES = 500 * 1000 * 1000
+SIZE, PASTED = 6_000_000, 990_000
+"""Bytes of a file, and of a text that is pasted."""
+ITEMS = ("{}", '{"step":1}', "[]", "0", '""', '{"a":{}}', '{"number":1,"prompt":"p"}')
 PLAN = Plan(steps=(Step(number=1, prompt="p"),))
 
 
@@ -131,35 +129,26 @@ def add_own_rows(path: Path) -> object:
     return add_feedback_rows(path.parent, Trajectory(request=Request(text="x"), plan=PLAN), [])
 
 
-def main() -> int:
-    """Read all cases; 1 if one is not refused or too much memory was taken."""
-    worst, failed, number = "", 0, 0
-    most = before = megabytes()
-    print(f"{before} MB before the first file")
-    with tempfile.TemporaryDirectory() as folder:
-        for case in cases(Path(folder), FEW if "--few" in sys.argv else ALL):
-            number += 1
-            case.path.parent.mkdir(parents=True, exist_ok=True)
-            case.path.write_text(case.text)
-            began = time.monotonic()
-            try:
-                case.read(case.path)
-                said, failed = "READ", failed + 1
-            except InterleaveError as error:
-                said = str(error)
-            seconds = time.monotonic() - began
-            case.path.unlink()
-            if megabytes() > most:
-                most, worst = megabytes(), case.name
-            print(f"{megabytes()} MB, {seconds:.1f} s, {case.name}: {said[:140]}", flush=True)
-    print(f"{number} files, {failed} read; at most {most} MB (limit {MAX_MEGABYTES}), at {worst!r}")
-    return int(failed > 0 or most > MAX_MEGABYTES)
+@pytest.mark.parametrize("item", ITEMS)
+def test_every_file_is_refused(item: str, tmp_path: Path) -> None:
+    read = tmp_path / "read.txt"
 
+    def carry_out() -> None:
+        number = 0
+        with read.open("w") as failures:
+            for case in cases(tmp_path, (item,)):
+                number += 1
+                case.path.parent.mkdir(parents=True, exist_ok=True)
+                case.path.write_text(case.text)
+                try:
+                    case.read(case.path)
+                    failures.write(f"{case.name}\n")
+                except InterleaveError:
+                    pass
+                case.path.unlink()
+        assert number > 20
 
-def megabytes() -> int:
-    """The most memory that this process ever had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    ended = forked(carry_out, 1800.0)
+    assert ended.code == 0
+    assert not read.read_text()
+    assert ended.peak_bytes < MAX_BYTES

@@ -3,17 +3,16 @@
 Decision: the loaders are imported unedited from checkouts of yours, and nothing of them is in this
 repository. Ours may be stricter (an image that is not RGB, one that is damaged where the loader does not
 look), never more lenient: whatever a loader would fail at or pass over must be a fault.
-
-    python benchmarks/official_loaders.py --specv CHECKOUT --comm CHECKOUT     # the last line is JSON
+INTERLEAVE_EVALUATORS names a folder with checkouts called SpecV and CoMM.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib.util
 import io
 import json
+import os
 import random
 import shutil
 import sys
@@ -23,15 +22,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-import conftest  # noqa: F401 - makes the package importable
+import pytest
 from PIL import Image
 from support.small_benchmarks import MINIATURES, answer
 
 from interleave_thinker.evaluation.benchmarks import open_benchmark
 from interleave_thinker.evaluation.benchmarks.base.benchmark import Item, Place
 
+pytestmark = [pytest.mark.stress, pytest.mark.timeout(3600)]
+
+FOLDER = os.environ.get("INTERLEAVE_EVALUATORS", "")
+COUNT = 500
+"""Broken submissions of each benchmark."""
 Reads = Callable[[Path, Item], bool]
 
 
@@ -147,19 +149,16 @@ def hold(name: str, reads: Reads, count: int) -> dict[str, int]:
     return {"submissions": count, **found}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--specv", type=Path)
-    parser.add_argument("--comm", type=Path)
-    parser.add_argument("--count", type=int, default=500)
-    given = parser.parse_args()
-    found = {}
-    if given.specv:
-        found["specv"] = hold("specv", specv_reads(given.specv), given.count)
-    if given.comm:
-        found["comm"] = hold("comm", comm_reads(given.comm), given.count)
+READERS = {"specv": ("SpecV", specv_reads), "comm": ("CoMM", comm_reads)}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_ours_is_never_more_lenient(name: str) -> None:
+    folder, reads = READERS[name]
+    checkout = Path(FOLDER) / folder
+    if not FOLDER or not checkout.is_dir():
+        pytest.skip(f"needs a checkout: INTERLEAVE_EVALUATORS=FOLDER with {folder}")
+    found = hold(name, reads(checkout), COUNT)
     print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()
+    assert found["equal"] > 0
+    assert "ours more lenient" not in found

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from load import Load
+from support.service_load import Load
 
 HERE = Path(__file__).resolve().parent
 
@@ -63,7 +63,7 @@ def service(
 ) -> Iterator[Running]:
     """The service with all workers alive. `models`: instead of the one of `generator`."""
     given = models or [{"name": "model", "generator": generator, "devices": ["cpu"] * workers}]
-    line = [sys.executable, str(HERE / "server.py"), json.dumps({"models": given, "settings": settings})]
+    line = [sys.executable, str(HERE / "serve_card.py"), json.dumps({"models": given, "settings": settings})]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None

@@ -4,18 +4,13 @@ Decisions. The data is ours, in each benchmark's form; it is run, collected and 
 agents that have no model and a fake judge that knows the answers. What is expected is computed here from the
 answers alone, and must be what the evaluator says and what stands in scores.json, exactly. Scored again, the
 judge must not be asked anything.
-
-    python benchmarks/official_scores.py --ueval CHECKOUT --wise CHECKOUT --rise CHECKOUT --specv CHECKOUT
-        --comm CHECKOUT --python PYTHON                                     # the last line is JSON
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,9 +19,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-import conftest  # noqa: F401 - makes the package importable
 from PIL import Image
 
 from interleave_thinker.backend.agents.planner import Planner
@@ -329,24 +321,3 @@ def scored(name: str, checkout: Path, python: str, parallel: int = 16) -> dict[s
             "score_s": round(first - ran, 1),
             "again_s": round(time.monotonic() - first, 1),
         }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    for name in MINIATURES:
-        parser.add_argument(f"--{name}", type=Path, help="checkout of its evaluator")
-    parser.add_argument("--python", default=sys.executable, help="the Python that runs the evaluators")
-    given = parser.parse_args()
-    found = {}
-    for name in MINIATURES:
-        checkout = getattr(given, name)
-        if checkout is not None:
-            print(name, flush=True)
-            found[name] = scored(name, checkout, given.python)
-            print(f"  {json.dumps(found[name])}", flush=True)
-    print(json.dumps({"wrong": sum(len(one["wrong"]) for one in found.values()), "benchmarks": found}))
-    sys.exit(any(one["wrong"] for one in found.values()) or not found)
-
-
-if __name__ == "__main__":
-    main()

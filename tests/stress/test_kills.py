@@ -1,0 +1,200 @@
+"""Runs that are killed (SIGKILL) at random moments and resumed, hundreds of times: each ends with the
+bytes of one that was left alone, and nothing that was recorded is drawn again.
+
+A run is a forked child with everything loaded already, so that a kill falls into the run and not into its
+imports. Only the seconds that things took may differ.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.forked import forked
+from support.small_agents import Counting, OneInThree, OnePlan
+from support.small_teachers import SmallTeachers, records, write_prompts
+
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.chat import open_chat
+from interleave_thinker.backend.generators import Generator, open_generator
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.journal.store import DrawKey
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
+
+pytestmark = [
+    pytest.mark.stress,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(os.name != "posix", reason="SIGKILL and fork are POSIX"),
+]
+
+LIMIT = 600.0
+SECONDS = re.compile(rb'"seconds": ?[0-9.e+-]+')
+SHARE = 0.6
+"""Of the time of an undisturbed run, for which a child is left alive at the longest."""
+STORIES = [
+    "Draw a sea page with a red boat in the middle. Then make it blue. Then add a fish at the top left.",
+    "Draw a meadow page with a green tree in the middle. Then add a red house at the top right.",
+]
+RunStory = Callable[[Path, Path, int], object]
+
+
+class Noted:
+    """Notes every draw of a generator before it begins."""
+
+    def __init__(self, generator: Generator, log: Path) -> None:
+        self._generator, self._log = generator, log
+
+    @property
+    def identity(self) -> str:
+        return self._generator.identity
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        digest = source.digest if source else None
+        key = DrawKey(generator=self.identity, prompt=prompt, seed=seed, source=digest)
+        with self._log.open("a") as log:
+            log.write(f"{key.digest}\n")
+        return self._generator.draw(prompt, source, seed)
+
+
+def painted_story(folder: Path, log: Path, number: int) -> None:
+    steps = tuple(Step(number=1 + index, prompt=f"page {number}, {index}") for index in range(12))
+    request = Request(text=f"story {number}", images=(Picture.white((16, 16)),))
+    generator, settings = Noted(Counting(None, 0.004), log), RunSettings(seed=number)
+    list(run(request, OnePlan(Plan(steps=steps)), generator, OneInThree(), settings, Journal(folder)))
+
+
+def tiny_world_story() -> RunStory:
+    import torch
+
+    # A forked child waits for ever for the threads that its parent had.
+    torch.set_num_threads(1)
+    planner, critic = Planner(open_chat("tinyworld:planner")), Critic(open_chat("tinyworld:critic"))
+    generator = open_generator("tinyworld")
+
+    def run_story(folder: Path, log: Path, number: int) -> None:
+        request, settings = Request(text=STORIES[number % len(STORIES)]), RunSettings(seed=number)
+        list(run(request, planner, Noted(generator, log), critic, settings, Journal(folder)))
+
+    return run_story
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): SECONDS.sub(b'"seconds": 0', path.read_bytes())
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def drawn(log: Path) -> list[str]:
+    return log.read_text().split() if log.exists() else []
+
+
+def resumed_story(run_story: RunStory, place: Path, number: int, dice: random.Random, most: int) -> int:
+    """Run a story with at most so many kills until it is finished, and compare; the kills."""
+    alone, log_alone = place / f"alone-{number}", place / f"alone-{number}.log"
+    began = time.monotonic()
+    assert forked(lambda: run_story(alone, log_alone, number), LIMIT).code == 0
+    longest = (time.monotonic() - began) * SHARE
+    folder, log = place / f"killed-{number}", place / f"killed-{number}.log"
+    kills, finished = 0, False
+    while not finished:
+        recorded, count = {path.stem for path in folder.glob("attempts/[0-9a-f]*.json")}, len(drawn(log))
+        left = dice.uniform(0.0, longest) if kills < most else LIMIT
+        ended = forked(lambda: run_story(folder, log, number), left)
+        assert ended.code == 0 or ended.killed, f"a child ended with {ended.code}"
+        kills, finished = kills + ended.killed, not ended.killed
+        new = drawn(log)[count:]
+        assert not recorded & set(new), f"story {number}: drew again what was recorded"
+        assert len(set(new)) == len(new), f"story {number}: drew twice"
+    assert files_of(alone) == files_of(folder), f"story {number}"
+    assert set(drawn(log)) == set(drawn(log_alone))
+    assert len(drawn(log)) - len(drawn(log_alone)) <= kills, "more than one draw for each kill"
+    return kills
+
+
+@pytest.mark.parametrize(("kind", "most"), [("painted", 500), ("tinyworld", 40)])
+def test_a_killed_story_is_that_of_an_undisturbed_run(kind: str, most: int, tmp_path: Path) -> None:
+    run_story = painted_story if kind == "painted" else tiny_world_story()
+    dice, kills = random.Random(0), 0
+    for number in itertools.count():
+        kills += resumed_story(run_story, tmp_path, number, dice, most - kills)
+        if kills >= most:
+            break
+    print(json.dumps({"kind": kind, "kills": kills, "stories": number + 1}))
+
+
+def test_killed_trajectories_are_those_of_an_undisturbed_run(tmp_path: Path) -> None:
+    from interleave_thinker.training.data.executors.threads import Threads
+    from interleave_thinker.training.data.trajectories.engine import PromptFile, Trajectories
+    from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
+    from interleave_thinker.training.data.trajectories.usage import read_ledger
+
+    prompts, kills = write_prompts(tmp_path / "prompts.jsonl", 40), 20
+    dice, killed, alone, out = random.Random(0), 0, tmp_path / "alone", tmp_path / "killed"
+    log = tmp_path / "draws.log"
+
+    def make(folder: Path, log: Path | None = None) -> None:
+        teachers, options = SmallTeachers(log, seconds=0.02), TrajectoryOptions()
+        Trajectories(folder, teachers, options, Threads(2), log=lambda line: None).make(PromptFile(prompts))
+
+    began = time.monotonic()
+    make(alone)
+    longest = (time.monotonic() - began) / kills * 1.5
+    for _ in range(kills):
+        ended = forked(lambda: make(out, log), dice.uniform(0.0, longest))
+        assert ended.code == 0 or ended.killed
+        killed += ended.killed
+    make(out, log)
+    recorded = len(list(out.glob("*/attempts/*.json")))
+    noted = [usage for path in out.glob("*/ledger.jsonl") for usage in read_ledger(path)]
+    draws = sum(usage.calls for usage in noted if usage.role == "generator")
+    assert killed > kills / 2
+    # At a kill, a thread may have drawn what is not recorded yet, or recorded what is not in the ledger yet.
+    assert 0 <= len(log.read_text().split()) - recorded <= 2 * killed
+    assert abs(recorded - draws) <= 2 * killed
+    assert records(alone) == records(out)
+
+
+def test_a_benchmark_killed_in_two_processes_gives_the_same_submission(tmp_path: Path) -> None:
+    """Both processes of a pair share a folder; one is killed at a random moment, then the other."""
+    from support.wise_runs import carry_out, setting_of, wise_data
+
+    from interleave_thinker.evaluation.runs.collect import collect
+
+    setting, least, dice = setting_of(wise_data(tmp_path, 120)), 30, random.Random(0)
+    alone, out, log = tmp_path / "alone", tmp_path / "killed", tmp_path / "draws.log"
+    began = time.monotonic()
+    carry_out(alone, setting, SmallTeachers(seconds=0.01))
+    longest = (time.monotonic() - began) / least
+    teachers, kills, ended_alone = SmallTeachers(log, seconds=0.01), 0, 0
+    while kills < least and ended_alone <= 3:
+        other = os.fork()
+        if other == 0:
+            carry_out(out, setting, teachers)
+            os._exit(0)
+        ended = forked(lambda: carry_out(out, setting, teachers), dice.uniform(0.05, longest))
+        os.kill(other, signal.SIGKILL)
+        kills += ended.killed + os.WIFSIGNALED(os.waitpid(other, 0)[1])
+        ended_alone += not ended.killed
+    carry_out(out, setting, teachers)
+    for folder in (alone, out):
+        collect(folder, log=lambda line: None)
+    draws = log.read_text().split()
+    print(json.dumps({"kills": kills, "draws": len(draws), "again": len(draws) - len(set(draws))}))
+    assert kills > least / 2
+    assert len(draws) - len(set(draws)) <= kills, (
+        "a draw is repeated only where a kill fell before its record"
+    )
+    assert files_of(alone / "submission") == files_of(out / "submission")
