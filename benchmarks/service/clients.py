@@ -18,7 +18,7 @@ from running import service
 
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.service.client_tools.questions import photograph_like
+from interleave_thinker.service.client_tools.requests import photograph_like
 
 Figures = dict[str, Any]
 REWARD = "train/EasyR1/verl/reward_function/interleave_thinker_reward.py"

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 from running import Running, service
 
-from interleave_thinker.service.client_tools.questions import photograph_like
+from interleave_thinker.service.client_tools.requests import photograph_like
 
 Figures = dict[str, Any]
 GIB = 1024**3

@@ -20,9 +20,9 @@ from typing import Any
 from ...backend.errors import InterleaveError
 from ..pool import (
     Busy,
-    Drawn,
-    DrawRequest,
     DrawTimeout,
+    GeneratedImage,
+    ImageRequest,
     ModelInfo,
     UnknownModel,
     WorkerLost,
@@ -73,7 +73,7 @@ class RayPool:
             task.cancel()
         await asyncio.gather(*self._watch, return_exceptions=True)
 
-    async def draw(self, request: DrawRequest, deadline: float) -> Drawn:
+    async def draw(self, request: ImageRequest, deadline: float) -> GeneratedImage:
         """As `Pool.draw`."""
         if request.model not in self._models:
             raise UnknownModel(f"No model {request.model[:100]!r} is served.")
@@ -82,7 +82,7 @@ class RayPool:
         try:
             for attempt in range(TRIES):
                 outcome = await self._asked(request, deadline)
-                if isinstance(outcome, Drawn):
+                if isinstance(outcome, GeneratedImage):
                     waited = time.monotonic() - began - outcome.draw_seconds - outcome.encode_seconds
                     self._drawn[request.model] += 1
                     return replace(outcome, waited_seconds=max(0.0, waited))
@@ -92,7 +92,7 @@ class RayPool:
         finally:
             self._at_work[request.model] -= 1
 
-    async def _asked(self, request: DrawRequest, deadline: float) -> Drawn | InterleaveError:
+    async def _asked(self, request: ImageRequest, deadline: float) -> GeneratedImage | InterleaveError:
         from ray.exceptions import RayActorError, RayTaskError  # pyright: ignore[reportMissingImports]
         from ray.serve.exceptions import (  # pyright: ignore[reportMissingImports]
             BackPressureError,
