@@ -30,7 +30,7 @@ from interleave_thinker.backend.chat.protocol import Message  # noqa: E402
 from interleave_thinker.backend.pictures import Picture  # noqa: E402
 from interleave_thinker.backend.prompts import default_prompt_set, prompt_set_of  # noqa: E402
 from interleave_thinker.tinyworld.lab.runs.stories import request_of  # noqa: E402
-from interleave_thinker.tinyworld.lab.world.judged_pages import rendered  # noqa: E402
+from interleave_thinker.tinyworld.lab.world.judged_images import rendered  # noqa: E402
 from interleave_thinker.tinyworld.lab.world.requests import random_story  # noqa: E402
 from interleave_thinker.tinyworld.runtime import checkpoint  # noqa: E402
 from interleave_thinker.tinyworld.runtime.wording import prompt_text  # noqa: E402

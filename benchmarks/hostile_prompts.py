@@ -26,10 +26,10 @@ from support.hostile_cases import conclude, names_below
 from support.hostile_prompts import FILES, mutated, prepare
 
 from interleave_thinker.backend.errors import InterleaveError
-from interleave_thinker.training.data.decontamination.benchmarks import Read, items_of
+from interleave_thinker.training.data.decontamination.benchmarks import ItemsRead, items_of
 from interleave_thinker.training.data.decontamination.checking import check_file
-from interleave_thinker.training.data.decontamination.index import Guard
-from interleave_thinker.training.data.decontamination.items import Item
+from interleave_thinker.training.data.decontamination.index import BenchmarkIndex
+from interleave_thinker.training.data.decontamination.items import IndexedItem
 from interleave_thinker.training.data.prompts.generate import PromptsData, write_prompts
 
 MAX_SECONDS = 10
@@ -38,11 +38,11 @@ MAX_SECONDS = 10
 def carry_out(folder: Path, file: str) -> None:
     """The command that reads the file."""
     if file.startswith("rows"):
-        with Guard.create(folder / "new.sqlite") as guard:
-            guard.add("file", items_of("file", folder / file, Read()), "a")
+        with BenchmarkIndex.create(folder / "new.sqlite") as guard:
+            guard.add("file", items_of("file", folder / file, ItemsRead()), "a")
             check_file(guard, folder / file)
     elif file == "guard.sqlite":
-        with Guard.open(folder / file) as guard:
+        with BenchmarkIndex.open(folder / file) as guard:
             check_file(guard, folder / "rows.jsonl")
     else:
         settings = PromptsData(count=30, taxonomy=folder / "taxonomy.yaml", words=folder / "banks")
@@ -59,8 +59,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as kept:
         template = Path(kept, "template")
         prepare(template)
-        with Guard.create(template / "guard.sqlite") as guard:
-            guard.add("own", [Item(("Show how a mill grinds flour between two stones.",), ("Mill",))], "one")
+        with BenchmarkIndex.create(template / "guard.sqlite") as guard:
+            guard.add(
+                "own", [IndexedItem(("Show how a mill grinds flour between two stones.",), ("Mill",))], "one"
+            )
         for case in range(given.cases):
             parent, file = Path(kept, "case"), FILES[case % len(FILES)]
             folder = parent / "folder"

@@ -25,8 +25,8 @@ import openai
 
 from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
 from interleave_thinker.backend.generators.fake import FakeGenerator
-from interleave_thinker.evaluation.judges import Judge
-from interleave_thinker.evaluation.judges.bridge import Bridge
+from interleave_thinker.evaluation.judges import BenchmarkJudge
+from interleave_thinker.evaluation.judges.bridge import JudgeBridge
 
 
 class Waiting:
@@ -55,8 +55,8 @@ def main() -> None:
     given = parser.parse_args()
     image = FakeGenerator(512).draw("an image", None, 1).data_url()
     with tempfile.TemporaryDirectory() as folder:
-        judge = Judge(Waiting(given.seconds), Path(folder) / "answers.sqlite")
-        with Bridge(judge, given.parallel).serving() as address:
+        judge = BenchmarkJudge(Waiting(given.seconds), Path(folder) / "answers.sqlite")
+        with JudgeBridge(judge, given.parallel).serving() as address:
             client = openai.OpenAI(api_key="none", base_url=f"{address}/v1", max_retries=0)
 
             def ask(number: int) -> float:

@@ -30,9 +30,9 @@ from PIL import Image
 from support.small_benchmarks import MINIATURES, answer
 
 from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.benchmarks.base.benchmark import Item, Place
+from interleave_thinker.evaluation.benchmarks.base.benchmark import BenchmarkItem, SubmissionPlace
 
-Reads = Callable[[Path, Item], bool]
+Reads = Callable[[Path, BenchmarkItem], bool]
 
 
 def loaded(path: Path) -> Any:
@@ -48,7 +48,7 @@ def specv_reads(checkout: Path) -> Reads:
     """Whether SpecV's evaluator would put an item to its judge."""
     module = loaded(checkout / "eval" / "interleave" / "run_eval.py")
 
-    def reads(folder: Path, item: Item) -> bool:
+    def reads(folder: Path, item: BenchmarkItem) -> bool:
         path = folder / item.id / "response.json"
         if not path.exists():
             return False
@@ -68,7 +68,7 @@ def comm_reads(checkout: Path) -> Reads:
     """Whether CoMM's evaluator would show an item whole: all its images, and no text cut away."""
     module = loaded(checkout / "eval" / "utils.py")
 
-    def reads(folder: Path, item: Item) -> bool:
+    def reads(folder: Path, item: BenchmarkItem) -> bool:
         path = folder / item.id
         try:
             content = json.loads((path / "results.json").read_text(encoding="utf-8"))
@@ -128,7 +128,7 @@ def hold(name: str, reads: Reads, count: int) -> dict[str, int]:
         items = benchmark.items(MINIATURES[name](data))
         whole = Path(scratch) / "whole"
         whole.mkdir()
-        benchmark.write(Place(whole, whole), ((item, answer(n)) for n, item in enumerate(items)))
+        benchmark.write(SubmissionPlace(whole, whole), ((item, answer(n)) for n, item in enumerate(items)))
         for _ in range(count):
             broken = Path(scratch) / "broken"
             shutil.copytree(whole, broken)

@@ -38,10 +38,10 @@ from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import open_chat
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.tinyworld.lab.data.prompt_rows import make_prompts
-from interleave_thinker.training.data.executors import Work
-from interleave_thinker.training.data.executors.ray_actors import RayActors
-from interleave_thinker.training.data.executors.threads import Threads
-from interleave_thinker.training.data.trajectories.engine import Made, PromptFile, Trajectories
+from interleave_thinker.training.data.executors import Executor
+from interleave_thinker.training.data.executors.ray_actors import RayExecutor
+from interleave_thinker.training.data.executors.threads import ThreadExecutor
+from interleave_thinker.training.data.trajectories.engine import PromptFile, Trajectories, TrajectoriesReport
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.unit import Teachers
 from interleave_thinker.training.data.trajectories.usage import read_ledger
@@ -59,7 +59,7 @@ class TinyWorld:
         )
 
 
-def make(prompts: Path, out: Path, teachers: Callable[[], Teachers], work: Work) -> Made:
+def make(prompts: Path, out: Path, teachers: Callable[[], Teachers], work: Executor) -> TrajectoriesReport:
     engine = Trajectories(out, teachers, TrajectoryOptions(), work, log=lambda line: None)
     return engine.make(PromptFile(prompts))
 
@@ -84,14 +84,14 @@ def kills(place: Path, options: argparse.Namespace) -> dict[str, object]:
         opened = TinyWorld()()
         teachers = lambda: opened  # noqa: E731 - loaded once, before the forks
     began = time.monotonic()
-    make(prompts, place / "alone", teachers, Threads(2))
+    make(prompts, place / "alone", teachers, ThreadExecutor(2))
     longest = (time.monotonic() - began) / options.kills * 1.5
     dice, killed, out = random.Random(options.seed), 0, place / "killed"
     while killed < options.kills:
         child = os.fork()
         if child == 0:
             try:
-                make(prompts, out, teachers, Threads(2))
+                make(prompts, out, teachers, ThreadExecutor(2))
             finally:
                 os._exit(0)
         time.sleep(dice.uniform(0.0, longest))
@@ -100,7 +100,7 @@ def kills(place: Path, options: argparse.Namespace) -> dict[str, object]:
         if killed < options.kills and not any(True for _ in todo(prompts, out)):
             break
         print(f"kill {killed}: {len(list(out.glob('*/execution_record.json')))} whole", flush=True)
-    make(prompts, out, teachers, Threads(2))
+    make(prompts, out, teachers, ThreadExecutor(2))
     made, recorded = draws_of(out)
     assert made == recorded, f"{made - recorded} draws were made again"
     assert records(place / "alone") == records(out), "records differ"
@@ -118,14 +118,14 @@ def ray(place: Path, options: argparse.Namespace) -> dict[str, object]:
     teachers = TinyWorld() if options.teachers == "tinyworld" else SmallTeachers()
     figures: dict[str, object] = {}
     began = time.monotonic()
-    make(prompts, place / "threads", teachers, Threads(2))
+    make(prompts, place / "threads", teachers, ThreadExecutor(2))
     figures["threads_seconds_each"] = round((time.monotonic() - began) / options.prompts, 4)
     began = time.monotonic()
     (place / "package").mkdir()
     with ray_here(place / "package"):
         figures["ray_start_seconds"] = round(time.monotonic() - began, 1)
         began = time.monotonic()
-        work = RayActors(actors=2, parallel=1)
+        work = RayExecutor(actors=2, parallel=1)
         make(prompts, place / "first", teachers, work)
         first = time.monotonic() - began
         began = time.monotonic()
@@ -142,7 +142,7 @@ def node(place: Path, options: argparse.Namespace) -> dict[str, object]:
     from ray.cluster_utils import Cluster
 
     prompts = prompts_in(place, options)
-    make(prompts, place / "alone", SmallTeachers(), Threads(2))
+    make(prompts, place / "alone", SmallTeachers(), ThreadExecutor(2))
     (place / "package").mkdir()
     with importable(place / "package"):
         sizes = {"object_store_memory": STORE, "include_dashboard": False}
@@ -160,7 +160,7 @@ def node(place: Path, options: argparse.Namespace) -> dict[str, object]:
         thread = threading.Thread(target=kill)
         thread.start()
         try:
-            made = make(prompts, out, SmallTeachers(seconds=0.1), RayActors(actors=2, parallel=2))
+            made = make(prompts, out, SmallTeachers(seconds=0.1), RayExecutor(actors=2, parallel=2))
             thread.join(60)
         finally:
             library.shutdown()

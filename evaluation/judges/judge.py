@@ -26,7 +26,7 @@ TRIES = 2
 THOUGHT = re.compile(r"^\s*(?:<think>)?.*?</think>\s*", re.DOTALL)
 
 
-class Judge:
+class BenchmarkJudge:
     """Answers questions of texts and pictures; safe to call from several threads. `asked`: questions put to
     the model, failed tries among them; `remembered`: answers that were known."""
 

@@ -15,7 +15,7 @@ NOT_COMPARABLE = "own questions, not comparable with published tables"
 SHOWN = 3
 
 
-class Judged(BaseModel):
+class JudgeInfo(BaseModel):
     """`evaluator`: repository @ commit that was read, of official code; where this package ran it, the
     commit of the `checkout` and the evaluator's own figures by name (`official`). `judge` and its `settings`
     are empty where they are not known. Of our own questions: how many were asked and how many answers were
