@@ -20,7 +20,7 @@ from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
 from interleave_thinker.tinyworld.lab.ablation.stages import agent_in
 from interleave_thinker.tinyworld.lab.data.planner_rows import make_repeats
 from interleave_thinker.tinyworld.lab.job_runner import perform
-from interleave_thinker.tinyworld.lab.world.judged_pages import rendered
+from interleave_thinker.tinyworld.lab.world.judged_images import rendered
 from interleave_thinker.tinyworld.runtime.wording import prompt_text
 
 AGENTS = Path(__file__).parents[2] / "data" / "agents"

@@ -30,7 +30,7 @@ from interleave_thinker.tinyworld.runtime.scene import (
     Remove,
     Replace,
     Scene,
-    Start,
+    StartScene,
     applies,
     identity_of,
 )
@@ -45,7 +45,7 @@ scenes = st.builds(
 things, colors, places = st.sampled_from(THINGS), st.sampled_from(COLORS), st.integers(0, 8)
 contents = st.integers(1, IDENTITIES - 1)
 edits = st.one_of(
-    st.builds(Start, scenes),
+    st.builds(StartScene, scenes),
     st.builds(Add, contents, places),
     st.builds(Remove, things),
     st.builds(Recolor, things, colors),
@@ -146,7 +146,7 @@ def test_quality_falls_with_damage_and_not_with_content() -> None:
     after = draw(PAGE).image
     worse = [
         TinyWorldScorer()
-        .score(None, Picture(after.filter(ImageFilter.GaussianBlur(r))), edit_text(Start(PAGE)))
+        .score(None, Picture(after.filter(ImageFilter.GaussianBlur(r))), edit_text(StartScene(PAGE)))
         .quality
         for r in (0, 1, 2, 4)
     ]

@@ -21,7 +21,7 @@ from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Request, RunSettings, Trajectory
 from interleave_thinker.tinyworld.lab.evaluation import measure_critic, measure_planner
-from interleave_thinker.tinyworld.lab.world.judged_pages import balanced
+from interleave_thinker.tinyworld.lab.world.judged_images import balanced
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.lab.world.scenes import changed_cells, random_edit, random_scene
 from interleave_thinker.tinyworld.runtime import CHECKPOINTS, DEMO_REQUEST, DEMO_SEED

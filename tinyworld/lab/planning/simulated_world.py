@@ -20,7 +20,7 @@ from ....backend.types import Plan, Step
 from ....training.data.rows.planner_rl import PlannerRlRow
 from ....training.reward.plans.judges import PlanScore
 from ...runtime.reading import read_page
-from ...runtime.scene import Scene, Start, applies
+from ...runtime.scene import Scene, StartScene, applies
 from ...runtime.wording import read_prompt
 
 
@@ -89,7 +89,7 @@ def _walked(steps: Sequence[Step], page: Scene | None) -> tuple[list[_Wanted], i
             after = _acted(act, page)
             lost = lost or after is None
             if not lost:
-                consistent += isinstance(act, Start) or (page is not None and applies(act, page))
+                consistent += isinstance(act, StartScene) or (page is not None and applies(act, page))
             page = after or page
         walked.append(_Wanted(step, before, page))
     return walked, consistent
@@ -97,7 +97,7 @@ def _walked(steps: Sequence[Step], page: Scene | None) -> tuple[list[_Wanted], i
 
 def _acted(act: Any, page: Scene | None) -> Scene | None:
     """The page after it, None where nothing can be done."""
-    return None if act is None or (page is None and not isinstance(act, Start)) else act.apply(page)
+    return None if act is None or (page is None and not isinstance(act, StartScene)) else act.apply(page)
 
 
 def _in_order(wanted: Sequence[_Wanted], steps: Sequence[Step]) -> int:
