@@ -12,7 +12,7 @@ from ...backend.errors import SettingsError
 from ...backend.shown_text import shown_text
 from ...training.data.planner_rows.settings import PlannerRowsData
 from ..options.models import with_model_options
-from ..options.teachers import RayAddress, RowWorkers, open_work_on
+from ..options.teachers import RayAddress, RowWorkers, open_executor_for
 
 
 @with_model_options
@@ -78,9 +78,9 @@ def command(
         raise SettingsError("A teacher writes prompts for CoMM alone.", "Give --outside comm:FOLDER with it.")
     fits = None
     if tokenizer is not None:
-        from ...training.data.planner_rows.fit import Fits
+        from ...training.data.planner_rows.fit import TokenFit
 
-        fits = Fits(tokenizer, settings.max_length)
+        fits = TokenFit(tokenizer, settings.max_length)
     sets = OutsideSets(places["rows"], places["comm"], open_chat(teacher) if teacher else None)
     maker = PlannerRows(
         settings,
@@ -88,7 +88,7 @@ def command(
         guard,
         lambda line: typer.echo(shown_text(line)),
         fits,
-        open_work_on(places["runs"], settings.parallel, ray, workers),
+        open_executor_for(places["runs"], settings.parallel, ray, workers),
     )
     maker.make(places["runs"], out, sets)
     typer.echo(f"\ndata: {out / SFT_FILE}")

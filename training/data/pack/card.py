@@ -51,7 +51,7 @@ def _by_set() -> defaultdict[str, dict[str, Any]]:
 
 
 @dataclass
-class Contents:
+class CardContents:
     """What is packed. `counts` are rows by set and split, `data_files` patterns likewise, `makers` names by
     role; `screened` is what a guard left out now, `earlier` when the rows of a folder were made."""
 
@@ -67,7 +67,7 @@ class Contents:
     without_images: int = 0
 
 
-def card(about: CardData, contents: Contents) -> str:
+def card(about: CardData, contents: CardContents) -> str:
     """The card; raises SettingsError for a guard report that cannot be read."""
     lines = ["---", f"license: {json.dumps(about.license)}", "configs:"]
     for name, splits in contents.data_files.items():
@@ -105,7 +105,7 @@ def card(about: CardData, contents: Contents) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _guard_lines(contents: Contents) -> list[str]:
+def _guard_lines(contents: CardContents) -> list[str]:
     lines = [
         f"- when `{one_line(name)}` was made: {one_line(found.as_line())}"
         for name, found in contents.earlier.items()

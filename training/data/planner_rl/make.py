@@ -49,7 +49,7 @@ class PlannerRlReport(BaseModel):
 
 
 @dataclass(frozen=True)
-class PromptSource:
+class PromptSelection:
     """A prompt file, where its images are looked for besides, an index of benchmarks, and how many prompts
     are taken at most."""
 
@@ -67,7 +67,7 @@ class _Made:
 
 
 def make_planner_rl(
-    source: PromptSource, chat: ChatModel, out: Path, parallel: int = 8, log: Callable[[str], None] = print
+    source: PromptSelection, chat: ChatModel, out: Path, parallel: int = 8, log: Callable[[str], None] = print
 ) -> PlannerRlReport:
     """Ask the teacher for a checklist of every prompt, `parallel` at a time, and write the rows into the
     folder `out`.
