@@ -156,8 +156,8 @@ class Drawer:
             given["mask"] = StepImage(name="mask", picture=request.mask)
         if len(request.sources) > self.info.most_images:
             raise Refused(
-                f"The model {request.model!r} takes {self.info.most_images} image(s) at most, not "
-                f"{len(request.sources)}."
+                f"The model {request.model!r} takes {self.info.most_images} image(s) at most, "
+                f"not {len(request.sources)}."
             )
         if beside := request.sources[1:]:
             return DrawSettings(**given, beside=beside)

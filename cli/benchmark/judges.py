@@ -32,8 +32,8 @@ class JudgeOptions(BaseModel):
     )
     answers: str | None = Field(
         default=None,
-        description="File of the judge's answers: nothing is asked twice. By default OUT/answers.sqlite, for "
-        "a bridge judge-answers.sqlite.",
+        description="File of the judge's answers: nothing is asked twice. "
+        "By default OUT/answers.sqlite, for a bridge judge-answers.sqlite.",
     )
     judge_deadline: float = Field(
         default=180.0, gt=0, le=86400, description="Seconds for a judge's answer; then it is asked once more."

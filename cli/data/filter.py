@@ -29,8 +29,8 @@ def command(
         str | None,
         typer.Option(
             "--critic-prompts",
-            help="Prompt set of the critic that is to learn: its checkpoint's folder, or that of a prompt "
-            "set, or tinyworld:critic; empty: the pack's own wording.",
+            help="Prompt set of the critic that is to learn: its checkpoint's folder, "
+            "or that of a prompt set, or tinyworld:critic; empty: the pack's own wording.",
         ),
     ] = None,
     scorer: Annotated[

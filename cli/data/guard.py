@@ -94,8 +94,9 @@ def check(
             by = ", ".join(f"{name} {count}" for name, count in sorted(result.by_benchmark.items()))
             typer.echo(
                 one_line(
-                    f"{file.name}: {result.rows} rows, {result.images} images "
-                    f"({result.missing_images} not found); taken from a benchmark: {by or 'none'}"
+                    f"{file.name}: "
+                    f"{result.rows} rows, {result.images} images ({result.missing_images} not found); "
+                    f"taken from a benchmark: {by or 'none'}"
                 )
             )
             for one in result.found[:MAX_SHOWN]:

@@ -19,8 +19,8 @@ def command(
     teacher: Annotated[
         str,
         typer.Option(
-            help="Chat model that writes each request's checklist, once, such as openai:MODEL@URL; its "
-            "answers are kept beside --out."
+            help="Chat model that writes each request's checklist, once, such as openai:MODEL@URL; "
+            "its answers are kept beside --out."
         ),
     ],
     images: Annotated[

@@ -26,29 +26,29 @@ def command(
         str | None,
         typer.Option(
             "--planner-prompts",
-            help="Prompt set of the planner that is to learn: its checkpoint's folder, or that of a prompt "
-            "set, or tinyworld:planner; empty: the pack's own wording.",
+            help="Prompt set of the planner that is to learn: its checkpoint's folder, "
+            "or that of a prompt set, or tinyworld:planner; empty: the pack's own wording.",
         ),
     ] = None,
     outside: Annotated[
         list[str] | None,
         typer.Option(
-            help="Another set: rows:FILE (messages and images, JSON), runs:FOLDER, or comm:FOLDER (CoMM's "
-            "train_data.pth and images); repeat."
+            help="Another set: rows:FILE (messages and images, JSON), runs:FOLDER, "
+            "or comm:FOLDER (CoMM's train_data.pth and images); repeat."
         ),
     ] = None,
     teacher: Annotated[
         str | None,
         typer.Option(
-            help="Chat model that writes the prompts of CoMM's pictures, such as openai:MODEL@URL; without "
-            "one its items teach descriptions alone."
+            help="Chat model that writes the prompts of CoMM's pictures, such as openai:MODEL@URL; "
+            "without one its items teach descriptions alone."
         ),
     ] = None,
     tokenizer: Annotated[
         Path | None,
         typer.Option(
-            help="Checkpoint of the planner that is to learn: rows longer than --max-length are cut between "
-            "steps."
+            help="Checkpoint of the planner that is to learn: "
+            "rows longer than --max-length are cut between steps."
         ),
     ] = None,
     guard: Annotated[

@@ -64,8 +64,8 @@ def serve(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Serve with Ray Serve instead: on the cluster at this address, `auto` for the one that this "
-            "machine belongs to, `local` to start one here.",
+            help="Serve with Ray Serve instead: on the cluster at this address, "
+            "`auto` for the one that this machine belongs to, `local` to start one here.",
         ),
     ] = None,
     config: Annotated[

@@ -61,8 +61,8 @@ class JudgeInfo(BaseModel):
         for metric, means in self.repeats.items():
             spread = ", ".join(f"{mean:.3f}" for mean in means)
             lines.append(
-                f"judge's own spread, {metric}: {spread} (largest less smallest "
-                f"{max(means) - min(means):.3f})"
+                f"judge's own spread, {metric}: "
+                f"{spread} (largest less smallest {max(means) - min(means):.3f})"
             )
         for name, (differ, of) in (("repeats", self.repeats_differ), ("orders", self.orders_differ)):
             if of:

@@ -190,8 +190,8 @@ def _evaluator(name: str, checkout: Path, benchmark: Benchmark) -> Evaluator:
     absent = [file for file in evaluator.files if not (checkout / file).is_file()]
     if absent:
         raise SettingsError(
-            f"{str(checkout)!r} is no checkout of {benchmark.terms.evaluator.partition(' @')[0]}: it has no "
-            f"{absent[0]}.",
+            f"{str(checkout)!r} is no checkout of {benchmark.terms.evaluator.partition(' @')[0]}: "
+            f"it has no {absent[0]}.",
             f"git clone https://github.com/{benchmark.terms.evaluator.partition(' @')[0]}",
         )
     return evaluator

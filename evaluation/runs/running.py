@@ -73,8 +73,8 @@ class ShowingImages:
         for name, generator in teachers.generators:
             if not max_reference_images(generator):
                 raise SettingsError(
-                    f"This benchmark shows every step the images of its characters, and {name} is shown "
-                    "one image alone.",
+                    "This benchmark shows every step the images of its characters, "
+                    f"and {name} is shown one image alone.",
                     "Give a --generator that takes several: FLUX.2, Qwen-Image-Edit-Plus, images:MODEL@URL.",
                 )
         return teachers

@@ -59,8 +59,8 @@ class BenchmarkOptions(BaseModel):
     )
     published_input: bool = Field(
         default=False,
-        description=f"Leave {ENDING!r} out of questions, as the published runner; the preset "
-        "released always does.",
+        description=f"Leave {ENDING!r} out of questions, as the published runner; "
+        "the preset released always does.",
     )
     one_image: bool = Field(
         default=False, description="Ask the planner for exactly one step, for benchmarks of one image."

@@ -115,8 +115,8 @@ class EvaluatorProcesses:
         if missing:
             raise SettingsError(
                 f"The evaluator needs {', '.join(missing)}, which {self.python!r} does not have.",
-                f"Install: uv pip install --python {self.python} {' '.join(missing)}, or name another "
-                "--python.",
+                "Install: "
+                f"uv pip install --python {self.python} {' '.join(missing)}, or name another --python.",
             )
 
     def run(self, jobs: Sequence[EvaluatorJob]) -> None:

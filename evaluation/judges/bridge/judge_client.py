@@ -102,8 +102,8 @@ class JudgeClient:
         if times >= MAX_ASKED:
             known = self._judge.ask(question.messages, question.settings)
             raise self._give_up(
-                f"The evaluator asked the same {MAX_ASKED} times and could not read any answer of the "
-                f"judge, such as {known[:120]!r}.",
+                f"The evaluator asked the same {MAX_ASKED} times and could not read any answer of the judge, "
+                f"such as {known[:120]!r}.",
                 "Take another judge: answers of this one are not in the form that was asked for.",
             )
         try:

@@ -188,14 +188,14 @@ def _ending(found: Findings) -> list[str]:
         for kind, minutes in sorted(found.minutes_by_job.items(), key=lambda one: -one[1])
     )
     return [
-        f"Plans exact, of each seed: {exact}. Shown pages that were all right so far, the one agent named "
-        f"{_share(found.next_steps_right)} of the next steps rightly.",
+        f"Plans exact, of each seed: {exact}. Shown pages that were all right so far, "
+        f"the one agent named {_share(found.next_steps_right)} of the next steps rightly.",
         "",
         "Intervals are 95 %, of the verdicts' shares Wilson's, else bootstrapped over seeds and their "
         f"stories (with {seeds} seeds, p by signs is never below {min(1.0, 2 / 2**seeds):.2g}).",
         "",
-        f"Planner SFT, critic SFT and GRPO of one seed took {chains} minutes of one core, all jobs together "
-        f"{found.minutes_in_all:.0f}: {kinds}.",
+        f"Planner SFT, critic SFT and GRPO of one seed took {chains} minutes of one core, "
+        f"all jobs together {found.minutes_in_all:.0f}: {kinds}.",
         "",
         f"Made: {made}.",
         "",

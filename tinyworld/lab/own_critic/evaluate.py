@@ -255,8 +255,8 @@ def as_lines(report: ShowReport) -> list[str]:
     """The figures as a Markdown table."""
     lines = [
         (
-            f"{report.settings.runs} runs, {report.words} annotations, {report.rows} rows "
-            f"({report.overruled} overrule the critic)"
+            f"{report.settings.runs} runs, {report.words} annotations, "
+            f"{report.rows} rows ({report.overruled} overrule the critic)"
         ),
         "",
         "| 95 % intervals | shifted, before | shifted, after | old world, before | old world, after |",

@@ -180,8 +180,8 @@ def _warnings(files: dict[str, RowCounts], counts: ReadCounts) -> list[str]:
             )
         if name.endswith(".json") and rows.without_reasoning > FEW_REASONS * max(1, rows.rows):
             warnings.append(
-                f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning, and teach to "
-                "answer without. "
+                f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning, "
+                "and teach to answer without. "
                 "Write notes when you reject, or leave such rows out: --reasoning required."
             )
         if (
@@ -190,9 +190,8 @@ def _warnings(files: dict[str, RowCounts], counts: ReadCounts) -> list[str]:
             and rows.overruled_without_reasoning * 2 > rows.overruled
         ):
             warnings.append(
-                f"{name}: {rows.overruled_without_reasoning} of the {rows.overruled} rows that overrule "
-                "the critic have no "
-                "reasoning, and from such little is learned. Write a note when you reject."
+                f"{name}: {rows.overruled_without_reasoning} of the {rows.overruled} rows that overrule the "
+                "critic have no reasoning, and from such little is learned. Write a note when you reject."
             )
     if counts.other_wording:
         warnings.append(

@@ -98,8 +98,8 @@ def card(about: CardData, contents: CardContents) -> str:
     if contents.without_images:
         lines.append(f"- {contents.without_images} rows had images that were gone and are not in it.")
     lines += [
-        "- Verdicts and reasoning are the teacher's; what a judge or a person said against them is in the "
-        "rows and in the filter's report.",
+        "- Verdicts and reasoning are the teacher's; "
+        "what a judge or a person said against them is in the rows and in the filter's report.",
         "- Nobody has checked the pictures for faces, marks or styles of real people.",
     ]
     return "\n".join(lines) + "\n"
