@@ -96,15 +96,13 @@ def score_officially(
     log: Callable[[str], None] = print,
 ) -> BenchmarkScores:
     """Run the benchmark's own evaluator on a collected folder and write its figures as `score` does; `judge`
-    opens the judge once all else is in order. Raises SettingsError, EvaluatorError, Trouble."""
+    opens the judge once all else is in order. Raises SettingsError, EvaluatorError, JudgeUnavailable."""
     setting, benchmark, items = open_folder(out)
     evaluator = _evaluator(setting.benchmark, official.checkout, benchmark)
     read_collected(out)
     rows = _rows(setting.benchmark, setting.where(), benchmark)
-    lock = SystemLock(out / LOCK)
-    if not lock.take():
-        raise SettingsError(f"{str(out)!r} is being scored by another process.", "Wait for it to end.")
-    try:
+    busy = SettingsError(f"{str(out)!r} is being scored by another process.", "Wait for it to end.")
+    with SystemLock(out / LOCK).held(busy):
         work = _empty(out / FOLDER)
         EvaluatorProcesses(work, official.python).require(evaluator.needs)
         opened = judge()
@@ -115,8 +113,6 @@ def score_officially(
         finally:
             opened.close()
         return score(out, results, judged)
-    finally:
-        lock.release()
 
 
 Task = tuple[Benchmark, Evaluator, Sequence[BenchmarkItem], Mapping[str, Row], BenchmarkData]

@@ -191,13 +191,12 @@ def _image(path: Path) -> Picture:
 @contextmanager
 def _left_by_others(folder: Path) -> Iterator[None]:
     """Once nobody else is writing into the folder; raises JournalError if somebody is for too long."""
-    lock = SystemLock(folder / LOCK)
-    if (folder / RUN).exists() and not lock.take(DYING):
-        raise JournalError(f"Another run has been using {str(folder)!r} for {DYING:g} s.", "End it.")
-    try:
+    if not (folder / RUN).exists():
         yield
-    finally:
-        lock.release()
+        return
+    busy = JournalError(f"Another run has been using {str(folder)!r} for {DYING:g} s.", "End it.")
+    with SystemLock(folder / LOCK).held(busy, DYING):
+        yield
 
 
 def _in_use(folder: Path) -> bool:
