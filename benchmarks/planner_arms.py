@@ -20,7 +20,7 @@ import conftest  # noqa: F401 - makes the package importable
 
 from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.prompts import prompt_set_of
-from interleave_thinker.tinyworld.lab.ablation.measures import TRIES, oracle_verdicts, run_stories_together
+from interleave_thinker.tinyworld.lab.ablation.measures import ATTEMPTS, oracle_verdicts, run_stories_together
 from interleave_thinker.tinyworld.lab.ablation.stages import log_in
 from interleave_thinker.tinyworld.lab.planning.rows import StoryKind, make_planner_rl, make_stories_sft
 from interleave_thinker.tinyworld.lab.planning.simulated_world import SimulatedWorld
@@ -216,7 +216,9 @@ class Seed:
             answers = planner.answers(rows, path.parent)
             samples = judged(answers, rows, path.parent)
             plans = [plan_in(answer) for answer in answers]
-            told = run_stories_together(self.stories(rows, kind), plans, oracle_verdicts, (TRIES,))[TRIES]
+            told = run_stories_together(self.stories(rows, kind), plans, oracle_verdicts, (ATTEMPTS,))[
+                ATTEMPTS
+            ]
             found[name] = {
                 "exact": [bool(sample.exact) for sample in samples],
                 "right": [story.right for story in told],

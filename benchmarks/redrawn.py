@@ -32,7 +32,7 @@ from interleave_thinker.tinyworld.lab.world.scenes import changed_cells  # noqa:
 from interleave_thinker.tinyworld.runtime import checkpoint  # noqa: E402
 from interleave_thinker.tinyworld.runtime.generator import load_pipeline  # noqa: E402
 from interleave_thinker.tinyworld.runtime.pipeline import TinyWorldPipeline  # noqa: E402
-from interleave_thinker.tinyworld.runtime.reading import read_pages  # noqa: E402
+from interleave_thinker.tinyworld.runtime.reading import read_images  # noqa: E402
 from interleave_thinker.tinyworld.runtime.scorer import faults  # noqa: E402
 from interleave_thinker.tinyworld.runtime.wording import clauses_of, prompt_text  # noqa: E402
 from interleave_thinker.training.statistics.intervals import share  # noqa: E402
@@ -70,7 +70,7 @@ def right_again(
             [one.before.image if one.before else None for one in some],
             [(one.seed or 0) + shift for one in some],
         )
-        seen = read_pages([Picture(image) for image in images])
+        seen = read_images([Picture(image) for image in images])
         right += [not faults(one.expected, page) for one, page in zip(some, seen, strict=True)]
     return right
 

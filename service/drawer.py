@@ -40,7 +40,7 @@ from .pool import (
 )
 from .settings import ModelSettings
 
-Outcome = GeneratedImage | ServiceError
+DrawOutcome = GeneratedImage | ServiceError
 
 
 class Drawer:
@@ -73,7 +73,7 @@ class Drawer:
 
     def draw(
         self, requests: Sequence[ImageRequest], cancelled: Callable[[], bool] = lambda: False
-    ) -> list[Outcome]:
+    ) -> list[DrawOutcome]:
         """An image, or the reason why there is none, for each request; all have one `batch_key`. `cancelled`
         is asked after every sampling step, by models that can be stopped."""
         if hasattr(self._generator, "interrupted"):
@@ -89,7 +89,7 @@ class Drawer:
                 return [outcome for request in requests for outcome in self.draw([request], cancelled)]
             return [self._fault(error)]
 
-    def _drawn(self, requests: Sequence[ImageRequest]) -> list[Outcome]:
+    def _drawn(self, requests: Sequence[ImageRequest]) -> list[DrawOutcome]:
         started = time.monotonic()
         first = requests[0]
         generator, ignored = self._set_to(first)

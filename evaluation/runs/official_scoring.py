@@ -34,7 +34,7 @@ FOLDER = "official"
 ANSWERS = "answers.sqlite"
 LOCK = ".official.lock"
 MARGIN_SECONDS = 60.0
-TRIES = 2
+MAX_ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _run(
             address=address,
             token=token,
             workers=official.parallel,
-            seconds=TRIES * judge.deadline + MARGIN_SECONDS,
+            seconds=MAX_ATTEMPTS * judge.deadline + MARGIN_SECONDS,
         )
         plan = evaluator.plan(place, items, rows)
         at = commit(official.checkout)

@@ -110,7 +110,7 @@ def _answers(
         trajectory = load_trajectory(folder)
         answer = ItemAnswer.of(trajectory)
         gap = ""
-        if not answer.pictures and (benchmark.needs_picture or not any(step.text for step in answer.steps)):
+        if not answer.pictures and (benchmark.needs_image or not any(step.text for step in answer.steps)):
             gap = "no picture was drawn"
         listed.append(_collected(item, trajectory, folder, gap))
         yield item, None if gap else answer

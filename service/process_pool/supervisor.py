@@ -42,7 +42,7 @@ SHORT_PAUSE = 5.0
 waiting."""
 STUCK_SECONDS = 30.0
 """Past the deadline of what it draws, until a worker that does not answer is ended."""
-MAX_TRIES = 2
+MAX_ATTEMPTS = 2
 
 
 class ProcessDied(Exception):
@@ -192,7 +192,7 @@ class Supervisor:
 
     async def _failed(self, one: QueuedRequest, error: WorkerLost) -> None:
         one.failed_at = (*one.failed_at, self.name)
-        if len(one.failed_at) >= MAX_TRIES:
+        if len(one.failed_at) >= MAX_ATTEMPTS:
             one.fail(error)
         elif not one.given_up:
             await self._queue.add(one, first=True)

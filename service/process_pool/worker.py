@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
 from ...backend.errors import InterleaveError, SettingsError
-from ..drawer import Drawer, Outcome
+from ..drawer import Drawer, DrawOutcome
 from ..pool import ImageRequest, ModelInfo
 from ..settings import ModelSettings
 
@@ -58,7 +58,7 @@ class DrawJobResult:
     """What came of a job, in the order of its requests."""
 
     number: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[DrawOutcome, ...]
 
 
 OpenDrawer: TypeAlias = Callable[[ModelSettings, str, str, int], Drawer]

@@ -33,7 +33,7 @@ from ..settings import ModelSettings, ServiceSettings
 
 LOG = logging.getLogger("interleave_thinker.service")
 LOOKED_EVERY = 1.0
-TRIES = 2
+MAX_ATTEMPTS = 2
 BUSY_SECONDS = 2.0
 PHASES: Mapping[str, WorkerPhase] = {"RUNNING": "alive", "STARTING": "loading", "UPDATING": "loading"}
 LEAVING = ("STOPPING", "PENDING_MIGRATION")
@@ -80,13 +80,13 @@ class RayPool:
         began = time.monotonic()
         self._at_work[request.model] += 1
         try:
-            for attempt in range(TRIES):
+            for attempt in range(MAX_ATTEMPTS):
                 outcome = await self._asked(request, deadline)
                 if isinstance(outcome, GeneratedImage):
                     waited = time.monotonic() - began - outcome.draw_seconds - outcome.encode_seconds
                     self._drawn[request.model] += 1
                     return replace(outcome, waited_seconds=max(0.0, waited))
-                if not isinstance(outcome, WorkerLost) or attempt + 1 == TRIES:
+                if not isinstance(outcome, WorkerLost) or attempt + 1 == MAX_ATTEMPTS:
                     raise outcome
             raise AssertionError("unreachable")
         finally:

@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any
 
-from ..drawer import Drawer, Outcome
+from ..drawer import Drawer, DrawOutcome
 from ..pool import ImageRequest, ModelInfo
 from ..settings import ModelSettings
 
-Answer = tuple[Outcome, ModelInfo]
+Answer = tuple[DrawOutcome, ModelInfo]
 
 
 class OneModel:
@@ -45,12 +45,12 @@ class OneModel:
             raise
         return [(outcome, self._drawer.info) for outcome in found]
 
-    def _draw_all(self, requests: list[ImageRequest], stop: Event) -> list[Outcome]:
+    def _draw_all(self, requests: list[ImageRequest], stop: Event) -> list[DrawOutcome]:
         groups: dict[Any, list[int]] = {}
         for at, request in enumerate(requests):
             key = request.batch_key
             groups.setdefault(at if key is None else key, []).append(at)
-        found: dict[int, Outcome] = {}
+        found: dict[int, DrawOutcome] = {}
         for places in groups.values():
             drawn = self._drawer.draw([requests[at] for at in places], stop.is_set)
             found.update(zip(places, drawn, strict=True))

@@ -229,7 +229,7 @@ def pixels_in(data: bytes, where: str) -> int:
         raise BadImage(error.message, error.hint) from error
 
 
-def picture_of(data: bytes, where: str) -> Picture:
+def decode_image(data: bytes, where: str) -> Picture:
     """The image in a file; raises BadImage."""
     try:
         return Picture.from_bytes(data, where, MAX_SOURCE_PIXELS)
@@ -237,7 +237,7 @@ def picture_of(data: bytes, where: str) -> Picture:
         raise BadImage(error.message, error.hint) from error
 
 
-def mask_of(data: bytes, where: str) -> Picture:
+def decode_mask(data: bytes, where: str) -> Picture:
     """The mask in a file: white where it is transparent, else its brightness; raises BadImage."""
     try:
         with reading_image(io.BytesIO(data), where, MAX_SOURCE_PIXELS) as image:

@@ -16,9 +16,9 @@ from .bodies import (
     BadImage,
     EditBody,
     FillBody,
+    decode_image,
+    decode_mask,
     file_in,
-    mask_of,
-    picture_of,
     pixels_in,
 )
 
@@ -70,5 +70,5 @@ def images_of(sources: list[bytes], masks: list[bytes], share: RequestMemory) ->
     decoded: list[Picture] = []
     for data, name, size in zip([*sources, *masks], names, pixels, strict=True):
         with share.decoding(size):
-            decoded.append(mask_of(data, name) if name == "mask" else picture_of(data, name))
+            decoded.append(decode_mask(data, name) if name == "mask" else decode_image(data, name))
     return RequestImages(tuple(decoded[: len(sources)]), decoded[-1] if masks else None)

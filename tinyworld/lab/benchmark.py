@@ -17,7 +17,7 @@ from ...backend.pictures import Picture
 from ...evaluation.benchmarks.base.benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, Values
 from ...evaluation.benchmarks.base.content import ContentBenchmark, read_content
 from ...evaluation.benchmarks.base.rows import checked
-from ..runtime.reading import read_page
+from ..runtime.reading import read_image
 from ..runtime.scorer import faults
 from .world.requests import TinyStory, random_story
 
@@ -83,7 +83,7 @@ class TinyWorldBenchmark(ContentBenchmark):
 
 def _values(paths: list[Path], story: TinyStory) -> Values:
     right = [
-        not faults(scene, read_page(Picture.open(path)))
+        not faults(scene, read_image(Picture.open(path)))
         for path, scene in zip(paths, story.pages, strict=False)
     ]
     whole = len(paths) == len(story.pages) and all(right)

@@ -77,7 +77,7 @@ def _distances(pages: np.ndarray) -> np.ndarray:
     return mean.reshape(len(pages), 9, len(BACKDROPS), IDENTITIES).transpose(0, 2, 1, 3)
 
 
-def read_pages(pictures: Sequence[Picture]) -> list[ImageReading]:
+def read_images(pictures: Sequence[Picture]) -> list[ImageReading]:
     """Read pages of any size (scaled to PAGE x PAGE first), all at once."""
     import numpy as np
 
@@ -86,11 +86,11 @@ def read_pages(pictures: Sequence[Picture]) -> list[ImageReading]:
     return [_read(distances) for distances in _distances(np.stack([np.asarray(image) for image in scaled]))]
 
 
-def read_page(picture: Picture) -> ImageReading:
+def read_image(picture: Picture) -> ImageReading:
     """Read one page; the same page again is remembered."""
     reading = _READINGS.get(picture.digest)
     if reading is None:
-        reading = _READINGS[picture.digest] = read_pages([picture])[0]
+        reading = _READINGS[picture.digest] = read_images([picture])[0]
         for oldest in list(_READINGS)[:-REMEMBERED]:
             _READINGS.pop(oldest, None)
     return reading

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...backend.errors import ScorerError
 from ...backend.pictures import Picture
 from ...backend.types import Score
-from .reading import ImageReading, is_blank, read_page
+from .reading import ImageReading, is_blank, read_image
 from .scene import Scene, StartScene
 from .wording import read_prompt
 
@@ -31,7 +31,7 @@ def expected_scene(before: Picture | None, instruction: str) -> Scene:
         return edit.scene
     if before is None or is_blank(before):
         raise ScorerError(f"{instruction!r} edits a page, but there is none before it.")
-    scene = read_page(before).scene
+    scene = read_image(before).scene
     if scene is None:
         raise ScorerError("The page before cannot be read, so what should come after is unknown.")
     return edit.apply(scene)
@@ -58,11 +58,11 @@ class TinyWorldScorer:
     identity = "tinyworld-exact-1"
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
-        return score_of(expected_scene(before, instruction), read_page(after))
+        return score_of(expected_scene(before, instruction), read_image(after))
 
     def success(self, before: Picture | None, after: Picture, instruction: str) -> bool:
         """Whether the page shows exactly what was asked for and nothing else changed."""
-        return not faults(expected_scene(before, instruction), read_page(after))
+        return not faults(expected_scene(before, instruction), read_image(after))
 
 
 def open(argument: str) -> TinyWorldScorer:

@@ -150,7 +150,7 @@ class Benchmark(Protocol):
         ...
 
     @property
-    def needs_picture(self) -> bool:
+    def needs_image(self) -> bool:
         """Whether an answer without a picture is none."""
         ...
 

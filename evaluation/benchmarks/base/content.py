@@ -13,7 +13,7 @@ from typing import Any
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import parse_json, read_bytes_if_any
 from .benchmark import Answers, BenchmarkItem, ItemAnswer, ItemFault, SubmissionPlace
-from .rows import picture_fault, write_picture
+from .rows import image_fault, write_image
 
 FILE = "response.json"
 MAX_FILE = 16 * 1024 * 1024
@@ -24,7 +24,7 @@ class ContentBenchmark:
 
     optional = frozenset[str]()
     shows_images = False
-    needs_picture = False
+    needs_image = False
 
     def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
         """Write a folder for every item. Raises OSError."""
@@ -49,7 +49,7 @@ def _content(folder: Path, answer: ItemAnswer) -> list[dict[str, str]]:
             content.append({"type": "text", "text": step.text})
         if step.picture is not None:
             pictures += 1
-            write_picture(folder / f"{pictures}.png", step.picture)
+            write_image(folder / f"{pictures}.png", step.picture)
             content.append({"type": "image", "image": f"{pictures}.png"})
     return content
 
@@ -82,7 +82,7 @@ def _part_fault(folder: Path, item: BenchmarkItem, part: dict[str, Any]) -> Item
         name = part.get("image")
         if not isinstance(name, str) or Path(name).name != name:
             return ItemFault(item.id, f"{str(name)[:80]!r} is no name of an image")
-        return picture_fault(item, folder / name)
+        return image_fault(item, folder / name)
     if part.get("type") != "text":
         return ItemFault(item.id, f"a part of type {str(part.get('type'))[:40]!r}")
     return None if isinstance(part.get("text"), str) else ItemFault(item.id, "a text that is none")

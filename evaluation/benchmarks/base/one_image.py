@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ....backend.pictures import Picture
 from .benchmark import Answers, BenchmarkItem, ItemAnswer, ItemFault, SubmissionPlace
-from .rows import picture_fault, write_picture
+from .rows import image_fault, write_image
 
 GREY = (128, 128, 128)
 GAP_SIZE = (512, 512)
@@ -22,7 +22,7 @@ class OneImageBenchmark:
 
     optional = frozenset[str]()
     shows_images = False
-    needs_picture = True
+    needs_image = True
 
     def files(self, folder: Path, item: BenchmarkItem) -> list[Path]:
         """Where the evaluator looks for an item's image, in its order; it is written to the first."""
@@ -31,7 +31,7 @@ class OneImageBenchmark:
     def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
         """Write an image for every item. Raises OSError."""
         for item, answer in answers:
-            write_picture(self.files(place.folder, item)[0], _last_picture(answer))
+            write_image(self.files(place.folder, item)[0], _last_picture(answer))
         return []
 
     def read(self, folder: Path, items: Iterable[BenchmarkItem]) -> list[ItemFault]:
@@ -39,7 +39,7 @@ class OneImageBenchmark:
         faults: list[ItemFault] = []
         for item in items:
             files = self.files(folder, item)
-            fault = picture_fault(item, next((one for one in files if one.exists()), files[0]))
+            fault = image_fault(item, next((one for one in files if one.exists()), files[0]))
             if fault is not None:
                 faults.append(fault)
         return faults

@@ -128,7 +128,7 @@ class ImageFinder:
         return tuple(found)
 
 
-def picture_fault(item: BenchmarkItem, path: Path) -> ItemFault | None:
+def image_fault(item: BenchmarkItem, path: Path) -> ItemFault | None:
     """What is wrong with an image file: none there, damaged, or not RGB."""
     if not path.is_file():
         return ItemFault(item.id, f"there is no {path.name}")
@@ -139,7 +139,7 @@ def picture_fault(item: BenchmarkItem, path: Path) -> ItemFault | None:
     return None if mode == "RGB" else ItemFault(item.id, f"{path.name} is {mode}, not RGB")
 
 
-def write_picture(path: Path, picture: Picture) -> None:
+def write_image(path: Path, picture: Picture) -> None:
     """Write an image as the ending of the path says (PNG or JPEG). Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".png":

@@ -32,10 +32,10 @@ from ..base.rows import (
     checked,
     data_path,
     id_in,
-    picture_fault,
+    image_fault,
     read_rows,
     results_json,
-    write_picture,
+    write_image,
 )
 
 FILE = "results.json"
@@ -60,7 +60,7 @@ class Comm:
     yes_no = frozenset[str]()
     optional = frozenset[str]()
     shows_images = False
-    needs_picture = False
+    needs_image = False
     terms = BenchmarkTerms(
         title="CoMM",
         evaluator="HKUST-LongGroup/CoMM @ 0da05d4",
@@ -91,12 +91,12 @@ class Comm:
         for item, answer in answers:
             folder = place.folder / item.id
             for number, image in enumerate(item.images, 1):
-                write_picture(folder / "origin" / f"input_{number}.jpg", Picture.open(image))
+                write_image(folder / "origin" / f"input_{number}.jpg", Picture.open(image))
             text, pictures, note = written(answer, int(item.row.get("begins", 1)), len(item.images))
             notes += [f"{item.id}: {note}"] if note else []
             names = [f"predict_{len(item.images) + number}.jpg" for number in range(1, len(pictures) + 1)]
             for name, picture in zip(names, pictures, strict=True):
-                write_picture(folder / name, picture)
+                write_image(folder / name, picture)
             content = {
                 "model_input": item.text.replace("<image>", MARK),
                 "model_output": text,
@@ -219,7 +219,7 @@ def _fault(folder: Path, item: BenchmarkItem) -> ItemFault | None:
         return ItemFault(item.id, f"more than {MAX_IMAGES} images")
     files = [folder / "origin" / str(name) for name in given]
     files += [folder / str(name) for name in predicted]
-    return next((fault for file in files if (fault := picture_fault(item, file)) is not None), None)
+    return next((fault for file in files if (fault := image_fault(item, file)) is not None), None)
 
 
 def _values(content: dict[str, Any]) -> Values:

@@ -29,12 +29,12 @@ from ..base.rows import (
     checked,
     data_path,
     id_in,
-    picture_fault,
+    image_fault,
     read_rows,
     results_json,
     results_object,
     text_in,
-    write_picture,
+    write_image,
 )
 
 FILE = "ueval.json"
@@ -48,7 +48,7 @@ class UEval:
     yes_no = frozenset[str]()
     optional = frozenset[str]()
     shows_images = False
-    needs_picture = False
+    needs_image = False
     terms = BenchmarkTerms(
         title="UEval",
         evaluator="zlab-princeton/UEval @ 3a5b5ea",
@@ -79,7 +79,7 @@ class UEval:
             names: list[str] = []
             for number, picture in enumerate(answer.pictures if answer else (), 1):
                 name = f"images/{item.id}_{number}.png"
-                write_picture(place.folder / name, picture)
+                write_image(place.folder / name, picture)
                 names.append(str(place.shown / name))
             text = _text(answer, place.as_published)
             entries.append({"id": item.id, "text_answer": text, "image_answer": names})
@@ -111,7 +111,7 @@ class UEval:
         if not text.strip() and not names:
             return ItemFault(item.id, "its answer is empty")
         for name in names:
-            fault = picture_fault(item, folder / "images" / name)
+            fault = image_fault(item, folder / "images" / name)
             if fault is not None:
                 return fault
         return None

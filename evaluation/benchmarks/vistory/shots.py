@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ....backend.errors import SettingsError
 from ..base.benchmark import Answers, BenchmarkItem, ItemAnswer, ItemFault, SubmissionPlace
-from ..base.rows import picture_fault, results_json, write_picture
+from ..base.rows import image_fault, results_json, write_image
 
 METHOD, MODE, LANGUAGE, TIMESTAMP = "interleave-thinker", "base", "en", "20000101_000000"
 STORIES = Path(METHOD) / MODE / LANGUAGE / TIMESTAMP
@@ -30,7 +30,7 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp")
 class ShotBenchmark:
     """A benchmark whose submission is such folders; an item's row has the numbers of its `shots`."""
 
-    needs_picture = True
+    needs_image = True
 
     def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
         """Write a folder for every story that has an answer. Raises OSError."""
@@ -112,7 +112,7 @@ def _write(folder: Path, item: BenchmarkItem, answer: ItemAnswer) -> tuple[list[
         if picture is None:
             lacking.append(number)
         else:
-            write_picture(folder / f"shot_{number:02}.png", picture)
+            write_image(folder / f"shot_{number:02}.png", picture)
     notes = [f"shots without an image, which count zero: {len(lacking)} of {len(numbers)}"] if lacking else []
     surplus = len(pictures) - len(numbers)
     notes += [f"images beyond the last shot, left out: {surplus}"] if surplus > 0 else []
@@ -137,7 +137,7 @@ def _fault(folder: Path, item: BenchmarkItem, missing: Collection[int]) -> ItemF
     numbers: list[int] = item.row["shots"]
     for number in numbers:
         if number in found:
-            fault = picture_fault(item, found[number])
+            fault = image_fault(item, found[number])
             if fault is not None:
                 return fault
         elif number not in missing:

@@ -11,7 +11,7 @@ from pydantic import AliasChoices, ConfigDict, Field
 from ....backend.chat.protocol import Message
 from ....backend.pictures import Picture
 from ....backend.values import ValidTexts
-from .request import BadRequest, BridgeRequest, picture_in, settings_of
+from .request import BadRequest, BridgeRequest, decode_image, settings_of
 
 DONE = "data: [DONE]\n\n"
 
@@ -79,7 +79,7 @@ def _parts(content: _Content) -> tuple[str | Picture, ...]:
         if part.text is not None:
             found.append(part.text)
         elif part.inline is not None:
-            found.append(picture_in(part.inline.data))
+            found.append(decode_image(part.inline.data))
         else:
             raise BadRequest("A part is neither a text nor an image that comes with the question.")
     return tuple(found)

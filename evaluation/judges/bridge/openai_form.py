@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from ....backend.chat.protocol import Message
 from ....backend.pictures import Picture
 from ....backend.values import ValidTexts
-from .request import BadRequest, BridgeRequest, picture_in, settings_of
+from .request import BadRequest, BridgeRequest, decode_image, settings_of
 
 DONE = "data: [DONE]\n\n"
 IDENTITY = "chatcmpl-judge"
@@ -74,7 +74,7 @@ def _part(part: _Part) -> str | Picture:
     head, comma, data = part.image_url.url.partition(";base64,")
     if not head.startswith("data:image/") or not comma:
         raise BadRequest("An image has to come with the question, as data:image/...;base64,...")
-    return picture_in(data)
+    return decode_image(data)
 
 
 def answer(question: BridgeRequest, text: str) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def settings_of(
     )
 
 
-def picture_in(text: str) -> Picture:
+def decode_image(text: str) -> Picture:
     """The image in base64, plain or in its form for addresses, padded or not. Raises BadRequest."""
     text = text.translate(URL_SAFE).strip()
     try:

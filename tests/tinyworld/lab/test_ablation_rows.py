@@ -38,7 +38,7 @@ from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.drawing import draw
 from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
-from interleave_thinker.tinyworld.runtime.reading import ImageReading, read_page
+from interleave_thinker.tinyworld.runtime.reading import ImageReading, read_image
 from interleave_thinker.tinyworld.runtime.scorer import faults
 from interleave_thinker.tinyworld.runtime.wording import prompt_text, read_prompt
 from interleave_thinker.training.reward.samples import Sample
@@ -79,7 +79,7 @@ def page_with(faults_in: int) -> DrawnImage:
     for cell in scene.occupied[:faults_in]:
         scene = scene.put(cell, 0)
     page = draw(scene)
-    seen = read_page(page)
+    seen = read_image(page)
     assert isinstance(seen, ImageReading) and len(faults(edit[0].apply(None), seen)) == faults_in  # type: ignore[arg-type]
     return DrawnImage(None, None, edit[0], (), page, seen)
 

@@ -19,7 +19,7 @@ from interleave_thinker.tinyworld.lab.runs.stories import StoryRuns, lost, run_s
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.lab.world.scenes import misdraw, random_luck
 from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.tinyworld.runtime.reading import read_page
+from interleave_thinker.tinyworld.runtime.reading import read_image
 from interleave_thinker.tinyworld.runtime.wording import read_prompt
 
 STORIES = [random_story(Random(number), "evaluate") for number in range(12)]
@@ -36,7 +36,7 @@ class Draughtsman:
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         found = read_prompt(prompt)
         assert found is not None
-        before = read_page(source).scene if source else None
+        before = read_image(source).scene if source else None
         return draw(misdraw(before, found[0], found[1], random_luck(Random(seed))))
 
     def draw_all(self, wanted: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:

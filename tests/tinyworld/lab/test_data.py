@@ -22,7 +22,7 @@ from interleave_thinker.tinyworld.lab.world.scenes import (
     random_scene,
 )
 from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.tinyworld.runtime.reading import read_page
+from interleave_thinker.tinyworld.runtime.reading import read_image
 from interleave_thinker.tinyworld.runtime.scene import StartScene
 from interleave_thinker.tinyworld.runtime.vocabulary import KNOWN, WORD
 from interleave_thinker.tinyworld.runtime.wording import clauses_of, read_prompt
@@ -76,7 +76,7 @@ def test_rows_about_pages_say_what_is_there(tmp_path: Path) -> None:
     verdicts = []
     for _ in range(200):
         drawn = critic_data.rendered(rng)
-        assert read_page(drawn.after).scene is not None
+        assert read_image(drawn.after).scene is not None
         row = critic_data.judge_row(drawn, pages)
         verdict = read_verdict(row.messages[-1].content)
         verdicts.append(verdict.success)

@@ -18,9 +18,9 @@ from pydantic import BaseModel
 from ....training.statistics.bootstrap import OF_DIFFERENCES, Mean, two_level_mean
 from ....training.statistics.intervals import Share, cautious, paired, share, sign_flip_test
 from ..data.noisy_teacher import TEACHERS
-from .measures import ALL_TRIES, TRIES
+from .measures import ALL_ATTEMPTS, ATTEMPTS
 from .outcomes import AblationOutcomes, SeedOutcomes, StoryLetters
-from .pipeline import OTHER_TEACHERS, PIPELINE, PUBLISHED_TRIES, ROWS, USUAL_TEACHER
+from .pipeline import OTHER_TEACHERS, PIPELINE, PUBLISHED_ATTEMPTS, ROWS, USUAL_TEACHER
 
 BESIDE = (("rl", "rejection"), ("rl", "rl_no_step"), ("rl", "rl_no_accuracy"), ("oracle_planner", "sft"))
 """Comparisons beside those of each row with its baseline."""
@@ -103,9 +103,9 @@ def findings_of(outcomes: AblationOutcomes) -> Findings:
     taught = [seed for seed in seeds if any(f"sft_{name}" in seed.told for name in OTHER_TEACHERS)]
     return Findings(
         rows=[_row(name, seeds, right) for name in found],
-        tries={"sft": _tries(found["sft"], None), "rl": _tries(found["rl"], PUBLISHED_TRIES)},
+        tries={"sft": _by_attempts(found["sft"], None), "rl": _by_attempts(found["rl"], PUBLISHED_ATTEMPTS)},
         beside=[_against(right, *pair) for pair in BESIDE],
-        not_as_published=not_as_published(right, _tries(found["rl"], PUBLISHED_TRIES)),
+        not_as_published=not_as_published(right, _by_attempts(found["rl"], PUBLISHED_ATTEMPTS)),
         teachers=[_taught_by(name, taught) for name in TEACHERS] if taught else [],
         exact_plans={name: [seed.exact_plans[name] for seed in seeds] for name in seeds[0].exact_plans},
         next_steps_right=share([letter == "1" for seed in seeds for letter in seed.next_steps]),
@@ -123,7 +123,7 @@ def findings_of(outcomes: AblationOutcomes) -> Findings:
 
 def _most(told: dict[int, StoryLetters]) -> int:
     """The number of attempts of the main column: three, or what there is."""
-    return TRIES if TRIES in told else max(told)
+    return ATTEMPTS if ATTEMPTS in told else max(told)
 
 
 def _right(stories: Stories, attempts: int) -> Right:
@@ -168,13 +168,13 @@ def _against(right: dict[str, Right], row: str, baseline: str) -> RowComparison:
     return compare(row, baseline, right[row], right[baseline])
 
 
-def _tries(seeds: Stories, published: Mapping[int, float] | None) -> list[RowComparison]:
+def _by_attempts(seeds: Stories, published: Mapping[int, float] | None) -> list[RowComparison]:
     """More attempts against fewer, of one row; `published`: the paper's averages for it."""
     return [
         compare(f"{more} tries", f"{fewer} tries", _right(seeds, more), _right(seeds, fewer)).model_copy(
             update={"published": round(published[more] - published[fewer], 1) if published else None}
         )
-        for fewer, more in pairwise(ALL_TRIES)
+        for fewer, more in pairwise(ALL_ATTEMPTS)
     ]
 
 
@@ -214,7 +214,7 @@ def _row(name: str, seeds: Sequence[SeedOutcomes], right: dict[str, Right]) -> F
 
 def _taught_by(name: str, seeds: Sequence[SeedOutcomes]) -> TeacherComparison:
     ending = f"_{name}" if name in OTHER_TEACHERS else ""
-    right = {row: _right([seed.told[row + ending] for seed in seeds], TRIES) for row in ("sft", "rl")}
+    right = {row: _right([seed.told[row + ending] for seed in seeds], ATTEMPTS) for row in ("sft", "rl")}
     teacher = TEACHERS[name]
     return TeacherComparison(
         teacher=name if name != USUAL_TEACHER else f"{name} (the table's)",

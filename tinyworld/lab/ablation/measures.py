@@ -26,7 +26,7 @@ from ....backend.types import Plan, RunSettings, Step, Verdict
 from ....training.data.rows.rl import CriticRlRow, read_rl_rows
 from ....training.statistics.intervals import share
 from ...runtime.generator import TinyWorldGenerator
-from ...runtime.reading import read_page
+from ...runtime.reading import read_image
 from ...runtime.scorer import TinyWorldScorer, faults
 from ..data.critic_rows import verdict_of
 from ..data.oracle_critic import drawn_of
@@ -43,9 +43,9 @@ STORIES_SEED = 77_000
 UNTRAINED_TOKENS = 200
 MEASURED = "measured.json"
 PLANS = "plans.json"
-TRIES = 3
+ATTEMPTS = 3
 """Attempts a step in the table's main column."""
-ALL_TRIES = (1, TRIES, 5)
+ALL_ATTEMPTS = (1, ATTEMPTS, 5)
 ALONE = (1,)
 
 
@@ -78,7 +78,7 @@ class NextSteps(BaseModel):
     right: list[list[bool]]
 
 
-Judge = Callable[[Sequence[Judging]], Sequence[Verdict]]
+JudgeFunction = Callable[[Sequence[Judging]], Sequence[Verdict]]
 
 
 def stories_of(settings: AblationSettings, seed: int) -> list[TinyStory]:
@@ -161,7 +161,7 @@ def measure_untrained(folder: Path, settings: AblationSettings, seed: int, agent
     stories = stories_of(settings, seed)[: settings.untrained_stories]
     base = BatchedAgent(agent, settings.verdict_tokens, min(settings.plan_tokens, UNTRAINED_TOKENS))
     plans = _readable(base.plan([request_of(story) for story in stories], again=False))
-    _keep(folder, RowOutcomes(told=run_stories_together(stories, plans, base.judge, (TRIES,))))
+    _keep(folder, RowOutcomes(told=run_stories_together(stories, plans, base.judge, (ATTEMPTS,))))
 
 
 def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
@@ -182,7 +182,7 @@ def measure_step_by_step(folder: Path, settings: AblationSettings, seed: int, ag
     generator = SharedGenerator(together, "tinyworld")
 
     def run_one(number: int, story: TinyStory) -> StoryOutcome:
-        run = RunSettings(max_attempts=TRIES, seed=number)
+        run = RunSettings(max_attempts=ATTEMPTS, seed=number)
         try:
             pages, draws = single_agent.run_step_by_step(
                 request_of(story), planner, critic, generator, run, InMemoryStore()
@@ -193,19 +193,22 @@ def measure_step_by_step(folder: Path, settings: AblationSettings, seed: int, ag
 
     stories = stories_of(settings, seed)
     outcomes = together.run([partial(run_one, *numbered) for numbered in enumerate(stories)])
-    _keep(folder, RowOutcomes(told={TRIES: outcomes}))
+    _keep(folder, RowOutcomes(told={ATTEMPTS: outcomes}))
 
 
 def _page_by_page(pages: Sequence[Picture] | None, story: TinyStory, draws: int) -> StoryOutcome:
     """Steps of an agent without a plan of its own are held against the story's right pages, in order."""
     pages = pages or ()
-    right = [not faults(scene, read_page(page)) for scene, page in zip(story.pages, pages, strict=False)]
+    right = [not faults(scene, read_image(page)) for scene, page in zip(story.pages, pages, strict=False)]
     right += [False] * (len(story.pages) - len(right))
     return StoryOutcome(right=all(right) and len(pages) == len(story.pages), steps=right, draws=draws)
 
 
 def run_stories_together(
-    stories: Sequence[TinyStory], plans: Sequence[Plan | None], judge: Judge | None, tries: tuple[int, ...]
+    stories: Sequence[TinyStory],
+    plans: Sequence[Plan | None],
+    judge: JudgeFunction | None,
+    tries: tuple[int, ...],
 ) -> dict[int, list[StoryOutcome]]:
     """How stories come out with these plans (None: lost), by number of attempts; without a judge each page is
     drawn once."""
@@ -222,7 +225,7 @@ def run_stories_together(
     return {attempts: [one[attempts] for one in outcomes] for attempts in tries}
 
 
-def _batched_tasks(judge: Judge, more: dict[str, Any] | None = None) -> BatchedTasks:
+def _batched_tasks(judge: JudgeFunction, more: dict[str, Any] | None = None) -> BatchedTasks:
     generator = TinyWorldGenerator(open_generator(), "tinyworld")
 
     def draw(wanted: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
@@ -265,7 +268,7 @@ def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critic
 
 def _judged(agent: BatchedAgent, images: Path) -> StoredVerdicts:
     rows = _pages(images)
-    verdicts = agent.said_of(rows, images)
+    verdicts = agent.verdicts_of(rows, images)
     return StoredVerdicts(
         said=[verdict.success if verdict else None for verdict in verdicts],
         truth=[row.evaluation.success for row in rows],

@@ -22,7 +22,7 @@ from ....evaluation.checkout import UNKNOWN
 from ..job_runner import LabJob
 from ..runs.stories import StoryOutcome
 from .measures import NextSteps, RefinedPrompts, RowOutcomes, StoredVerdicts, exact_plans, stored
-from .pipeline import ROWS, all_jobs, measured, seed_folder, told_rows
+from .pipeline import ROWS, all_jobs, measured, seed_folder, story_rows
 from .settings import AblationSettings
 from .stages import final
 
@@ -208,13 +208,16 @@ def joined(several: Sequence[AblationOutcomes]) -> AblationOutcomes:
 def _of_seed(folder: Path, seed: int, jobs: Sequence[LabJob]) -> SeedOutcomes:
     found = {
         name: RowOutcomes.model_validate_json(stored(measured(folder, name)))
-        for name in told_rows(jobs, folder)
+        for name in story_rows(jobs, folder)
     }
     remedies = RefinedPrompts.model_validate_json(stored(measured(folder, "remedies")))
     next_steps = NextSteps.model_validate_json(stored(measured(folder, "next_steps")))
     return SeedOutcomes(
         seed=seed,
-        told={name: {tries: _told(ones) for tries, ones in one.told.items()} for name, one in found.items()},
+        told={
+            name: {tries: _story_letters(ones) for tries, ones in one.told.items()}
+            for name, one in found.items()
+        },
         judged={name: _verdicts(one.judged) for name, one in found.items() if one.judged},
         refined={
             name: RefinedLetters(refused=_letters(refused), drawn_right=_letters(remedies.drawn_right[name]))
@@ -226,7 +229,7 @@ def _of_seed(folder: Path, seed: int, jobs: Sequence[LabJob]) -> SeedOutcomes:
     )
 
 
-def _told(ones: Sequence[StoryOutcome]) -> StoryLetters:
+def _story_letters(ones: Sequence[StoryOutcome]) -> StoryLetters:
     return StoryLetters(
         right=_letters([one.right for one in ones]),
         steps=" ".join(_letters(one.steps) for one in ones),

@@ -47,7 +47,7 @@ ROWS = {
     "oracle_critic": TableRow("planner SFT, oracle critic", "rl"),
 }
 """Rows of the table, by the name of what is measured."""
-PUBLISHED_TRIES = {1: 60.2, 3: 65.3, 5: 66.3}
+PUBLISHED_ATTEMPTS = {1: 60.2, 3: 65.3, 5: 66.3}
 """The paper's averages by attempts a step, of full RL."""
 REINFORCED: dict[str, stages.Remaining] = {
     "rl": "all",
@@ -56,7 +56,7 @@ REINFORCED: dict[str, stages.Remaining] = {
 }
 MEASURED = "measured_"
 """What the folders of measuring jobs begin with."""
-ALL_TRIES = ("sft", "rl")
+ROWS_WITH_ALL_ATTEMPTS = ("sft", "rl")
 """Rows that are run with other numbers of attempts as well."""
 PIPELINE = ("planner", "critic", "pages", "rl")
 """The jobs of a seed that make planner and critic as they would be used."""
@@ -125,7 +125,7 @@ def _of_seed(
             jobs.append(LabJob(taught, stages.critic, (*of_teacher, True, teacher), (novice,)))
             jobs.append(_reinforced(reinforced, settings, seed, taught, "all"))
             told |= {f"sft_{teacher}": (plans, taught), f"rl_{teacher}": (plans, reinforced)}
-    jobs += [_told(folder, name, (settings, seed), *parts) for name, parts in told.items()]
+    jobs += [_story_job(folder, name, (settings, seed), *parts) for name, parts in told.items()]
     compared = {name: folder / name for name in REINFORCED} | {"sft": critic, "rejection": best}
     one, finals = stages.final(agent), {name: stages.final(made) for name, made in compared.items()}
     return [
@@ -157,11 +157,11 @@ def _reinforced(
     return LabJob(folder, stages.reinforced, (settings, seed, critic, pages, remaining), (critic, pages))
 
 
-def _told(
+def _story_job(
     folder: Path, name: str, asked: tuple[AblationSettings, int], plans: Path | None, critic: Path | None
 ) -> LabJob:
     """Stories with these plans (None: their own) and this critic (None: the oracle)."""
-    tries = measures.ALL_TRIES if name in ALL_TRIES else (measures.TRIES,)
+    tries = measures.ALL_ATTEMPTS if name in ROWS_WITH_ALL_ATTEMPTS else (measures.ATTEMPTS,)
     checkpoint = stages.final(critic) if critic is not None else None
     needs = [folder / "pages", *(part for part in (plans, critic) if part is not None)]
     work = (*asked, plans, checkpoint, tries)
@@ -173,9 +173,9 @@ def measured(folder: Path, name: str) -> Path:
     return folder / f"{MEASURED}{name}"
 
 
-def told_rows(jobs: Sequence[LabJob], folder: Path) -> list[str]:
+def story_rows(jobs: Sequence[LabJob], folder: Path) -> list[str]:
     """The names of what stories are told for in a seed's folder: the rows of the table, and those of other
     teachers."""
     made = {job.folder for job in jobs}
-    names = [*ROWS, *(f"{row}_{teacher}" for teacher in OTHER_TEACHERS for row in ALL_TRIES)]
+    names = [*ROWS, *(f"{row}_{teacher}" for teacher in OTHER_TEACHERS for row in ROWS_WITH_ALL_ATTEMPTS)]
     return [name for name in names if measured(folder, name) in made]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ....backend.pictures import Picture
 from ....backend.types import Verdict
-from ...runtime.reading import is_blank, read_page
+from ...runtime.reading import is_blank, read_image
 from ...runtime.scene import StartScene
 from ...runtime.wording import read_prompt
 from ..world.judged_images import DrawnImage
@@ -26,11 +26,11 @@ def drawn_of(
         return None
     edit, _ = wish
     page = None if before is None or is_blank(before) else before
-    scene = read_page(page).scene if page else None
+    scene = read_image(page).scene if page else None
     if scene is None and (page is not None or not isinstance(edit, StartScene)):
         return None
     clauses = tuple(used[1]) if used else ()
-    return DrawnImage(page, scene, edit, clauses, after, read_page(after))
+    return DrawnImage(page, scene, edit, clauses, after, read_image(after))
 
 
 class OracleCritic:

@@ -23,7 +23,7 @@ from ....backend.pictures import Picture
 from ....backend.prompts import fill
 from ....backend.types import Verdict
 from ....training.data.rows.sft import SftRow
-from ...runtime.reading import ImageReading, read_pages
+from ...runtime.reading import ImageReading, read_images
 from ...runtime.scene import Edit, Scene, StartScene
 from ...runtime.scorer import score_of
 from ...runtime.wording import edit_text, prompt_text
@@ -80,7 +80,7 @@ def trajectories(
         images = pipeline([slot.prompt for slot in slots], sources, seeds)
         count += batch
         pages = [Picture(image) for image in images]
-        for number, (slot, after, seen) in enumerate(zip(slots, pages, read_pages(pages), strict=True)):
+        for number, (slot, after, seen) in enumerate(zip(slots, pages, read_images(pages), strict=True)):
             before, scene = slot.page or (None, None)
             drawn = DrawnImage(before, scene, slot.edit, (), after, seen, seeds[number])
             overlooked = teacher.overlooks(rng, drawn)

@@ -70,12 +70,12 @@ def reworded_story(rng: Random, split: Split, steps: int, wording: Wording) -> T
         story = random_story(rng, split, steps)
         if wording == "usual":
             return story
-        told = TinyStory(_told(rng, story, wording), story.plan, story.before, story.pages)
+        told = TinyStory(_reworded_text(rng, story, wording), story.plan, story.before, story.pages)
         if told.split == split:
             return told
 
 
-def _told(rng: Random, story: TinyStory, wording: Wording) -> str:
+def _reworded_text(rng: Random, story: TinyStory, wording: Wording) -> str:
     phrases = _PHRASES[wording]
     sentences = []
     for step in story.plan.steps:

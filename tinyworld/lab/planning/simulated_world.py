@@ -19,7 +19,7 @@ from ....backend.pictures import Picture
 from ....backend.types import Plan, Step
 from ....training.data.rows.planner_rl import PlannerRlRow
 from ....training.reward.plans.judges import PlanScore
-from ...runtime.reading import read_page
+from ...runtime.reading import read_image
 from ...runtime.scene import Scene, StartScene, applies
 from ...runtime.wording import read_prompt
 
@@ -46,7 +46,7 @@ class SimulatedWorld:
         """Half of the match is for an exact plan, half for the share of steps that are right in the
         reference's order, of the asked ones or the planned ones, whichever are more. A caption must be there
         where the reference has one; a step of text must say its text."""
-        page = read_page(pictures[0]).scene if pictures else None
+        page = read_image(pictures[0]).scene if pictures else None
         wanted, _ = _walked(row.reference, page)
         _, found = _walked(plan.steps, page)
         # A step of text in the place of one that is drawn finds nothing either.

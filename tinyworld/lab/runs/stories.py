@@ -24,7 +24,7 @@ from ....backend.types import Plan, Request, RunSettings, Trajectory
 from ....training.statistics.intervals import Share, share
 from ...runtime.drawing import draw
 from ...runtime.generator import TinyWorldGenerator
-from ...runtime.reading import read_page
+from ...runtime.reading import read_image
 from ...runtime.scorer import TinyWorldScorer, faults
 from ..world.requests import TinyStory
 
@@ -158,7 +158,7 @@ def _run_story(
 def _is_right(trajectory: Trajectory, story: TinyStory) -> bool:
     pages = [result.image for result in trajectory.results if result.step.prompt]
     return len(pages) == len(story.pages) and all(
-        page is not None and not faults(scene, read_page(page))
+        page is not None and not faults(scene, read_image(page))
         for page, scene in zip(pages, story.pages, strict=True)
     )
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ....backend.errors import SettingsError
 from ....backend.pictures import Picture
 from ...runtime.drawing import draw
-from ...runtime.reading import ImageReading, read_pages
+from ...runtime.reading import ImageReading, read_images
 from ...runtime.scene import (
     BACKDROPS,
     COLORS,
@@ -98,7 +98,7 @@ def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[Dr
         )
         count += batch
         drawn = [Picture(image) for image in images]
-        answers = zip(asked, drawn, read_pages(drawn), strict=True)
+        answers = zip(asked, drawn, read_images(drawn), strict=True)
         for slot, ((page, edit, clauses), after, seen) in enumerate(answers):
             before, scene = page or (None, None)
             yield DrawnImage(before, scene, edit, tuple(clauses), after, seen, seeds[slot])

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 ItemIn = TypeVar("ItemIn", contravariant=True)
 ResultOut = TypeVar("ResultOut", covariant=True)
 
-MAX_TRIES = 4
+MAX_ATTEMPTS = 4
 """Workers that may die at one item before it is given back as lost; items beside a deadly one die with
 it."""
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from ....backend.errors import InterleaveError, SettingsError
-from . import MAX_TRIES, CancelToken, Item, ItemResult, Job, LocalCancelToken, Result
+from . import MAX_ATTEMPTS, CancelToken, Item, ItemResult, Job, LocalCancelToken, Result
 
 HOW_TO_GET = 'Install it: pip install "interleave-thinker[ray]"'
 STARTED_HERE = "local"
@@ -165,10 +165,10 @@ class _HandedOut:
                     if self._actors[place] is actor:
                         self._replace(place)
                     deaths[key(item)] += 1
-                    if deaths[key(item)] < MAX_TRIES:
+                    if deaths[key(item)] < MAX_ATTEMPTS:
                         self._again.append(item)
                     else:
-                        lost = f"{MAX_TRIES} workers died at it ({type(error).__name__})"
+                        lost = f"{MAX_ATTEMPTS} workers died at it ({type(error).__name__})"
                         yield ItemResult(key(item), lost=lost)
                     continue
                 except self._ray.exceptions.RayTaskError as error:
@@ -188,9 +188,9 @@ class _HandedOut:
             self._ray.get(reference)
         except self._ray.exceptions.RayActorError as error:
             self._stillborn += 1
-            if self._stillborn >= MAX_TRIES:
+            if self._stillborn >= MAX_ATTEMPTS:
                 raise SettingsError(
-                    f"{MAX_TRIES} workers died before they could begin ({type(error).__name__}).",
+                    f"{MAX_ATTEMPTS} workers died before they could begin ({type(error).__name__}).",
                     "Ray's own logs say more: a machine may lack memory, or the package.",
                 ) from error
             self._replace(place)

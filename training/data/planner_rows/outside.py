@@ -15,7 +15,7 @@ from typing import TypeVar
 from ....backend.errors import AnswerError, PictureError, SettingsError
 from ....backend.pictures import Picture
 from ..decontamination.screening import Screening
-from ..rows.row_folder import keep_picture
+from ..rows.row_folder import keep_image
 from ..rows.row_kinds import refuse_other_role
 from ..rows.sft import check_rows, show_problems
 from .comm import CommFolder, CommStory
@@ -63,7 +63,7 @@ class OutsideRows:
                 self.made.left_out[f"in a benchmark: {found.benchmark}"] += 1
                 continue
             self.made.outside_items += 1
-            names = [keep_picture(picture, self.made.folder) for picture in pictures]
+            names = [keep_image(picture, self.made.folder) for picture in pictures]
             self.made.add_row(row, names)
 
     def add_comm(self, folder: CommFolder, teacher: PromptTeacher | None) -> None:

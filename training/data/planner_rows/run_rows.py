@@ -18,7 +18,7 @@ from ....backend.types import Trajectory
 from ..decontamination.items import BenchmarkMatch
 from ..executors import CancelToken
 from ..from_runs.reading import UNREADABLE, ReadRun, RunPlace, RunReading
-from ..rows.row_folder import check_shared, keep_picture
+from ..rows.row_folder import check_shared, keep_image
 from ..rows.sft import RowProblem
 from ..trajectories.accepted import not_accepted
 from .kinds import PlannerQuestion, QuestionMaker, TrajectoryQuestions, bad_prompt, has_unasked_words
@@ -94,7 +94,7 @@ def _row(question: PlannerQuestion, folder: Path) -> SftRow:
         SftMessage(role="user", content=question.text),
         SftMessage(role="assistant", content=question.answer),
     ]
-    names = [keep_picture(picture, folder) for picture in question.images]
+    names = [keep_image(picture, folder) for picture in question.images]
     try:
         return SftRow(messages=turns, images=names)
     except ValidationError as error:

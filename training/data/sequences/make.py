@@ -21,7 +21,7 @@ from ..executors import CancelToken, Executor
 from ..executors.ordered import in_order
 from ..executors.threads import ThreadExecutor
 from ..from_runs.reading import UNREADABLE, ReadRun, RunPlace, RunReading, places_of
-from ..rows.row_folder import IMAGES, check_place, check_shared, keep_picture, only_these
+from ..rows.row_folder import IMAGES, check_place, check_shared, keep_image, only_these
 from .build import InterleavedSequence, easy, hard, unfit
 
 EASY, HARD = "sequences_easy.json", "sequences_hard.json"
@@ -64,7 +64,7 @@ class _WriteSequences:
 
     def _row(self, made: InterleavedSequence) -> dict[str, Any]:
         turns = [{"role": "user", "content": made.user}, {"role": "assistant", "content": made.text}]
-        return {"messages": turns, "images": [keep_picture(one, self.folder) for one in made.images]}
+        return {"messages": turns, "images": [keep_image(one, self.folder) for one in made.images]}
 
 
 def make_sequences(
