@@ -25,7 +25,7 @@ from interleave_thinker.backend.chat.protocol import Message
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set, prompt_set_of
 from interleave_thinker.tinyworld.lab.runs.stories import request_of
-from interleave_thinker.tinyworld.lab.world.judged_pages import rendered
+from interleave_thinker.tinyworld.lab.world.judged_images import rendered
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.wording import prompt_text

@@ -21,11 +21,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from interleave_thinker.training.data.decontamination.benchmarks import FILE, Read, files_of, items_of
-from interleave_thinker.training.data.decontamination.index import Guard
-from interleave_thinker.training.data.decontamination.items import Item
-from interleave_thinker.training.data.prompts.generate import Made as MadePrompts
+from interleave_thinker.training.data.decontamination.benchmarks import FILE, ItemsRead, files_of, items_of
+from interleave_thinker.training.data.decontamination.index import BenchmarkIndex
+from interleave_thinker.training.data.decontamination.items import IndexedItem
 from interleave_thinker.training.data.prompts.generate import PromptsData, load, rows_of
+from interleave_thinker.training.data.prompts.generate import PromptsReport as MadePrompts
 
 AROUND = (
     "I run a small evening course and need this for the next lesson. {text} Keep to one style all the way.",
@@ -75,15 +75,18 @@ def main() -> None:
     given = parser.parse_args()
     random = Random(given.seed)
     clean = requests(given.clean, given.seed)
-    items = [(FILE, Item(texts=(text,))) for text in sentences()]
+    items = [(FILE, IndexedItem(texts=(text,))) for text in sentences()]
     if given.benchmark:
         items = [
             (kind, item)
             for kind, path in given.benchmark
             for file in files_of(Path(path))
-            for item in items_of(kind, file, Read())
+            for item in items_of(kind, file, ItemsRead())
         ]
-    with tempfile.TemporaryDirectory() as folder, Guard.create(Path(folder, "guard.sqlite")) as guard:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        BenchmarkIndex.create(Path(folder, "guard.sqlite")) as guard,
+    ):
         for kind in dict.fromkeys(kind for kind, _ in items):
             guard.add(kind, (item for name, item in items if name == kind), kind)
         texts = [text for _, item in items for text in (*item.texts, *item.titles)]

@@ -18,11 +18,11 @@ from typing import Any
 
 from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.backend.prompts import prompt_set_of
-from interleave_thinker.tinyworld.lab.ablation.measures import TRIES, oracle_verdicts, tell
+from interleave_thinker.tinyworld.lab.ablation.measures import ATTEMPTS, oracle_verdicts, run_stories_together
 from interleave_thinker.tinyworld.lab.ablation.stages import log_in
 from interleave_thinker.tinyworld.lab.planning.rows import StoryKind, make_planner_rl, make_stories_sft
 from interleave_thinker.tinyworld.lab.planning.simulated_world import SimulatedWorld
-from interleave_thinker.tinyworld.lab.world.requests import Story
+from interleave_thinker.tinyworld.lab.world.requests import TinyStory
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow, planner_question, read_planner_rl
 from interleave_thinker.training.data.rows.row_sets import RowSet
@@ -214,7 +214,9 @@ class Seed:
             answers = planner.answers(rows, path.parent)
             samples = judged(answers, rows, path.parent)
             plans = [plan_in(answer) for answer in answers]
-            told = tell(self.stories(rows, kind), plans, oracle_verdicts, (TRIES,))[TRIES]
+            told = run_stories_together(self.stories(rows, kind), plans, oracle_verdicts, (ATTEMPTS,))[
+                ATTEMPTS
+            ]
             found[name] = {
                 "exact": [bool(sample.exact) for sample in samples],
                 "right": [story.right for story in told],
@@ -223,7 +225,7 @@ class Seed:
             }
         (self.out / f"{arm}.found.json").write_text(json.dumps(found))
 
-    def stories(self, rows: list[PlannerRlRow], kind: StoryKind) -> list[Story]:
+    def stories(self, rows: list[PlannerRlRow], kind: StoryKind) -> list[TinyStory]:
         """The stories that these rows were made from, in their order. Raises TrainingError for rows that
         another version of the world made."""
         made = islice(kind.stories(f"planner rl/{self.seed}", "evaluate"), MAX_DOUBLED * len(rows))

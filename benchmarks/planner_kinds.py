@@ -29,10 +29,13 @@ from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.types import Attempt, StepResult, StopReason, Trajectory
 from interleave_thinker.tinyworld.lab.data.prompts import PROMPT_SET
 from interleave_thinker.tinyworld.lab.runs.stories import request_of
-from interleave_thinker.tinyworld.lab.world.requests import Story, random_story
+from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.training.data.planner_rows.kinds import Asking, Question
+from interleave_thinker.training.data.planner_rows.kinds import (
+    PlannerQuestion,
+    QuestionMaker,
+)
 from interleave_thinker.training.data.planner_rows.settings import KINDS
 from interleave_thinker.training.data.rows.conversations import as_prompt_completion
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
@@ -61,17 +64,17 @@ def command(*arguments: str) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def questions(stories: int) -> list[Question]:
+def questions(stories: int) -> list[PlannerQuestion]:
     """All kinds of questions about new stories."""
     rng = Random("planner kinds")
-    asking = Asking(KINDS, PROMPT_SET)
+    asking = QuestionMaker(KINDS, PROMPT_SET)
     told = [as_told(random_story(rng, "evaluate")) for _ in range(stories)]
     return [
         one for number, story in enumerate(told) for one in asking.questions_of(f"new {number}", story)[0]
     ]
 
 
-def as_told(story: Story) -> Trajectory:
+def as_told(story: TinyStory) -> Trajectory:
     """A story as a trajectory whose every page was right at the first attempt."""
     results, pages = [], iter(story.pages)
     for step in story.plan.steps:
@@ -82,7 +85,7 @@ def as_told(story: Story) -> Trajectory:
     return Trajectory(request=request_of(story), plan=story.plan, results=tuple(results))
 
 
-def answered_right(planner: Path, asked: Sequence[Question]) -> dict[str, list[bool]]:
+def answered_right(planner: Path, asked: Sequence[PlannerQuestion]) -> dict[str, list[bool]]:
     """For each kind of question, whether the steps of each answer are exact."""
     import torch
     from transformers import AutoModelForImageTextToText, AutoProcessor
@@ -103,7 +106,7 @@ def answered_right(planner: Path, asked: Sequence[Question]) -> dict[str, list[b
     return right
 
 
-def as_prompt(asked: Question) -> dict[str, Any]:
+def as_prompt(asked: PlannerQuestion) -> dict[str, Any]:
     turns = [
         SftMessage(role="user", content=asked.text),
         SftMessage(role="assistant", content=asked.answer),

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.tinyworld.lab.ablation.findings import compare, mean_of
-from interleave_thinker.tinyworld.lab.job_runner import Job, run_jobs
+from interleave_thinker.tinyworld.lab.job_runner import LabJob, run_jobs
 from interleave_thinker.training.statistics.bootstrap import Mean
 from interleave_thinker.training.trainer.resume import claim_run
 
@@ -100,7 +100,7 @@ def main() -> None:
     try:
         # Stages that lie there are not made again, so they have to be of these settings.
         claim_run(out, {"stage": "planner reinforcement", **FIXED, **asdict(scale)})
-        run_jobs([Job(out / f"seed-{seed}", run_seed, (seed, scale)) for seed in numbers], workers, print)
+        run_jobs([LabJob(out / f"seed-{seed}", run_seed, (seed, scale)) for seed in numbers], workers, print)
     except InterleaveError as error:
         raise SystemExit(str(error)) from error
     print(table([Seed(out, seed, scale) for seed in numbers]))

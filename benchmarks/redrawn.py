@@ -21,39 +21,39 @@ from pathlib import Path
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.tinyworld.lab.data.critic_rows import MAX_CLAUSES
 from interleave_thinker.tinyworld.lab.world.biases import slips
-from interleave_thinker.tinyworld.lab.world.judged_pages import Drawn, real
+from interleave_thinker.tinyworld.lab.world.judged_images import DrawnImage, real
 from interleave_thinker.tinyworld.lab.world.scenes import changed_cells
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.generator import load_pipeline
 from interleave_thinker.tinyworld.runtime.pipeline import TinyWorldPipeline
-from interleave_thinker.tinyworld.runtime.reading import read_pages
+from interleave_thinker.tinyworld.runtime.reading import read_images
 from interleave_thinker.tinyworld.runtime.scorer import faults
 from interleave_thinker.tinyworld.runtime.wording import clauses_of, prompt_text
 from interleave_thinker.training.statistics.intervals import share
 
 BATCH = 64
 OTHER_SEED = 7_777_777
-Prompt = Callable[[Drawn], str]
+Prompt = Callable[[DrawnImage], str]
 
 
-def same_words(drawn: Drawn) -> str:
+def same_words(drawn: DrawnImage) -> str:
     return prompt_text(drawn.edit)
 
 
-def first_fault(drawn: Drawn) -> str:
+def first_fault(drawn: DrawnImage) -> str:
     cell = faults(drawn.expected, drawn.seen)[0]
     stated = clauses_of(drawn.expected, [] if cell is None else [cell], backdrop=cell is None)
     return prompt_text(drawn.edit, stated)
 
 
-def all_that_matters(drawn: Drawn) -> str:
+def all_that_matters(drawn: DrawnImage) -> str:
     changed = changed_cells(drawn.scene_before, drawn.expected)
     cells = sorted({*changed, *drawn.expected.occupied}, key=lambda cell: (cell not in changed, cell))
     return prompt_text(drawn.edit, clauses_of(drawn.expected, cells[:MAX_CLAUSES]))
 
 
 def right_again(
-    pipeline: TinyWorldPipeline, pages: Sequence[Drawn], prompt: Prompt, shift: int
+    pipeline: TinyWorldPipeline, pages: Sequence[DrawnImage], prompt: Prompt, shift: int
 ) -> list[bool]:
     """Whether each page is right when it is drawn once more, with its seed and `shift`."""
     right: list[bool] = []
@@ -64,12 +64,12 @@ def right_again(
             [one.before.image if one.before else None for one in some],
             [(one.seed or 0) + shift for one in some],
         )
-        seen = read_pages([Picture(image) for image in images])
+        seen = read_images([Picture(image) for image in images])
         right += [not faults(one.expected, page) for one, page in zip(some, seen, strict=True)]
     return right
 
 
-def biases_seen(drawn: Drawn) -> list[str]:
+def biases_seen(drawn: DrawnImage) -> list[str]:
     """The biases whose work a page shows."""
     return [
         slip.bias
@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=91)
     options = parser.parse_args()
     pipeline = load_pipeline(options.generator)
-    terse: list[Drawn] = []
+    terse: list[DrawnImage] = []
     for drawn in real(pipeline, options.seed):
         if not drawn.clauses:
             terse.append(drawn)

@@ -35,9 +35,13 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers import Scorer, open_scorer
 from interleave_thinker.backend.types import Score
 from interleave_thinker.tinyworld.lab.data.prompts import PROMPT_SET
-from interleave_thinker.training.data.executors import Done, LocalStopSign, Work
-from interleave_thinker.training.data.executors.ray_actors import RayActors
-from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.training.data.executors import (
+    Executor,
+    ItemResult,
+    LocalCancelToken,
+)
+from interleave_thinker.training.data.executors.ray_actors import RayExecutor
+from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.from_runs.convert import RunConverter
 from interleave_thinker.training.data.from_runs.settings import FilterData
 from interleave_thinker.training.data.planner_rows.make import PlannerRows
@@ -68,10 +72,7 @@ class JobInBatches:
     """What Ray Data calls with a batch of rows: an actor with the job opened."""
 
     def __init__(self, job: Any) -> None:
-        from ray import cloudpickle  # pyright: ignore[reportMissingImports]
-
-        self._pickle = cloudpickle
-        self._function = job.open(LocalStopSign())
+        self._function = job.open(LocalCancelToken())
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         results = [self._pickle.dumps(self._function(self._pickle.loads(item))) for item in batch["item"]]
@@ -81,7 +82,7 @@ class JobInBatches:
 class RayData:
     """Ray Data in our executors' place."""
 
-    def map(self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalStopSign) -> Any:
+    def map(self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalCancelToken) -> Any:
         import ray.data as data  # pyright: ignore[reportMissingImports]
         from ray import cloudpickle  # pyright: ignore[reportMissingImports]
 
@@ -96,23 +97,23 @@ class RayData:
             num_cpus=0.9,
         )
         for row in done.iter_rows():
-            yield Done(row["key"], cloudpickle.loads(row["result"]))
+            yield ItemResult(row["key"], cloudpickle.loads(row["result"]))
 
 
-EXECUTORS: dict[str, Callable[[], Work]] = {
-    "one thread": lambda: Threads(1),
-    "four threads": lambda: Threads(4),
-    "Ray, our seam": lambda: RayActors(actors=2, parallel=2),
+EXECUTORS: dict[str, Callable[[], Executor]] = {
+    "one thread": lambda: ThreadExecutor(1),
+    "four threads": lambda: ThreadExecutor(4),
+    "Ray, our seam": lambda: RayExecutor(actors=2, parallel=2),
     "Ray Data": RayData,  # type: ignore[dict-item]
 }
-COMMANDS: dict[str, Callable[[Path, Path, Work, SlowScorer], object]] = {
+COMMANDS: dict[str, Callable[[Path, Path, Executor, SlowScorer], object]] = {
     "filter": lambda runs, out, work, scorer: RunConverter(
-        FilterData(), PROMPT_SET, scorer, log=_silent, work=work, open_scorer=scorer
+        FilterData(), PROMPT_SET, scorer, log=_silent, executor=work, open_scorer=scorer
     ).convert([runs], out),
     "planner-rows": lambda runs, out, work, scorer: PlannerRows(
-        PlannerRowsData(), PROMPT_SET, log=_silent, work=work
+        PlannerRowsData(), PROMPT_SET, log=_silent, executor=work
     ).make([runs], out),
-    "sequences": lambda runs, out, work, scorer: make_sequences([runs], out, log=_silent, work=work),
+    "sequences": lambda runs, out, work, scorer: make_sequences([runs], out, log=_silent, executor=work),
 }
 
 
@@ -205,7 +206,7 @@ def node(options: argparse.Namespace) -> dict[str, Any]:
                 work = Watched(options.runs_before, lambda node=doomed: _kill(cluster, node))
                 scorer = SlowScorer(options.wait)
                 command(options.runs, options.out / "killed" / name, work, scorer)
-                command(options.runs, options.out / "alone" / name, Threads(1), scorer)
+                command(options.runs, options.out / "alone" / name, ThreadExecutor(1), scorer)
                 figures[name] = {"results": work.results, "killed_after": work.killed_after}
                 print(f"{name}: {figures[name]}", flush=True)
         finally:
@@ -227,9 +228,9 @@ class Watched:
         self.results = self.killed_after = 0
 
     def map(
-        self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalStopSign
-    ) -> Iterator[Done[Any]]:
-        for done in RayActors(actors=2, parallel=2).map(job, items, key, stop):
+        self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalCancelToken
+    ) -> Iterator[ItemResult[Any]]:
+        for done in RayExecutor(actors=2, parallel=2).map(job, items, key, stop):
             self.results += 1
             if self.results == self._after:
                 self._act()

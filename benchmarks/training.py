@@ -29,9 +29,9 @@ from typing import Any
 from interleave_thinker.backend.errors import InterleaveError
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
-from interleave_thinker.tinyworld.lab.data.critic_rows import PageFolder, make_rendered
+from interleave_thinker.tinyworld.lab.data.critic_rows import ImageFolder, make_rendered
 from interleave_thinker.tinyworld.lab.data.rl_rows import rl_row
-from interleave_thinker.tinyworld.lab.world.judged_pages import rendered
+from interleave_thinker.tinyworld.lab.world.judged_images import rendered
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import CriticRlRow
 from interleave_thinker.training.data.rows.row_sets import RowSet
@@ -134,7 +134,7 @@ def fine_tuning(folder: Path, steps: int, rounds: int) -> dict[str, Any]:
 
 def questions(folder: Path, count: int) -> list[CriticRlRow]:
     """Rows about rendered pages, half of them right, wrong ones first in every pair."""
-    rng, pages = Random(0), PageFolder(folder / "pages")
+    rng, pages = Random(0), ImageFolder(folder / "pages")
     found: dict[bool, list[CriticRlRow]] = {True: [], False: []}
     while any(len(rows) < (count + 1) // 2 for rows in found.values()):
         drawn = rendered(rng)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from .pool import Busy, Drawn, Pool, ServiceError
+from .pool import Busy, GeneratedImage, Pool, ServiceError
 from .settings import ServiceSettings
 
 MAX_LINE = 10
@@ -30,7 +30,7 @@ class TooManyRequests(ServiceError):
     status = 429
 
 
-class Places:
+class RequestSlots:
     """So many may be in at a time; the others stand in line."""
 
     def __init__(self, limit: Callable[[], int], line: int) -> None:
@@ -43,8 +43,8 @@ class Places:
         """How many stand in line."""
         return len(self._line)
 
-    async def enter(self, patience: float) -> bool:
-        """Whether there was room within so many seconds; who came in has to `leave`."""
+    async def acquire(self, patience: float) -> bool:
+        """Whether there was room within so many seconds; who came in has to `release`."""
         if not self._line and self.taken < self._limit():
             self.taken += 1
             return True
@@ -56,7 +56,7 @@ class Places:
             await asyncio.wait({turn}, timeout=patience)
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.leave()
+                self.release()
             else:
                 self._line.remove(turn)
             raise
@@ -67,12 +67,12 @@ class Places:
             return False
         return True
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Make room, for the first in line if there is one."""
         self.taken -= 1
-        self.let_in()
+        self.wake()
 
-    def let_in(self) -> None:
+    def wake(self) -> None:
         """Let in as many as there is room for, which may have grown."""
         while self._line and self.taken < self._limit():
             turn = self._line.popleft()
@@ -80,7 +80,7 @@ class Places:
                 self.taken += 1
                 turn.set_result(None)
 
-    def dismiss(self) -> None:
+    def cancel_all(self) -> None:
         """Send away all who stand in line."""
         while self._line:
             self._line.popleft().cancel()
@@ -91,7 +91,7 @@ class Admission:
 
     def __init__(self, pool: Pool, settings: ServiceSettings) -> None:
         self._pool, self._settings = pool, settings
-        self._places: dict[str, Places] = {}
+        self._slots: dict[str, RequestSlots] = {}
         self._seconds: dict[str, float] = {}
         self._closing = False
 
@@ -103,27 +103,27 @@ class Admission:
     @property
     def under_way(self) -> int:
         """Requests that were admitted and are not answered yet."""
-        return sum(places.taken for places in self._places.values())
+        return sum(slots.taken for slots in self._slots.values())
 
     def waiting(self, model: str) -> int:
         """Requests that wait for room."""
-        places = self._places.get(model)
-        return places.waiting if places else 0
+        slots = self._slots.get(model)
+        return slots.waiting if slots else 0
 
     def close(self) -> None:
         """Admit nobody any more; who waits is refused."""
         self._closing = True
-        for places in self._places.values():
-            places.dismiss()
+        for slots in self._slots.values():
+            slots.cancel_all()
 
     @asynccontextmanager
-    async def place(self, model: str) -> AsyncIterator[None]:
-        """A place in the queue while the block runs; raises Busy."""
+    async def slot(self, model: str) -> AsyncIterator[None]:
+        """A slot in the queue while the block runs; raises Busy."""
         self.check_open()
-        places = self._places.setdefault(model, self._new_places(model))
-        places.let_in()
-        entered = await places.enter(self._settings.patience)
-        if not entered:
+        slots = self._slots.setdefault(model, self._new_slots(model))
+        slots.wake()
+        acquired = await slots.acquire(self._settings.patience)
+        if not acquired:
             self.check_open()
             raise Busy(
                 f"The queue of {model!r} is full: {self._pool.queued(model)} requests wait to be drawn.",
@@ -132,14 +132,14 @@ class Admission:
         try:
             yield
         finally:
-            places.leave()
+            slots.release()
 
     def check_open(self) -> None:
         """Raise Busy once the service is about to end."""
         if self._closing:
             raise Busy("The service is about to end.", retry_after=CLOSING_SECONDS)
 
-    def note(self, model: str, drawn: Drawn) -> None:
+    def note(self, model: str, drawn: GeneratedImage) -> None:
         """Count a draw's seconds into the mean."""
         before = self._seconds.get(model, drawn.draw_seconds)
         self._seconds[model] = before + NEW_SHARE * (drawn.draw_seconds - before)
@@ -150,8 +150,8 @@ class Admission:
         ahead = self._pool.queued(model) + self.waiting(model)
         return float(max(1, math.ceil(ahead * seconds / max(1, self._pool.capacity(model)))))
 
-    def _new_places(self, model: str) -> Places:
-        return Places(
+    def _new_slots(self, model: str) -> RequestSlots:
+        return RequestSlots(
             lambda: self._settings.queue + self._pool.capacity(model), MAX_LINE * self._settings.queue
         )
 
@@ -161,14 +161,16 @@ class ClientShares:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._settings = settings
-        self._places: dict[str, Places] = {}
+        self._slots: dict[str, RequestSlots] = {}
 
     @asynccontextmanager
     async def share(self, client: str) -> AsyncIterator[None]:
         """One of the client's requests while the block runs; raises TooManyRequests."""
-        places = self._places.setdefault(client, Places(lambda: self._settings.per_client, MAX_CLIENT_LINE))
-        entered = await places.enter(self._settings.patience)
-        if not entered:
+        slots = self._slots.setdefault(
+            client, RequestSlots(lambda: self._settings.per_client, MAX_CLIENT_LINE)
+        )
+        acquired = await slots.acquire(self._settings.patience)
+        if not acquired:
             raise TooManyRequests(
                 f"{self._settings.per_client} requests of this client are under way, the most at a time.",
                 retry_after=1.0,
@@ -176,6 +178,6 @@ class ClientShares:
         try:
             yield
         finally:
-            places.leave()
-            if not places.taken and not places.waiting:
-                self._places.pop(client, None)
+            slots.release()
+            if not slots.taken and not slots.waiting:
+                self._slots.pop(client, None)

@@ -28,10 +28,19 @@ from ..backend.generators import GENERATORS, Generator, open_generator
 from ..backend.generators.protocol import TakesDrawOptions, TakesStepSettings, max_reference_images
 from ..backend.pictures import Picture
 from ..backend.types import MAX_STEP_IMAGES, DrawSettings, StepImage, StepSettings
-from .pool import Drawn, DrawRequest, DrawTimeout, ImageFormat, ModelInfo, Refused, ServiceError, WorkerLost
+from .pool import (
+    DrawTimeout,
+    GeneratedImage,
+    ImageFormat,
+    ImageRequest,
+    ModelInfo,
+    Refused,
+    ServiceError,
+    WorkerLost,
+)
 from .settings import ModelSettings
 
-Outcome = Drawn | ServiceError
+DrawOutcome = GeneratedImage | ServiceError
 
 
 class Drawer:
@@ -63,8 +72,8 @@ class Drawer:
             return cls(open_generator(model.generator, **options), model, worker, gpu)
 
     def draw(
-        self, requests: Sequence[DrawRequest], cancelled: Callable[[], bool] = lambda: False
-    ) -> list[Outcome]:
+        self, requests: Sequence[ImageRequest], cancelled: Callable[[], bool] = lambda: False
+    ) -> list[DrawOutcome]:
         """An image, or the reason why there is none, for each request; all have one `batch_key`. `cancelled`
         is asked after every sampling step, by models that can be stopped."""
         if hasattr(self._generator, "interrupted"):
@@ -80,7 +89,7 @@ class Drawer:
                 return [outcome for request in requests for outcome in self.draw([request], cancelled)]
             return [self._fault(error)]
 
-    def _drawn(self, requests: Sequence[DrawRequest]) -> list[Outcome]:
+    def _drawn(self, requests: Sequence[ImageRequest]) -> list[DrawOutcome]:
         started = time.monotonic()
         first = requests[0]
         generator, ignored = self._set_to(first)
@@ -102,11 +111,11 @@ class Drawer:
         ]
 
     def _answer(
-        self, request: DrawRequest, picture: Picture, seconds: float, batch: int, ignored: tuple[str, ...]
-    ) -> Drawn:
+        self, request: ImageRequest, picture: Picture, seconds: float, batch: int, ignored: tuple[str, ...]
+    ) -> GeneratedImage:
         started = time.monotonic()
         file = encoded(picture, request.format)
-        return Drawn(
+        return GeneratedImage(
             image=file,
             size=picture.size,
             seed=request.seed,
@@ -118,7 +127,7 @@ class Drawer:
             ignored=ignored,
         )
 
-    def _set_to(self, request: DrawRequest) -> tuple[Generator, tuple[str, ...]]:
+    def _set_to(self, request: ImageRequest) -> tuple[Generator, tuple[str, ...]]:
         """The generator that draws as the request says, and the names of what it does not have."""
         takes = self.info.takes
         given: dict[str, Any] = {
@@ -137,7 +146,7 @@ class Drawer:
             generator = generator.with_step_settings(settings)
         return generator, ignored
 
-    def _step_settings(self, request: DrawRequest) -> StepSettings:
+    def _step_settings(self, request: ImageRequest) -> StepSettings:
         takes, given = self.info.takes, {}
         if request.negative and "negative" in takes:
             given["negative"] = request.negative
@@ -147,8 +156,8 @@ class Drawer:
             given["mask"] = StepImage(name="mask", picture=request.mask)
         if len(request.sources) > self.info.most_images:
             raise Refused(
-                f"The model {request.model!r} takes {self.info.most_images} image(s) at most, not "
-                f"{len(request.sources)}."
+                f"The model {request.model!r} takes {self.info.most_images} image(s) at most, "
+                f"not {len(request.sources)}."
             )
         if beside := request.sources[1:]:
             return DrawSettings(**given, beside=beside)
@@ -186,7 +195,7 @@ def _takes(generator: Generator) -> frozenset[str]:
     return taken
 
 
-def _source(request: DrawRequest) -> Picture | None:
+def _source(request: ImageRequest) -> Picture | None:
     return request.sources[0] if request.sources else None
 
 

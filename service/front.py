@@ -11,9 +11,9 @@ import time
 from collections import deque
 
 from .admission import Admission, ClientShares
-from .holding import Holding
+from .memory_budget import MemoryBudget
 from .metrics import Metrics
-from .pool import Drawn, DrawRequest, DrawTimeout, ModelInfo, Pool, UnknownModel
+from .pool import DrawTimeout, GeneratedImage, ImageRequest, ModelInfo, Pool, UnknownModel
 from .settings import MIB, ServiceSettings
 from .sharing import SharedDraws, Source
 
@@ -30,7 +30,7 @@ class Front:
         self.clients = ClientShares(settings)
         self.shared = SharedDraws(settings.keep * MIB)
         self.metrics = Metrics(pool)
-        self.held = Holding()
+        self.held = MemoryBudget()
         self.recent: deque[str] = deque(maxlen=RECENT)
 
     def model(self, name: str) -> ModelInfo:
@@ -48,7 +48,7 @@ class Front:
             return info.identity
         return f"{info.identity} batch<={self.settings.batch}"
 
-    async def draw(self, request: DrawRequest, seeded: bool) -> Drawn:
+    async def draw(self, request: ImageRequest, seeded: bool) -> GeneratedImage:
         """The image; `seeded`: the client named the seed, so that an equal request's image will do. Raises
         ServiceError."""
         deadline = time.monotonic() + self.settings.timeout
@@ -74,13 +74,13 @@ class Front:
         """Admit nobody any more."""
         self.admission.close()
 
-    async def _admitted(self, request: DrawRequest, deadline: float) -> Drawn:
-        async with self.admission.place(request.model):
+    async def _admitted(self, request: ImageRequest, deadline: float) -> GeneratedImage:
+        async with self.admission.slot(request.model):
             drawn = await self.pool.draw(request, deadline)
         self.admission.note(request.model, drawn)
         return drawn
 
-    def _counted(self, request: DrawRequest, drawn: Drawn, how: Source) -> Drawn:
+    def _counted(self, request: ImageRequest, drawn: GeneratedImage, how: Source) -> GeneratedImage:
         self.metrics.shared.labels(request.model, how).inc()
         self.metrics.sent.inc(len(drawn.image))
         if how == "drawn":

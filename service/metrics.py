@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from .pool import Drawn, Pool
+from .pool import GeneratedImage, Pool
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
@@ -59,7 +59,7 @@ class Metrics:
         )
         self._kept = Gauge("interleave_kept_bytes", "Bytes of finished images that are kept.", registry=own)
 
-    def note(self, model: str, drawn: Drawn) -> None:
+    def note(self, model: str, drawn: GeneratedImage) -> None:
         """Count a draw that was made for this request."""
         self.waited.labels(model).observe(drawn.waited_seconds)
         self.drawing.labels(model).observe(drawn.draw_seconds)

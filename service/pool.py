@@ -67,7 +67,7 @@ class UnknownModel(ServiceError):
 
 
 @dataclass(frozen=True)
-class DrawRequest:
+class ImageRequest:
     """One image to draw. `sources` are edited (none: from text), the first one is the one that is changed;
     `mask` is white where it may change. `size` in pixels, `steps` and `guidance` None: the model's own.
     `client` is who asked, for logs and limits; it shapes no pixel."""
@@ -102,7 +102,7 @@ class DrawRequest:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class GeneratedImage:
     """A drawn image as a file, with how it came about; `worker` names the process and its device, `batch` how
     many were drawn in the same call, `ignored` the settings of the request that this model does not have."""
 
@@ -154,7 +154,7 @@ class Pool(Protocol):
         """Start the workers; returns before their models are loaded. Raises InterleaveError."""
         ...
 
-    async def draw(self, request: DrawRequest, deadline: float) -> Drawn:
+    async def draw(self, request: ImageRequest, deadline: float) -> GeneratedImage:
         """The image, until `deadline` (of time.monotonic()). Cancelling takes the request out of the queue,
         or interrupts its draw. Raises Refused, WorkerLost, Busy, DrawTimeout, UnknownModel."""
         ...

@@ -57,8 +57,9 @@ class ServiceSettings(BaseModel):
         default=1,
         ge=1,
         le=64,
-        description="Requests that are drawn in one call, by models that can. Above 1 images are rounded "
-        "otherwise than one alone, so the service's identity says it.",
+        description="Requests that are drawn in one call, by models that can. "
+        "Above 1 images are rounded otherwise than one alone, "
+        "so the service's identity says it.",
     )
     batch_wait: float = Field(
         default=20.0,
@@ -119,8 +120,9 @@ class ServiceSettings(BaseModel):
         default=2000,
         ge=1,
         le=100_000,
-        description="Maximum number of connections at a time, at most half of the open files that the system "
-        "allows. At the limit the connection that has kept the service waiting longest is closed.",
+        description="Maximum number of connections at a time, "
+        "at most half of the open files that the system allows. "
+        "At the limit the connection that has kept the service waiting longest is closed.",
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..backend.byte_lru import ByteLRU
-from .pool import Drawn
+from .pool import GeneratedImage
 
 Source = Literal["drawn", "joined", "kept"]
 ENTRY_BYTES = 1024
@@ -21,7 +21,7 @@ ENTRY_BYTES = 1024
 
 @dataclass
 class _Flight:
-    task: asyncio.Task[Drawn]
+    task: asyncio.Task[GeneratedImage]
     waiting: int = 0
 
 
@@ -30,14 +30,18 @@ class SharedDraws:
     one event loop."""
 
     def __init__(self, budget: int) -> None:
-        self.kept: ByteLRU[str, Drawn] = ByteLRU(budget, lambda drawn: len(drawn.image) + ENTRY_BYTES)
+        self.kept: ByteLRU[str, GeneratedImage] = ByteLRU(
+            budget, lambda drawn: len(drawn.image) + ENTRY_BYTES
+        )
         self._flights: dict[str, _Flight] = {}
 
     def is_under_way(self, key: str) -> bool:
         """Whether a request for this key would join another one's draw."""
         return key in self._flights
 
-    async def draw(self, key: str, make: Callable[[], Awaitable[Drawn]]) -> tuple[Drawn, Source]:
+    async def draw(
+        self, key: str, make: Callable[[], Awaitable[GeneratedImage]]
+    ) -> tuple[GeneratedImage, Source]:
         """The image under this key, and whether it was drawn for this request. Raises what `make` raises."""
         kept = self.kept.get(key)
         if kept is not None:
@@ -56,16 +60,16 @@ class SharedDraws:
                 self._forget(key, flight.task)
                 flight.task.cancel()
 
-    def _landed(self, key: str, task: asyncio.Task[Drawn]) -> None:
+    def _landed(self, key: str, task: asyncio.Task[GeneratedImage]) -> None:
         self._forget(key, task)
         if not task.cancelled() and task.exception() is None:
             self.kept.put(key, task.result())
 
-    def _forget(self, key: str, task: asyncio.Task[Drawn]) -> None:
+    def _forget(self, key: str, task: asyncio.Task[GeneratedImage]) -> None:
         flight = self._flights.get(key)
         if flight is not None and flight.task is task:
             del self._flights[key]
 
 
-async def _awaited(make: Callable[[], Awaitable[Drawn]]) -> Drawn:
+async def _awaited(make: Callable[[], Awaitable[GeneratedImage]]) -> GeneratedImage:
     return await make()

@@ -95,15 +95,11 @@ def record_feedback(run: Path, feedback: Feedback) -> None:
 def one_writer(files: RunFiles, wait: float = WAIT) -> Iterator[None]:
     """Have the words of a run to oneself; raises JournalError if another program has them for longer than
     `wait` seconds."""
-    lock = SystemLock(files.path(LOCK))
-    if not lock.take(wait):
-        raise JournalError(
-            f"The words in {str(files.folder)!r} are being written by another program.", "Say it again."
-        )
-    try:
+    busy = JournalError(
+        f"The words in {str(files.folder)!r} are being written by another program.", "Say it again."
+    )
+    with SystemLock(files.path(LOCK)).held(busy, wait):
         yield
-    finally:
-        lock.release()
 
 
 def read_feedback(run: Path) -> list[Feedback]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import errno
 import logging
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,16 @@ class SystemLock:
             return True
         self._lock = lock
         return True
+
+    @contextmanager
+    def held(self, refusal: Exception, seconds: float = 0.0) -> Iterator[None]:
+        """Have it while the block runs, waiting so long at most; raises `refusal` if somebody else has it."""
+        if not self.take(seconds):
+            raise refusal
+        try:
+            yield
+        finally:
+            self.release()
 
     def release(self) -> None:
         """Give it back; safe to call without having it."""

@@ -147,12 +147,8 @@ def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
 @contextmanager
 def changing(files: RunFiles) -> Iterator[None]:
     """Have a run's choices.json to oneself; raises JournalError if others are changing it all the time."""
-    lock = SystemLock(files.path(LOCK))
-    if not lock.take(WAIT_SECONDS):
-        raise JournalError(
-            f"{str(files.path(CHOICES))!r} is being changed by others all the time.", "Try again."
-        )
-    try:
+    busy = JournalError(
+        f"{str(files.path(CHOICES))!r} is being changed by others all the time.", "Try again."
+    )
+    with SystemLock(files.path(LOCK)).held(busy, WAIT_SECONDS):
         yield
-    finally:
-        lock.release()

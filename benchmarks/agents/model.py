@@ -10,7 +10,7 @@ from pathlib import Path
 
 from interleave_thinker.backend.prompts import PromptSet
 from interleave_thinker.tinyworld.lab.models.small_checkpoint import (
-    PictureReading,
+    ImageTokens,
     learn_processor,
     rotary,
     save_untrained,
@@ -28,7 +28,7 @@ def build(folder: Path, prompts: PromptSet, hidden: int, layers: int, answers: l
     processor = learn_processor(
         [prompts.planner_text, prompts.planner_images, prompts.critic, *answers, "true false True False"],
         VOCABULARY,
-        PictureReading((64 * 64, 1024 * 1024), patch=16, merge=2),
+        ImageTokens((64 * 64, 1024 * 1024), patch=16, merge=2),
     )
     text = {
         "vocab_size": VOCABULARY,

@@ -34,7 +34,7 @@ def overhead() -> Figures:
 
 def one_by_one(running: Running, source: str, number: int) -> tuple[list[float], list[float]]:
     """Milliseconds of each of so many edits, and those of them that the model took."""
-    from interleave_thinker.service.client_tools.questions import photograph_like, pixels
+    from interleave_thinker.service.client_tools.requests import photograph_like, pixels
 
     image = photograph_like(pixels(source)).base64_png()
     times, model = [], []

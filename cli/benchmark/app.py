@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from ...backend.machine.plugins import BENCHMARKS, plugin_names
-from .figures import collect, compare, score, table
 from .judges import bridge
+from .results import collect, compare, score, table
 from .run import command
 
 app = typer.Typer(

@@ -16,7 +16,7 @@ from ..open_models import NONE, CriticOptions, prompts_in, reply_settings
 from ..options.teachers import TeacherOptions
 
 if TYPE_CHECKING:
-    from ...evaluation.benchmarks.base.benchmark import Benchmark, Item
+    from ...evaluation.benchmarks.base.benchmark import Benchmark, BenchmarkItem
     from ...evaluation.runs.running import BenchmarkRun
     from ...training.data.trajectories.unit import OpenTeachers, Teachers
     from ...training.data.trajectories.usage import Role
@@ -42,7 +42,7 @@ def before_start(
     run: BenchmarkRun,
     named: TeacherOptions,
     benchmark: Benchmark,
-    items: Sequence[Item],
+    items: Sequence[BenchmarkItem],
     published_input: bool,
     yes: bool,
 ) -> bool:
@@ -50,14 +50,14 @@ def before_start(
     from ...backend.remote.hosted import hosted_specs
     from ...evaluation.runs.estimate import Estimator, as_lines
     from ...evaluation.runs.running import row_of
-    from ...evaluation.runs.setting import ITEMS
+    from ...evaluation.runs.settings import ITEMS
 
     models: dict[Role, str] = {"planner": named.planner.planner, "generator": named.generators[0].generator}
     if named.critic.critic != NONE:
         models["critic"] = named.critic.critic
     estimator = Estimator(run.out / ITEMS, run.settings, models, run.prices, _longest_verdict(named.critic))
     prompts = run.part(items, published_input)
-    unplanned = estimator.plan(prompts, run.teachers, run.work, run.log)
+    unplanned = estimator.plan(prompts, run.teachers, run.executor, run.log)
     found = estimator.estimate(prompts, unplanned)
     if not found.to_do:
         return True

@@ -15,8 +15,8 @@ from ...backend.shown_text import shown_text
 from ..options.models import with_model_options
 
 if TYPE_CHECKING:
-    from ...evaluation.judges import Judge
-    from ...evaluation.judges.bridge import Bridge
+    from ...evaluation.judges import BenchmarkJudge
+    from ...evaluation.judges.bridge import JudgeBridge
 
 TOKEN_VARIABLE = "INTERLEAVE_BRIDGE_KEY"
 LOOKED_EVERY = 0.5
@@ -32,8 +32,8 @@ class JudgeOptions(BaseModel):
     )
     answers: str | None = Field(
         default=None,
-        description="File of the judge's answers: nothing is asked twice. By default OUT/answers.sqlite, for "
-        "a bridge judge-answers.sqlite.",
+        description="File of the judge's answers: nothing is asked twice. "
+        "By default OUT/answers.sqlite, for a bridge judge-answers.sqlite.",
     )
     judge_deadline: float = Field(
         default=180.0, gt=0, le=86400, description="Seconds for a judge's answer; then it is asked once more."
@@ -49,7 +49,7 @@ class JudgeOptions(BaseModel):
         default=None, description="Load a local judge in 4 or 8 bits, or in fp8."
     )
 
-    def open(self, answers: Path) -> Judge:
+    def open(self, answers: Path) -> BenchmarkJudge:
         """The judge, which keeps its answers in `answers` unless another file was named. Raises
         SettingsError, ChatError."""
         from ...backend.errors import SettingsError
@@ -76,10 +76,10 @@ def bridge(
 
     Clients show the key in INTERLEAVE_BRIDGE_KEY if it is set, and any otherwise. /health says what is wrong.
     """
-    from ...evaluation.judges.bridge import Bridge
+    from ...evaluation.judges.bridge import JudgeBridge
 
     opened = judge.open(Path("judge-answers.sqlite"))
-    one = Bridge(opened, judge.judge_parallel, os.environ.get(TOKEN_VARIABLE, ""))
+    one = JudgeBridge(opened, judge.judge_parallel, os.environ.get(TOKEN_VARIABLE, ""))
     with closing(opened), one.serving(port) as address:
         _say(f"{opened.identity} answers at:")
         _say(f"  {address}/v1  OpenAI's form (WISE --api_base; CoMM OPENAI_BASE_URL)")
@@ -92,13 +92,13 @@ def bridge(
             _say("ending once the answers under way are sent; Ctrl-C again ends at once")
 
 
-def _watch(one: Bridge, opened: Judge) -> None:
+def _watch(one: JudgeBridge, opened: BenchmarkJudge) -> None:
     """Say what there is to say, until Ctrl-C."""
     said, trouble = time.monotonic(), None
     while True:
         time.sleep(LOOKED_EVERY)
-        if one.asking.trouble is not trouble:
-            trouble = one.asking.trouble
+        if one.client.trouble is not trouble:
+            trouble = one.client.trouble
             if trouble is None:
                 _say("The judge answers again.")
             elif trouble.seconds is not None:

@@ -11,11 +11,11 @@ import typer
 from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.errors import InterleaveError, SettingsError
 from ...backend.shown_text import shown_text
-from ...evaluation.runs.setting import BenchmarkOptions
+from ...evaluation.runs.settings import BenchmarkOptions
 from ...training.data.trajectories.options import TrajectoryOptions
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ..options.models import with_model_options
-from ..options.teachers import Parallel, RayAddress, TeacherOptions, Workers, open_work
+from ..options.teachers import Parallel, RayAddress, TeacherOptions, Workers, open_executor
 from .before_start import OpenedOnce, before_start
 
 MODEL_OPTIONS = ("dtype", "quantization", "engine", "constrained_decoding")
@@ -63,12 +63,12 @@ def command(
     from ...evaluation.benchmarks import open_benchmark
     from ...evaluation.checkout import commit
     from ...evaluation.runs.running import BenchmarkRun, ShowingImages
-    from ...evaluation.runs.setting import Setting, digest_of, give_folder_back, take_folder
+    from ...evaluation.runs.settings import BenchmarkSettings, digest_of, give_folder_back, take_folder
     from ...training.data.trajectories.usage import read_prices
 
     name = called.info_name or ""
     benchmark = open_benchmark(name)
-    setting = Setting(
+    setting = BenchmarkSettings(
         benchmark=name,
         data=str(data.resolve()) if data else "",
         images=str(images.resolve()) if images else "",
@@ -110,7 +110,7 @@ def command(
         teachers,
         setting.settings,
         options,
-        open_work(parallel, ray, workers),
+        open_executor(parallel, ray, workers),
         _say,
         read_prices(prices, named.names) if prices else {},
     )

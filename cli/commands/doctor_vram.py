@@ -22,12 +22,13 @@ def lines(plan: MemoryPlan) -> Iterator[str]:
     """The report, line by line."""
     width, height = plan.size
     yield (
-        f"Image model {plan.generator}, planner {plan.planner}, critic {plan.critic}, images of "
-        f"{width}x{height}"
+        f"Image model {plan.generator}, planner {plan.planner}, critic {plan.critic}, "
+        f"images of {width}x{height}"
     )
     yield (
-        "Reckoned, not measured, in GB of 10⁹ bytes. A peak has "
-        f"{plan.reserve / GB:.1f} GB in reserve and a tenth more than what works, for gaps between blocks."
+        "Reckoned, not measured, in GB of 10⁹ bytes. "
+        f"A peak has {plan.reserve / GB:.1f} GB in reserve and a tenth more than what works, "
+        "for gaps between blocks."
     )
     yield ""
     yield f"{'GB in bf16':20}" + "".join(f"{part.name:>{CELL}}" for part in plan.parts["bf16 + bf16"])
@@ -62,8 +63,8 @@ def _advice(card: CardPlan) -> Iterator[str]:
     if card.finest is None:
         short = card.fits[-1]
         yield (
-            f"{label}does not fit; {short.short / GB:.1f} GB are missing even at {short.agents} and "
-            f"{short.image}."
+            f"{label}does not fit; "
+            f"{short.short / GB:.1f} GB are missing even at {short.agents} and {short.image}."
         )
         yield f"       To lower: {'; '.join(card.lower)}."
         return

@@ -23,8 +23,8 @@ def command(
         str,
         typer.Option(
             "--to",
-            help="page, pdf, comic (CBZ), comic-pdf, comic-png, gif, webp, markdown, sheet (PNG), record or "
-            "story (JSON), or zip (the whole run as one file to share).",
+            help="page, pdf, comic (CBZ), comic-pdf, comic-png, gif, webp, markdown, sheet (PNG), "
+            "record or story (JSON), or zip (the whole run as one file to share).",
         ),
     ] = "page",
     out: Annotated[

@@ -13,8 +13,8 @@ from ...backend.prompts.importer import import_official, store_beside
 app = typer.Typer(
     no_args_is_help=True,
     help=(
-        "Import the prompt set that a checkpoint was trained with, or choose the one it is to be trained "
-        "with."
+        "Import the prompt set that a checkpoint was trained with, "
+        "or choose the one it is to be trained with."
     ),
 )
 

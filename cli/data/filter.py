@@ -10,7 +10,7 @@ import typer
 from ...backend.shown_text import shown_text
 from ...training.data.from_runs.settings import FilterData
 from ..options.models import with_model_options
-from ..options.teachers import ImagesAtATime, RayAddress, Workers, open_work
+from ..options.teachers import ImagesAtATime, RayAddress, Workers, open_executor
 
 
 @with_model_options
@@ -29,8 +29,8 @@ def command(
         str | None,
         typer.Option(
             "--critic-prompts",
-            help="Prompt set of the critic that is to learn: its checkpoint's folder, or that of a prompt "
-            "set, or tinyworld:critic; empty: the pack's own wording.",
+            help="Prompt set of the critic that is to learn: its checkpoint's folder, "
+            "or that of a prompt set, or tinyworld:critic; empty: the pack's own wording.",
         ),
     ] = None,
     scorer: Annotated[
@@ -80,7 +80,7 @@ def command(
         lambda line: typer.echo(shown_text(line)),
         show,
         guard,
-        open_work(parallel, ray, workers),
+        open_executor(parallel, ray, workers),
         judge if ray else None,
     )
     made = converter.convert(runs, out)

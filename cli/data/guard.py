@@ -42,15 +42,22 @@ def add(
 ) -> None:
     """Remember a benchmark: hashes of its words, texts, titles, ids and images, and nothing to read them back
     from."""
-    from ...training.data.decontamination.benchmarks import FILE, KINDS, Read, digest_of, files_of, items_of
-    from ...training.data.decontamination.index import Guard
+    from ...training.data.decontamination.benchmarks import (
+        FILE,
+        KINDS,
+        ItemsRead,
+        digest_of,
+        files_of,
+        items_of,
+    )
+    from ...training.data.decontamination.index import BenchmarkIndex
 
     if kind not in KINDS:
         raise SettingsError(f"{kind!r} is no benchmark that is known.", f"Known: {', '.join(KINDS)}.")
     files = files_of(path)
-    with Guard.create(index) as opened:
+    with BenchmarkIndex.create(index) as opened:
         for file in files:
-            read = Read()
+            read = ItemsRead()
             label = kind if kind != FILE else one_line(name or file.stem)[:80]
             added = opened.add(label, items_of(kind, file, read, images), digest_of(file))
             if added is None:
@@ -76,10 +83,10 @@ def check(
 ) -> None:
     """Say which rows were taken from a benchmark; exit code 3 if there are any."""
     from ...training.data.decontamination.checking import check_file
-    from ...training.data.decontamination.index import Guard
+    from ...training.data.decontamination.index import BenchmarkIndex
 
     found, written = 0, {}
-    with Guard.open(index) as opened:
+    with BenchmarkIndex.open(index) as opened:
         for file in files:
             result = check_file(opened, file, images)
             written[str(file)] = result.as_json()
@@ -87,8 +94,9 @@ def check(
             by = ", ".join(f"{name} {count}" for name, count in sorted(result.by_benchmark.items()))
             typer.echo(
                 one_line(
-                    f"{file.name}: {result.rows} rows, {result.images} images "
-                    f"({result.missing_images} not found); taken from a benchmark: {by or 'none'}"
+                    f"{file.name}: "
+                    f"{result.rows} rows, {result.images} images ({result.missing_images} not found); "
+                    f"taken from a benchmark: {by or 'none'}"
                 )
             )
             for one in result.found[:MAX_SHOWN]:

@@ -23,8 +23,8 @@ def command(
         Literal["hf", "parquet", "webdataset", "published"],
         typer.Option(
             "--as",
-            help="hf and parquet: Parquet that load_dataset opens; webdataset: tar shards; published: the "
-            "published tree, with the trajectories of --runs.",
+            help="hf and parquet: Parquet that load_dataset opens; webdataset: tar shards; published: "
+            "the published tree, with the trajectories of --runs.",
         ),
     ] = "hf",
     runs: Annotated[

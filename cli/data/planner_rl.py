@@ -19,8 +19,8 @@ def command(
     teacher: Annotated[
         str,
         typer.Option(
-            help="Chat model that writes each request's checklist, once, such as openai:MODEL@URL; its "
-            "answers are kept beside --out."
+            help="Chat model that writes each request's checklist, once, such as openai:MODEL@URL; "
+            "its answers are kept beside --out."
         ),
     ],
     images: Annotated[
@@ -34,9 +34,9 @@ def command(
 ) -> None:
     """Have a checklist written for every prompt, for planner-grpo; the same command goes on after a stop."""
     from ...backend.chat import open_chat
-    from ...training.data.planner_rl.make import RL_FILE, PromptSource, make_planner_rl
+    from ...training.data.planner_rl.make import RL_FILE, PromptSelection, make_planner_rl
 
-    source = PromptSource(prompts, images, guard, limit)
+    source = PromptSelection(prompts, images, guard, limit)
     make_planner_rl(source, open_chat(teacher), out, parallel, lambda line: typer.echo(shown_text(line)))
     typer.echo(f"data: {shown_text(str(out / RL_FILE))}")
 

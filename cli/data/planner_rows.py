@@ -12,7 +12,7 @@ from ...backend.errors import SettingsError
 from ...backend.shown_text import shown_text
 from ...training.data.planner_rows.settings import PlannerRowsData
 from ..options.models import with_model_options
-from ..options.teachers import RayAddress, RowWorkers, open_work_on
+from ..options.teachers import RayAddress, RowWorkers, open_executor_for
 
 
 @with_model_options
@@ -26,29 +26,29 @@ def command(
         str | None,
         typer.Option(
             "--planner-prompts",
-            help="Prompt set of the planner that is to learn: its checkpoint's folder, or that of a prompt "
-            "set, or tinyworld:planner; empty: the pack's own wording.",
+            help="Prompt set of the planner that is to learn: its checkpoint's folder, "
+            "or that of a prompt set, or tinyworld:planner; empty: the pack's own wording.",
         ),
     ] = None,
     outside: Annotated[
         list[str] | None,
         typer.Option(
-            help="Another set: rows:FILE (messages and images, JSON), runs:FOLDER, or comm:FOLDER (CoMM's "
-            "train_data.pth and images); repeat."
+            help="Another set: rows:FILE (messages and images, JSON), runs:FOLDER, "
+            "or comm:FOLDER (CoMM's train_data.pth and images); repeat."
         ),
     ] = None,
     teacher: Annotated[
         str | None,
         typer.Option(
-            help="Chat model that writes the prompts of CoMM's pictures, such as openai:MODEL@URL; without "
-            "one its items teach descriptions alone."
+            help="Chat model that writes the prompts of CoMM's pictures, such as openai:MODEL@URL; "
+            "without one its items teach descriptions alone."
         ),
     ] = None,
     tokenizer: Annotated[
         Path | None,
         typer.Option(
-            help="Checkpoint of the planner that is to learn: rows longer than --max-length are cut between "
-            "steps."
+            help="Checkpoint of the planner that is to learn: "
+            "rows longer than --max-length are cut between steps."
         ),
     ] = None,
     guard: Annotated[
@@ -78,9 +78,9 @@ def command(
         raise SettingsError("A teacher writes prompts for CoMM alone.", "Give --outside comm:FOLDER with it.")
     fits = None
     if tokenizer is not None:
-        from ...training.data.planner_rows.fit import Fits
+        from ...training.data.planner_rows.fit import TokenFit
 
-        fits = Fits(tokenizer, settings.max_length)
+        fits = TokenFit(tokenizer, settings.max_length)
     sets = OutsideSets(places["rows"], places["comm"], open_chat(teacher) if teacher else None)
     maker = PlannerRows(
         settings,
@@ -88,7 +88,7 @@ def command(
         guard,
         lambda line: typer.echo(shown_text(line)),
         fits,
-        open_work_on(places["runs"], settings.parallel, ray, workers),
+        open_executor_for(places["runs"], settings.parallel, ray, workers),
     )
     maker.make(places["runs"], out, sets)
     typer.echo(f"\ndata: {out / SFT_FILE}")

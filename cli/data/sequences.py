@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...backend.shown_text import shown_text
-from ..options.teachers import RayAddress, RowWorkers, RunsAtATime, open_work_on
+from ..options.teachers import RayAddress, RowWorkers, RunsAtATime, open_executor_for
 
 
 def command(
@@ -30,8 +30,8 @@ def command(
     """Write accepted trajectories as sequences: easy (as they ended) and hard (every attempt, criticised)."""
     from ...training.data.sequences.make import make_sequences
 
-    work = open_work_on(runs, parallel, ray, workers)
+    executor = open_executor_for(runs, parallel, ray, workers)
     counts = make_sequences(
-        runs, out, published_quirks, guard, lambda line: typer.echo(shown_text(line)), work
+        runs, out, published_quirks, guard, lambda line: typer.echo(shown_text(line)), executor
     )
     typer.echo(f"\ndata: {', '.join(str(out / name) for name in counts)}")

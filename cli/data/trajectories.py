@@ -20,7 +20,7 @@ from ..options.teachers import (
     Workers,
     each_generator,
     exit_code,
-    open_work,
+    open_executor,
 )
 
 
@@ -68,7 +68,7 @@ def command(
         out,
         teachers,
         settings,
-        open_work(parallel, ray, workers),
+        open_executor(parallel, ray, workers),
         read_prices(prices, teachers.names) if prices else {},
         log=lambda line: typer.echo(shown_text(line)),
     ).make(PromptFile(prompts, images, guard))

@@ -46,7 +46,7 @@ def tinyworld(
     """Measure the tiny world: exact plans, right verdicts, stories and steps that came out right."""
     from ...backend.files.atomic import write_text
     from ...backend.generators import open_generator
-    from ...tinyworld.lab.evaluation import Evaluation, evaluate
+    from ...tinyworld.lab.evaluation import EvaluationSettings, evaluate
     from ...tinyworld.runtime.generator import TinyWorldGenerator
 
     try:
@@ -63,7 +63,7 @@ def tinyworld(
     opener.finish()
     if critic is None:
         raise SettingsError("--critic none cannot be measured.", "Name a critic.")
-    report = evaluate(planner, critic, drawing, Evaluation(stories, seed, attempts), _log)
+    report = evaluate(planner, critic, drawing, EvaluationSettings(stories, seed, attempts), _log)
     _print(report)
     if json_file is not None:
         write_text(json_file, json.dumps(report.as_json(), indent=2) + "\n", SettingsError, "Report")

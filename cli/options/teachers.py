@@ -20,8 +20,8 @@ from ..open_models import NONE, CriticOptions, GeneratorOptions, LocalOptions, O
 
 if TYPE_CHECKING:
     from ...backend.types import RunSettings
-    from ...training.data.executors import Work
-    from ...training.data.trajectories.engine import Made
+    from ...training.data.executors import Executor
+    from ...training.data.trajectories.engine import TrajectoriesReport
     from ...training.data.trajectories.unit import Teachers
 
 INTERRUPTED = "interrupted"
@@ -96,34 +96,34 @@ def run_requests(
         out,
         teachers,
         TrajectoryOptions(retry_failed=True),
-        open_work(parallel, None, 1),
+        open_executor(parallel, None, 1),
         settings=settings,
         log=lambda line: typer.echo(shown_text(line)),
     ).make(PromptFile(requests))
     return exit_code(made)
 
 
-def exit_code(made: Made) -> int:
+def exit_code(made: TrajectoriesReport) -> int:
     """0 if every step of every prompt was accepted, 130 after Ctrl-C, else 3."""
     if made.stopped == INTERRUPTED:
         return 130
     return 0 if made.totals.whole == made.totals.prompts else 3
 
 
-def open_work_on(runs: Sequence[Path], parallel: int, ray: str | None, workers: int) -> Work:
-    """As `open_work`, for runs that the workers read. Raises SettingsError for a story in one file, which is
-    unpacked on this machine alone."""
+def open_executor_for(runs: Sequence[Path], parallel: int, ray: str | None, workers: int) -> Executor:
+    """As `open_executor`, for runs that the workers read. Raises SettingsError for a story in one file, which
+    is unpacked on this machine alone."""
     if ray is not None and any(run.is_file() for run in runs):
         raise SettingsError("Other machines cannot read a story in one file.", "Leave out --ray.")
-    return open_work(parallel, ray, workers)
+    return open_executor(parallel, ray, workers)
 
 
-def open_work(parallel: int, ray: str | None, workers: int) -> Work:
+def open_executor(parallel: int, ray: str | None, workers: int) -> Executor:
     """Threads of this process, or Ray."""
     if ray is None:
-        from ...training.data.executors.threads import Threads
+        from ...training.data.executors.threads import ThreadExecutor
 
-        return Threads(parallel)
-    from ...training.data.executors.ray_actors import RayActors
+        return ThreadExecutor(parallel)
+    from ...training.data.executors.ray_actors import RayExecutor
 
-    return RayActors(workers, parallel, ray)
+    return RayExecutor(workers, parallel, ray)

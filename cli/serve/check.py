@@ -31,11 +31,11 @@ def command(
     """
     from ...backend.remote.addresses import service_url
     from ...backend.remote.api_keys import GENERATOR_KEY, read_key
-    from ...service.client_tools.check import Asked, ServiceCheck
-    from ...service.client_tools.questions import pixels
+    from ...service.client_tools.check import CheckSettings, ServiceCheck
+    from ...service.client_tools.requests import pixels
 
     try:
-        asked = Asked(prompt, pixels(size), seed, model, timeout)
+        asked = CheckSettings(prompt, pixels(size), seed, model, timeout)
     except ValueError as error:
         raise SettingsError(f"--size: {error}.") from error
     view = Lines()

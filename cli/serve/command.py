@@ -64,8 +64,8 @@ def serve(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Serve with Ray Serve instead: on the cluster at this address, `auto` for the one that this "
-            "machine belongs to, `local` to start one here.",
+            help="Serve with Ray Serve instead: on the cluster at this address, "
+            "`auto` for the one that this machine belongs to, `local` to start one here.",
         ),
     ] = None,
     config: Annotated[
@@ -92,7 +92,7 @@ def serve(
         serve_on_ray(ray, models, settings, cluster)
         return
     _refuse_without_ray(context)
-    from ...service.process_pool.pool import PlainPool
+    from ...service.process_pool.pool import ProcessPool
     from ...service.web.app import create_app
     from ...service.web.server import run_service
 
@@ -101,7 +101,7 @@ def serve(
     for handler in logging.getLogger().handlers:
         handler.addFilter(FewRepeats())
     at_ports = {port: name for port, name in ports.items() if name}
-    pool = PlainPool(models, settings)
+    pool = ProcessPool(models, settings)
     app_ = create_app(pool, settings, at_ports)
 
     def ready(addresses: list[str]) -> None:

@@ -10,17 +10,17 @@ from pathlib import Path
 
 from ...backend.chat import CHAT_BACKENDS, open_chat
 from ...backend.chat.protocol import ChatModel
-from .judge import DEADLINE, Judge
+from .judge import DEADLINE, BenchmarkJudge
 
 FAKE = "fake"
-__all__ = ["DEADLINE", "FAKE", "Judge", "open_judge"]
+__all__ = ["DEADLINE", "FAKE", "BenchmarkJudge", "open_judge"]
 
 
-def open_judge(spec: str, answers: Path, deadline: float = DEADLINE, **options: object) -> Judge:
+def open_judge(spec: str, answers: Path, deadline: float = DEADLINE, **options: object) -> BenchmarkJudge:
     """The judge `openai:MODEL@URL`, `transformers:FOLDER`, ... or `fake:RATE`, whose answers are kept in the
     file `answers`. `deadline`: seconds for one try of an answer. `options` are the backend's, None where they
     are not set. Raises SettingsError, ChatError."""
-    return Judge(_open(spec, deadline, options), answers, deadline)
+    return BenchmarkJudge(_open(spec, deadline, options), answers, deadline)
 
 
 def _open(spec: str, deadline: float, options: dict[str, object]) -> ChatModel:

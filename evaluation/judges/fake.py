@@ -22,16 +22,16 @@ from ...backend.errors import ChatError, SettingsError
 from ...backend.files.bounded_reader import read_bytes
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
-from .fake_forms import Question, answer_to
+from .fake_forms import FakeQuestion, answer_to
 
 MAX_FILE = 64 * 1024 * 1024
 NEAR = 6
 """Steps of 255 by which a mean color may differ from a known one: JPEG changes it by two or three."""
 
-Decide = Callable[[Question], bool]
+Decide = Callable[[FakeQuestion], bool]
 
 
-class Known(BaseModel):
+class KnownAnswer(BaseModel):
     """A known answer: whether what is asked is well done, for questions that contain `text`, ask `about`
     something that contains this (a checklist's line, a rubric), show so many `pictures`, the last of a mean
     `color` (red, green, blue, 0 to 255)."""
@@ -45,7 +45,7 @@ class Known(BaseModel):
     color: tuple[int, int, int] | None = None
 
 
-KNOWN = TypeAdapter(list[Known])
+KNOWN = TypeAdapter(list[KnownAnswer])
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class FakeChat:
         parts = [part for message in messages for part in message.content]
         text = "\n".join(part for part in parts if isinstance(part, str))
         pictures = tuple(part for part in parts if isinstance(part, Picture))
-        answer = answer_to(Question(text, pictures, str(settings.seed)), self.decide)
+        answer = answer_to(FakeQuestion(text, pictures, str(settings.seed)), self.decide)
         return Reply(text=answer, tokens=len(answer.split()))
 
 
@@ -88,7 +88,7 @@ def open_fake(argument: str) -> FakeChat:
     return FakeChat(f"{rate:g}", lambda question: drawn(question) < rate)
 
 
-def drawn(question: Question) -> float:
+def drawn(question: FakeQuestion) -> float:
     """A number from 0 to 1, the same for the same question."""
     digest = hashlib.blake2b(digest_size=8)
     for part in (question.text, question.about, question.seed, *(one.digest for one in question.pictures)):
@@ -108,7 +108,7 @@ def _knowing(path: Path) -> FakeChat:
             "Say fake:RATE with a number from 0 to 1, or give such a file.",
         ) from error
 
-    def decide(question: Question) -> bool:
+    def decide(question: FakeQuestion) -> bool:
         for one in known:
             if _fits(one, question):
                 return one.met
@@ -117,7 +117,7 @@ def _knowing(path: Path) -> FakeChat:
     return FakeChat(hashlib.blake2b(content, digest_size=8).hexdigest(), decide)
 
 
-def _fits(known: Known, question: Question) -> bool:
+def _fits(known: KnownAnswer, question: FakeQuestion) -> bool:
     if known.text not in question.text or known.about not in (question.about or question.text):
         return False
     if known.pictures is not None and known.pictures != len(question.pictures):

@@ -15,12 +15,12 @@ from typing import Any
 
 from ...backend.pictures import Picture
 
-Decide = Callable[["Question"], bool]
+Decide = Callable[["FakeQuestion"], bool]
 FIVE_POINTS = re.compile(r"\*\*5\*\*|\b5 points|1 to 5|1-5|[Ss]core 5")
 
 
 @dataclass(frozen=True)
-class Question:
+class FakeQuestion:
     """What is asked: all words, the pictures in order, the seed of the answer, and, where several things are
     asked at once, the one that is to be decided."""
 
@@ -30,7 +30,7 @@ class Question:
     about: str = ""
 
 
-def answer_to(question: Question, decide: Decide) -> str:
+def answer_to(question: FakeQuestion, decide: Decide) -> str:
     """The answer in the first form that fits."""
     for mark, form in FORMS:
         if mark in question.text:
@@ -38,25 +38,25 @@ def answer_to(question: Question, decide: Decide) -> str:
     return "yes" if decide(question) else "no"
 
 
-def _rubric(question: Question, decide: Decide) -> str:
+def _rubric(question: FakeQuestion, decide: Decide) -> str:
     return json.dumps({"criteria_met": decide(question)})
 
 
-def _binary_score(question: Question, decide: Decide) -> str:
+def _binary_score(question: FakeQuestion, decide: Decide) -> str:
     return f"Score: {int(decide(question))}"
 
 
-def _final_score(question: Question, decide: Decide) -> str:
+def _final_score(question: FakeQuestion, decide: Decide) -> str:
     worst, best = (1, 5) if FIVE_POINTS.search(question.text) else (0, 1)
     return f"**Final Score:** **{best if decide(question) else worst}**"
 
 
-def _whole_number(question: Question, decide: Decide) -> str:
+def _whole_number(question: FakeQuestion, decide: Decide) -> str:
     worst, best = re.findall(r"whole number from (\d+) to (\d+)", question.text)[-1]
     return best if decide(question) else worst
 
 
-def _checklist(question: Question, decide: Decide) -> str:
+def _checklist(question: FakeQuestion, decide: Decide) -> str:
     answers = [
         {"id": one["id"], "answer": "Yes" if decide(replace(question, about=str(one))) else "No"}
         for one in _objects(question.text.partition("[Checklist]:\n")[2])
@@ -74,7 +74,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
     yield from (one for one in found if isinstance(one, dict))
 
 
-def _coherence(question: Question, decide: Decide) -> str:
+def _coherence(question: FakeQuestion, decide: Decide) -> str:
     def points(name: str) -> int:
         return 10 * decide(replace(question, about=name))
 
@@ -90,18 +90,18 @@ def _coherence(question: Question, decide: Decide) -> str:
     )
 
 
-def _hidden_images(question: Question, decide: Decide) -> str:
+def _hidden_images(question: FakeQuestion, decide: Decide) -> str:
     numbers = re.findall(r"<Img_(\d+)>", question.text.rpartition("OUTPUT:")[2])
     contents = {f"Content of Image {number}": f"Image {number}." for number in numbers}
     return json.dumps({"Tasks": {"Create an Interleaved Text-Image Document": contents}})
 
 
-def _descriptions(question: Question, decide: Decide) -> str:
+def _descriptions(question: FakeQuestion, decide: Decide) -> str:
     points = 10 * decide(replace(question, about="text fidelity"))
     return json.dumps({"Consistency": {"overall_score": points, "Justification": ""}})
 
 
-FORMS: list[tuple[str, Callable[[Question, Decide], str]]] = [
+FORMS: list[tuple[str, Callable[[FakeQuestion, Decide], str]]] = [
     ("criteria_met", _rubric),
     ("[Checklist]:", _checklist),
     ("Image_Coherence", _coherence),

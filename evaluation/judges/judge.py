@@ -22,11 +22,11 @@ from ...backend.pictures import Picture
 from ...training.content_cache import RewardCache, key_of
 
 DEADLINE = 180.0
-TRIES = 2
+MAX_ATTEMPTS = 2
 THOUGHT = re.compile(r"^\s*(?:<think>)?.*?</think>\s*", re.DOTALL)
 
 
-class Judge:
+class BenchmarkJudge:
     """Answers questions of texts and pictures; safe to call from several threads. `asked`: questions put to
     the model, failed tries among them; `remembered`: answers that were known."""
 
@@ -45,7 +45,8 @@ class Judge:
 
     def ask(self, messages: Sequence[Message], settings: ReplySettings, repeat: int = 0) -> str:
         """The answer, without its reasoning. Each `repeat` above 0 is another answer, drawn with that seed.
-        Raises ChatError after TRIES tries, ServerError, SettingsError where the answers cannot be kept."""
+        Raises ChatError after MAX_ATTEMPTS attempts, ServerError, SettingsError where the answers cannot be
+        kept."""
         settings = settings.seeded(repeat)
         key = self.key(messages, settings)
         with self._lock:
@@ -86,7 +87,7 @@ class Judge:
         return key_of(*parts)
 
     def _answer(self, messages: Sequence[Message], settings: ReplySettings) -> str:
-        tries = TRIES
+        tries = MAX_ATTEMPTS
         while True:
             tries -= 1
             with self._lock:

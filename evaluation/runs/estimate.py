@@ -19,8 +19,8 @@ from ...backend.errors import JournalError
 from ...backend.files.bounded_reader import read_bytes_if_any
 from ...backend.journal.files import PLAN
 from ...backend.types import Plan, RunSettings
-from ...training.data.executors import LocalStopSign, Work
-from ...training.data.trajectories.outcomes import Outcome, read_sample
+from ...training.data.executors import Executor, LocalCancelToken
+from ...training.data.trajectories.outcomes import PromptOutcome, read_sample
 from ...training.data.trajectories.prompt_rows import Prompt
 from ...training.data.trajectories.unit import PLANNED, OpenTeachers, TrajectoryJob, is_done
 from ...training.data.trajectories.usage import LEDGER, Price, Prices, Role, Usage, read_ledger, summed
@@ -77,7 +77,11 @@ class Estimator:
     longest_verdict: tuple[int, int] = (0, 0)
 
     def plan(
-        self, prompts: Sequence[Prompt], teachers: OpenTeachers, work: Work, log: Callable[[str], None]
+        self,
+        prompts: Sequence[Prompt],
+        teachers: OpenTeachers,
+        executor: Executor,
+        log: Callable[[str], None],
     ) -> int:
         """Plan some of the items that are to do, unless they have plans; returns how many could not be
         planned. Raises what opening the models raises."""
@@ -87,7 +91,7 @@ class Estimator:
             return 0
         log(f"planning {len(missing)} items for the estimate; their runs go on from these plans")
         job = TrajectoryJob(self.folder, teachers, self.settings, self.prices, shared=True, plans_only=True)
-        made = list(work.map(job, missing, lambda one: one.row.id, LocalStopSign()))
+        made = list(executor.map(job, missing, lambda one: one.row.id, LocalCancelToken()))
         return sum(one.result is None or one.result.where != PLANNED for one in made)
 
     def estimate(self, prompts: Sequence[Prompt], unplanned: int = 0) -> Estimate:
@@ -124,11 +128,11 @@ class Estimator:
             amounts=tuple(amounts),
         )
 
-    def _draws(self, steps: float, finished: Sequence[Outcome]) -> tuple[float, float | None, float]:
+    def _draws(self, steps: float, finished: Sequence[PromptOutcome]) -> tuple[float, float | None, float]:
         likely = _ratio(sum(one.draws for one in finished), sum(one.drawn_steps for one in finished))
         return steps, likely and likely * steps, steps * self.settings.max_attempts
 
-    def _verdicts(self, steps: float, finished: Sequence[Outcome]) -> tuple[float, float | None, float]:
+    def _verdicts(self, steps: float, finished: Sequence[PromptOutcome]) -> tuple[float, float | None, float]:
         judged = sum(one.right + one.wrong + one.unread for one in finished)
         likely = _ratio(judged, sum(one.drawn_steps for one in finished))
         most = self.settings.max_attempts - (not self.settings.judge_last)
@@ -165,7 +169,7 @@ class Estimator:
             ) from error
         return sum(bool(step.prompt) for step in plan.steps)
 
-    def _outcome(self, prompt: Prompt) -> Outcome | None:
+    def _outcome(self, prompt: Prompt) -> PromptOutcome | None:
         return read_sample(self.folder / prompt.row.folder)
 
 

@@ -18,27 +18,27 @@ from pathlib import Path
 from ...backend.errors import SettingsError
 from ...backend.files.lock import SystemLock
 from ..benchmarks import BY_RESULTS
-from ..benchmarks.base.benchmark import Benchmark, Data, Item
-from ..benchmarks.base.evaluator import Evaluator, Place, Row
-from ..benchmarks.base.processes import EvaluatorError, Processes
+from ..benchmarks.base.benchmark import Benchmark, BenchmarkData, BenchmarkItem
+from ..benchmarks.base.evaluator import Evaluator, EvaluatorPaths, Row
+from ..benchmarks.base.processes import EvaluatorError, EvaluatorProcesses
 from ..benchmarks.base.rows import data_path, read_rows
 from ..checkout import commit
-from ..judges import Judge
-from ..judges.bridge import Bridge
-from .collect import SUBMISSION, read_collected
-from .figures import Scores, score
-from .judged import Judged
-from .setting import open_folder
+from ..judges import BenchmarkJudge
+from ..judges.bridge import JudgeBridge
+from .judge_info import JudgeInfo
+from .scores import BenchmarkScores, score
+from .settings import open_folder
+from .submission import SUBMISSION, read_collected
 
 FOLDER = "official"
 ANSWERS = "answers.sqlite"
 LOCK = ".official.lock"
 MARGIN_SECONDS = 60.0
-TRIES = 2
+MAX_ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
-class Source:
+class RowSource:
     """How a benchmark's rows are told apart: their field with the id, what of a data folder they are in, what
     they all have, and what else the evaluator reads of them."""
 
@@ -49,15 +49,15 @@ class Source:
 
 
 SOURCES = {
-    "ueval": Source(
+    "ueval": RowSource(
         "id", ("data",), ("id", "task", "prompt"), ("text_rubrics", "image_rubrics", "question_type")
     ),
-    "wise": Source(
+    "wise": RowSource(
         "prompt_id",
         ("data_verified/merge.json", "merge.json"),
         ("Prompt", "Explanation", "Category", "Subcategory", "prompt_id"),
     ),
-    "rise": Source(
+    "rise": RowSource(
         "index",
         (),
         ("index", "category", "instruction", "image"),
@@ -71,14 +71,14 @@ SOURCES = {
             "subtask",
         ),
     ),
-    "specv": Source("id", ("eval_data/interleave",), ("id", "dimension", "question"), ("question_img",)),
+    "specv": RowSource("id", ("eval_data/interleave",), ("id", "dimension", "question"), ("question_img",)),
 }
 """Of CoMM's rows its evaluator needs the names alone."""
 EVALUATORS = ("ueval", "comm", "wise", "rise", "specv")
 
 
 @dataclass(frozen=True)
-class Official:
+class OfficialScoring:
     """How an evaluator is run: its checkout, the Python that has its requirements, questions at the same
     time, seconds without a question after which it counts as hanging, and seconds in all."""
 
@@ -90,20 +90,21 @@ class Official:
 
 
 def score_officially(
-    out: Path, official: Official, judge: Callable[[], Judge], log: Callable[[str], None] = print
-) -> Scores:
+    out: Path,
+    official: OfficialScoring,
+    judge: Callable[[], BenchmarkJudge],
+    log: Callable[[str], None] = print,
+) -> BenchmarkScores:
     """Run the benchmark's own evaluator on a collected folder and write its figures as `score` does; `judge`
-    opens the judge once all else is in order. Raises SettingsError, EvaluatorError, Trouble."""
+    opens the judge once all else is in order. Raises SettingsError, EvaluatorError, JudgeUnavailable."""
     setting, benchmark, items = open_folder(out)
     evaluator = _evaluator(setting.benchmark, official.checkout, benchmark)
     read_collected(out)
     rows = _rows(setting.benchmark, setting.where(), benchmark)
-    lock = SystemLock(out / LOCK)
-    if not lock.take():
-        raise SettingsError(f"{str(out)!r} is being scored by another process.", "Wait for it to end.")
-    try:
+    busy = SettingsError(f"{str(out)!r} is being scored by another process.", "Wait for it to end.")
+    with SystemLock(out / LOCK).held(busy):
         work = _empty(out / FOLDER)
-        Processes(work, official.python).require(evaluator.needs)
+        EvaluatorProcesses(work, official.python).require(evaluator.needs)
         opened = judge()
         try:
             judged, results = _run(
@@ -112,32 +113,35 @@ def score_officially(
         finally:
             opened.close()
         return score(out, results, judged)
-    finally:
-        lock.release()
 
 
-Task = tuple[Benchmark, Evaluator, Sequence[Item], Mapping[str, Row], Data]
+Task = tuple[Benchmark, Evaluator, Sequence[BenchmarkItem], Mapping[str, Row], BenchmarkData]
 
 
 def _run(
-    out: Path, work: Path, official: Official, judge: Judge, task: Task, log: Callable[[str], None]
-) -> tuple[Judged, Path]:
+    out: Path,
+    work: Path,
+    official: OfficialScoring,
+    judge: BenchmarkJudge,
+    task: Task,
+    log: Callable[[str], None],
+) -> tuple[JudgeInfo, Path]:
     benchmark, evaluator, items, rows, data = task
     # Digits and letters alone: an evaluator takes a key that begins with "-" for an option.
     token = secrets.token_hex(24)
-    bridge = Bridge(judge, official.parallel, token)
+    bridge = JudgeBridge(judge, official.parallel, token)
 
     def check() -> None:
-        if bridge.asking.trouble is not None:
-            raise bridge.asking.trouble
-        if bridge.asking.idle_seconds > official.silence:
+        if bridge.client.trouble is not None:
+            raise bridge.client.trouble
+        if bridge.client.idle_seconds > official.silence:
             raise EvaluatorError(
                 f"The evaluator has asked nothing for {official.silence:g} s.", f"See {processes.log}."
             )
 
-    processes = Processes(work, official.python, official.deadline, check)
+    processes = EvaluatorProcesses(work, official.python, official.deadline, check)
     with bridge.serving() as address:
-        place = Place(
+        place = EvaluatorPaths(
             data=data,
             checkout=official.checkout.resolve(),
             work=work.resolve(),
@@ -145,7 +149,7 @@ def _run(
             address=address,
             token=token,
             workers=official.parallel,
-            seconds=TRIES * judge.deadline + MARGIN_SECONDS,
+            seconds=MAX_ATTEMPTS * judge.deadline + MARGIN_SECONDS,
         )
         plan = evaluator.plan(place, items, rows)
         at = commit(official.checkout)
@@ -153,14 +157,14 @@ def _run(
         log(f"its output: {processes.log}")
         try:
             for jobs in ([plan.parts] if plan.parts else []) + [[job] for job in plan.whole]:
-                bridge.asking.begin()
+                bridge.client.begin()
                 processes.run(jobs)
         except KeyboardInterrupt:
             log("stopped; the same command goes on from the answers that are there")
             raise
         finally:
             log(f"{judge.asked} questions put to the judge, {judge.remembered} answers known before")
-    judged = Judged(
+    judged = JudgeInfo(
         how="official code",
         evaluator=benchmark.terms.evaluator,
         judge=judge.identity,
@@ -182,14 +186,14 @@ def _evaluator(name: str, checkout: Path, benchmark: Benchmark) -> Evaluator:
     absent = [file for file in evaluator.files if not (checkout / file).is_file()]
     if absent:
         raise SettingsError(
-            f"{str(checkout)!r} is no checkout of {benchmark.terms.evaluator.partition(' @')[0]}: it has no "
-            f"{absent[0]}.",
+            f"{str(checkout)!r} is no checkout of {benchmark.terms.evaluator.partition(' @')[0]}: "
+            f"it has no {absent[0]}.",
             f"git clone https://github.com/{benchmark.terms.evaluator.partition(' @')[0]}",
         )
     return evaluator
 
 
-def _rows(name: str, data: Data, benchmark: Benchmark) -> dict[str, Row]:
+def _rows(name: str, data: BenchmarkData, benchmark: Benchmark) -> dict[str, Row]:
     source = SOURCES.get(name)
     if source is None:
         return {}

@@ -17,13 +17,13 @@ from ...backend.chat.protocol import Message, ReplySettings
 from ...backend.errors import PictureError, SettingsError
 from ...backend.pictures import Picture
 from ...backend.shown_text import one_line
-from ..benchmarks.base.benchmark import Item, Values
-from ..benchmarks.base.question import OwnQuestions, Part, Question
-from ..judges import Judge
-from .collect import SUBMISSION, Log
-from .figures import Folder, Scores, opened, write_scores
-from .judged import SHOWN, Judged
+from ..benchmarks.base.benchmark import BenchmarkItem, Values
+from ..benchmarks.base.question import JudgeQuestion, OwnQuestions, Part
+from ..judges import BenchmarkJudge
+from .judge_info import SHOWN, JudgeInfo
 from .own_questions import own_questions
+from .scores import BenchmarkScores, CollectedFolder, opened, write_scores
+from .submission import SUBMISSION, Log
 
 MAX_ANSWER = 1024
 """Tokens; the answers asked for have one word, but some judges explain themselves."""
@@ -31,11 +31,11 @@ MAX_SHOWN = 120
 
 
 @dataclass(frozen=True)
-class Asking:
+class OwnScoring:
     """Who is asked, by `parallel` items at a time; every question `repeats` times, and with `order_swap`
     those that compare two pictures in both orders."""
 
-    judge: Judge
+    judge: BenchmarkJudge
     repeats: int = 1
     order_swap: bool = False
     parallel: int = 16
@@ -50,7 +50,7 @@ class Asking:
         both = ", compared pictures in both orders" if self.order_swap else ""
         return f"temperature 0, at most {self.settings.max_pixels} pixels an image{both}"
 
-    def calls(self, questions: Sequence[Question]) -> int:
+    def calls(self, questions: Sequence[JudgeQuestion]) -> int:
         """How often the judge is asked about these."""
         return self.repeats * sum(1 + bool(self.order_swap and one.swapped) for one in questions)
 
@@ -70,19 +70,19 @@ class _Tally:
 
 
 @dataclass(frozen=True)
-class ToAsk:
+class PendingQuestions:
     """An opened folder with the questions about each item that has an answer."""
 
-    folder: Folder
+    folder: CollectedFolder
     own: OwnQuestions
-    items: list[tuple[Item, Sequence[Question]]]
+    items: list[tuple[BenchmarkItem, Sequence[JudgeQuestion]]]
 
-    def calls(self, asking: Asking) -> int:
+    def calls(self, scoring: OwnScoring) -> int:
         """How often the judge will be asked, answers that are known among them."""
-        return sum(asking.calls(questions) for _, questions in self.items)
+        return sum(scoring.calls(questions) for _, questions in self.items)
 
 
-def to_ask(out: Path) -> ToAsk:
+def to_ask(out: Path) -> PendingQuestions:
     """The questions about a collected folder. Raises SettingsError."""
     folder = opened(out)
     own = own_questions(folder.setting.benchmark)
@@ -91,17 +91,17 @@ def to_ask(out: Path) -> ToAsk:
     asked = [
         (item, own.questions(item, out / SUBMISSION, data)) for item in folder.items if item.id not in gaps
     ]
-    return ToAsk(folder, own, [(item, questions) for item, questions in asked if questions])
+    return PendingQuestions(folder, own, [(item, questions) for item, questions in asked if questions])
 
 
-def score(asked: ToAsk, asking: Asking, log: Log = print) -> Scores:
+def score(asked: PendingQuestions, scoring: OwnScoring, log: Log = print) -> BenchmarkScores:
     """Ask, and write the figures. Raises SettingsError, ChatError where the judge gives no answer; what it
     said by then is kept."""
-    log(f"{asked.calls(asking)} questions to {asking.judge.identity}")
+    log(f"{asked.calls(scoring)} questions to {scoring.judge.identity}")
     tally = _Tally()
     found: dict[str, list[Values]] = {}
-    with ThreadPoolExecutor(asking.parallel, thread_name_prefix="judge") as pool:
-        futures = {pool.submit(_judged, one, asked.own, asking, tally): one[0].id for one in asked.items}
+    with ThreadPoolExecutor(scoring.parallel, thread_name_prefix="judge") as pool:
+        futures = {pool.submit(_judged, one, asked.own, scoring, tally): one[0].id for one in asked.items}
         try:
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
         finally:
@@ -113,23 +113,23 @@ def score(asked: ToAsk, asking: Asking, log: Log = print) -> Scores:
                 found[name] = future.result()
     if tally.questions and not tally.read:
         raise SettingsError(
-            f"No answer of {asking.judge.identity} could be read; the first: {tally.examples[0]}.",
+            f"No answer of {scoring.judge.identity} could be read; the first: {tally.examples[0]}.",
             "Take a judge that answers in the form it is asked for.",
         )
     benchmark = asked.folder.benchmark
     by_repeat = [
         {name: _of(values[repeat], benchmark.metrics) for name, values in found.items()}
-        for repeat in range(asking.repeats)
+        for repeat in range(scoring.repeats)
     ]
-    judged = Judged(
+    judged = JudgeInfo(
         how="own questions",
         evaluator=benchmark.terms.evaluator,
-        judge=asking.judge.identity,
-        settings=asking.about,
+        judge=scoring.judge.identity,
+        settings=scoring.about,
         questions=tally.questions,
         unread=tally.unread,
         examples=tally.examples[:SHOWN],
-        repeats=_means(by_repeat, len(asked.folder.items)) if asking.repeats > 1 else {},
+        repeats=_means(by_repeat, len(asked.folder.items)) if scoring.repeats > 1 else {},
         repeats_differ=tally.repeats,
         orders_differ=tally.orders,
     )
@@ -142,33 +142,33 @@ def _of(values: Values, metrics: Sequence[str]) -> Values:
 
 
 def _judged(
-    one: tuple[Item, Sequence[Question]], own: OwnQuestions, asking: Asking, tally: _Tally
+    one: tuple[BenchmarkItem, Sequence[JudgeQuestion]], own: OwnQuestions, scoring: OwnScoring, tally: _Tally
 ) -> list[Values]:
     """The values of an item by repeat."""
     item, questions = one
-    by_repeat: list[dict[str, float | None]] = [{} for _ in range(asking.repeats)]
+    by_repeat: list[dict[str, float | None]] = [{} for _ in range(scoring.repeats)]
     opened_ones: dict[Path, Picture] = {}
     for question in questions:
         for repeat, answers in enumerate(by_repeat):
             if tally.stopped.is_set():
                 raise CancelledError
-            answers[question.key] = _answer(question, asking, repeat, opened_ones, tally)
+            answers[question.key] = _answer(question, scoring, repeat, opened_ones, tally)
         said = [answers[question.key] for answers in by_repeat]
-        if asking.repeats > 1:
+        if scoring.repeats > 1:
             with tally.lock:
                 tally.repeats = tally.repeats[0] + (len(set(said)) > 1), tally.repeats[1] + 1
     return [own.values(item, questions, answers) for answers in by_repeat]
 
 
 def _answer(
-    question: Question, asking: Asking, repeat: int, pictures: dict[Path, Picture], tally: _Tally
+    question: JudgeQuestion, scoring: OwnScoring, repeat: int, pictures: dict[Path, Picture], tally: _Tally
 ) -> float | None:
     """What the judge says, the mean of both orders where it is asked in both; None if any is unread."""
-    orders = [question.parts, *([question.swapped] if asking.order_swap and question.swapped else [])]
+    orders = [question.parts, *([question.swapped] if scoring.order_swap and question.swapped else [])]
     said: list[int | None] = []
     for parts in orders:
         content = tuple(_content((*parts[:-1], f"{parts[-1]}{question.scale.words}"), pictures))
-        answer = asking.judge.ask([Message(role="user", content=content)], asking.settings, repeat)
+        answer = scoring.judge.ask([Message(role="user", content=content)], scoring.settings, repeat)
         said.append(question.scale.read(answer))
         with tally.lock:
             tally.questions += 1

@@ -16,15 +16,15 @@ from ...backend.errors import SettingsError
 from ...backend.generators.protocol import max_reference_images
 from ...backend.prompts.published import ENDING
 from ...backend.types import RunSettings
-from ...training.data.executors import Work
+from ...training.data.executors import Executor
 from ...training.data.rows.sft import RowProblem
-from ...training.data.trajectories.engine import Log, Made, Trajectories
+from ...training.data.trajectories.engine import Log, Trajectories, TrajectoriesReport
 from ...training.data.trajectories.options import TrajectoryOptions
 from ...training.data.trajectories.prompt_rows import Prompt, PromptRow, Shard, of_shard
 from ...training.data.trajectories.unit import OpenTeachers, Teachers
 from ...training.data.trajectories.usage import Prices
-from ..benchmarks.base.benchmark import Item
-from .setting import ITEMS
+from ..benchmarks.base.benchmark import BenchmarkItem
+from .settings import ITEMS
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
 MAX_CATEGORY = 200
@@ -39,7 +39,7 @@ class ItemRow(PromptRow):
         return hashlib.blake2b(self.id.encode(), digest_size=12).hexdigest()
 
 
-def row_of(item: Item, published_input: bool = False) -> ItemRow:
+def row_of(item: BenchmarkItem, published_input: bool = False) -> ItemRow:
     """The row of an item."""
     name = item.id
     if not PLAIN.fullmatch(name):
@@ -52,7 +52,7 @@ def row_of(item: Item, published_input: bool = False) -> ItemRow:
 class ItemPrompts:
     """The items as the engine asks for them."""
 
-    items: Sequence[Item]
+    items: Sequence[BenchmarkItem]
     published_input: bool = False
 
     def read(self) -> tuple[list[Prompt], list[RowProblem]]:
@@ -73,8 +73,8 @@ class ShowingImages:
         for name, generator in teachers.generators:
             if not max_reference_images(generator):
                 raise SettingsError(
-                    f"This benchmark shows every step the images of its characters, and {name} is shown "
-                    "one image alone.",
+                    "This benchmark shows every step the images of its characters, "
+                    f"and {name} is shown one image alone.",
                     "Give a --generator that takes several: FLUX.2, Qwen-Image-Edit-Plus, images:MODEL@URL.",
                 )
         return teachers
@@ -88,22 +88,22 @@ class BenchmarkRun:
     teachers: OpenTeachers
     settings: RunSettings
     options: TrajectoryOptions
-    work: Work
+    executor: Executor
     log: Log = print
     prices: Prices = field(default_factory=dict)
 
-    def part(self, items: Sequence[Item], published_input: bool = False) -> list[Prompt]:
+    def part(self, items: Sequence[BenchmarkItem], published_input: bool = False) -> list[Prompt]:
         """What the engine will carry out of these items: those of its shard. Raises SettingsError."""
         prompts, _ = ItemPrompts(items, published_input).read()
         return of_shard(prompts, Shard.read(self.options.shard), None)
 
-    def carry_out(self, items: Sequence[Item], published_input: bool = False) -> Made:
+    def carry_out(self, items: Sequence[BenchmarkItem], published_input: bool = False) -> TrajectoriesReport:
         """What is not done yet, beside any other process that does the same. Raises as Trajectories.make."""
         engine = Trajectories(
             self.out / ITEMS,
             self.teachers,
             self.options,
-            self.work,
+            self.executor,
             self.prices,
             settings=self.settings,
             log=self.log,

@@ -19,7 +19,7 @@ from ...backend.errors import GeneratorError, InterleaveError, PictureError
 from ...backend.pictures import MAX_PIXELS, Picture
 from ...backend.remote.call import RemoteCall
 from ...backend.remote.server import RemoteServer
-from .questions import Drawn, body_of, photograph_like
+from .requests import ServiceReply, body_of, photograph_like
 
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 MAX_HEALTH_BYTES = 1024 * 1024
@@ -42,7 +42,7 @@ class Health(BaseModel):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One line of the check: what was asked, whether it was right (None: the service does not do this), the
     seconds it took, and what is to be said."""
 
@@ -53,7 +53,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CheckSettings:
     """What the check has drawn. `size`: (width, height) of the image that is edited and asked for."""
 
     prompt: str = "a red boat on a calm sea"
@@ -63,7 +63,7 @@ class Asked:
     timeout: float = 300.0
 
 
-class Refused(Exception):
+class NoImageInReply(Exception):
     """The service answered, and not with an image."""
 
     def __init__(self, status: int, said: str) -> None:
@@ -74,12 +74,12 @@ class Refused(Exception):
 class ServiceCheck:
     """The service at `url`, which is shown `key`. It is asked one thing after the other."""
 
-    def __init__(self, url: str, key: str | None, asked: Asked) -> None:
+    def __init__(self, url: str, key: str | None, asked: CheckSettings) -> None:
         self._server = RemoteServer(url.rstrip("/"), key, GeneratorError)
         self._server.headers = ANEW
         self._asked = asked
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[CheckResult]:
         """What was found, as it is found; ends early where nothing answers."""
         health = self._health()
         yield health
@@ -94,23 +94,23 @@ class ServiceCheck:
             ((kinds[at][1], first) for at, (_, first) in reversed(list(enumerate(found))) if first), None
         )
         if pair is None:
-            yield Finding("draws", False, 0.0, "The service drew neither from text nor from an image.")
+            yield CheckResult("draws", False, 0.0, "The service drew neither from text nor from an image.")
             return
         yield self._equal_twice(*pair)
 
-    def _health(self) -> Finding:
+    def _health(self) -> CheckResult:
         begun = time.monotonic()
         try:
             status, body = self._ask("GET", "/health", MAX_HEALTH_BYTES, HEALTH_SECONDS)
         except InterleaveError as error:
-            return Finding("health", False, time.monotonic() - begun, str(error))
+            return CheckResult("health", False, time.monotonic() - begun, str(error))
         took = time.monotonic() - begun
         if status == 404:
-            return Finding("health", None, took, "The service has no such page.")
+            return CheckResult("health", None, took, "The service has no such page.")
         try:
             health = Health.model_validate_json(body)
         except ValidationError:
-            return Finding("health", False, took, f"status {status}: {self._server.quote(body)}")
+            return CheckResult("health", False, took, f"status {status}: {self._server.quote(body)}")
         told = [health.status, health.identity and f"identity {health.identity}"]
         told += [
             f"{name} {value}"
@@ -118,38 +118,40 @@ class ServiceCheck:
             if value
         ]
         ready = status == 200 and health.gpu_manager_ready is not False
-        return Finding("health", ready, took, self._server.quote(", ".join(part for part in told if part)))
+        return CheckResult(
+            "health", ready, took, self._server.quote(", ".join(part for part in told if part))
+        )
 
-    def _drawn(self, name: str, source: Picture | None) -> tuple[Finding, Picture | None]:
+    def _drawn(self, name: str, source: Picture | None) -> tuple[CheckResult, Picture | None]:
         begun = time.monotonic()
         try:
             picture = self._draw(source)
-        except Refused as refusal:
+        except NoImageInReply as refusal:
             one_way = refusal.status in NEEDS_ANOTHER_ROUTE
             what = "Not offered" if one_way else "Not drawn"
-            return Finding(
+            return CheckResult(
                 name, None if one_way else False, time.monotonic() - begun, f"{what}: {refusal}"
             ), None
         except InterleaveError as error:
-            return Finding(name, False, time.monotonic() - begun, str(error)), None
+            return CheckResult(name, False, time.monotonic() - begun, str(error)), None
         took = time.monotonic() - begun
-        return Finding(
+        return CheckResult(
             name, True, took, f"{picture.size[0]}x{picture.size[1]}, {picture.digest[:12]}"
         ), picture
 
-    def _equal_twice(self, source: Picture | None, first: Picture) -> Finding:
+    def _equal_twice(self, source: Picture | None, first: Picture) -> CheckResult:
         begun = time.monotonic()
         try:
             again = self._draw(source)
-        except (Refused, InterleaveError) as error:
-            return Finding("again", False, time.monotonic() - begun, str(error))
+        except (NoImageInReply, InterleaveError) as error:
+            return CheckResult("again", False, time.monotonic() - begun, str(error))
         equal = again == first
         said = "the same pixels" if equal else f"other pixels for the same seed ({again.digest[:12]})"
-        return Finding("again", equal, time.monotonic() - begun, said)
+        return CheckResult("again", equal, time.monotonic() - begun, said)
 
     def _draw(self, source: Picture | None) -> Picture:
-        """One image by /edit, or by /generate where /edit wants an image. Raises Refused, GeneratorError,
-        PictureError."""
+        """One image by /edit, or by /generate where /edit wants an image. Raises NoImageInReply,
+        GeneratorError, PictureError."""
         asked, encoded = self._asked, source.base64_png() if source else None
         width, height = asked.size
         body = body_of(asked.prompt, asked.seed, encoded, width=width, height=height, model=asked.model)
@@ -160,11 +162,11 @@ class ServiceCheck:
             if status in (404, 405):
                 status, data = refused
         try:
-            drawn = Drawn.model_validate_json(data)
+            drawn = ServiceReply.model_validate_json(data)
         except ValidationError as error:
-            raise Refused(status, self._server.quote(data)) from error
+            raise NoImageInReply(status, self._server.quote(data)) from error
         if status != 200 or not drawn.success or not drawn.picture:
-            raise Refused(status, self._server.quote(drawn.error or data))
+            raise NoImageInReply(status, self._server.quote(drawn.error or data))
         try:
             return Picture.from_base64(drawn.picture, "The image", MAX_PIXELS)
         except PictureError as error:

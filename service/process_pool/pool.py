@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from ...backend.errors import SettingsError
 from ..drawer import Drawer
-from ..pool import Busy, Drawn, DrawRequest, DrawTimeout, ModelInfo, UnknownModel, WorkerState
+from ..pool import Busy, DrawTimeout, GeneratedImage, ImageRequest, ModelInfo, UnknownModel, WorkerState
 from ..settings import ModelSettings, ServiceSettings
-from .queue import ModelQueue, Waiting
+from .queue import ModelQueue, QueuedRequest
 from .supervisor import Supervisor
 from .worker import OpenDrawer
 
@@ -18,7 +18,7 @@ APART = 0.2
 """Seconds between the starts of two workers: loading takes main memory that none of them has later."""
 
 
-class PlainPool:
+class ProcessPool:
     """Draws in child processes. `models`: the first is the one that is drawn with by default.
     `open_drawer` loads one in its child process. Raises SettingsError."""
 
@@ -50,13 +50,13 @@ class PlainPool:
             asyncio.ensure_future(self._started(worker, place)) for place, worker in enumerate(self._workers)
         ]
 
-    async def draw(self, request: DrawRequest, deadline: float) -> Drawn:
+    async def draw(self, request: ImageRequest, deadline: float) -> GeneratedImage:
         """As `Pool.draw`."""
         queue = self._queues.get(request.model)
         if queue is None:
             raise UnknownModel(f"There is no model {request.model!r} here.")
         self._check_alive(request.model)
-        waiting = Waiting(request, asyncio.get_running_loop().create_future())
+        waiting = QueuedRequest(request, asyncio.get_running_loop().create_future())
         await queue.add(waiting)
         try:
             await asyncio.wait({waiting.answer}, timeout=max(0.0, deadline - time.monotonic()))

@@ -14,15 +14,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ..pool import Drawn, DrawRequest, ServiceError
+from ..pool import GeneratedImage, ImageRequest, ServiceError
 
 
 @dataclass(eq=False)
-class Waiting:
+class QueuedRequest:
     """A request and who waits for its image; `failed_at` are the workers that failed at it."""
 
-    request: DrawRequest
-    answer: asyncio.Future[Drawn]
+    request: ImageRequest
+    answer: asyncio.Future[GeneratedImage]
     since: float = field(default_factory=time.monotonic)
     failed_at: tuple[str, ...] = ()
 
@@ -36,7 +36,7 @@ class Waiting:
         if not self.answer.done():
             self.answer.set_exception(error)
 
-    def joins(self, first: Waiting) -> bool:
+    def joins(self, first: QueuedRequest) -> bool:
         """Whether it may be drawn in one call with another one."""
         key = self.request.batch_key
         return (
@@ -50,19 +50,19 @@ class ModelQueue:
 
     def __init__(self, batch: int, wait: float) -> None:
         self._batch, self._wait = batch, wait
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[QueuedRequest] = deque()
         self._changed = asyncio.Condition()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    async def add(self, waiting: Waiting, first: bool = False) -> None:
+    async def add(self, waiting: QueuedRequest, first: bool = False) -> None:
         """Put a request at the end, or before all others."""
         async with self._changed:
             (self._waiting.appendleft if first else self._waiting.append)(waiting)
             self._changed.notify_all()
 
-    def remove(self, waiting: Waiting) -> None:
+    def remove(self, waiting: QueuedRequest) -> None:
         """Take a request out, if no worker has it yet."""
         if waiting in self._waiting:
             self._waiting.remove(waiting)
@@ -77,7 +77,7 @@ class ModelQueue:
         async with self._changed:
             self._changed.notify_all()
 
-    async def next(self, may_take: Callable[[Waiting], bool], batches: bool) -> list[Waiting]:
+    async def next(self, may_take: Callable[[QueuedRequest], bool], batches: bool) -> list[QueuedRequest]:
         """The next requests for a worker to draw in one call, once there are any. `batches`: whether its
         model draws several at once."""
         async with self._changed:
@@ -98,7 +98,7 @@ class ModelQueue:
                 self._waiting.extendleft(reversed(taken))
                 raise
 
-    async def _first(self, may_take: Callable[[Waiting], bool]) -> Waiting:
+    async def _first(self, may_take: Callable[[QueuedRequest], bool]) -> QueuedRequest:
         while True:
             for waiting in list(self._waiting):
                 if waiting.given_up:
@@ -108,7 +108,7 @@ class ModelQueue:
                     return waiting
             await self._changed.wait()
 
-    def _take_like(self, first: Waiting, taken: list[Waiting]) -> None:
+    def _take_like(self, first: QueuedRequest, taken: list[QueuedRequest]) -> None:
         for waiting in list(self._waiting):
             if len(taken) >= self._batch:
                 return

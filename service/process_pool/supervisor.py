@@ -19,10 +19,19 @@ from multiprocessing.context import SpawnProcess
 from typing import TypeVar
 
 from ..drawer import Drawer
-from ..pool import Busy, Drawn, ModelInfo, Refused, ServiceError, WorkerLost, WorkerPhase, WorkerState
+from ..pool import (
+    Busy,
+    GeneratedImage,
+    ModelInfo,
+    Refused,
+    ServiceError,
+    WorkerLost,
+    WorkerPhase,
+    WorkerState,
+)
 from ..settings import ModelSettings, ServiceSettings
-from .queue import ModelQueue, Waiting
-from .worker import Done, Job, Loaded, NotLoaded, OpenDrawer, Stop, main
+from .queue import ModelQueue, QueuedRequest
+from .worker import DrawJob, DrawJobResult, ModelLoaded, ModelNotLoaded, OpenDrawer, StopJob, main
 
 LOG = logging.getLogger("interleave_thinker.service")
 Result = TypeVar("Result")
@@ -33,10 +42,10 @@ SHORT_PAUSE = 5.0
 waiting."""
 STUCK_SECONDS = 30.0
 """Past the deadline of what it draws, until a worker that does not answer is ended."""
-MAX_TRIES = 2
+MAX_ATTEMPTS = 2
 
 
-class Died(Exception):
+class ProcessDied(Exception):
     """The process ended in the middle of something; `str` says how."""
 
 
@@ -114,10 +123,10 @@ class Supervisor:
         try:
             await self._in_thread(self._start)
             loaded = await self._loaded()
-            if isinstance(loaded, NotLoaded):
+            if isinstance(loaded, ModelNotLoaded):
                 self._reason = loaded.reason
                 return loaded.lasting
-            assert isinstance(loaded, Loaded)
+            assert isinstance(loaded, ModelLoaded)
             expected = self.expected()
             if expected is not None and expected.identity != loaded.info.identity:
                 self._reason = "Its files are others than before: restart the service to draw with them."
@@ -127,31 +136,31 @@ class Supervisor:
             LOG.info("%s: ready.", self.name)
             while True:
                 await self._work(loaded.info)
-        except Died as error:
+        except ProcessDied as error:
             self._reason = str(error)
             return False
         finally:
             self._end()
 
     async def _loaded(self) -> object:
-        """What the process says once it has tried to load its model; raises Died."""
+        """What the process says once it has tried to load its model; raises ProcessDied."""
         longest = self.load_timeout
         try:
             return await asyncio.wait_for(self._receive(), longest)
         except asyncio.TimeoutError:
-            raise Died(f"The model {self.model.name!r} was not loaded within {longest:g} s.") from None
+            raise ProcessDied(f"The model {self.model.name!r} was not loaded within {longest:g} s.") from None
 
     def _set(self, phase: WorkerPhase) -> None:
         self.phase = phase
         self.when_changed()
 
     async def _work(self, info: ModelInfo) -> None:
-        """Draw what is next; raises Died."""
+        """Draw what is next; raises ProcessDied."""
         batch = await self._queue.next(self._may_take, info.batches)
         begun = time.monotonic()
         try:
             outcomes = await self._asked(batch)
-        except Died as error:
+        except ProcessDied as error:
             self._set("loading")
             for one in batch:
                 await self._failed(one, WorkerLost(f"The worker that drew it was lost: {error}"))
@@ -172,24 +181,24 @@ class Supervisor:
                 self._drawn += 1
                 self._answer(one, outcome, begun)
 
-    def _answer(self, one: Waiting, drawn: Drawn, begun: float) -> None:
+    def _answer(self, one: QueuedRequest, drawn: GeneratedImage, begun: float) -> None:
         from dataclasses import replace
 
         if not one.answer.done():
             one.answer.set_result(replace(drawn, waited_seconds=begun - one.since))
 
-    def _may_take(self, waiting: Waiting) -> bool:
+    def _may_take(self, waiting: QueuedRequest) -> bool:
         return self.name not in waiting.failed_at or not self.others()
 
-    async def _failed(self, one: Waiting, error: WorkerLost) -> None:
+    async def _failed(self, one: QueuedRequest, error: WorkerLost) -> None:
         one.failed_at = (*one.failed_at, self.name)
-        if len(one.failed_at) >= MAX_TRIES:
+        if len(one.failed_at) >= MAX_ATTEMPTS:
             one.fail(error)
         elif not one.given_up:
             await self._queue.add(one, first=True)
 
-    async def _asked(self, batch: list[Waiting]) -> list[Drawn | ServiceError]:
-        """What the process makes of a batch; raises Died."""
+    async def _asked(self, batch: list[QueuedRequest]) -> list[GeneratedImage | ServiceError]:
+        """What the process makes of a batch; raises ProcessDied."""
         self._job += 1
         nobody = asyncio.Event()
 
@@ -199,23 +208,23 @@ class Supervisor:
 
         for one in batch:
             one.answer.add_done_callback(look)
-        await self._send(Job(self._job, tuple(one.request for one in batch)))
+        await self._send(DrawJob(self._job, tuple(one.request for one in batch)))
         answer = asyncio.ensure_future(self._receive())
         gone = asyncio.ensure_future(nobody.wait())
         try:
             longest = self._timeout + STUCK_SECONDS
             await asyncio.wait({answer, gone}, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done() and gone.done():
-                await self._send(Stop(self._job))
+                await self._send(StopJob(self._job))
                 await asyncio.wait({answer}, timeout=longest)
             if not answer.done():
-                raise Died(f"It gave no answer for {longest:g} s.")
+                raise ProcessDied(f"It gave no answer for {longest:g} s.")
             done = answer.result()
         finally:
             gone.cancel()
             answer.cancel()
-        if not isinstance(done, Done) or done.number != self._job:
-            raise Died("It answered something else than it was asked.")
+        if not isinstance(done, DrawJobResult) or done.number != self._job:
+            raise ProcessDied("It answered something else than it was asked.")
         if len(done.outcomes) != len(batch):
             return [Refused("The worker gave another number of images than was asked for.") for _ in batch]
         return list(done.outcomes)
@@ -231,7 +240,7 @@ class Supervisor:
         try:
             process.start()
         except OSError as error:
-            raise Died(f"It cannot be started ({error}).") from error
+            raise ProcessDied(f"It cannot be started ({error}).") from error
         finally:
             far.close()
         self._process = process
@@ -250,7 +259,7 @@ class Supervisor:
         try:
             await self._in_thread(pipe.send, message)
         except (OSError, ValueError) as error:
-            raise Died(self._how_it_ended()) from error
+            raise ProcessDied(self._how_it_ended()) from error
 
     async def _receive(self) -> object:
         pipe = self._pipe
@@ -258,7 +267,7 @@ class Supervisor:
         try:
             return await self._in_thread(pipe.recv)
         except (EOFError, OSError) as error:
-            raise Died(self._how_it_ended()) from error
+            raise ProcessDied(self._how_it_ended()) from error
 
     def _how_it_ended(self) -> str:
         process = self._process

@@ -17,20 +17,20 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
 from ...backend.errors import InterleaveError, SettingsError
-from ..drawer import Drawer, Outcome
-from ..pool import DrawRequest, ModelInfo
+from ..drawer import Drawer, DrawOutcome
+from ..pool import ImageRequest, ModelInfo
 from ..settings import ModelSettings
 
 
 @dataclass(frozen=True)
-class Loaded:
+class ModelLoaded:
     """The model is ready."""
 
     info: ModelInfo
 
 
 @dataclass(frozen=True)
-class NotLoaded:
+class ModelNotLoaded:
     """It cannot be loaded; `lasting`: by its settings, so that another try is of no use before they
     change."""
 
@@ -39,26 +39,26 @@ class NotLoaded:
 
 
 @dataclass(frozen=True)
-class Job:
+class DrawJob:
     """Requests to draw in one call."""
 
     number: int
-    requests: tuple[DrawRequest, ...]
+    requests: tuple[ImageRequest, ...]
 
 
 @dataclass(frozen=True)
-class Stop:
+class StopJob:
     """Nobody waits for this job any more."""
 
     number: int
 
 
 @dataclass(frozen=True)
-class Done:
+class DrawJobResult:
     """What came of a job, in the order of its requests."""
 
     number: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[DrawOutcome, ...]
 
 
 OpenDrawer: TypeAlias = Callable[[ModelSettings, str, str, int], Drawer]
@@ -72,30 +72,30 @@ def main(pipe: Connection, open_drawer: OpenDrawer, *given: Any) -> None:
     try:
         drawer = open_drawer(*given)
     except InterleaveError as error:
-        pipe.send(NotLoaded(str(error), isinstance(error, SettingsError)))
+        pipe.send(ModelNotLoaded(str(error), isinstance(error, SettingsError)))
         return
-    pipe.send(Loaded(drawer.info))
-    jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    pipe.send(ModelLoaded(drawer.info))
+    jobs: queue.SimpleQueue[DrawJob] = queue.SimpleQueue()
     stopped = _Stopped()
     threading.Thread(target=_read, args=(pipe, jobs, stopped), daemon=True).start()
     while True:
         job = jobs.get()
         outcomes = drawer.draw(job.requests, lambda: stopped.number >= job.number)  # noqa: B023
-        pipe.send(Done(job.number, tuple(outcomes)))
+        pipe.send(DrawJobResult(job.number, tuple(outcomes)))
 
 
 class _Stopped:
     number = -1
 
 
-def _read(pipe: Connection, jobs: queue.SimpleQueue[Job], stopped: _Stopped) -> None:
+def _read(pipe: Connection, jobs: queue.SimpleQueue[DrawJob], stopped: _Stopped) -> None:
     while True:
         try:
             message = pipe.recv()
         except (EOFError, OSError):
             # The parent is gone, or done with this worker; a draw under way has nobody to go to.
             os._exit(0)
-        if isinstance(message, Stop):
+        if isinstance(message, StopJob):
             stopped.number = max(stopped.number, message.number)
         else:
             jobs.put(message)

@@ -20,9 +20,9 @@ from typing import Any
 from ...backend.errors import InterleaveError
 from ..pool import (
     Busy,
-    Drawn,
-    DrawRequest,
     DrawTimeout,
+    GeneratedImage,
+    ImageRequest,
     ModelInfo,
     UnknownModel,
     WorkerLost,
@@ -33,7 +33,7 @@ from ..settings import ModelSettings, ServiceSettings
 
 LOG = logging.getLogger("interleave_thinker.service")
 LOOKED_EVERY = 1.0
-TRIES = 2
+MAX_ATTEMPTS = 2
 BUSY_SECONDS = 2.0
 PHASES: Mapping[str, WorkerPhase] = {"RUNNING": "alive", "STARTING": "loading", "UPDATING": "loading"}
 LEAVING = ("STOPPING", "PENDING_MIGRATION")
@@ -73,26 +73,26 @@ class RayPool:
             task.cancel()
         await asyncio.gather(*self._watch, return_exceptions=True)
 
-    async def draw(self, request: DrawRequest, deadline: float) -> Drawn:
+    async def draw(self, request: ImageRequest, deadline: float) -> GeneratedImage:
         """As `Pool.draw`."""
         if request.model not in self._models:
             raise UnknownModel(f"No model {request.model[:100]!r} is served.")
         began = time.monotonic()
         self._at_work[request.model] += 1
         try:
-            for attempt in range(TRIES):
+            for attempt in range(MAX_ATTEMPTS):
                 outcome = await self._asked(request, deadline)
-                if isinstance(outcome, Drawn):
+                if isinstance(outcome, GeneratedImage):
                     waited = time.monotonic() - began - outcome.draw_seconds - outcome.encode_seconds
                     self._drawn[request.model] += 1
                     return replace(outcome, waited_seconds=max(0.0, waited))
-                if not isinstance(outcome, WorkerLost) or attempt + 1 == TRIES:
+                if not isinstance(outcome, WorkerLost) or attempt + 1 == MAX_ATTEMPTS:
                     raise outcome
             raise AssertionError("unreachable")
         finally:
             self._at_work[request.model] -= 1
 
-    async def _asked(self, request: DrawRequest, deadline: float) -> Drawn | InterleaveError:
+    async def _asked(self, request: ImageRequest, deadline: float) -> GeneratedImage | InterleaveError:
         from ray.exceptions import RayActorError, RayTaskError  # pyright: ignore[reportMissingImports]
         from ray.serve.exceptions import (  # pyright: ignore[reportMissingImports]
             BackPressureError,

@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any
 
-from ..drawer import Drawer, Outcome
-from ..pool import DrawRequest, ModelInfo
+from ..drawer import Drawer, DrawOutcome
+from ..pool import ImageRequest, ModelInfo
 from ..settings import ModelSettings
 
-Answer = tuple[Outcome, ModelInfo]
+Answer = tuple[DrawOutcome, ModelInfo]
 
 
 class OneModel:
@@ -33,7 +33,7 @@ class OneModel:
         """What is known of the model."""
         return self._drawer.info
 
-    async def draw(self, requests: Sequence[DrawRequest]) -> list[Answer]:
+    async def draw(self, requests: Sequence[ImageRequest]) -> list[Answer]:
         """An answer for each; requests that cannot be drawn in one call are drawn one after the other. When
         it is cancelled the draw is interrupted."""
         stop = Event()
@@ -45,12 +45,12 @@ class OneModel:
             raise
         return [(outcome, self._drawer.info) for outcome in found]
 
-    def _draw_all(self, requests: list[DrawRequest], stop: Event) -> list[Outcome]:
+    def _draw_all(self, requests: list[ImageRequest], stop: Event) -> list[DrawOutcome]:
         groups: dict[Any, list[int]] = {}
         for at, request in enumerate(requests):
             key = request.batch_key
             groups.setdefault(at if key is None else key, []).append(at)
-        found: dict[int, Outcome] = {}
+        found: dict[int, DrawOutcome] = {}
         for places in groups.values():
             drawn = self._drawer.draw([requests[at] for at in places], stop.is_set)
             found.update(zip(places, drawn, strict=True))
@@ -79,13 +79,13 @@ def model_replica(batch: int, batch_wait: float) -> type:
         async def info(self) -> ModelInfo:
             return self._model.info
 
-        async def draw(self, request: DrawRequest) -> Answer:
+        async def draw(self, request: ImageRequest) -> Answer:
             if batch > 1:
                 return await self.draw_together(request)  # pyright: ignore[reportArgumentType, reportReturnType]
             return (await self._model.draw([request]))[0]
 
         @serve.batch(max_batch_size=batch, batch_wait_timeout_s=batch_wait)
-        async def draw_together(self, requests: list[DrawRequest]) -> list[Answer]:
+        async def draw_together(self, requests: list[ImageRequest]) -> list[Answer]:
             return await self._model.draw(requests)
 
     return ModelReplica
@@ -114,7 +114,7 @@ def many_models_replica(at_once: int) -> type:
         async def info(self) -> ModelInfo:
             return (await self._named()).info
 
-        async def draw(self, request: DrawRequest) -> Answer:
+        async def draw(self, request: ImageRequest) -> Answer:
             model = await self._named()
             return (await model.draw([request]))[0]
 

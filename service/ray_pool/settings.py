@@ -40,16 +40,17 @@ class ClusterSettings(BaseModel):
         default=None,
         ge=0,
         le=64,
-        description="Cards that a replica takes, or a part of one. Empty: 1 where the model's devices are "
-        "cards, else 0.",
+        description="Cards that a replica takes, or a part of one. "
+        "Empty: 1 where the model's devices are cards, else 0.",
     )
     replica_cpus: float = Field(default=1.0, ge=0, le=1000, description="Processors that a replica takes.")
     models_each: int | None = Field(
         default=None,
         ge=1,
         le=64,
-        description="Let every replica draw with any model and keep so many loaded, the one that was used "
-        "longest ago out first: for more models than cards. Empty: a replica holds one model.",
+        description="Let every replica draw with any model and keep so many loaded, "
+        "the one that was used longest ago out first: for more models than cards. "
+        "Empty: a replica holds one model.",
     )
     app_replicas: int = Field(
         default=1,

@@ -13,7 +13,7 @@ import time
 import uuid
 from typing import Any
 
-from ..pool import Drawn, ServiceError
+from ..pool import GeneratedImage, ServiceError
 
 IMAGES_API = "/v1"
 
@@ -54,7 +54,7 @@ def _field(detail: Any) -> str | None:
     return ".".join(map(str, place[1:])) or None
 
 
-def drawn_body(drawn: Drawn, said: dict[str, Any], image: str, seconds: str) -> bytes:
+def drawn_body(drawn: GeneratedImage, said: dict[str, Any], image: str, seconds: str) -> bytes:
     """JSON of an image: under the name `image` the file in base64, under `seconds` what it took, and
     `said`."""
     fields = {
@@ -74,7 +74,7 @@ def drawn_body(drawn: Drawn, said: dict[str, Any], image: str, seconds: str) -> 
     return head + f', "{image}": "'.encode() + base64.b64encode(drawn.image) + b'"}'
 
 
-def images_body(images: list[Drawn]) -> bytes:
+def images_body(images: list[GeneratedImage]) -> bytes:
     """JSON of the Images API; seeds and settings that were left out are extras."""
     parts = [
         b'{"b64_json": "%s", "seed": %d, "revised_prompt": null}' % (base64.b64encode(one.image), one.seed)
@@ -85,7 +85,7 @@ def images_body(images: list[Drawn]) -> bytes:
     return head + b", ".join(parts) + b"]}"
 
 
-def images_events(images: list[Drawn], kind: str, file: str) -> bytes:
+def images_events(images: list[GeneratedImage], kind: str, file: str) -> bytes:
     """Server-sent events of the Images API, one for each image; `kind` is image_generation or image_edit,
     and `file` the kind of the files."""
     name = f"{kind}.completed"

@@ -23,13 +23,13 @@ from ..front import Front
 from ..pool import Pool, ServiceError
 from ..settings import ServiceSettings
 from .answers import error_body, error_headers, status_of
-from .asking import Asking
 from .bodies import BadBody
 from .images import images_routes
-from .intake import Intake
 from .page import page_routes
 from .published import published_routes
 from .reference import reference_routes
+from .request_handler import RequestHandler
+from .request_limits import RequestLimitsMiddleware
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -55,7 +55,7 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
     check_variable(settings.key_env)
     key = read_key(settings.key_env) if settings.key_env else None
     front = Front(pool, settings)
-    asking = Asking(front, ports)
+    handler = RequestHandler(front, ports)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -68,8 +68,8 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
 
     app = FastAPI(title="Image models as a service", lifespan=life, docs_url=None, redoc_url=None)
     app.state.front = front
-    app.include_router(published_routes(asking))
-    app.include_router(images_routes(asking))
+    app.include_router(published_routes(handler))
+    app.include_router(images_routes(handler))
     app.include_router(page_routes(front))
     app.include_router(reference_routes(app))
 
@@ -122,5 +122,5 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
         return await refused(request, BadBody(faults))
 
     local = settings.host in THIS_MACHINE and not settings.open
-    app.add_middleware(Intake, front=front, key=key, local_only=local)  # type: ignore[arg-type]
+    app.add_middleware(RequestLimitsMiddleware, front=front, key=key, local_only=local)  # type: ignore[arg-type]
     return app

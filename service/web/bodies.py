@@ -90,7 +90,7 @@ class BadBody(ServiceError):
         self.detail = detail
 
 
-class Drawing(BaseModel):
+class DrawBody(BaseModel):
     """What every request may say of the image."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False, populate_by_name=True)
@@ -126,7 +126,7 @@ class Drawing(BaseModel):
         return self
 
 
-class Sized(Drawing):
+class SizedBody(DrawBody):
     """A drawing whose sides are given one by one."""
 
     width: Side = None
@@ -137,28 +137,28 @@ class Sized(Drawing):
         return (self.width, self.height) if self.width and self.height else None
 
     @model_validator(mode="after")
-    def _whole_size(self) -> Sized:
+    def _whole_size(self) -> SizedBody:
         if (self.width is None) != (self.height is None):
             raise ValueError("width and height go together")
         _check_pixels(self.pixels)
         return self
 
 
-class EditBody(Sized):
+class EditBody(SizedBody):
     """POST /edit: an image in base64 and what is to become of it; without an image it is drawn from text."""
 
     image: Base64 = None
     mask_image: Base64 = Field(default=None, description="White, or transparent, where the image may change.")
 
 
-class FillBody(Sized):
+class FillBody(SizedBody):
     """POST /fill: an image, and a mask of what is to be painted anew in it."""
 
     image: Annotated[str, Field(repr=False, min_length=1)]
     mask_image: Annotated[str, Field(repr=False, min_length=1)]
 
 
-class GenerateBody(Sized):
+class GenerateBody(SizedBody):
     """POST /generate: an image from text; width and height win over the ratio."""
 
     aspect_ratio: Literal["1:1", "16:9", "9:16", "4:3", "3:4", "3:2", "2:3"] | None = None
@@ -169,7 +169,7 @@ class GenerateBody(Sized):
         return given or (ASPECT_RATIOS[self.aspect_ratio] if self.aspect_ratio else None)
 
 
-class ImagesBody(Drawing):
+class ImagesBody(DrawBody):
     """POST /v1/images/generations, and the fields of /v1/images/edits: the Images API, with the extras of
     open servers."""
 
@@ -229,7 +229,7 @@ def pixels_in(data: bytes, where: str) -> int:
         raise BadImage(error.message, error.hint) from error
 
 
-def picture_of(data: bytes, where: str) -> Picture:
+def decode_image(data: bytes, where: str) -> Picture:
     """The image in a file; raises BadImage."""
     try:
         return Picture.from_bytes(data, where, MAX_SOURCE_PIXELS)
@@ -237,7 +237,7 @@ def picture_of(data: bytes, where: str) -> Picture:
         raise BadImage(error.message, error.hint) from error
 
 
-def mask_of(data: bytes, where: str) -> Picture:
+def decode_mask(data: bytes, where: str) -> Picture:
     """The mask in a file: white where it is transparent, else its brightness; raises BadImage."""
     try:
         with reading_image(io.BytesIO(data), where, MAX_SOURCE_PIXELS) as image:

@@ -12,47 +12,47 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from .answers import images_body, images_events
-from .asking import Asking
 from .bodies import ImagesBody, read_body, read_fields
-from .images_sent import Images, images_of
+from .request_handler import RequestHandler
+from .request_images import RequestImages, images_of
 
 JSON, EVENTS = "application/json", "text/event-stream"
 IMAGE_FIELDS = ("image", "image[]")
 MASK_FIELDS = ("mask", "mask_image")
 
 
-def images_routes(asking: Asking) -> APIRouter:
+def images_routes(handler: RequestHandler) -> APIRouter:
     """The routes, over what they ask with."""
     router = APIRouter(prefix="/v1", tags=["Images API"])
 
     @router.post("/images/generations", openapi_extra=_takes(JSON), summary="Draw from text")
     async def generations(request: Request) -> Response:
-        body = await asking.json(request, lambda data: read_body(ImagesBody, data))
-        return await drawn(request, body, Images(), "image_generation")
+        body = await handler.json(request, lambda data: read_body(ImagesBody, data))
+        return await drawn(request, body, RequestImages(), "image_generation")
 
     @router.post("/images/edits", openapi_extra=_takes("multipart/form-data"), summary="Edit images")
     async def edits(request: Request) -> Response:
-        fields, files = await asking.form(request)
+        fields, files = await handler.form(request)
         body = read_fields(ImagesBody, fields)
         sources = [data for name in IMAGE_FIELDS for data in files.get(name, [])]
         masks = [data for name in MASK_FIELDS for data in files.get(name, [])]
-        images = await asking.in_thread(images_of, sources, masks, asking.share(request))
+        images = await handler.in_thread(images_of, sources, masks, handler.share(request))
         return await drawn(request, body, images, "image_edit")
 
-    async def drawn(request: Request, body: ImagesBody, images: Images, event: str) -> Response:
+    async def drawn(request: Request, body: ImagesBody, images: RequestImages, event: str) -> Response:
         kind = body.output_format or "png"
-        answer = await asking.draw(request, body, images, kind, body.n or 1)
+        answer = await handler.draw(request, body, images, kind, body.n or 1)
         if body.stream:
             return Response(images_events(answer, event, kind), media_type=EVENTS)
         return Response(images_body(answer), media_type=JSON)
 
     @router.get("/models", summary="The models in the form of the API")
     async def models() -> dict[str, Any]:
-        return {"object": "list", "data": [_described(one.name) for one in asking.front.pool.models()]}
+        return {"object": "list", "data": [_described(one.name) for one in handler.front.pool.models()]}
 
     @router.get("/models/{name}", summary="One of the models in the form of the API")
     async def model(name: str) -> dict[str, Any]:
-        return _described(asking.front.model(name).name)
+        return _described(handler.front.model(name).name)
 
     return router
 

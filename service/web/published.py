@@ -15,11 +15,11 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from ..pool import Drawn, ImageFormat, WorkerState
+from ..pool import GeneratedImage, ImageFormat, WorkerState
 from .answers import drawn_body
-from .asking import Asking
-from .bodies import EditBody, FillBody, GenerateBody, Sized, read_body, read_fields
-from .images_sent import Images, images_in, images_of
+from .bodies import EditBody, FillBody, GenerateBody, SizedBody, read_body, read_fields
+from .request_handler import RequestHandler
+from .request_images import RequestImages, images_in, images_of
 
 JSON = "application/json"
 Format = Literal["png", "webp"]
@@ -27,101 +27,101 @@ LOADING_SECONDS = 10
 """After which a client asks again whether a model is loaded."""
 
 
-def published_routes(asking: Asking) -> APIRouter:
+def published_routes(handler: RequestHandler) -> APIRouter:
     """The routes, over what they ask with."""
     router = APIRouter(tags=["published protocol"])
 
     @router.post("/generate", openapi_extra=_takes(GenerateBody), summary="Draw from text")
     async def generate(request: Request, format: Format = "png") -> Response:
-        body = await asking.json(request, lambda data: read_body(GenerateBody, data))
-        (drawn,) = await asking.draw(request, body, Images(), format)
-        said = {"enhanced_prompt": body.prompt, "model_type": asking.model_of(request, body.model).name}
+        body = await handler.json(request, lambda data: read_body(GenerateBody, data))
+        (drawn,) = await handler.draw(request, body, RequestImages(), format)
+        said = {"enhanced_prompt": body.prompt, "model_type": handler.model_of(request, body.model).name}
         return Response(drawn_body(drawn, said, "image", "generation_time"), media_type=JSON)
 
     @router.post("/edit", openapi_extra=_takes(EditBody), summary="Edit an image, or draw from text")
     async def edit(request: Request, format: Format = "png") -> Response:
-        return await _from_json(asking, request, EditBody, "edited_image", format)
+        return await _from_json(handler, request, EditBody, "edited_image", format)
 
     @router.post("/fill", openapi_extra=_takes(FillBody), summary="Paint anew what a mask shows")
     async def fill(request: Request, format: Format = "png") -> Response:
-        return await _from_json(asking, request, FillBody, "filled_image", format)
+        return await _from_json(handler, request, FillBody, "filled_image", format)
 
     @router.post("/edit-upload", openapi_extra=_takes_files("image_file"), summary="As /edit, as a form")
     async def edit_upload(request: Request, format: Format = "png") -> Response:
-        return await _from_form(asking, request, "edited_image", format)
+        return await _from_form(handler, request, "edited_image", format)
 
     @router.post(
         "/fill-upload", openapi_extra=_takes_files("image_file", "mask_file"), summary="As /fill, as a form"
     )
     async def fill_upload(request: Request, format: Format = "png") -> Response:
-        return await _from_form(asking, request, "filled_image", format)
+        return await _from_form(handler, request, "filled_image", format)
 
     @router.get("/health", summary="Whether anything can be drawn, and by what")
     async def health() -> JSONResponse:
-        body = health_body(asking)
+        body = health_body(handler)
         pause = {"Retry-After": str(LOADING_SECONDS)} if body["status"] == "loading" else None
         return JSONResponse(body, status_code=200 if body["status"] == "healthy" else 503, headers=pause)
 
     @router.get("/status", summary="Queue and workers")
     async def status() -> dict[str, Any]:
-        return status_body(asking)
+        return status_body(handler)
 
     return router
 
 
 async def _from_json(
-    asking: Asking,
+    handler: RequestHandler,
     request: Request,
     kind: type[EditBody] | type[FillBody],
     image: str,
     format: ImageFormat,
 ) -> Response:
-    def read(data: bytes) -> tuple[EditBody | FillBody, Images]:
+    def read(data: bytes) -> tuple[EditBody | FillBody, RequestImages]:
         body = read_body(kind, data)
-        return body, images_in(body, asking.front.settings.echo, asking.share(request))
+        return body, images_in(body, handler.front.settings.echo, handler.share(request))
 
-    body, images = await asking.json(request, read)
-    mask = body.mask_image if asking.front.settings.echo else None
+    body, images = await handler.json(request, read)
+    mask = body.mask_image if handler.front.settings.echo else None
     body = body.model_copy(update={"image": None, "mask_image": None})
-    drawn, said = await _edited(asking, request, body, images, format)
+    drawn, said = await _edited(handler, request, body, images, format)
     return _edited_body(drawn, said, image, mask)
 
 
-async def _from_form(asking: Asking, request: Request, image: str, format: ImageFormat) -> Response:
-    fields, files = await asking.form(request)
-    body = read_fields(Sized, fields)
+async def _from_form(handler: RequestHandler, request: Request, image: str, format: ImageFormat) -> Response:
+    fields, files = await handler.form(request)
+    body = read_fields(SizedBody, fields)
     sources, masks = files.get("image_file", []), files.get("mask_file", [])
-    images = await asking.in_thread(images_of, sources, masks, asking.share(request))
-    if asking.front.settings.echo:
-        images = Images(images.sources, images.mask, base64.b64encode(sources[0]).decode())
-    mask = base64.b64encode(masks[0]).decode() if asking.front.settings.echo and masks else None
-    drawn, said = await _edited(asking, request, body, images, format)
+    images = await handler.in_thread(images_of, sources, masks, handler.share(request))
+    if handler.front.settings.echo:
+        images = RequestImages(images.sources, images.mask, base64.b64encode(sources[0]).decode())
+    mask = base64.b64encode(masks[0]).decode() if handler.front.settings.echo and masks else None
+    drawn, said = await _edited(handler, request, body, images, format)
     return _edited_body(drawn, said, image, mask)
 
 
 async def _edited(
-    asking: Asking, request: Request, body: Sized, images: Images, format: ImageFormat
-) -> tuple[Drawn, dict[str, Any]]:
+    handler: RequestHandler, request: Request, body: SizedBody, images: RequestImages, format: ImageFormat
+) -> tuple[GeneratedImage, dict[str, Any]]:
     """The drawn image, and the fields that describe the request."""
-    (drawn,) = await asking.draw(request, body, images, format)
+    (drawn,) = await handler.draw(request, body, images, format)
     return drawn, {
         "original_image": images.echo,
         "original_prompt": body.prompt,
         "enhanced_prompt": body.prompt,
-        "model_type": asking.model_of(request, body.model).name,
+        "model_type": handler.model_of(request, body.model).name,
     }
 
 
-def _edited_body(drawn: Drawn, said: dict[str, Any], image: str, mask: str | None) -> Response:
+def _edited_body(drawn: GeneratedImage, said: dict[str, Any], image: str, mask: str | None) -> Response:
     """The answer with the image in the field `image`; only a filled image is sent with its mask."""
     if image == "filled_image":
         said["mask_image"] = mask
     return Response(drawn_body(drawn, said, image, "processing_time"), media_type=JSON)
 
 
-def health_body(asking: Asking) -> dict[str, Any]:
+def health_body(handler: RequestHandler) -> dict[str, Any]:
     """What /health answers: as the published services do, and the identities by which images are cached."""
-    front = asking.front
+    front = handler.front
     workers, models = front.pool.workers(), front.pool.models()
     phases = {phase: _number(workers, phase) for phase in ("alive", "loading", "dead")}
     state = "healthy" if phases["alive"] else "loading" if phases["loading"] else "unhealthy"
@@ -135,9 +135,9 @@ def health_body(asking: Asking) -> dict[str, Any]:
     }
 
 
-def status_body(asking: Asking) -> dict[str, Any]:
+def status_body(handler: RequestHandler) -> dict[str, Any]:
     """What /status answers."""
-    front = asking.front
+    front = handler.front
     workers, models = front.pool.workers(), front.pool.models()
     queued = {info.name: front.pool.queued(info.name) for info in models}
     waiting = {info.name: front.admission.waiting(info.name) for info in models}
@@ -173,12 +173,12 @@ def _number(workers: Any, phase: str) -> int:
     return sum(worker.phase == phase for worker in list[WorkerState](workers))
 
 
-def _takes(kind: type[Sized]) -> dict[str, Any]:
+def _takes(kind: type[SizedBody]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {JSON: {"schema": kind.model_json_schema()}}}}
 
 
 def _takes_files(*names: str) -> dict[str, Any]:
-    schema = Sized.model_json_schema()
+    schema = SizedBody.model_json_schema()
     schema["properties"] |= {name: {"type": "string", "format": "binary"} for name in names}
     schema["required"] = [*schema.get("required", []), *names]
     return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}

@@ -24,7 +24,7 @@ from fastapi import FastAPI
 from ...backend.errors import SettingsError
 from ...backend.remote.connections import Connections, connections_allowed
 from ..settings import ServiceSettings
-from .listening import Listening
+from .listener import ConnectionListener
 
 LOG = logging.getLogger("interleave_thinker.service")
 BACKLOG = 4096
@@ -92,7 +92,7 @@ class DrainingServer(uvicorn.Server):
         self._hopeless = hopeless
         self._front, self._grace = front, settings.grace
         connections = Connections(connections_allowed(settings.connections))
-        self._listening = Listening(self, connections, settings.header_seconds)
+        self._listening = ConnectionListener(self, connections, settings.header_seconds)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining: asyncio.Task[None] | None = None
         self._told = False

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from interleave_thinker.service.admission import CLOSING_SECONDS, Admission, Places
-from interleave_thinker.service.pool import Busy, Drawn, DrawRequest, ModelInfo, WorkerState
+from interleave_thinker.service.admission import CLOSING_SECONDS, Admission, RequestSlots
+from interleave_thinker.service.pool import Busy, GeneratedImage, ImageRequest, ModelInfo, WorkerState
 from interleave_thinker.service.settings import ServiceSettings
 
 MODEL = "model"
@@ -26,7 +26,7 @@ class FullPool:
 
     async def close(self) -> None: ...
 
-    async def draw(self, request: DrawRequest, deadline: float) -> Drawn:
+    async def draw(self, request: ImageRequest, deadline: float) -> GeneratedImage:
         raise AssertionError("this pool draws nothing")
 
     def models(self) -> Sequence[ModelInfo]:
@@ -55,7 +55,7 @@ def test_requests_are_admitted_in_the_order_in_which_they_came() -> None:
         done = asyncio.Event()
 
         async def request(number: int) -> None:
-            async with admission.place(MODEL):
+            async with admission.slot(MODEL):
                 admitted.append(number)
                 if number < 2:
                     await done.wait()
@@ -77,14 +77,14 @@ def test_a_new_request_does_not_pass_those_that_wait() -> None:
 
     async def main() -> None:
         limit = 1
-        places = Places(lambda: limit, line=10)
-        assert await places.enter(0)
-        waiting = asyncio.create_task(places.enter(PATIENCE))
+        slots = RequestSlots(lambda: limit, line=10)
+        assert await slots.acquire(0)
+        waiting = asyncio.create_task(slots.acquire(PATIENCE))
         await settle()
         limit = 2
-        assert not await places.enter(0)
-        places.let_in()
-        assert await waiting and places.taken == 2
+        assert not await slots.acquire(0)
+        slots.wake()
+        assert await waiting and slots.taken == 2
 
     asyncio.run(main())
 
@@ -101,15 +101,15 @@ def test_a_refused_client_is_told_how_long_the_queue_takes(
     async def main() -> None:
         settings = ServiceSettings(queue=1, patience=PATIENCE)
         admission = Admission(FullPool(queued, capacity), settings)
-        admission.note(MODEL, Drawn(image=b"", size=(1, 1), seed=1, draw_seconds=DRAW_SECONDS))
-        entered = [admission.place(MODEL) for _ in range(1 + capacity)]
+        admission.note(MODEL, GeneratedImage(image=b"", size=(1, 1), seed=1, draw_seconds=DRAW_SECONDS))
+        entered = [admission.slot(MODEL) for _ in range(1 + capacity)]
         for place in entered:
             await place.__aenter__()
-        in_line = [asyncio.create_task(admission.place(MODEL).__aenter__()) for _ in range(waiting)]
+        in_line = [asyncio.create_task(admission.slot(MODEL).__aenter__()) for _ in range(waiting)]
         await settle()
         settings.patience = 0.0
         with pytest.raises(Busy) as refused:
-            await admission.place(MODEL).__aenter__()
+            await admission.slot(MODEL).__aenter__()
         assert refused.value.retry_after == seconds
         admission.close()
         assert all(isinstance(one, Busy) for one in await asyncio.gather(*in_line, return_exceptions=True))
@@ -122,7 +122,7 @@ def test_the_pause_follows_the_mean_of_the_models_own_draws() -> None:
     admission = Admission(FullPool(10, 1), ServiceSettings())
     assert admission.retry_after(MODEL) == 10.0
     for model, seconds in ((MODEL, 4.0), ("other", 90.0), (MODEL, 9.0)):
-        admission.note(model, Drawn(image=b"", size=(1, 1), seed=1, draw_seconds=seconds))
+        admission.note(model, GeneratedImage(image=b"", size=(1, 1), seed=1, draw_seconds=seconds))
     assert admission.retry_after(MODEL) == 10 * (4.0 + 0.2 * 5.0)
 
 
@@ -130,14 +130,14 @@ def test_a_service_that_ends_admits_nobody_and_says_when_to_come_back() -> None:
     async def main() -> None:
         admission = Admission(FullPool(0, 1), ServiceSettings(queue=1, patience=PATIENCE))
         assert not admission.closing
-        drawn = [admission.place(MODEL) for _ in range(2)]
+        drawn = [admission.slot(MODEL) for _ in range(2)]
         for place in drawn:
             await place.__aenter__()
-        in_line = asyncio.create_task(admission.place(MODEL).__aenter__())
+        in_line = asyncio.create_task(admission.slot(MODEL).__aenter__())
         await settle()
         admission.close()
         assert admission.closing
-        for late in (in_line, admission.place(MODEL).__aenter__()):
+        for late in (in_line, admission.slot(MODEL).__aenter__()):
             with pytest.raises(Busy, match="about to end") as refused:
                 await late
             assert refused.value.retry_after == CLOSING_SECONDS
@@ -148,29 +148,29 @@ def test_a_service_that_ends_admits_nobody_and_says_when_to_come_back() -> None:
 
 def test_the_line_is_bounded_and_who_gives_up_leaves_it() -> None:
     async def main() -> None:
-        places = Places(lambda: 1, line=2)
-        assert await places.enter(0) and not await places.enter(0) and not places.waiting
-        waiting = [asyncio.create_task(places.enter(PATIENCE)) for _ in range(2)]
+        slots = RequestSlots(lambda: 1, line=2)
+        assert await slots.acquire(0) and not await slots.acquire(0) and not slots.waiting
+        waiting = [asyncio.create_task(slots.acquire(PATIENCE)) for _ in range(2)]
         await settle()
-        assert places.waiting == 2 and not await places.enter(PATIENCE), "the line is full"
+        assert slots.waiting == 2 and not await slots.acquire(PATIENCE), "the line is full"
         waiting[0].cancel()
         await settle()
-        assert places.waiting == 1 and not await places.enter(0.01), "and too short a patience ends"
-        assert places.waiting == 1
-        places.leave()
-        assert await waiting[1] and places.taken == 1
+        assert slots.waiting == 1 and not await slots.acquire(0.01), "and too short a patience ends"
+        assert slots.waiting == 1
+        slots.release()
+        assert await waiting[1] and slots.taken == 1
 
     asyncio.run(main())
 
 
 def test_room_that_a_cancelled_request_was_given_goes_to_the_next() -> None:
     async def main() -> None:
-        places = Places(lambda: 1, line=2)
-        assert await places.enter(0)
-        first, second = (asyncio.create_task(places.enter(PATIENCE)) for _ in range(2))
+        slots = RequestSlots(lambda: 1, line=2)
+        assert await slots.acquire(0)
+        first, second = (asyncio.create_task(slots.acquire(PATIENCE)) for _ in range(2))
         await settle()
-        places.leave()
+        slots.release()
         first.cancel()
-        assert await second and places.taken == 1 and not places.waiting
+        assert await second and slots.taken == 1 and not slots.waiting
 
     asyncio.run(main())

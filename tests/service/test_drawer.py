@@ -11,7 +11,7 @@ from support import tiny_pipelines
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.service.drawer import Drawer
-from interleave_thinker.service.pool import Drawn, DrawRequest, Refused
+from interleave_thinker.service.pool import GeneratedImage, ImageRequest, Refused
 from interleave_thinker.service.settings import ModelSettings
 
 SOURCE = Picture(Image.linear_gradient("L").convert("RGB").resize((64, 64)))
@@ -21,12 +21,12 @@ def drawer(spec: str, **options: str | int | float | bool) -> Drawer:
     return Drawer.open(ModelSettings(name="model", generator=spec, options=options), "cpu", "model#0", 0)
 
 
-def request(**given: object) -> DrawRequest:
-    return DrawRequest(**{"model": "model", "prompt": "a red house", "seed": 5, **given})  # type: ignore[arg-type]
+def request(**given: object) -> ImageRequest:
+    return ImageRequest(**{"model": "model", "prompt": "a red house", "seed": 5, **given})  # type: ignore[arg-type]
 
 
 def image(outcome: object) -> Picture:
-    assert isinstance(outcome, Drawn), outcome
+    assert isinstance(outcome, GeneratedImage), outcome
     return Picture.from_bytes(outcome.image)
 
 
@@ -67,7 +67,7 @@ def test_a_model_of_masks_gets_each_request_its_own(tmp_path: Path) -> None:
 def test_what_a_model_does_not_have_is_named_or_refused() -> None:
     worker = drawer("fake:32")
     (outcome,) = worker.draw([request(steps=9, guidance=1.0)])
-    assert isinstance(outcome, Drawn) and outcome.ignored == ("guidance", "steps")
+    assert isinstance(outcome, GeneratedImage) and outcome.ignored == ("guidance", "steps")
     (refused,) = worker.draw([request(sources=(SOURCE,) * 17)])
     assert isinstance(refused, Refused) and "16 image(s)" in refused.message
     assert image(worker.draw([request()])[0]) == open_generator("fake:32").draw("a red house", None, 5)

@@ -28,7 +28,7 @@ from support.running_service import Service, running_service, wait_until
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
-from interleave_thinker.service.web import images_sent
+from interleave_thinker.service.web import request_images
 
 FAKE = ModelSettings(name="fake", generator="fake:16", devices=("cpu",))
 IMAGE = FakeGenerator(16).draw("a", None, 1).base64_png()
@@ -143,7 +143,7 @@ def test_all_images_of_a_form_are_known_by_their_headers_before_one_is_decoded(
     def decoded(data: bytes, where: str) -> Picture:
         raise AssertionError(f"{where} was decoded")
 
-    monkeypatch.setattr(images_sent, "picture_of", decoded)
+    monkeypatch.setattr(request_images, "picture_of", decoded)
     buffer = io.BytesIO()
     Image.new("1", (7000, 7000)).save(buffer, "PNG")
     files = [("image[]", (f"{number}.png", buffer.getvalue())) for number in range(3)]

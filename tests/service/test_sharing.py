@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("prometheus_client", reason='a service needs: pip install "interleave-thinker[serve]"')
 
 from interleave_thinker.service.front import Front
-from interleave_thinker.service.pool import Drawn, DrawRequest, DrawTimeout, ModelInfo, WorkerState
+from interleave_thinker.service.pool import DrawTimeout, GeneratedImage, ImageRequest, ModelInfo, WorkerState
 from interleave_thinker.service.settings import ServiceSettings
 from interleave_thinker.service.sharing import SharedDraws
 
@@ -19,14 +19,14 @@ from interleave_thinker.service.sharing import SharedDraws
 class ScriptedPool:
     """Draws with what it is given: seconds to take, then an image or an error."""
 
-    def __init__(self, *script: tuple[float, Drawn | DrawTimeout]) -> None:
+    def __init__(self, *script: tuple[float, GeneratedImage | DrawTimeout]) -> None:
         self.script, self.asked = list(script), 0
 
     async def start(self) -> None: ...
 
     async def close(self) -> None: ...
 
-    async def draw(self, request: DrawRequest, deadline: float) -> Drawn:
+    async def draw(self, request: ImageRequest, deadline: float) -> GeneratedImage:
         self.asked += 1
         seconds, outcome = self.script.pop(0)
         await asyncio.sleep(seconds)
@@ -47,8 +47,8 @@ class ScriptedPool:
         return 1
 
 
-IMAGE = Drawn(image=b"image", size=(1, 1), seed=1)
-REQUEST = DrawRequest(model="model", prompt="a", seed=1)
+IMAGE = GeneratedImage(image=b"image", size=(1, 1), seed=1)
+REQUEST = ImageRequest(model="model", prompt="a", seed=1)
 
 
 def test_a_draw_that_its_own_worker_stopped_is_not_tried_for_ever() -> None:
@@ -80,10 +80,10 @@ def test_what_is_kept_stays_within_its_budget_and_faults_are_not_kept() -> None:
     async def main() -> None:
         shared = SharedDraws(20_000)
 
-        async def make() -> Drawn:
-            return Drawn(image=b"x" * 5000, size=(1, 1), seed=1)
+        async def make() -> GeneratedImage:
+            return GeneratedImage(image=b"x" * 5000, size=(1, 1), seed=1)
 
-        async def fail() -> Drawn:
+        async def fail() -> GeneratedImage:
             raise DrawTimeout("Too late.")
 
         for number in range(10):
@@ -102,7 +102,7 @@ def test_the_last_one_to_leave_ends_the_draw() -> None:
     async def main() -> None:
         shared, ended = SharedDraws(0), asyncio.Event()
 
-        async def make() -> Drawn:
+        async def make() -> GeneratedImage:
             try:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:

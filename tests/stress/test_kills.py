@@ -136,7 +136,7 @@ def test_a_killed_story_is_that_of_an_undisturbed_run(kind: str, most: int, tmp_
 
 
 def test_killed_trajectories_are_those_of_an_undisturbed_run(tmp_path: Path) -> None:
-    from interleave_thinker.training.data.executors.threads import Threads
+    from interleave_thinker.training.data.executors.threads import ThreadExecutor
     from interleave_thinker.training.data.trajectories.engine import PromptFile, Trajectories
     from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
     from interleave_thinker.training.data.trajectories.usage import read_ledger
@@ -147,7 +147,7 @@ def test_killed_trajectories_are_those_of_an_undisturbed_run(tmp_path: Path) -> 
 
     def make(folder: Path, log: Path | None = None) -> None:
         teachers, options = SmallTeachers(log, seconds=0.02), TrajectoryOptions()
-        Trajectories(folder, teachers, options, Threads(2), log=lambda line: None).make(PromptFile(prompts))
+        Trajectories(folder, teachers, options, ThreadExecutor(2), log=lambda line: None).make(PromptFile(prompts))
 
     began = time.monotonic()
     make(alone)
@@ -171,7 +171,7 @@ def test_a_benchmark_killed_in_two_processes_gives_the_same_submission(tmp_path:
     """Both processes of a pair share a folder; one is killed at a random moment, then the other."""
     from support.wise_runs import carry_out, setting_of, wise_data
 
-    from interleave_thinker.evaluation.runs.collect import collect
+    from interleave_thinker.evaluation.runs.submission import collect
 
     setting, least, dice = setting_of(wise_data(tmp_path, 120)), 30, random.Random(0)
     alone, out, log = tmp_path / "alone", tmp_path / "killed", tmp_path / "draws.log"

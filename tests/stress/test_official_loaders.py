@@ -27,14 +27,14 @@ from PIL import Image
 from support.small_benchmarks import MINIATURES, answer
 
 from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.benchmarks.base.benchmark import Item, Place
+from interleave_thinker.evaluation.benchmarks.base.benchmark import BenchmarkItem, SubmissionPlace
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(3600)]
 
 FOLDER = os.environ.get("INTERLEAVE_EVALUATORS", "")
 COUNT = 500
 """Broken submissions of each benchmark."""
-Reads = Callable[[Path, Item], bool]
+Reads = Callable[[Path, BenchmarkItem], bool]
 
 
 def loaded(path: Path) -> Any:
@@ -50,7 +50,7 @@ def specv_reads(checkout: Path) -> Reads:
     """Whether SpecV's evaluator would put an item to its judge."""
     module = loaded(checkout / "eval" / "interleave" / "run_eval.py")
 
-    def reads(folder: Path, item: Item) -> bool:
+    def reads(folder: Path, item: BenchmarkItem) -> bool:
         path = folder / item.id / "response.json"
         if not path.exists():
             return False
@@ -70,7 +70,7 @@ def comm_reads(checkout: Path) -> Reads:
     """Whether CoMM's evaluator would show an item whole: all its images, and no text cut away."""
     module = loaded(checkout / "eval" / "utils.py")
 
-    def reads(folder: Path, item: Item) -> bool:
+    def reads(folder: Path, item: BenchmarkItem) -> bool:
         path = folder / item.id
         try:
             content = json.loads((path / "results.json").read_text(encoding="utf-8"))
@@ -130,7 +130,7 @@ def hold(name: str, reads: Reads, count: int) -> dict[str, int]:
         items = benchmark.items(MINIATURES[name](data))
         whole = Path(scratch) / "whole"
         whole.mkdir()
-        benchmark.write(Place(whole, whole), ((item, answer(n)) for n, item in enumerate(items)))
+        benchmark.write(SubmissionPlace(whole, whole), ((item, answer(n)) for n, item in enumerate(items)))
         for _ in range(count):
             broken = Path(scratch) / "broken"
             shutil.copytree(whole, broken)

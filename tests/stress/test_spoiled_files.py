@@ -23,10 +23,10 @@ pytest.importorskip("datasets")
 pytest.importorskip("datasketch")
 pytest.importorskip("yaml")
 
-from interleave_thinker.training.data.decontamination.benchmarks import Read, items_of
+from interleave_thinker.training.data.decontamination.benchmarks import ItemsRead, items_of
 from interleave_thinker.training.data.decontamination.checking import check_file
-from interleave_thinker.training.data.decontamination.index import Guard
-from interleave_thinker.training.data.decontamination.items import Item
+from interleave_thinker.training.data.decontamination.index import BenchmarkIndex
+from interleave_thinker.training.data.decontamination.items import IndexedItem
 from interleave_thinker.training.data.prompts.generate import PromptsData, write_prompts
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(1800)]
@@ -42,20 +42,20 @@ def spoiled_prompts(content: bytes, name: str, random: Random) -> bytes:
 
 def prepare_prompts(folder: Path) -> None:
     hostile_prompts.prepare(folder)
-    with Guard.create(folder / "guard.sqlite") as guard:
-        guard.add("own", [Item(("Show how a mill grinds flour between two stones.",), ("Mill",))], "one")
+    with BenchmarkIndex.create(folder / "guard.sqlite") as guard:
+        guard.add("own", [IndexedItem(("Show how a mill grinds flour between two stones.",), ("Mill",))], "one")
 
 
 def commands_of_prompts(folder: Path, file: str) -> list[Callable[[], object]]:
     """The command of `data prompts` or `data guard` that reads the file."""
 
     def add_and_check() -> None:
-        with Guard.create(folder / "new.sqlite") as guard:
-            guard.add("file", items_of("file", folder / file, Read()), "a")
+        with BenchmarkIndex.create(folder / "new.sqlite") as guard:
+            guard.add("file", items_of("file", folder / file, ItemsRead()), "a")
             check_file(guard, folder / file)
 
     def check() -> None:
-        with Guard.open(folder / file) as guard:
+        with BenchmarkIndex.open(folder / file) as guard:
             check_file(guard, folder / "rows.jsonl")
 
     def make() -> None:

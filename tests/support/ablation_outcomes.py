@@ -9,19 +9,26 @@ from random import Random
 
 from pydantic import BaseModel
 
-from interleave_thinker.tinyworld.lab.ablation.measures import Judged, Measured, NextSteps, Remedies
+from interleave_thinker.tinyworld.lab.ablation.measures import (
+    NextSteps,
+    RefinedPrompts,
+    RowOutcomes,
+    StoredVerdicts,
+)
 from interleave_thinker.tinyworld.lab.ablation.pipeline import ROWS, measured, seed_folder
 from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
 from interleave_thinker.tinyworld.lab.runs.stories import StoryOutcome
 
 
-def found_by(rate: float, rng: Random, tries: Sequence[int] = (3,)) -> Measured:
+def found_by(rate: float, rng: Random, tries: Sequence[int] = (3,)) -> RowOutcomes:
     outcomes = [
         StoryOutcome(right=right, steps=[right, True], draws=3)
         for right in (rng.random() < rate for _ in range(100))
     ]
     truth = [bool(number % 2) for number in range(50)]
-    return Measured(told=dict.fromkeys(tries, outcomes), judged=Judged(said=[*truth[:-1], None], truth=truth))
+    return RowOutcomes(
+        told=dict.fromkeys(tries, outcomes), judged=StoredVerdicts(said=[*truth[:-1], None], truth=truth)
+    )
 
 
 def write_found(folder: Path, found: BaseModel) -> None:
@@ -42,7 +49,7 @@ def write_seeds(out: Path, settings: AblationSettings) -> None:
                 write_found(measured(folder, name), found_by(0.4, rng))
             for name in ("rl_careful", "rl_careless"):
                 write_found(measured(folder, name), found_by(0.8, rng))
-        remedies = Remedies(
+        remedies = RefinedPrompts(
             refused={name: [True] * 40 + [False] * 10 for name in ("sft", "rl")},
             drawn_right={"sft": [False] * 50, "rl": [True] * 30 + [False] * 20},
         )

@@ -10,10 +10,15 @@ from support.small_teachers import SmallTeachers
 
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.runs.collect import collect
 from interleave_thinker.evaluation.runs.running import BenchmarkRun
-from interleave_thinker.evaluation.runs.setting import BenchmarkOptions, Setting, digest_of, take_folder
-from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.evaluation.runs.settings import (
+    BenchmarkOptions,
+    BenchmarkSettings,
+    digest_of,
+    take_folder,
+)
+from interleave_thinker.evaluation.runs.submission import collect
+from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.unit import Teachers
 
@@ -32,7 +37,7 @@ def collected(name: str, folder: Path) -> Path:
     data.mkdir(parents=True)
     given, benchmark, options = MINIATURES[name](data), open_benchmark(name), BenchmarkOptions()
     items = benchmark.items(given)
-    setting = Setting(
+    setting = BenchmarkSettings(
         benchmark=name,
         data=str(given.path or ""),
         data_digest=digest_of(items),
@@ -46,7 +51,7 @@ def collected(name: str, folder: Path) -> Path:
     take_folder(out, setting)
     teachers = ShownSeveral() if benchmark.shows_images else SmallTeachers()
     run = BenchmarkRun(
-        out, teachers, setting.settings, TrajectoryOptions(go_on=True), Threads(2), lambda line: None
+        out, teachers, setting.settings, TrajectoryOptions(go_on=True), ThreadExecutor(2), lambda line: None
     )
     run.carry_out(items)
     collect(out, log=lambda line: None)

@@ -34,7 +34,7 @@ from interleave_thinker.training.data.pack.shards import Form
 from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
 from interleave_thinker.training.data.sequences.make import make_sequences
-from interleave_thinker.training.data.trajectories.outcomes import Outcome, write_sample
+from interleave_thinker.training.data.trajectories.outcomes import PromptOutcome, write_sample
 
 from .hostile_prompts import mutated
 from .made_runs import grey_page, made_run, say
@@ -112,7 +112,7 @@ def story(accepted: bool = True) -> Trajectory:
 def prepare(folder: Path) -> None:
     """A folder in which every file is as it should be: runs, published records, rows, a set like CoMM."""
     save_trajectory(story(), folder / "runs" / "a")
-    write_sample(folder / "runs" / "a", Outcome(id="a", folder="a", state="whole", split="train"))
+    write_sample(folder / "runs" / "a", PromptOutcome(id="a", folder="a", state="whole", split="train"))
     made_run(folder / "runs" / "b", [(20, False, 4.0), (90, True, 6.0)])
     say(folder / "runs" / "b", 0, accepted=False, note="too dark")
     export(story(), folder / "published" / "c")

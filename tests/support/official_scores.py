@@ -28,12 +28,17 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Step
 from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.judges import Judge, open_judge
-from interleave_thinker.evaluation.runs.collect import collect
-from interleave_thinker.evaluation.runs.official_scoring import Official, score_officially
+from interleave_thinker.evaluation.judges import BenchmarkJudge, open_judge
+from interleave_thinker.evaluation.runs.official_scoring import OfficialScoring, score_officially
 from interleave_thinker.evaluation.runs.running import BenchmarkRun
-from interleave_thinker.evaluation.runs.setting import BenchmarkOptions, Setting, digest_of, take_folder
-from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.evaluation.runs.settings import (
+    BenchmarkOptions,
+    BenchmarkSettings,
+    digest_of,
+    take_folder,
+)
+from interleave_thinker.evaluation.runs.submission import collect
+from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.unit import Teachers
 
@@ -255,7 +260,7 @@ MINIATURES = {"ueval": ueval, "wise": wise, "rise": rise, "specv": specv, "comm"
 def run(name: str, folder: Path, made: Miniature) -> Path:
     """The benchmark's folder, run and collected."""
     benchmark, options = open_benchmark(name), BenchmarkOptions(max_attempts=1)
-    setting = Setting(
+    setting = BenchmarkSettings(
         benchmark=name,
         data=str(made.data),
         data_digest="",
@@ -269,7 +274,7 @@ def run(name: str, folder: Path, made: Miniature) -> Path:
     out = folder / "out"
     take_folder(out, setting.model_copy(update={"data_digest": digest_of(items)}))
     engine = BenchmarkRun(
-        out, teachers, setting.settings, TrajectoryOptions(go_on=True), Threads(2), lambda line: None
+        out, teachers, setting.settings, TrajectoryOptions(go_on=True), ThreadExecutor(2), lambda line: None
     )
     engine.carry_out(items)
     collect(out, log=lambda line: None)
@@ -294,13 +299,13 @@ def scored(name: str, checkout: Path, python: str, parallel: int = 16) -> dict[s
         out = run(name, folder, made)
         ran = time.monotonic()
         (folder / "known.json").write_text(json.dumps(made.known))
-        judges: list[Judge] = []
+        judges: list[BenchmarkJudge] = []
 
-        def judge() -> Judge:
+        def judge() -> BenchmarkJudge:
             judges.append(open_judge(f"fake:{folder / 'known.json'}", out / "answers.sqlite"))
             return judges[-1]
 
-        official = Official(made.checkout or checkout, python, parallel)
+        official = OfficialScoring(made.checkout or checkout, python, parallel)
         found = score_officially(out, official, judge, lambda line: print(f"  {line}", flush=True))
         first = time.monotonic()
         again = score_officially(out, official, judge, lambda line: None)

@@ -18,7 +18,7 @@ from support.service_generators import open_drawer
 
 from interleave_thinker.service.drawer import Drawer
 from interleave_thinker.service.front import Front
-from interleave_thinker.service.process_pool.pool import PlainPool
+from interleave_thinker.service.process_pool.pool import ProcessPool
 from interleave_thinker.service.settings import ModelSettings, ServiceSettings
 from interleave_thinker.service.web.app import create_app
 
@@ -34,7 +34,7 @@ class Service:
     url: str
     client: httpx.Client
     front: Front
-    pool: PlainPool
+    pool: ProcessPool
 
     def post(self, path: str, **body: Any) -> httpx.Response:
         return self.client.post(path, json=body)
@@ -60,7 +60,7 @@ def running_service(
     is empty; `drawers` opens the models in the workers, and is found by its name there."""
     settings = settings or ServiceSettings()
     with importable(folder), on_path(folder):
-        pool = PlainPool(models, settings, drawers)
+        pool = ProcessPool(models, settings, drawers)
         app = create_app(pool, settings)
         server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, ws="none"))
         thread = threading.Thread(target=server.run, daemon=True)

@@ -20,7 +20,7 @@ def main() -> None:
     from support.photograph_card import open_drawer
     from support.ray_here import importable
 
-    from interleave_thinker.service.process_pool.pool import PlainPool
+    from interleave_thinker.service.process_pool.pool import ProcessPool
     from interleave_thinker.service.settings import ModelSettings, ServiceSettings
     from interleave_thinker.service.web.app import create_app
     from interleave_thinker.service.web.server import run_service
@@ -30,7 +30,7 @@ def main() -> None:
     settings = ServiceSettings(**{"port": 0, "per_client": 100000, **given["settings"]})
     with tempfile.TemporaryDirectory() as place, importable(Path(place)):
         sys.path.insert(0, place)
-        app = create_app(PlainPool(models, settings, open_drawer), settings)
+        app = create_app(ProcessPool(models, settings, open_drawer), settings)
         run_service(app, settings, [settings.port], lambda urls: print(urls[0], flush=True))
 
 

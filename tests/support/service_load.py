@@ -17,9 +17,9 @@ from typing import Any
 
 import httpx
 
-from interleave_thinker.service.client_tools.questions import (
+from interleave_thinker.service.client_tools.requests import (
     IMAGE,
-    Outcome,
+    RequestOutcome,
     body_of,
     outcome_of,
     photograph_like,
@@ -36,7 +36,7 @@ class Sample:
     number: int
     begun: float
     seconds: float
-    outcome: Outcome
+    outcome: RequestOutcome
     says_when: bool = False
 
 
@@ -105,7 +105,7 @@ class Load:
                     "retry-after" in answer.headers,
                 )
             except (asyncio.TimeoutError, httpx.TransportError, httpx.StreamError) as error:
-                outcome = Outcome(type(error).__name__)
+                outcome = RequestOutcome(type(error).__name__)
             since = begun if moment is None else moment
             sample = Sample(number, begun, time.perf_counter() - start - since, outcome, says_when)
             self.samples.append(sample)

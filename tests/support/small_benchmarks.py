@@ -9,7 +9,7 @@ from typing import Any
 
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.evaluation.benchmarks.base.benchmark import Answer, AnsweredStep, Data
+from interleave_thinker.evaluation.benchmarks.base.benchmark import AnswerStep, BenchmarkData, ItemAnswer
 
 TEXTS = (
     "Bake (1) hour at [high] heat, 5 < 6 (2 cups)",
@@ -25,12 +25,10 @@ def picture(number: int, size: int = 16) -> Picture:
     return FakeGenerator(size).draw(f"picture {number}", None, number)
 
 
-def answer(number: int, steps: int = 3) -> Answer:
+def answer(number: int, steps: int = 3) -> ItemAnswer:
     """An answer of so many steps, each with a picture, in words that are hard to write down."""
-    return Answer(
-        tuple(
-            AnsweredStep(TEXTS[(number + at) % len(TEXTS)], picture(10 * number + at)) for at in range(steps)
-        )
+    return ItemAnswer(
+        tuple(AnswerStep(TEXTS[(number + at) % len(TEXTS)], picture(10 * number + at)) for at in range(steps))
     )
 
 
@@ -39,7 +37,7 @@ def image(path: Path, number: int) -> None:
     path.write_bytes(picture(number).png())
 
 
-def wise(folder: Path) -> Data:
+def wise(folder: Path) -> BenchmarkData:
     ids = (1, 2, 400, 401, 521, 641, 761, 881, 1000)
     rows = [
         {
@@ -52,10 +50,10 @@ def wise(folder: Path) -> Data:
         for n in ids
     ]
     (folder / "merge.json").write_text(json.dumps(rows))
-    return Data(folder)
+    return BenchmarkData(folder)
 
 
-def ueval(folder: Path) -> Data:
+def ueval(folder: Path) -> BenchmarkData:
     tasks = ("art", "life", "space", "paper")
     rows = [
         {
@@ -68,10 +66,10 @@ def ueval(folder: Path) -> Data:
         for n in range(8)
     ]
     (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Data(folder / "test.jsonl")
+    return BenchmarkData(folder / "test.jsonl")
 
 
-def rise(folder: Path) -> Data:
+def rise(folder: Path) -> BenchmarkData:
     kinds = ("temporal_reasoning", "causal_reasoning", "spatial_reasoning", "logical_reasoning")
     rows = []
     for n in range(8):
@@ -86,10 +84,10 @@ def rise(folder: Path) -> Data:
             }
         )
     (folder / "data.json").write_text(json.dumps(rows))
-    return Data(folder / "data.json")
+    return BenchmarkData(folder / "data.json")
 
 
-def specv(folder: Path) -> Data:
+def specv(folder: Path) -> BenchmarkData:
     inner = folder / "eval_data" / "interleave"
     for n in (1, 2):
         image(inner / "images" / f"comp_001_{n}.png", n)
@@ -105,10 +103,10 @@ def specv(folder: Path) -> Data:
     ]
     (inner / "interleaved_completion.jsonl").write_text(json.dumps(first) + "\n")
     (inner / "structured_tutorial.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Data(folder)
+    return BenchmarkData(folder)
 
 
-def comm(folder: Path) -> Data:
+def comm(folder: Path) -> BenchmarkData:
     rows = []
     for n in range(4):
         steps = []
@@ -119,10 +117,10 @@ def comm(folder: Path) -> Data:
         rows.append({"data_id": f"manual{n}", "dataset_type": "x", "title": f"Thing {n}", "step_info": steps})
     rows.append({"data_id": "short", "dataset_type": "x", "title": "One step", "step_info": [steps[0]]})
     (folder / "comm.json").write_text(json.dumps(rows))
-    return Data(folder / "comm.json")
+    return BenchmarkData(folder / "comm.json")
 
 
-def vistory(folder: Path) -> Data:
+def vistory(folder: Path) -> BenchmarkData:
     """Six stories of two to four shots; the ids are no numbers of shots."""
     for n in range(6):
         story = folder / "ViStory" / str(11 + n)
@@ -131,7 +129,7 @@ def vistory(folder: Path) -> Data:
             image(story / "image" / name / "01.png", 10 * n + at)
             image(story / "image" / name / "00.jpg", 10 * n + at)
         (story / "story.json").write_text(json.dumps(_story(n, people)), encoding="utf-8-sig")
-    return Data(folder)
+    return BenchmarkData(folder)
 
 
 def _story(number: int, people: tuple[str, ...]) -> dict[str, Any]:
@@ -160,11 +158,11 @@ def _story(number: int, people: tuple[str, ...]) -> dict[str, Any]:
     return {"Story_type": {"en": kind, "ch": "类"}, "Characters": characters, "Shots": shots}
 
 
-def tinyworld(folder: Path) -> Data:
-    return Data()
+def tinyworld(folder: Path) -> BenchmarkData:
+    return BenchmarkData()
 
 
-MINIATURES: dict[str, Callable[[Path], Data]] = {
+MINIATURES: dict[str, Callable[[Path], BenchmarkData]] = {
     "tinyworld": tinyworld,
     "wise": wise,
     "ueval": ueval,

@@ -8,9 +8,9 @@ from random import Random
 
 from interleave_thinker.backend.generators import open_generator
 from interleave_thinker.backend.scorers import open_scorer
-from interleave_thinker.tinyworld.lab.data.critic_rows import PageFolder
+from interleave_thinker.tinyworld.lab.data.critic_rows import ImageFolder
 from interleave_thinker.tinyworld.lab.data.rl_rows import rl_row
-from interleave_thinker.tinyworld.lab.world.judged_pages import rendered
+from interleave_thinker.tinyworld.lab.world.judged_images import rendered
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import read_rl_rows, write_rl_rows
 from interleave_thinker.training.grpo.critic_task import CriticTask
@@ -38,7 +38,7 @@ SMALL = GrpoTraining(
 
 def make_data(folder: Path, right: int = 12, wrong: int = 12) -> Path:
     """Rows about so many right and wrong rendered pages, for which nothing has to be drawn."""
-    rng, pages = Random(3), PageFolder(folder / "pages")
+    rng, pages = Random(3), ImageFolder(folder / "pages")
     wanted, rows = {True: right, False: wrong}, []
     while any(wanted.values()):
         drawn = rendered(rng)

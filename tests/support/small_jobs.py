@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interleave_thinker.backend.errors import ChatError
-from interleave_thinker.training.data.executors import StopSign
+from interleave_thinker.training.data.executors import CancelToken
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class Squares:
     costs: float = 0.0
     seconds: float = 0.0
 
-    def open(self, stop: StopSign) -> Callable[[int], int]:
+    def open(self, stop: CancelToken) -> Callable[[int], int]:
         return lambda item: self._square(item, stop)
 
-    def _square(self, item: int, stop: StopSign) -> int:
+    def _square(self, item: int, stop: CancelToken) -> int:
         time.sleep(self.seconds)
         stop.add(self.costs)
         return item * item
@@ -32,7 +32,7 @@ class Squares:
 class Unopened:
     """A job whose models cannot be opened."""
 
-    def open(self, stop: StopSign) -> Callable[[int], int]:
+    def open(self, stop: CancelToken) -> Callable[[int], int]:
         raise ChatError("There is no such model.")
 
 
@@ -43,7 +43,7 @@ class Deadly:
     notes: Path
     times: int
 
-    def open(self, stop: StopSign) -> Callable[[int], int]:
+    def open(self, stop: CancelToken) -> Callable[[int], int]:
         return self._square
 
     def _square(self, item: int) -> int:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from interleave_thinker.backend.generators.fake import open as open_fake
 from interleave_thinker.service.drawer import Drawer
 from interleave_thinker.service.pool import (
-    Drawn,
-    DrawRequest,
     DrawTimeout,
+    GeneratedImage,
+    ImageRequest,
     ModelInfo,
     ServiceError,
     WorkerState,
@@ -27,7 +27,7 @@ class SmallPool:
         models = [ModelSettings(name=name, generator="fake") for name in names or ("painter",)]
         self._drawers = {one.name: Drawer(open_fake("64"), one, f"{one.name}-0") for one in models}
         self.seconds, self.fails = 0.0, list[ServiceError]()
-        self.requests: list[DrawRequest] = []
+        self.requests: list[ImageRequest] = []
         self.states = [WorkerState(f"{name}-0", name, "cpu", "alive") for name in self._drawers]
         self.at_work = 0
 
@@ -37,7 +37,7 @@ class SmallPool:
     async def close(self) -> None:
         pass
 
-    async def draw(self, request: DrawRequest, deadline: float) -> Drawn:
+    async def draw(self, request: ImageRequest, deadline: float) -> GeneratedImage:
         self.requests.append(request)
         if self.fails:
             raise self.fails.pop(0)

@@ -15,7 +15,7 @@ from support.made_once import made_once
 from interleave_thinker.backend.chat import Message, ReplySettings
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.tinyworld.lab.models.small_checkpoint import (
-    PictureReading,
+    ImageTokens,
     learn_processor,
     rotary,
     save_untrained,
@@ -74,7 +74,7 @@ def build_checkpoint(folder: Path) -> Path:
     processor = learn_processor(
         [ACCEPTED, REFUSED, QUESTION, "true false True False"] * 4,
         420,
-        PictureReading((48 * 48, 48 * 48), patch=16, merge=1),
+        ImageTokens((48 * 48, 48 * 48), patch=16, merge=1),
     )
     text = {
         "vocab_size": len(processor.tokenizer),

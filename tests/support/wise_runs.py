@@ -9,14 +9,14 @@ from support.small_teachers import SmallTeachers
 
 from interleave_thinker.evaluation.benchmarks import open_benchmark
 from interleave_thinker.evaluation.runs.running import BenchmarkRun
-from interleave_thinker.evaluation.runs.setting import (
+from interleave_thinker.evaluation.runs.settings import (
     BenchmarkOptions,
-    Setting,
+    BenchmarkSettings,
     digest_of,
     items_of,
     take_folder,
 )
-from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 
 
@@ -28,9 +28,9 @@ def wise_data(folder: Path, count: int) -> Path:
     return path
 
 
-def setting_of(data: Path) -> Setting:
+def setting_of(data: Path) -> BenchmarkSettings:
     options = BenchmarkOptions()
-    setting = Setting(
+    setting = BenchmarkSettings(
         benchmark="wise",
         data=str(data),
         data_digest="",
@@ -44,8 +44,8 @@ def setting_of(data: Path) -> Setting:
     return setting.model_copy(update={"data_digest": digest_of(items)})
 
 
-def carry_out(out: Path, setting: Setting, teachers: SmallTeachers) -> None:
+def carry_out(out: Path, setting: BenchmarkSettings, teachers: SmallTeachers) -> None:
     take_folder(out, setting)
     options = TrajectoryOptions(go_on=True, retry_failed=True)
-    run = BenchmarkRun(out, teachers, setting.settings, options, Threads(2), lambda line: None)
+    run = BenchmarkRun(out, teachers, setting.settings, options, ThreadExecutor(2), lambda line: None)
     run.carry_out(items_of(open_benchmark("wise"), setting))

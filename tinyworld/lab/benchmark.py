@@ -14,22 +14,22 @@ from random import Random
 
 from ...backend.errors import SettingsError
 from ...backend.pictures import Picture
-from ...evaluation.benchmarks.base.benchmark import Data, Item, Terms, Values
-from ...evaluation.benchmarks.base.content import Contents, read_content
+from ...evaluation.benchmarks.base.benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, Values
+from ...evaluation.benchmarks.base.content import ContentBenchmark, read_content
 from ...evaluation.benchmarks.base.rows import checked
-from ..runtime.reading import read_page
+from ..runtime.reading import read_image
 from ..runtime.scorer import faults
-from .world.requests import Story, random_story
+from .world.requests import TinyStory, random_story
 
 STORIES = 400
 SEED = "benchmark/0"
 
 
 @lru_cache(maxsize=1)
-def stories() -> dict[str, Story]:
+def stories() -> dict[str, TinyStory]:
     """The stories by id, always the same."""
     rng = Random(SEED)
-    found: dict[str, Story] = {}
+    found: dict[str, TinyStory] = {}
     texts: set[str] = set()
     while len(found) < STORIES:
         story = random_story(rng, "evaluate")
@@ -39,31 +39,35 @@ def stories() -> dict[str, Story]:
     return found
 
 
-class TinyWorld(Contents):
+class TinyWorldBenchmark(ContentBenchmark):
     """400 stories of one to six pages."""
 
     metrics = ("story", "pages")
     yes_no = frozenset({"story"})
-    terms = Terms(
+    terms = BenchmarkTerms(
         title="Tiny world",
         evaluator="built in, exact",
         data="It is built in.",
         licences="Apache-2.0, as this package.",
     )
 
-    def items(self, data: Data) -> list[Item]:
+    def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
         if data.path is not None:
             raise SettingsError("The tiny world's requests are built in.", "Leave out --data.")
         items = [
-            Item(name, story.text, category=f"{len(story.pages)} page{'s' if len(story.pages) > 1 else ''}")
+            BenchmarkItem(
+                name, story.text, category=f"{len(story.pages)} page{'s' if len(story.pages) > 1 else ''}"
+            )
             for name, story in stories().items()
         ]
         return checked(items, data.split)
 
-    def judge_calls(self, item: Item) -> int:
+    def judge_calls(self, item: BenchmarkItem) -> int:
         return 0
 
-    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+    def values(
+        self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
+    ) -> dict[str, Values]:
         """`story`: as many pages as asked for and all of them right; `pages`: the share of the right pages
         that stand in their places."""
         if results is not None:
@@ -77,13 +81,13 @@ class TinyWorld(Contents):
         return found
 
 
-def _values(paths: list[Path], story: Story) -> Values:
+def _values(paths: list[Path], story: TinyStory) -> Values:
     right = [
-        not faults(scene, read_page(Picture.open(path)))
+        not faults(scene, read_image(Picture.open(path)))
         for path, scene in zip(paths, story.pages, strict=False)
     ]
     whole = len(paths) == len(story.pages) and all(right)
     return {"story": float(whole), "pages": sum(right) / len(story.pages)}
 
 
-BENCHMARK = TinyWorld()
+BENCHMARK = TinyWorldBenchmark()

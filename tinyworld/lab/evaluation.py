@@ -25,8 +25,8 @@ from ...training.statistics.intervals import Share, share
 from ..runtime.generator import TinyWorldGenerator
 from ..runtime.wording import edit_text, prompt_text, read_prompt
 from .runs.stories import StoryMeasure, StoryRuns, measure_stories, request_of, run_stories
-from .world.judged_pages import Drawn, balanced
-from .world.requests import Story, random_story
+from .world.judged_images import DrawnImage, balanced
+from .world.requests import TinyStory, random_story
 
 Log = Callable[[str], None]
 TIMED_STORIES = 9
@@ -50,7 +50,9 @@ class CriticMeasure(BaseModel):
     refined: Share
 
 
-def measure_planner(planner: Planner, stories: Sequence[Story]) -> tuple[PlannerMeasure, list[Plan | None]]:
+def measure_planner(
+    planner: Planner, stories: Sequence[TinyStory]
+) -> tuple[PlannerMeasure, list[Plan | None]]:
     """Plan every story once; the plans are given back for the stories' runs (None: no readable answer)."""
     plans: list[Plan | None] = []
     for story in stories:
@@ -65,7 +67,7 @@ def measure_planner(planner: Planner, stories: Sequence[Story]) -> tuple[Planner
     return PlannerMeasure(exact=share(exact)), plans
 
 
-def measure_critic(critic: Critic, pages: Sequence[Drawn]) -> CriticMeasure:
+def measure_critic(critic: Critic, pages: Sequence[DrawnImage]) -> CriticMeasure:
     """Ask the critic about every page."""
     right, parsed, refined = [], [], []
     for drawn in pages:
@@ -86,7 +88,7 @@ def measure_critic(critic: Critic, pages: Sequence[Drawn]) -> CriticMeasure:
     )
 
 
-def _is_true_remedy(drawn: Drawn, prompt: str) -> bool:
+def _is_true_remedy(drawn: DrawnImage, prompt: str) -> bool:
     """Whether a refined prompt asks for the same edit, with clauses that are all true of the right page."""
     found = read_prompt(prompt)
     return (
@@ -140,7 +142,7 @@ class TinyWorldReport(BaseModel):
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class EvaluationSettings:
     """How much is measured: requests, their seed and that of the pages, and numbers of attempts."""
 
     stories: int
@@ -152,7 +154,7 @@ def evaluate(
     planner: Planner,
     critic: Critic,
     generator: TinyWorldGenerator,
-    settings: Evaluation,
+    settings: EvaluationSettings,
     log: Log = print,
 ) -> TinyWorldReport:
     """Measure everything on the stories' requests, and the critic on as many pages (at least 400)."""

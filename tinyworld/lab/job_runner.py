@@ -27,7 +27,7 @@ DONE = "done.json"
 
 
 @dataclass(frozen=True)
-class Job:
+class LabJob:
     """Work to be done in `folder` by `work(folder, *arguments)`, after the jobs in the folders `needs`, with
     so many threads: more than one where all other jobs wait for it."""
 
@@ -52,7 +52,7 @@ class Job:
         return note.get("processor_seconds", 0.0)
 
 
-def perform(job: Job) -> None:
+def perform(job: LabJob) -> None:
     """Do a job in this process, and note that it is done. Raises what it raises."""
     started, used = time.monotonic(), time.process_time()
     job.folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def perform(job: Job) -> None:
     write_text(job.folder / DONE, note, TrainingError, "The job's note")
 
 
-def _perform(job: Job, sender: Connection) -> None:
+def _perform(job: LabJob, sender: Connection) -> None:
     """Do a job, and send what stopped it; what nobody expects ends the process with its traceback."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
@@ -85,7 +85,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def run_jobs(jobs: Sequence[Job], workers: int, log: Callable[[str], None]) -> None:
+def run_jobs(jobs: Sequence[LabJob], workers: int, log: Callable[[str], None]) -> None:
     """Do all jobs, earlier ones in the list first, on `workers` threads in all; one that takes more of them
     waits for the others to end and has the machine to itself. Raises the InterleaveError that the
     first failing job raised, TrainingError if its process died; the others are ended, and go on when this is
@@ -95,7 +95,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, log: Callable[[str], None]) -> N
     context = get_context("spawn")
     waiting = [job for job in jobs if not job.done]
     done = {job.folder for job in jobs if job.done}
-    running: dict[int, tuple[Job, Any, Connection]] = {}
+    running: dict[int, tuple[LabJob, Any, Connection]] = {}
     try:
         while waiting or running:
             ready = [job for job in waiting if done.issuperset(job.needs)]
@@ -126,7 +126,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, log: Callable[[str], None]) -> N
             process.join()
 
 
-def _raise_sent_error(job: Job, code: int | None, receiver: Connection) -> None:
+def _raise_sent_error(job: LabJob, code: int | None, receiver: Connection) -> None:
     with receiver:
         try:
             raise receiver.recv()

@@ -31,11 +31,11 @@ REMEMBERED = 512
 """Pages whose readings are kept: a story's page is read as what was drawn, as what the next step begins with
 and for the story as a whole. Beside another process reading them all took half of the time of telling it."""
 _KNOWN_LOCK = Lock()
-_READINGS: dict[str, Reading] = {}
+_READINGS: dict[str, ImageReading] = {}
 
 
 @dataclass(frozen=True)
-class Reading:
+class ImageReading:
     """What a page shows. `cells` may hold UNREADABLE; `residuals` are RMS differences (0..255) to the best
     content."""
 
@@ -77,7 +77,7 @@ def _distances(pages: np.ndarray) -> np.ndarray:
     return mean.reshape(len(pages), 9, len(BACKDROPS), IDENTITIES).transpose(0, 2, 1, 3)
 
 
-def read_pages(pictures: Sequence[Picture]) -> list[Reading]:
+def read_images(pictures: Sequence[Picture]) -> list[ImageReading]:
     """Read pages of any size (scaled to PAGE x PAGE first), all at once."""
     import numpy as np
 
@@ -86,17 +86,17 @@ def read_pages(pictures: Sequence[Picture]) -> list[Reading]:
     return [_read(distances) for distances in _distances(np.stack([np.asarray(image) for image in scaled]))]
 
 
-def read_page(picture: Picture) -> Reading:
+def read_image(picture: Picture) -> ImageReading:
     """Read one page; the same page again is remembered."""
     reading = _READINGS.get(picture.digest)
     if reading is None:
-        reading = _READINGS[picture.digest] = read_pages([picture])[0]
+        reading = _READINGS[picture.digest] = read_images([picture])[0]
         for oldest in list(_READINGS)[:-REMEMBERED]:
             _READINGS.pop(oldest, None)
     return reading
 
 
-def _read(distances: np.ndarray) -> Reading:
+def _read(distances: np.ndarray) -> ImageReading:
     backdrop = int(distances.min(2).sum(1).argmin())
     cells, residuals = [], []
     for row in distances[backdrop]:
@@ -105,7 +105,7 @@ def _read(distances: np.ndarray) -> Reading:
         readable = best <= TOLERANCE and second - best >= MARGIN
         cells.append(int(order[0]) if readable else UNREADABLE)
         residuals.append(best)
-    return Reading(backdrop, tuple(cells), tuple(residuals))
+    return ImageReading(backdrop, tuple(cells), tuple(residuals))
 
 
 def is_blank(picture: Picture) -> bool:

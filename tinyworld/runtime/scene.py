@@ -77,7 +77,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Start:
+class StartScene:
     """A page drawn from text alone; `named` are its occupied cells in the order in which they are
     named, () for reading order."""
 

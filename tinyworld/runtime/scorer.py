@@ -11,8 +11,8 @@ from __future__ import annotations
 from ...backend.errors import ScorerError
 from ...backend.pictures import Picture
 from ...backend.types import Score
-from .reading import Reading, is_blank, read_page
-from .scene import Scene, Start
+from .reading import ImageReading, is_blank, read_image
+from .scene import Scene, StartScene
 from .wording import read_prompt
 
 POINTS_PER_FAULT = 5.0
@@ -27,23 +27,23 @@ def expected_scene(before: Picture | None, instruction: str) -> Scene:
             f"{instruction!r} is not an instruction of the tiny world.", "See docs/tiny-world.md."
         )
     edit, _ = found
-    if isinstance(edit, Start):
+    if isinstance(edit, StartScene):
         return edit.scene
     if before is None or is_blank(before):
         raise ScorerError(f"{instruction!r} edits a page, but there is none before it.")
-    scene = read_page(before).scene
+    scene = read_image(before).scene
     if scene is None:
         raise ScorerError("The page before cannot be read, so what should come after is unknown.")
     return edit.apply(scene)
 
 
-def faults(expected: Scene, seen: Reading) -> list[int | None]:
+def faults(expected: Scene, seen: ImageReading) -> list[int | None]:
     """The cells (0..8) whose content is wrong, and None for a wrong backdrop."""
     wrong: list[int | None] = [cell for cell in range(9) if seen.cells[cell] != expected.cells[cell]]
     return wrong if seen.backdrop == expected.backdrop else [*wrong, None]
 
 
-def score_of(expected: Scene, seen: Reading) -> Score:
+def score_of(expected: Scene, seen: ImageReading) -> Score:
     """The score of what was seen of a page, against what it should show."""
     spoilt = (max(seen.residuals) - CLEAN_RMS) / (SPOILT_RMS - CLEAN_RMS)
     return Score(
@@ -58,11 +58,11 @@ class TinyWorldScorer:
     identity = "tinyworld-exact-1"
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
-        return score_of(expected_scene(before, instruction), read_page(after))
+        return score_of(expected_scene(before, instruction), read_image(after))
 
     def success(self, before: Picture | None, after: Picture, instruction: str) -> bool:
         """Whether the page shows exactly what was asked for and nothing else changed."""
-        return not faults(expected_scene(before, instruction), read_page(after))
+        return not faults(expected_scene(before, instruction), read_image(after))
 
 
 def open(argument: str) -> TinyWorldScorer:

@@ -50,10 +50,10 @@ def check_request(text: str) -> None:
     more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
     raise SettingsError(
         f"The tiny world's planner does not know: {named}{more}.",
-        f"It is for trying things out and knows {len(KNOWN)} words: pages ({_list(BACKDROPS)}), things "
-        f"({_list(THINGS)}), colours ({_list(COLORS)}), places ({_list(CELLS)}), and plain verbs (add, move, "
-        f"make, replace, remove, change). Such as: {EXAMPLE} For any other story, choose a Qwen3-VL as the "
-        "planner, or write the plan yourself.",
+        f"It is for trying things out and knows {len(KNOWN)} words: "
+        f"pages ({_list(BACKDROPS)}), things ({_list(THINGS)}), colours ({_list(COLORS)}), "
+        f"places ({_list(CELLS)}), and plain verbs (add, move, make, replace, remove, change). Such as: "
+        f"{EXAMPLE} For any other story, choose a Qwen3-VL as the planner, or write the plan yourself.",
     )
 
 

@@ -26,7 +26,7 @@ from .scene import (
     Remove,
     Replace,
     Scene,
-    Start,
+    StartScene,
     identity_of,
     name_of,
 )
@@ -62,10 +62,10 @@ def clauses_of(scene: Scene, cells: Iterable[int], backdrop: bool = False) -> li
     return [*stated, Clause(None, scene.backdrop)] if backdrop else stated
 
 
-def edit_text(edit: Edit | Start) -> str:
+def edit_text(edit: Edit | StartScene) -> str:
     """The terse prompt of an edit or a first page."""
     match edit:
-        case Start(scene):
+        case StartScene(scene):
             things = [f"a {name_of(scene.cells[c])} at the {CELLS[c]}" for c in edit.order]
             return f"a {BACKDROPS[scene.backdrop]} page" + (f" with {' and '.join(things)}" if things else "")
         case Add(identity, cell):
@@ -82,7 +82,7 @@ def edit_text(edit: Edit | Start) -> str:
             return f"change the page to {BACKDROPS[backdrop]}"
 
 
-def prompt_text(edit: Edit | Start, clauses: Iterable[Clause] = ()) -> str:
+def prompt_text(edit: Edit | StartScene, clauses: Iterable[Clause] = ()) -> str:
     """The prompt of an edit with its clauses."""
     return "; ".join([edit_text(edit), *(clause.text() for clause in clauses)])
 
@@ -100,7 +100,7 @@ _CLAUSE = re.compile(rf"(?:a ({_COLOR}) ({_THING})|(nothing)) must be at the ({_
 _PAGE_CLAUSE = re.compile(rf"the page must be ({_BACKDROP})")
 
 
-def _read_edit(text: str) -> Edit | Start | None:
+def _read_edit(text: str) -> Edit | StartScene | None:
     for kind, pattern in _PATTERNS:
         found = pattern.fullmatch(text)
         if not found:
@@ -114,7 +114,7 @@ def _read_edit(text: str) -> Edit | Start | None:
                 ):
                     scene = scene.put(CELLS.index(cell), identity_of(color, thing))
                     named[CELLS.index(cell)] = None
-                return Start(scene, tuple(named))
+                return StartScene(scene, tuple(named))
             case "add":
                 return Add(identity_of(parts[0], parts[1]), CELLS.index(parts[2]))
             case "remove":
@@ -130,7 +130,7 @@ def _read_edit(text: str) -> Edit | Start | None:
     return None
 
 
-def read_prompt(text: str) -> tuple[Edit | Start, list[Clause]] | None:
+def read_prompt(text: str) -> tuple[Edit | StartScene, list[Clause]] | None:
     """The edit and the clauses of a prompt, case and a final full stop aside; None if it is not of this
     grammar."""
     first, *rest = [part.strip() for part in text.strip().rstrip(".").lower().split(";")]

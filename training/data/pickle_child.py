@@ -19,7 +19,7 @@ MAX_VALUES = 20_000
 MAX_DEPTH = 16
 
 
-class Refused(Exception):
+class UnsafePickle(Exception):
     """The pickle is more than a list of plain values."""
 
 
@@ -27,10 +27,10 @@ class PlainUnpickler(pickle.Unpickler):
     """Makes lists, dictionaries, texts and numbers."""
 
     def find_class(self, module_name: str, global_name: str) -> NoReturn:
-        raise Refused(f"it names {module_name[:60]}.{global_name[:60]}, and only plain values are read")
+        raise UnsafePickle(f"it names {module_name[:60]}.{global_name[:60]}, and only plain values are read")
 
     def persistent_load(self, pid: Any) -> NoReturn:
-        raise Refused("it refers to something outside itself, such as a tensor")
+        raise UnsafePickle("it refers to something outside itself, such as a tensor")
 
 
 def give_up_rights(memory: int, seconds: int) -> None:
@@ -55,7 +55,7 @@ def content_of(file: BinaryIO) -> Any:
         with zipfile.ZipFile(file) as archive:
             names = [name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"]
             if len(names) != 1:
-                raise Refused("it is an archive, and none of torch's")
+                raise UnsafePickle("it is an archive, and none of torch's")
             with archive.open(names[0]) as inner:
                 return PlainUnpickler(inner).load()
     file.seek(0)
@@ -68,17 +68,18 @@ def content_of(file: BinaryIO) -> Any:
 
 
 def plain(value: Any, room: list[int], depth: int = 0) -> Any:
-    """The value, if JSON can say it; parts that stand in several places count each time. Raises Refused."""
+    """The value, if JSON can say it; parts that stand in several places count each time. Raises
+    UnsafePickle."""
     room[0] -= 1
     if room[0] < 0 or depth > MAX_DEPTH:
-        raise Refused("an item has too many values, or too deep ones")
+        raise UnsafePickle("an item has too many values, or too deep ones")
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, (list, tuple)):
         return [plain(one, room, depth + 1) for one in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: plain(one, room, depth + 1) for key, one in value.items()}
-    raise Refused(f"an item holds a {type(value).__name__}")
+    raise UnsafePickle(f"an item holds a {type(value).__name__}")
 
 
 def say(out: IO[str], content: dict[str, Any]) -> None:
@@ -95,18 +96,18 @@ def main() -> None:
         if isinstance(items, dict):
             items = list(items.values())
         if not isinstance(items, (list, tuple)):
-            raise Refused("it is no list")
+            raise UnsafePickle("it is no list")
         for item in items:
             try:
                 say(out, {"item": plain(item, [MAX_VALUES])})
-            except (Refused, ValueError):
+            except (UnsafePickle, ValueError):
                 say(out, {"item": None})
         say(out, {"end": True})
     except MemoryError:
         say(out, {"error": "it takes more memory than its size allows"})
     except BrokenPipeError:
         return
-    except (Refused, RecursionError) as error:
+    except (UnsafePickle, RecursionError) as error:
         say(out, {"error": str(error)})
     except Exception as error:  # noqa: BLE001 - whatever a damaged pickle makes of its reader is one line
         say(out, {"error": f"damaged: {type(error).__name__}"})

@@ -20,7 +20,7 @@ from ....backend.types import Trajectory
 
 
 @dataclass(frozen=True)
-class Item:
+class BenchmarkItem:
     """What is asked: the planner gets `text` and `images`; figures are told apart by `category`; `row` is
     what the data says besides; `steps` is how many steps a plan must have, 0 leaves it to the planner."""
 
@@ -33,7 +33,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class AnsweredStep:
+class AnswerStep:
     """A step of an answer: its words, empty where it has none, the picture that it kept, and whether one was
     asked for."""
 
@@ -43,19 +43,19 @@ class AnsweredStep:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ItemAnswer:
     """What came of an item; `joined`: the steps' texts one after the other with nothing between, as the
     published runner puts them together."""
 
-    steps: tuple[AnsweredStep, ...]
+    steps: tuple[AnswerStep, ...]
     joined: str = ""
 
     @classmethod
-    def of(cls, trajectory: Trajectory) -> Answer:
+    def of(cls, trajectory: Trajectory) -> ItemAnswer:
         """The answer of a run: each step's text, or its instruction where it has none, and its picture."""
         texts = [result.step.auxiliary_text or result.step.instruction or "" for result in trajectory.results]
         steps = (
-            AnsweredStep(text.strip(), result.image, bool(result.step.prompt))
+            AnswerStep(text.strip(), result.image, bool(result.step.prompt))
             for text, result in zip(texts, trajectory.results, strict=True)
         )
         return cls(tuple(steps), "".join(texts))
@@ -66,12 +66,12 @@ class Answer:
         return tuple(step.picture for step in self.steps if step.picture is not None)
 
 
-Answers = Iterable[tuple[Item, Answer | None]]
+Answers = Iterable[tuple[BenchmarkItem, ItemAnswer | None]]
 """Items with what came of them, None where nothing did."""
 
 
 @dataclass(frozen=True)
-class Place:
+class SubmissionPlace:
     """Where a submission is written, and where it will lie for whoever reads it; `as_published`: texts are
     put together as by the published runner."""
 
@@ -81,7 +81,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Fault:
+class ItemFault:
     """What the evaluator would stumble over, or pass over in silence, at an item."""
 
     item: str
@@ -92,7 +92,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Data:
+class BenchmarkData:
     """The user's data: a file or folder, where its images lie if not beside it, and the one category that is
     wanted (empty: all)."""
 
@@ -102,7 +102,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Terms:
+class BenchmarkTerms:
     """What people have to know: the evaluator (repository @ commit that was read), where the data is to be
     had, and under which terms."""
 
@@ -126,7 +126,7 @@ class Benchmark(Protocol):
     """A benchmark; all methods raise SettingsError for data, submissions or results that cannot be used."""
 
     @property
-    def terms(self) -> Terms: ...
+    def terms(self) -> BenchmarkTerms: ...
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -150,27 +150,29 @@ class Benchmark(Protocol):
         ...
 
     @property
-    def needs_picture(self) -> bool:
+    def needs_image(self) -> bool:
         """Whether an answer without a picture is none."""
         ...
 
-    def items(self, data: Data) -> list[Item]:
+    def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
         """All items, in the data's order."""
         ...
 
-    def judge_calls(self, item: Item) -> int:
+    def judge_calls(self, item: BenchmarkItem) -> int:
         """How often the benchmark's own evaluator asks its judge about an answer of this item."""
         ...
 
-    def write(self, place: Place, answers: Answers) -> list[str]:
+    def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
         """Write a submission; returns what of the answers had to be changed for the evaluator."""
         ...
 
-    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
+    def read(self, folder: Path, items: Iterable[BenchmarkItem]) -> list[ItemFault]:
         """Read a submission as the official loader does."""
         ...
 
-    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+    def values(
+        self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
+    ) -> dict[str, Values]:
         """Values of the items that `results`, the evaluator's output, has something about."""
         ...
 

@@ -12,21 +12,21 @@ from typing import Any
 
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import parse_json, read_bytes_if_any
-from .benchmark import Answer, Answers, Fault, Item, Place
-from .rows import picture_fault, write_picture
+from .benchmark import Answers, BenchmarkItem, ItemAnswer, ItemFault, SubmissionPlace
+from .rows import image_fault, write_image
 
 FILE = "response.json"
 MAX_FILE = 16 * 1024 * 1024
 
 
-class Contents:
+class ContentBenchmark:
     """A benchmark whose submission is such folders."""
 
     optional = frozenset[str]()
     shows_images = False
-    needs_picture = False
+    needs_image = False
 
-    def write(self, place: Place, answers: Answers) -> list[str]:
+    def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
         """Write a folder for every item. Raises OSError."""
         for item, answer in answers:
             folder = place.folder / item.id
@@ -36,12 +36,12 @@ class Contents:
             (folder / FILE).write_bytes(text.encode("utf-8", "replace"))
         return []
 
-    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
+    def read(self, folder: Path, items: Iterable[BenchmarkItem]) -> list[ItemFault]:
         """Items that would not be judged."""
         return [fault for item in items if (fault := read_content(folder, item)[1]) is not None]
 
 
-def _content(folder: Path, answer: Answer) -> list[dict[str, str]]:
+def _content(folder: Path, answer: ItemAnswer) -> list[dict[str, str]]:
     content: list[dict[str, str]] = []
     pictures = 0
     for step in answer.steps:
@@ -49,27 +49,27 @@ def _content(folder: Path, answer: Answer) -> list[dict[str, str]]:
             content.append({"type": "text", "text": step.text})
         if step.picture is not None:
             pictures += 1
-            write_picture(folder / f"{pictures}.png", step.picture)
+            write_image(folder / f"{pictures}.png", step.picture)
             content.append({"type": "image", "image": f"{pictures}.png"})
     return content
 
 
-def read_content(folder: Path, item: Item) -> tuple[list[dict[str, Any]], Fault | None]:
+def read_content(folder: Path, item: BenchmarkItem) -> tuple[list[dict[str, Any]], ItemFault | None]:
     """The content of an item's folder, and why it would not be judged: no file, not JSON, empty, an image
     that is missing or damaged."""
     path = folder / item.id / FILE
     try:
         found = read_bytes_if_any(path, MAX_FILE, SettingsError, "Answer")
         if found is None:
-            return [], Fault(item.id, f"there is no {FILE}")
+            return [], ItemFault(item.id, f"there is no {FILE}")
         value = parse_json(found, SettingsError, FILE)
     except SettingsError as error:
-        return [], Fault(item.id, error.message)
+        return [], ItemFault(item.id, error.message)
     content = value.get("content", []) if isinstance(value, dict) else None
     if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
-        return [], Fault(item.id, f"{FILE} has no list 'content'")
+        return [], ItemFault(item.id, f"{FILE} has no list 'content'")
     if not content:
-        return [], Fault(item.id, "it has no content")
+        return [], ItemFault(item.id, "it has no content")
     for part in content:
         fault = _part_fault(folder / item.id, item, part)
         if fault is not None:
@@ -77,12 +77,12 @@ def read_content(folder: Path, item: Item) -> tuple[list[dict[str, Any]], Fault 
     return content, None
 
 
-def _part_fault(folder: Path, item: Item, part: dict[str, Any]) -> Fault | None:
+def _part_fault(folder: Path, item: BenchmarkItem, part: dict[str, Any]) -> ItemFault | None:
     if part.get("type") == "image":
         name = part.get("image")
         if not isinstance(name, str) or Path(name).name != name:
-            return Fault(item.id, f"{str(name)[:80]!r} is no name of an image")
-        return picture_fault(item, folder / name)
+            return ItemFault(item.id, f"{str(name)[:80]!r} is no name of an image")
+        return image_fault(item, folder / name)
     if part.get("type") != "text":
-        return Fault(item.id, f"a part of type {str(part.get('type'))[:40]!r}")
-    return None if isinstance(part.get("text"), str) else Fault(item.id, "a text that is none")
+        return ItemFault(item.id, f"a part of type {str(part.get('type'))[:40]!r}")
+    return None if isinstance(part.get("text"), str) else ItemFault(item.id, "a text that is none")

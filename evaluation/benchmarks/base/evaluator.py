@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from ....backend.errors import SettingsError
 from ....backend.files.atomic import write_text
-from .benchmark import Data, Item
-from .processes import Job
+from .benchmark import BenchmarkData, BenchmarkItem
+from .processes import EvaluatorJob
 
 MIN_A_PART = 8
 MAX_PARTS = 8
@@ -26,11 +26,11 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
+class EvaluatorPaths:
     """Where an evaluator is run: the user's data, its checkout, an empty folder to work in, the submission,
     the bridge's address and token; `workers` questions at the same time, `seconds` for an answer."""
 
-    data: Data
+    data: BenchmarkData
     checkout: Path
     work: Path
     submission: Path
@@ -39,21 +39,21 @@ class Place:
     workers: int
     seconds: float
 
-    def parts(self, items: Sequence[Item]) -> list[Sequence[Item]]:
+    def parts(self, items: Sequence[BenchmarkItem]) -> list[Sequence[BenchmarkItem]]:
         """The items dealt out to copies of an evaluator; none where there are few."""
         number = min(self.workers, MAX_PARTS, len(items) // MIN_A_PART)
         return [items[at::number] for at in range(number)] if number > 1 else []
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvaluatorPlan:
     """Jobs that are run side by side before all, jobs that are run one after the other then, where the
     results are, and what the evaluator itself makes of them."""
 
-    whole: Sequence[Job]
+    whole: Sequence[EvaluatorJob]
     results: Path
     figures: Callable[[], Mapping[str, float]]
-    parts: Sequence[Job] = field(default_factory=tuple)
+    parts: Sequence[EvaluatorJob] = field(default_factory=tuple)
 
 
 class Evaluator(Protocol):
@@ -65,7 +65,9 @@ class Evaluator(Protocol):
     @property
     def needs(self) -> tuple[str, ...]: ...
 
-    def plan(self, place: Place, items: Sequence[Item], rows: Mapping[str, Row]) -> Plan:
+    def plan(
+        self, place: EvaluatorPaths, items: Sequence[BenchmarkItem], rows: Mapping[str, Row]
+    ) -> EvaluatorPlan:
         """What is to be run for these items, whose rows in the data are `rows`. Raises SettingsError."""
         ...
 

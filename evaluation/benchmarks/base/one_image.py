@@ -10,42 +10,42 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ....backend.pictures import Picture
-from .benchmark import Answer, Answers, Fault, Item, Place
-from .rows import picture_fault, write_picture
+from .benchmark import Answers, BenchmarkItem, ItemAnswer, ItemFault, SubmissionPlace
+from .rows import image_fault, write_image
 
 GREY = (128, 128, 128)
 GAP_SIZE = (512, 512)
 
 
-class OnePicture:
+class OneImageBenchmark:
     """A benchmark whose submission is one image an item."""
 
     optional = frozenset[str]()
     shows_images = False
-    needs_picture = True
+    needs_image = True
 
-    def files(self, folder: Path, item: Item) -> list[Path]:
+    def files(self, folder: Path, item: BenchmarkItem) -> list[Path]:
         """Where the evaluator looks for an item's image, in its order; it is written to the first."""
         return [folder / f"{item.id}.png"]
 
-    def write(self, place: Place, answers: Answers) -> list[str]:
+    def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
         """Write an image for every item. Raises OSError."""
         for item, answer in answers:
-            write_picture(self.files(place.folder, item)[0], _last_picture(answer))
+            write_image(self.files(place.folder, item)[0], _last_picture(answer))
         return []
 
-    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
+    def read(self, folder: Path, items: Iterable[BenchmarkItem]) -> list[ItemFault]:
         """Items whose image is missing, damaged or not RGB."""
-        faults: list[Fault] = []
+        faults: list[ItemFault] = []
         for item in items:
             files = self.files(folder, item)
-            fault = picture_fault(item, next((one for one in files if one.exists()), files[0]))
+            fault = image_fault(item, next((one for one in files if one.exists()), files[0]))
             if fault is not None:
                 faults.append(fault)
         return faults
 
 
-def _last_picture(answer: Answer | None) -> Picture:
+def _last_picture(answer: ItemAnswer | None) -> Picture:
     if answer is None or not answer.pictures:
         from PIL import Image
 

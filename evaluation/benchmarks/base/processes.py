@@ -48,7 +48,7 @@ class EvaluatorError(InterleaveError):
 
 
 @dataclass(frozen=True)
-class Job:
+class EvaluatorJob:
     """A file of an evaluator to be run in the folder `cwd`. `kind`: how child.py runs it; `more`: what else
     that needs; `environment`: what the evaluator reads from there."""
 
@@ -72,7 +72,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Processes:
+class EvaluatorProcesses:
     """Runs jobs with a Python, below `work`; `check` is called while they run, and may raise. `seconds`: the
     deadline of each call of `run`."""
 
@@ -115,11 +115,11 @@ class Processes:
         if missing:
             raise SettingsError(
                 f"The evaluator needs {', '.join(missing)}, which {self.python!r} does not have.",
-                f"Install: uv pip install --python {self.python} {' '.join(missing)}, or name another "
-                "--python.",
+                "Install: "
+                f"uv pip install --python {self.python} {' '.join(missing)}, or name another --python.",
             )
 
-    def run(self, jobs: Sequence[Job]) -> None:
+    def run(self, jobs: Sequence[EvaluatorJob]) -> None:
         """Run the jobs side by side to their ends. Raises EvaluatorError, and what `check` raises; none of
         them runs on then."""
         until = time.monotonic() + self.seconds
@@ -147,7 +147,7 @@ class Processes:
             for one in running:
                 _end(one)
 
-    def _started(self, job: Job, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _started(self, job: EvaluatorJob, log: IO[bytes]) -> subprocess.Popen[bytes]:
         job.cwd.mkdir(parents=True, exist_ok=True)
         child = subprocess.Popen(
             [self._executable, "-u", "-B", "-s", str(CHILD)],

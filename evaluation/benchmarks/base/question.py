@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from .benchmark import Data, Item, Values
+from .benchmark import BenchmarkData, BenchmarkItem, Values
 
 Part = str | Path
 YES_NO = "Answer with one word: yes or no."
@@ -73,7 +73,7 @@ OF_TEN = Scale(0, 10)
 
 
 @dataclass(frozen=True)
-class Question:
+class JudgeQuestion:
     """One thing that is asked about an item: `key` names it within the item. `swapped` are the parts with the
     two compared pictures in the other order, empty where none are compared."""
 
@@ -91,11 +91,13 @@ class OwnQuestions(Protocol):
     """The questions of a benchmark. Both methods raise SettingsError for data or a submission that cannot be
     used."""
 
-    def questions(self, item: Item, submission: Path, data: Data) -> Sequence[Question]:
+    def questions(
+        self, item: BenchmarkItem, submission: Path, data: BenchmarkData
+    ) -> Sequence[JudgeQuestion]:
         """What is asked about an item of the submission, which has an answer."""
         ...
 
-    def values(self, item: Item, questions: Sequence[Question], answers: Answers) -> Values:
+    def values(self, item: BenchmarkItem, questions: Sequence[JudgeQuestion], answers: Answers) -> Values:
         """The item's values, 0 to 1, by metric; what is unread counts zero."""
         ...
 

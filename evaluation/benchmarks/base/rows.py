@@ -19,14 +19,14 @@ from ....backend.files.names import name_fault
 from ....backend.pictures import Picture, mode_of
 from ....backend.types import MAX_TEXT
 from ....training.data.decontamination.benchmarks import files_of, rows_of
-from .benchmark import Data, Fault, Item, Terms
+from .benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, ItemFault
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_NAME = 200
 """Bytes of an id or category: the files that are named after it have a number and an ending besides."""
 
 
-def data_path(data: Data, name: str, terms: Terms, *inner: str) -> Path:
+def data_path(data: BenchmarkData, name: str, terms: BenchmarkTerms, *inner: str) -> Path:
     """The path that was given, or what of `inner` is below it. Raises SettingsError that says where the data
     is to be had."""
     if data.path is None:
@@ -55,7 +55,7 @@ def read_rows(path: Path, fields: Collection[str], more: Collection[str] = ()) -
     return rows
 
 
-def checked(items: list[Item], split: str) -> list[Item]:
+def checked(items: list[BenchmarkItem], split: str) -> list[BenchmarkItem]:
     """The items of the split; raises SettingsError where an id stands twice, an id or category cannot name a
     file, a text is empty or too long, and where the split has no item."""
     seen: set[str] = set()
@@ -109,7 +109,7 @@ def id_in(row: Mapping[str, Any], name: str) -> str:
     return str(value)
 
 
-class Images:
+class ImageFinder:
     """Finds the images that rows name, below the data's folder or the folder given."""
 
     def __init__(self, folder: Path, root: Path | None) -> None:
@@ -128,18 +128,18 @@ class Images:
         return tuple(found)
 
 
-def picture_fault(item: Item, path: Path) -> Fault | None:
+def image_fault(item: BenchmarkItem, path: Path) -> ItemFault | None:
     """What is wrong with an image file: none there, damaged, or not RGB."""
     if not path.is_file():
-        return Fault(item.id, f"there is no {path.name}")
+        return ItemFault(item.id, f"there is no {path.name}")
     try:
         mode = mode_of(path)
     except PictureError as error:
-        return Fault(item.id, f"{path.name} cannot be read ({error.message[:200]})")
-    return None if mode == "RGB" else Fault(item.id, f"{path.name} is {mode}, not RGB")
+        return ItemFault(item.id, f"{path.name} cannot be read ({error.message[:200]})")
+    return None if mode == "RGB" else ItemFault(item.id, f"{path.name} is {mode}, not RGB")
 
 
-def write_picture(path: Path, picture: Picture) -> None:
+def write_image(path: Path, picture: Picture) -> None:
     """Write an image as the ending of the path says (PNG or JPEG). Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".png":

@@ -16,16 +16,26 @@ from typing import Any
 
 from ....backend.errors import SettingsError
 from ....backend.pictures import Picture
-from ..base.benchmark import Answer, Answers, Data, Fault, Item, Place, Terms, Values, given
+from ..base.benchmark import (
+    Answers,
+    BenchmarkData,
+    BenchmarkItem,
+    BenchmarkTerms,
+    ItemAnswer,
+    ItemFault,
+    SubmissionPlace,
+    Values,
+    given,
+)
 from ..base.rows import (
-    Images,
+    ImageFinder,
     checked,
     data_path,
     id_in,
-    picture_fault,
+    image_fault,
     read_rows,
     results_json,
-    write_picture,
+    write_image,
 )
 
 FILE = "results.json"
@@ -50,43 +60,43 @@ class Comm:
     yes_no = frozenset[str]()
     optional = frozenset[str]()
     shows_images = False
-    needs_picture = False
-    terms = Terms(
+    needs_image = False
+    terms = BenchmarkTerms(
         title="CoMM",
         evaluator="HKUST-LongGroup/CoMM @ 0da05d4",
         data="huggingface.co/datasets/HKUST-LongGroup/CoMM (its file of texts, and the images).",
         licences="data CC-BY-4.0 by its card; the repository names none.",
     )
 
-    def items(self, data: Data) -> list[Item]:
+    def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
         path = data_path(data, "comm", self.terms)
-        images = Images(path if path.is_dir() else path.parent, data.images)
-        items: list[Item] = []
+        images = ImageFinder(path if path.is_dir() else path.parent, data.images)
+        items: list[BenchmarkItem] = []
         for row in read_rows(path, ("data_id", "step_info"), ("title",)):
             steps = _steps(row)
             title = clean(row["title"])[0] if isinstance(row.get("title"), str) else ""
             name = id_in(row, "data_id")
             items.append(_continued(name, title, steps, images))
             asked = f"Show with a picture for each step, in numbered steps: {title}"
-            items.append(Item(f"{name}_task4", asked, category="task4"))
+            items.append(BenchmarkItem(f"{name}_task4", asked, category="task4"))
         # A text of one step has no half to go on from.
         return checked([item for item in items if item.text], data.split)
 
-    def judge_calls(self, item: Item) -> int:
+    def judge_calls(self, item: BenchmarkItem) -> int:
         """Coherence and completeness, what the texts lead to expect, and whether the images show it."""
         return 3
 
-    def write(self, place: Place, answers: Answers) -> list[str]:
+    def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
         notes: list[str] = []
         for item, answer in answers:
             folder = place.folder / item.id
             for number, image in enumerate(item.images, 1):
-                write_picture(folder / "origin" / f"input_{number}.jpg", Picture.open(image))
+                write_image(folder / "origin" / f"input_{number}.jpg", Picture.open(image))
             text, pictures, note = written(answer, int(item.row.get("begins", 1)), len(item.images))
             notes += [f"{item.id}: {note}"] if note else []
             names = [f"predict_{len(item.images) + number}.jpg" for number in range(1, len(pictures) + 1)]
             for name, picture in zip(names, pictures, strict=True):
-                write_picture(folder / name, picture)
+                write_image(folder / name, picture)
             content = {
                 "model_input": item.text.replace("<image>", MARK),
                 "model_output": text,
@@ -99,10 +109,12 @@ class Comm:
             (folder / FILE).write_bytes(written_content.encode("utf-8", "replace"))
         return notes
 
-    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
+    def read(self, folder: Path, items: Iterable[BenchmarkItem]) -> list[ItemFault]:
         return [fault for item in items if (fault := _fault(folder / item.id, item)) is not None]
 
-    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+    def values(
+        self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
+    ) -> dict[str, Values]:
         """From the evaluator's folder of `ID_taskN/evaluation_results.json`: points of 10 as shares; "NA" is
         zero, as there."""
         folder = given(results, "FOLDER (of its ID_taskN folders, below results/MODEL)")
@@ -127,11 +139,13 @@ def _steps(row: dict[str, Any]) -> list[list[dict[str, Any]]]:
     return steps
 
 
-def _continued(name: str, title: str, steps: list[list[dict[str, Any]]], images: Images) -> Item:
+def _continued(
+    name: str, title: str, steps: list[list[dict[str, Any]]], images: ImageFinder
+) -> BenchmarkItem:
     """Task 3: the first half of the steps is given, the plan goes on from there."""
     half = len(steps) // 2
     if not half:
-        return Item(f"{name}_task3", "")
+        return BenchmarkItem(f"{name}_task3", "")
     texts: list[str] = []
     names: list[Any] = []
     for number, step in enumerate(steps[:half], 1):
@@ -145,7 +159,7 @@ def _continued(name: str, title: str, steps: list[list[dict[str, Any]]], images:
         texts.append(f"({number}) {' '.join(words)}")
     about = f"These are the first steps of a manual with pictures, {title}:"
     asked = f"{about} {' '.join(texts)} Go on to its end."
-    return Item(f"{name}_task3", asked, images.find(names), "task3", {"begins": half + 1})
+    return BenchmarkItem(f"{name}_task3", asked, images.find(names), "task3", {"begins": half + 1})
 
 
 def clean(text: str) -> tuple[str, bool]:
@@ -158,7 +172,7 @@ def clean(text: str) -> tuple[str, bool]:
     return found, found != " ".join(text.split())
 
 
-def written(answer: Answer | None, begins: int, given_images: int) -> tuple[str, list[Picture], str]:
+def written(answer: ItemAnswer | None, begins: int, given_images: int) -> tuple[str, list[Picture], str]:
     """The steps as one text with marks, numbered from `begins`, the pictures that fit, and what was
     changed."""
     parts: list[str] = []
@@ -178,34 +192,34 @@ def written(answer: Answer | None, begins: int, given_images: int) -> tuple[str,
     return " ".join(parts), pictures, ", ".join(notes)
 
 
-def _fault(folder: Path, item: Item) -> Fault | None:
+def _fault(folder: Path, item: BenchmarkItem) -> ItemFault | None:
     if not (folder / FILE).is_file():
-        return Fault(item.id, f"there is no {FILE}")
+        return ItemFault(item.id, f"there is no {FILE}")
     try:
         content = results_json(folder / FILE)
     except SettingsError as error:
-        return Fault(item.id, error.message)
+        return ItemFault(item.id, error.message)
     names = ("model_input", "model_output", "input_image_list", "prediction_image_list")
     if not isinstance(content, dict) or any(name not in content for name in names):
-        return Fault(item.id, f"{FILE} lacks {', '.join(names)}")
+        return ItemFault(item.id, f"{FILE} lacks {', '.join(names)}")
     given, predicted = content["input_image_list"], content["prediction_image_list"]
     if not isinstance(given, list) or not isinstance(predicted, list):
-        return Fault(item.id, "its images are no lists")
+        return ItemFault(item.id, "its images are no lists")
     steps = STEP.findall(str(content["model_output"]))
     if not steps:
-        return Fault(item.id, "it has no step")
+        return ItemFault(item.id, "it has no step")
     if any(re.search(r"[\[\]]|<(?!IMAGE>)", step) for step in steps):
-        return Fault(item.id, "a bracket would cut a text")
+        return ItemFault(item.id, "a bracket would cut a text")
     marks = str(content["model_output"]).count(MARK)
     if marks != len(predicted):
-        return Fault(item.id, f"{marks} marks for {len(predicted)} images")
+        return ItemFault(item.id, f"{marks} marks for {len(predicted)} images")
     if len(given) >= MAX_IMAGES and item.category == "task3":
-        return Fault(item.id, f"{MAX_IMAGES} images are given: the evaluator would skip it")
+        return ItemFault(item.id, f"{MAX_IMAGES} images are given: the evaluator would skip it")
     if len(predicted) + len(given) > MAX_IMAGES:
-        return Fault(item.id, f"more than {MAX_IMAGES} images")
+        return ItemFault(item.id, f"more than {MAX_IMAGES} images")
     files = [folder / "origin" / str(name) for name in given]
     files += [folder / str(name) for name in predicted]
-    return next((fault for file in files if (fault := picture_fault(item, file)) is not None), None)
+    return next((fault for file in files if (fault := image_fault(item, file)) is not None), None)
 
 
 def _values(content: dict[str, Any]) -> Values:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..base.benchmark import Item
-from ..base.evaluator import Place, Plan, Row, link, numbers_in, write_json
-from ..base.processes import Job
+from ..base.benchmark import BenchmarkItem
+from ..base.evaluator import EvaluatorPaths, EvaluatorPlan, Row, link, numbers_in, write_json
+from ..base.processes import EvaluatorJob
 from ..base.rows import results_object
 
 INNER = "eval"
@@ -27,7 +27,9 @@ class CommEvaluator:
     files = (f"{INNER}/{EVALUATION}", f"{INNER}/{MEANS}", f"{INNER}/{METRICS}/gpt4o_eval.py")
     needs = ("openai", "PIL", "tqdm")
 
-    def plan(self, place: Place, items: Sequence[Item], rows: Mapping[str, Row]) -> Plan:
+    def plan(
+        self, place: EvaluatorPaths, items: Sequence[BenchmarkItem], rows: Mapping[str, Row]
+    ) -> EvaluatorPlan:
         names = sorted({item.id.rpartition("_")[0] for item in items})
         truth = write_json(place.work / "truth.json", [{"data_id": name} for name in names])
         whole = place.work / "whole"
@@ -38,17 +40,17 @@ class CommEvaluator:
         for task, table in tables.items():
             argv = [str(answers), MODEL, task]
             script = place.checkout / INNER / MEANS
-            jobs.append(Job(script, argv, whole, kind="comm scores", more={"table": str(table)}))
-        parts: list[Job] = []
+            jobs.append(EvaluatorJob(script, argv, whole, kind="comm scores", more={"table": str(table)}))
+        parts: list[EvaluatorJob] = []
         for number, part in enumerate(place.parts(items)):
             parts += _evaluations(place, place.work / f"part{number}", part, truth, tasks)
         results = whole / "results" / MODEL / "answers" / "all"
-        return Plan(jobs, results, lambda: _means(tables), parts)
+        return EvaluatorPlan(jobs, results, lambda: _means(tables), parts)
 
 
 def _evaluations(
-    place: Place, folder: Path, items: Sequence[Item], truth: Path, tasks: Sequence[str]
-) -> list[Job]:
+    place: EvaluatorPaths, folder: Path, items: Sequence[BenchmarkItem], truth: Path, tasks: Sequence[str]
+) -> list[EvaluatorJob]:
     """The evaluator's calls for some of the items, in a folder of their own."""
     answers = folder / "answers" / "all"
     for item in items:
@@ -56,7 +58,7 @@ def _evaluations(
     inner = place.checkout.resolve() / INNER
     link(folder / METRICS, inner / METRICS)
     return [
-        Job(
+        EvaluatorJob(
             inner / EVALUATION,
             [
                 "--predict_results_path",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ....backend.errors import SettingsError
-from ..base.benchmark import Data, Item, Values
-from ..base.question import OF_TEN, Answers, Part, Question
+from ..base.benchmark import BenchmarkData, BenchmarkItem, Values
+from ..base.question import OF_TEN, Answers, JudgeQuestion, Part
 from ..base.rows import results_object
 from .items import FILE, MARK
 
@@ -28,7 +28,9 @@ BEST = " 10 is without a fault, 5 is half, 0 is not at all or nothing that could
 class CommQuestions:
     """Six questions an item."""
 
-    def questions(self, item: Item, submission: Path, data: Data) -> Sequence[Question]:
+    def questions(
+        self, item: BenchmarkItem, submission: Path, data: BenchmarkData
+    ) -> Sequence[JudgeQuestion]:
         folder = submission / item.id
         content = results_object(folder / FILE)
         found = content.get("prediction_image_list") or []
@@ -42,9 +44,9 @@ class CommQuestions:
             *(REQUEST, *_interleaved(item.text.replace("<image>", MARK), list(item.images))),
             *(ANSWER, *_interleaved(content["model_output"], names)),
         )
-        return [Question(name, (*parts, words + BEST), OF_TEN) for name, words in ASKED.items()]
+        return [JudgeQuestion(name, (*parts, words + BEST), OF_TEN) for name, words in ASKED.items()]
 
-    def values(self, item: Item, questions: Sequence[Question], answers: Answers) -> Values:
+    def values(self, item: BenchmarkItem, questions: Sequence[JudgeQuestion], answers: Answers) -> Values:
         return {one.key: (answers[one.key] or 0.0) / OF_TEN.high for one in questions}
 
 

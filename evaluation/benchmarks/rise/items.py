@@ -13,9 +13,9 @@ from pathlib import Path
 
 from ....backend.errors import SettingsError
 from ....training.data.rows.values import RowProblem, read_values
-from ..base.benchmark import Data, Item, Terms, Values
-from ..base.one_image import OnePicture
-from ..base.rows import Images, checked, data_path, id_in, read_rows, text_in
+from ..base.benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, Values
+from ..base.one_image import OneImageBenchmark
+from ..base.rows import ImageFinder, checked, data_path, id_in, read_rows, text_in
 
 FIELDS = ("index", "category", "instruction", "image")
 MORE = ("reference", "reference_txt", "reference_img", "consistency_free", "reasoning_img")
@@ -25,24 +25,24 @@ ENDINGS = ("png", "jpg", "jpeg")
 """In the order in which the evaluator looks for them."""
 
 
-class Rise(OnePicture):
+class Rise(OneImageBenchmark):
     """360 edits in four categories."""
 
     metrics = ("accuracy", "score")
     yes_no = frozenset({"accuracy"})
-    terms = Terms(
+    terms = BenchmarkTerms(
         title="RISEBench",
         evaluator="PhoenixZ810/RISEBench @ 5f22651",
         data="huggingface.co/datasets/PhoenixZ810/RISEBench (its JSON and images).",
         licences="the repository names none; outputs in it are MIT.",
     )
 
-    def items(self, data: Data) -> list[Item]:
+    def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
         path = data_path(data, "rise", self.terms)
         folder = path if path.is_dir() else path.parent
-        images = Images(folder, data.images)
+        images = ImageFinder(folder, data.images)
         items = [
-            Item(
+            BenchmarkItem(
                 id_in(row, "index"),
                 text_in(row, "instruction"),
                 images.find([row["image"]]),
@@ -53,15 +53,17 @@ class Rise(OnePicture):
         ]
         return checked(items, data.split)
 
-    def judge_calls(self, item: Item) -> int:
+    def judge_calls(self, item: BenchmarkItem) -> int:
         """Consistency, unless the item is free of it, reasoning, and, but for logical ones, the image's
         quality."""
         return 1 + (item.row.get("consistency_free") is None) + (item.category != LOGICAL)
 
-    def files(self, folder: Path, item: Item) -> list[Path]:
+    def files(self, folder: Path, item: BenchmarkItem) -> list[Path]:
         return [folder / "images" / item.category / f"{item.id}.{ending}" for ending in ENDINGS]
 
-    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+    def values(
+        self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
+    ) -> dict[str, Values]:
         """From the table of `score --official`: complete or not, and points of 1 to 5 as a share. An item
         whose judgement could not be read has neither."""
         if results is None or results.name != TABLE:

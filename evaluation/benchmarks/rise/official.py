@@ -15,10 +15,10 @@ from typing import Any
 
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import read_text
-from ..base.benchmark import Item
-from ..base.evaluator import Place, Plan, Row, link, numbers_in, write_json
-from ..base.processes import Job
-from ..base.rows import Images
+from ..base.benchmark import BenchmarkItem
+from ..base.evaluator import EvaluatorPaths, EvaluatorPlan, Row, link, numbers_in, write_json
+from ..base.processes import EvaluatorJob
+from ..base.rows import ImageFinder
 from .items import TABLE
 
 SCRIPT = "gpt_eval.py"
@@ -33,7 +33,9 @@ class RiseEvaluator:
     files = (SCRIPT, "utils.py")
     needs = ("pandas", "numpy", "requests", "tqdm", "PIL", "xlsxwriter")
 
-    def plan(self, place: Place, items: Sequence[Item], rows: Mapping[str, Row]) -> Plan:
+    def plan(
+        self, place: EvaluatorPaths, items: Sequence[BenchmarkItem], rows: Mapping[str, Row]
+    ) -> EvaluatorPlan:
         folder = place.work / "answers"
         link(folder / "images", place.submission / "images")
         data = write_json(
@@ -47,16 +49,16 @@ class RiseEvaluator:
         }
         argv = ["--data", str(data), "--output", str(folder), "--input", "/", "--model", "judge"]
         argv += ["--nproc", str(place.workers)]
-        job = Job(place.checkout / SCRIPT, argv, place.work / "in", kind="rise", more=more)
-        return Plan([job], table, lambda: _overall(folder / "judge_judge.csv"))
+        job = EvaluatorJob(place.checkout / SCRIPT, argv, place.work / "in", kind="rise", more=more)
+        return EvaluatorPlan([job], table, lambda: _overall(folder / "judge_judge.csv"))
 
 
-def _images(place: Place) -> Images:
+def _images(place: EvaluatorPaths) -> ImageFinder:
     path = place.data.path or Path()
-    return Images(path if path.is_dir() else path.parent, place.data.images)
+    return ImageFinder(path if path.is_dir() else path.parent, place.data.images)
 
 
-def _row(row: Row, item: Item, images: Images) -> dict[str, Any]:
+def _row(row: Row, item: BenchmarkItem, images: ImageFinder) -> dict[str, Any]:
     found = {**dict.fromkeys(READ), **row, "image": str(item.images[0].resolve())}
     if row.get("reference_img"):
         found["reference_img"] = str(images.find([row["reference_img"]])[0].resolve())

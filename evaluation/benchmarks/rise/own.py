@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ....backend.errors import SettingsError
-from ..base.benchmark import Data, Item, Values
-from ..base.question import OF_FIVE, Answers, Part, Question
-from ..base.rows import Images
+from ..base.benchmark import BenchmarkData, BenchmarkItem, Values
+from ..base.question import OF_FIVE, Answers, JudgeQuestion, Part
+from ..base.rows import ImageFinder
 from .items import BENCHMARK, LOGICAL
 
 INSTRUCTION = "A picture was to be changed as this instruction says:\n{instruction}\n"
@@ -32,11 +32,13 @@ that one sees; 1: broken. """
 class RiseQuestions:
     """Up to three questions an item."""
 
-    def questions(self, item: Item, submission: Path, data: Data) -> Sequence[Question]:
+    def questions(
+        self, item: BenchmarkItem, submission: Path, data: BenchmarkData
+    ) -> Sequence[JudgeQuestion]:
         files = BENCHMARK.files(submission, item)
         after = next((file for file in files if file.exists()), files[0])
         asked = INSTRUCTION.format(instruction=item.text)
-        found: list[Question] = []
+        found: list[JudgeQuestion] = []
         if item.row["consistency_free"] is None:
             found.append(_compared("kept", asked, (BEFORE, item.images[0]), (AFTER, after), KEPT))
         reference = item.row["reference_txt"] or item.row["reference"]
@@ -49,10 +51,10 @@ class RiseQuestions:
             shown = (BEFORE, item.images[0]), (AFTER, after)
             found.append(_compared("reached", asked, *shown, words))
         if item.category != LOGICAL:
-            found.append(Question("whole", (AFTER, after, WHOLE), OF_FIVE))
+            found.append(JudgeQuestion("whole", (AFTER, after, WHOLE), OF_FIVE))
         return found
 
-    def values(self, item: Item, questions: Sequence[Question], answers: Answers) -> Values:
+    def values(self, item: BenchmarkItem, questions: Sequence[JudgeQuestion], answers: Answers) -> Values:
         """Accuracy, and the mean of its points as a share."""
         points = [answers[one.key] for one in questions]
         shares = [((point or OF_FIVE.low) - OF_FIVE.low) / (OF_FIVE.high - OF_FIVE.low) for point in points]
@@ -60,15 +62,17 @@ class RiseQuestions:
         return {"accuracy": float(right), "score": sum(shares) / len(shares)}
 
 
-def _compared(key: str, asked: str, one: tuple[Part, ...], other: tuple[Part, ...], words: str) -> Question:
-    return Question(key, (asked, *one, *other, words), OF_FIVE, (asked, *other, *one, words))
+def _compared(
+    key: str, asked: str, one: tuple[Part, ...], other: tuple[Part, ...], words: str
+) -> JudgeQuestion:
+    return JudgeQuestion(key, (asked, *one, *other, words), OF_FIVE, (asked, *other, *one, words))
 
 
-def _wanted(name: str, data: Data) -> Path:
+def _wanted(name: str, data: BenchmarkData) -> Path:
     if data.path is None:
         raise SettingsError("The data has no path.", "Call benchmark rise with --data.")
     folder = data.path if data.path.is_dir() else data.path.parent
-    return Images(folder, data.images).find([name])[0]
+    return ImageFinder(folder, data.images).find([name])[0]
 
 
 QUESTIONS = RiseQuestions()

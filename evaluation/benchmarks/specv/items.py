@@ -11,32 +11,32 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ....backend.errors import SettingsError
-from ..base.benchmark import Data, Item, Terms, Values, given
-from ..base.content import Contents
-from ..base.rows import Images, checked, data_path, id_in, read_rows, results_json, text_in
+from ..base.benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, Values, given
+from ..base.content import ContentBenchmark
+from ..base.rows import ImageFinder, checked, data_path, id_in, read_rows, results_json, text_in
 
 PLACEHOLDER = re.compile(r"\[IMAGE(\d{1,3})\]")
 MARK = "<image>"
 INNER = "eval_data/interleave"
 
 
-class SpecV(Contents):
+class SpecV(ContentBenchmark):
     """200 tasks in four dimensions."""
 
     metrics = ("as expected",)
     yes_no = frozenset[str]()
-    terms = Terms(
+    terms = BenchmarkTerms(
         title="SpecV (interleave)",
         evaluator="yuyouxixi/SpecV @ 2af3845",
         data=f"github.com/yuyouxixi/SpecV (the checkout, or its folder {INNER}).",
         licences="its licence file is empty; its README says research use.",
     )
 
-    def items(self, data: Data) -> list[Item]:
+    def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
         path = data_path(data, "specv", self.terms, INNER)
-        images = Images(path if path.is_dir() else path.parent, data.images)
+        images = ImageFinder(path if path.is_dir() else path.parent, data.images)
         rows = read_rows(path, ("id", "dimension", "question"), ("question_img",))
-        items: list[Item] = []
+        items: list[BenchmarkItem] = []
         for row in rows:
             text, order = with_marks(text_in(row, "question"))
             names = row.get("question_img") or []
@@ -45,14 +45,16 @@ class SpecV(Contents):
                     f"{str(row['id'])[:80]!r}: its question names an image that the row does not have."
                 )
             found = images.find([names[number - 1] for number in order] if order else names)
-            items.append(Item(id_in(row, "id"), text, found, text_in(row, "dimension")))
+            items.append(BenchmarkItem(id_in(row, "id"), text, found, text_in(row, "dimension")))
         return checked(items, data.split)
 
-    def judge_calls(self, item: Item) -> int:
+    def judge_calls(self, item: BenchmarkItem) -> int:
         """All questions of an item are asked at once."""
         return 1
 
-    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+    def values(
+        self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
+    ) -> dict[str, Values]:
         """From the evaluator's folder `results/MODEL`: DIMENSION/ID.json, a list of questions with their
         answers."""
         folder = given(results, "FOLDER (its results/MODEL)")

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ....backend.errors import SettingsError
-from ..base.benchmark import Item
-from ..base.evaluator import Place, Plan, Row, link, numbers_in, write_lines
-from ..base.processes import Job
+from ..base.benchmark import BenchmarkItem
+from ..base.evaluator import EvaluatorPaths, EvaluatorPlan, Row, link, numbers_in, write_lines
+from ..base.processes import EvaluatorJob
 from ..base.rows import results_object
 
 INNER = "eval/interleave"
@@ -28,7 +28,9 @@ class SpecVEvaluator:
     files = tuple(f"{INNER}/{name}" for name in (RUN, RANK, PROMPT))
     needs = ("requests", "PIL")
 
-    def plan(self, place: Place, items: Sequence[Item], rows: Mapping[str, Row]) -> Plan:
+    def plan(
+        self, place: EvaluatorPaths, items: Sequence[BenchmarkItem], rows: Mapping[str, Row]
+    ) -> EvaluatorPlan:
         root = place.work / "specv"
         inner = root / INNER
         inner.mkdir(parents=True)
@@ -50,14 +52,14 @@ class SpecVEvaluator:
         argv = ["--model-name", MODEL, "--num-processes", str(place.workers)]
         argv += ["--timeout", str(int(place.seconds))]
         jobs = [
-            Job(inner / RUN, argv, place.work / "in", environment=environment),
-            Job(inner / RANK, [], place.work / "in"),
+            EvaluatorJob(inner / RUN, argv, place.work / "in", environment=environment),
+            EvaluatorJob(inner / RANK, [], place.work / "in"),
         ]
         summary = inner / "scores" / MODEL / "summary.json"
-        return Plan(jobs, inner / "results" / MODEL, lambda: _figures(summary))
+        return EvaluatorPlan(jobs, inner / "results" / MODEL, lambda: _figures(summary))
 
 
-def _checklist(checkout: Path, item: Item, name: str) -> Path:
+def _checklist(checkout: Path, item: BenchmarkItem, name: str) -> Path:
     path = checkout / CHECKLISTS / name
     if not path.is_file():
         raise SettingsError(

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ....backend.errors import SettingsError
-from ..base.benchmark import Data, Item, Values
+from ..base.benchmark import BenchmarkData, BenchmarkItem, Values
 from ..base.content import read_content
-from ..base.question import Answers, Part, Question, share
+from ..base.question import Answers, JudgeQuestion, Part, share
 from ..base.rows import results_json
 from .items import INNER, MARK
 
@@ -24,7 +24,9 @@ YES, NO = "yes", "no"
 class SpecVQuestions:
     """A question a line of the checklist; its key is the line's number and what is expected."""
 
-    def questions(self, item: Item, submission: Path, data: Data) -> Sequence[Question]:
+    def questions(
+        self, item: BenchmarkItem, submission: Path, data: BenchmarkData
+    ) -> Sequence[JudgeQuestion]:
         content, fault = read_content(submission, item)
         if fault is not None:
             raise SettingsError(f"The submission: {fault}.", "Call benchmark collect.")
@@ -33,11 +35,11 @@ class SpecVQuestions:
             is_image = part["type"] == "image"
             parts.append(submission / item.id / part["image"] if is_image else part["text"])
         return [
-            Question(f"{number} {expected}", (*parts, WHETHER.format(question=question)))
+            JudgeQuestion(f"{number} {expected}", (*parts, WHETHER.format(question=question)))
             for number, (question, expected) in enumerate(_checklist(item, data), 1)
         ]
 
-    def values(self, item: Item, questions: Sequence[Question], answers: Answers) -> Values:
+    def values(self, item: BenchmarkItem, questions: Sequence[JudgeQuestion], answers: Answers) -> Values:
         right: dict[str, float | None] = {}
         for one in questions:
             answer, expected = answers[one.key], float(one.key.endswith(YES))
@@ -46,7 +48,7 @@ class SpecVQuestions:
         return {} if rate is None else {"as expected": rate}
 
 
-def _interleaved(item: Item) -> list[Part]:
+def _interleaved(item: BenchmarkItem) -> list[Part]:
     """The request, its images where it names them, else before it."""
     pieces = item.text.split(MARK)
     if len(pieces) != len(item.images) + 1:
@@ -57,7 +59,7 @@ def _interleaved(item: Item) -> list[Part]:
     return [part for part in parts if part != ""]
 
 
-def _checklist(item: Item, data: Data) -> list[tuple[str, str]]:
+def _checklist(item: BenchmarkItem, data: BenchmarkData) -> list[tuple[str, str]]:
     """Questions with what is expected, yes or no."""
     path = _folder(data) / item.category / f"{item.id}.json"
     rows: Any = results_json(path)
@@ -74,7 +76,7 @@ def _checklist(item: Item, data: Data) -> list[tuple[str, str]]:
     return found
 
 
-def _folder(data: Data) -> Path:
+def _folder(data: BenchmarkData) -> Path:
     roots = [] if data.path is None else [data.path, *data.path.absolute().parents[: INNER.count("/") + 2]]
     for root in roots:
         if (root / CHECKLISTS).is_dir():

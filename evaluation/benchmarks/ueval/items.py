@@ -14,17 +14,27 @@ from typing import Any
 
 from ....backend.errors import SettingsError
 from ....backend.files.names import name_fault
-from ..base.benchmark import Answer, Answers, Data, Fault, Item, Place, Terms, Values, given
+from ..base.benchmark import (
+    Answers,
+    BenchmarkData,
+    BenchmarkItem,
+    BenchmarkTerms,
+    ItemAnswer,
+    ItemFault,
+    SubmissionPlace,
+    Values,
+    given,
+)
 from ..base.rows import (
     checked,
     data_path,
     id_in,
-    picture_fault,
+    image_fault,
     read_rows,
     results_json,
     results_object,
     text_in,
-    write_picture,
+    write_image,
 )
 
 FILE = "ueval.json"
@@ -38,18 +48,18 @@ class UEval:
     yes_no = frozenset[str]()
     optional = frozenset[str]()
     shows_images = False
-    needs_picture = False
-    terms = Terms(
+    needs_image = False
+    terms = BenchmarkTerms(
         title="UEval",
         evaluator="zlab-princeton/UEval @ 3a5b5ea",
         data="huggingface.co/datasets/zlab-princeton/UEval (parquet, or its rows as JSON).",
         licences="evaluator MIT; data as its card says.",
     )
 
-    def items(self, data: Data) -> list[Item]:
+    def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
         path = data_path(data, "ueval", self.terms, "data")
         items = [
-            Item(
+            BenchmarkItem(
                 id_in(row, "id"),
                 text_in(row, "prompt"),
                 category=str(row["task"]),
@@ -59,17 +69,17 @@ class UEval:
         ]
         return checked(items, data.split)
 
-    def judge_calls(self, item: Item) -> int:
+    def judge_calls(self, item: BenchmarkItem) -> int:
         """One a rubric."""
         return sum(len(item.row[name]) for name in RUBRICS)
 
-    def write(self, place: Place, answers: Answers) -> list[str]:
+    def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
         entries: list[dict[str, object]] = []
         for item, answer in answers:
             names: list[str] = []
             for number, picture in enumerate(answer.pictures if answer else (), 1):
                 name = f"images/{item.id}_{number}.png"
-                write_picture(place.folder / name, picture)
+                write_image(place.folder / name, picture)
                 names.append(str(place.shown / name))
             text = _text(answer, place.as_published)
             entries.append({"id": item.id, "text_answer": text, "image_answer": names})
@@ -77,7 +87,7 @@ class UEval:
         (place.folder / FILE).write_bytes(content.encode("utf-8", "replace"))
         return []
 
-    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
+    def read(self, folder: Path, items: Iterable[BenchmarkItem]) -> list[ItemFault]:
         """As the evaluator: entries by their ids as texts, the last one of an id counts, images from the
         working directory if their paths are relative (here: by their ends, below the folder)."""
         entries = entries_of(folder / FILE)
@@ -85,26 +95,30 @@ class UEval:
         found = (self._fault(folder, item, lookup) for item in items)
         return [fault for fault in found if fault is not None]
 
-    def _fault(self, folder: Path, item: Item, lookup: dict[str, dict[str, Any]]) -> Fault | None:
+    def _fault(
+        self, folder: Path, item: BenchmarkItem, lookup: dict[str, dict[str, Any]]
+    ) -> ItemFault | None:
         entry = lookup.get(item.id)
         if entry is None:
-            return Fault(item.id, "it has no entry: the evaluator would judge an empty text")
+            return ItemFault(item.id, "it has no entry: the evaluator would judge an empty text")
         text = entry.get("text_answer", "")
         if not isinstance(text, str):
-            return Fault(item.id, "its text_answer is no text")
+            return ItemFault(item.id, "its text_answer is no text")
         try:
             names = image_names(entry)
         except SettingsError as error:
-            return Fault(item.id, error.message)
+            return ItemFault(item.id, error.message)
         if not text.strip() and not names:
-            return Fault(item.id, "its answer is empty")
+            return ItemFault(item.id, "its answer is empty")
         for name in names:
-            fault = picture_fault(item, folder / "images" / name)
+            fault = image_fault(item, folder / "images" / name)
             if fault is not None:
                 return fault
         return None
 
-    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+    def values(
+        self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
+    ) -> dict[str, Values]:
         """From the evaluator's `--output_path`: shares of rubrics met. `both` is the mean of an item's
         two."""
         rows = results_object(given(results, "FILE (its --output_path)")).get("items")
@@ -147,7 +161,7 @@ def _rubrics(row: dict[str, Any], name: str) -> list[str]:
     return found
 
 
-def _text(answer: Answer | None, as_published: bool) -> str:
+def _text(answer: ItemAnswer | None, as_published: bool) -> str:
     if answer is None:
         return ""
     if as_published:

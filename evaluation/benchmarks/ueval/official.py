@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..base.benchmark import Item
-from ..base.evaluator import Place, Plan, Row, numbers_in, write_json, write_lines
-from ..base.processes import Job
+from ..base.benchmark import BenchmarkItem
+from ..base.evaluator import EvaluatorPaths, EvaluatorPlan, Row, numbers_in, write_json, write_lines
+from ..base.processes import EvaluatorJob
 from ..base.rows import results_object
 from .items import FILE, entries_of, image_names
 
@@ -24,7 +24,9 @@ class UEvalEvaluator:
     files = (SCRIPT,)
     needs = ("google.genai", "datasets", "PIL")
 
-    def plan(self, place: Place, items: Sequence[Item], rows: Mapping[str, Row]) -> Plan:
+    def plan(
+        self, place: EvaluatorPaths, items: Sequence[BenchmarkItem], rows: Mapping[str, Row]
+    ) -> EvaluatorPlan:
         answers = entries_of(place.submission / FILE)
         for entry in answers:
             entry["image_answer"] = [
@@ -32,12 +34,12 @@ class UEvalEvaluator:
             ]
         written = write_json(place.work / "answers.json", answers)
 
-        def job(name: str, of: Sequence[Item]) -> Job:
+        def job(name: str, of: Sequence[BenchmarkItem]) -> EvaluatorJob:
             folder = place.work / name
             # It looks answers up by the ids of its data as they are, and those of answers are texts.
             asked = [{**rows[item.id], "id": item.id} for item in of]
             data = write_lines(folder / "data" / "test.jsonl", asked)
-            return Job(
+            return EvaluatorJob(
                 place.checkout / SCRIPT,
                 [
                     "--model_output_path",
@@ -55,7 +57,7 @@ class UEvalEvaluator:
             )
 
         results = place.work / "whole" / "results.json"
-        return Plan(
+        return EvaluatorPlan(
             [job("whole", items)],
             results,
             lambda: numbers_in(results_object(results).get("summary"), FIGURES),

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ....backend.errors import SettingsError
-from ..base.benchmark import Data, Item, Values
-from ..base.question import Answers, Part, Question, share
+from ..base.benchmark import BenchmarkData, BenchmarkItem, Values
+from ..base.question import Answers, JudgeQuestion, Part, share
 from .items import FILE, entries_of, image_names
 
 ASKED = """Somebody asked:
@@ -31,21 +31,23 @@ decided from what is there, they do not. """
 class UEvalQuestions:
     """A question a rubric."""
 
-    def questions(self, item: Item, submission: Path, data: Data) -> Sequence[Question]:
+    def questions(
+        self, item: BenchmarkItem, submission: Path, data: BenchmarkData
+    ) -> Sequence[JudgeQuestion]:
         text, pictures = _answer(item, submission)
         asked = ASKED.format(prompt=item.text, text=text or "(nothing)")
         found = [
-            Question(f"text {number}", (asked + OF_TEXT.format(rubric=rubric),))
+            JudgeQuestion(f"text {number}", (asked + OF_TEXT.format(rubric=rubric),))
             for number, rubric in enumerate(item.row["text_rubrics"], 1)
         ]
         shown: tuple[Part, ...] = (PICTURES, *pictures) if pictures else (NO_PICTURES,)
         found += [
-            Question(f"image {number}", (asked, *shown, OF_IMAGES.format(rubric=rubric)))
+            JudgeQuestion(f"image {number}", (asked, *shown, OF_IMAGES.format(rubric=rubric)))
             for number, rubric in enumerate(item.row["image_rubrics"], 1)
         ]
         return found
 
-    def values(self, item: Item, questions: Sequence[Question], answers: Answers) -> Values:
+    def values(self, item: BenchmarkItem, questions: Sequence[JudgeQuestion], answers: Answers) -> Values:
         values: dict[str, float] = {}
         for name in ("text", "image"):
             rate = share(answers, (one.key for one in questions if one.key.startswith(name)))
@@ -54,7 +56,7 @@ class UEvalQuestions:
         return {**values, "both": sum(values.values()) / len(values)} if values else {}
 
 
-def _answer(item: Item, submission: Path) -> tuple[str, list[Path]]:
+def _answer(item: BenchmarkItem, submission: Path) -> tuple[str, list[Path]]:
     entries = _entries(submission)
     if item.id not in entries:
         raise SettingsError(f"The submission has nothing for {item.id[:80]!r}.", "Call benchmark collect.")

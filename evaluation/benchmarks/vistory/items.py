@@ -22,9 +22,9 @@ from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import read_json
 from ....backend.files.names import name_fault
 from ....backend.types import MAX_STEPS
-from ..base.benchmark import Data, Item, Terms, Values, given
-from ..base.rows import Images, checked, data_path, results_object
-from .shots import LANGUAGE, Shots, drawn_share
+from ..base.benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, Values, given
+from ..base.rows import ImageFinder, checked, data_path, results_object
+from .shots import LANGUAGE, ShotBenchmark, drawn_share
 
 FILE = "story.json"
 ON_STAGE = "Characters Appearing"
@@ -55,21 +55,21 @@ RESULTS = {
 ROUNDING = 1.001
 
 
-class ViStory(Shots):
+class ViStory(ShotBenchmark):
     """80 stories, in English."""
 
     metrics = tuple(RESULTS)
     optional = frozenset(RESULTS)
     yes_no = frozenset[str]()
     shows_images = True
-    terms = Terms(
+    terms = BenchmarkTerms(
         title="ViStoryBench",
         evaluator="ViStoryBench/vistorybench @ 514cc31",
         data="huggingface.co/datasets/ViStoryBench/ViStoryBench (its folder of stories, named ViStory).",
         licences="evaluator Apache-2.0, data MIT, as its README says.",
     )
 
-    def items(self, data: Data) -> list[Item]:
+    def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
         path = data_path(data, "vistory", self.terms, "ViStory", "dataset/ViStory", "data/dataset/ViStory")
         try:
             names = [one.name for one in path.iterdir() if one.name.isdecimal() and one.is_dir()]
@@ -83,11 +83,13 @@ class ViStory(Shots):
         names.sort(key=lambda name: (int(name), name))
         return checked([_item(path, name, data.images or path) for name in names], data.split)
 
-    def judge_calls(self, item: Item) -> int:
+    def judge_calls(self, item: BenchmarkItem) -> int:
         """Three a shot, and one for every character of a shot."""
         return 3 * len(item.row["shots"]) + item.row["appearances"]
 
-    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+    def values(
+        self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
+    ) -> dict[str, Values]:
         """From the folder that the evaluators write, `metrics/NAME/story_results.json`: shares of the best
         value. What of a metric is missing at one story is zero there; a metric that is missing at all stories
         was not asked for."""
@@ -108,7 +110,7 @@ class ViStory(Shots):
         }
 
 
-def _item(path: Path, number: str, images: Path) -> Item:
+def _item(path: Path, number: str, images: Path) -> BenchmarkItem:
     story = read_json(path / number / FILE, SettingsError, "Story")
     where = f"Story {number}"
     if not isinstance(story, dict):
@@ -121,7 +123,7 @@ def _item(path: Path, number: str, images: Path) -> Item:
     text = _text(shots, [_described(name, characters[name]) for name in names])
     row = {"shots": [number for number, _ in shots], "appearances": appearing.total()}
     found = tuple(_reference(images, f"{number}/image", name, where) for name in names)
-    return Item(number, text, found, _category(story), row, len(shots))
+    return BenchmarkItem(number, text, found, _category(story), row, len(shots))
 
 
 def _shots(story: Mapping[str, Any], where: str) -> list[tuple[int, Mapping[str, Any]]]:
@@ -195,7 +197,7 @@ def _reference(images: Path, inner: str, name: str, where: str) -> Path:
         found = next((one for one in sorted(files) if one.lower().endswith(IMAGES)), None)
         if found is not None:
             written = os.path.relpath(os.path.join(inside, found), images)
-            return Images(images, None).find([written])[0]
+            return ImageFinder(images, None).find([written])[0]
     raise SettingsError(
         f"{where} has no image of {name[:80]!r}: it is looked for in {str(folder)!r}.",
         "Get the data whole, or name the folder of its stories' images: --images FOLDER.",

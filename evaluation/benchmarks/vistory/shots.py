@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from ....backend.errors import SettingsError
-from ..base.benchmark import Answer, Answers, Fault, Item, Place
-from ..base.rows import picture_fault, results_json, write_picture
+from ..base.benchmark import Answers, BenchmarkItem, ItemAnswer, ItemFault, SubmissionPlace
+from ..base.rows import image_fault, results_json, write_image
 
 METHOD, MODE, LANGUAGE, TIMESTAMP = "interleave-thinker", "base", "en", "20000101_000000"
 STORIES = Path(METHOD) / MODE / LANGUAGE / TIMESTAMP
@@ -27,12 +27,12 @@ TIMES = re.compile(r"\d{8}[_-]\d{6}")
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp")
 
 
-class Shots:
+class ShotBenchmark:
     """A benchmark whose submission is such folders; an item's row has the numbers of its `shots`."""
 
-    needs_picture = True
+    needs_image = True
 
-    def write(self, place: Place, answers: Answers) -> list[str]:
+    def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
         """Write a folder for every story that has an answer. Raises OSError."""
         root = place.folder / STORIES
         root.mkdir(parents=True)
@@ -46,7 +46,7 @@ class Shots:
         (place.folder / MISSING).write_text(json.dumps(content) + "\n")
         return notes
 
-    def read(self, folder: Path, items: Iterable[Item]) -> list[Fault]:
+    def read(self, folder: Path, items: Iterable[BenchmarkItem]) -> list[ItemFault]:
         """As the loader: every shot has one image, whose name ends with the shot's number. Raises
         SettingsError for what ends the loader at all stories."""
         root = folder / STORIES
@@ -60,7 +60,7 @@ class Shots:
         return [fault for fault in faults if fault is not None]
 
 
-def drawn_share(submission: Path, item: Item) -> float:
+def drawn_share(submission: Path, item: BenchmarkItem) -> float:
     """The share of a story's shots that have an image."""
     try:
         found = shots_in(submission / STORIES / item.id)
@@ -101,7 +101,7 @@ def _by_number(folder: Path) -> dict[int, Path]:
     return found
 
 
-def _write(folder: Path, item: Item, answer: Answer) -> tuple[list[int], str]:
+def _write(folder: Path, item: BenchmarkItem, answer: ItemAnswer) -> tuple[list[int], str]:
     """Write the shots of a story; returns the numbers of those without an image, and what is to be said."""
     pictures = [step.picture for step in answer.steps if step.asked]
     numbers: list[int] = item.row["shots"]
@@ -112,7 +112,7 @@ def _write(folder: Path, item: Item, answer: Answer) -> tuple[list[int], str]:
         if picture is None:
             lacking.append(number)
         else:
-            write_picture(folder / f"shot_{number:02}.png", picture)
+            write_image(folder / f"shot_{number:02}.png", picture)
     notes = [f"shots without an image, which count zero: {len(lacking)} of {len(numbers)}"] if lacking else []
     surplus = len(pictures) - len(numbers)
     notes += [f"images beyond the last shot, left out: {surplus}"] if surplus > 0 else []
@@ -129,18 +129,18 @@ def _missing(folder: Path) -> dict[str, list[int]]:
     return content
 
 
-def _fault(folder: Path, item: Item, missing: Collection[int]) -> Fault | None:
+def _fault(folder: Path, item: BenchmarkItem, missing: Collection[int]) -> ItemFault | None:
     try:
         found = shots_in(folder)
     except ValueError as error:
-        return Fault(item.id, str(error))
+        return ItemFault(item.id, str(error))
     numbers: list[int] = item.row["shots"]
     for number in numbers:
         if number in found:
-            fault = picture_fault(item, found[number])
+            fault = image_fault(item, found[number])
             if fault is not None:
                 return fault
         elif number not in missing:
-            return Fault(item.id, f"there is no image of shot {number}")
+            return ItemFault(item.id, f"there is no image of shot {number}")
     other = sorted(set(found) - set(numbers))
-    return Fault(item.id, f"shot {other[0]} is none of the story") if other else None
+    return ItemFault(item.id, f"shot {other[0]} is none of the story") if other else None

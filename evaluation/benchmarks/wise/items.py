@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ....backend.errors import SettingsError
 from ....training.data.rows.values import RowProblem, read_values
-from ..base.benchmark import Data, Item, Terms, Values, given
-from ..base.one_image import OnePicture
+from ..base.benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, Values, given
+from ..base.one_image import OneImageBenchmark
 from ..base.rows import checked, data_path, read_rows, text_in
 
 CATEGORIES = (
@@ -36,29 +36,31 @@ IS_LEGACY = "is of WISE's first version (legacy, 0 to 2 points by GPT-4o), which
 FIELDS = ("Prompt", "Explanation", "prompt_id")
 
 
-class Wise(OnePicture):
+class Wise(OneImageBenchmark):
     """1,000 prompts in six categories."""
 
     metrics = ("right",)
     yes_no = frozenset({"right"})
-    terms = Terms(
+    terms = BenchmarkTerms(
         title="WISE (Verified)",
         evaluator="PKU-YuanGroup/WISE @ eb51174",
         data="github.com/PKU-YuanGroup/WISE, folder data_verified (merge.json).",
         licences="the repository names none.",
     )
 
-    def items(self, data: Data) -> list[Item]:
+    def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
         path = data_path(data, "wise", self.terms, "data_verified/merge.json", "merge.json")
         rows = read_rows(path, FIELDS, ("Category",))
         if LEGACY in path.absolute().parts or any(map(_is_legacy, rows)):
             raise SettingsError(f"{str(path)!r} {IS_LEGACY}", "Give data_verified/merge.json.")
         return checked([_item(row) for row in rows], data.split)
 
-    def judge_calls(self, item: Item) -> int:
+    def judge_calls(self, item: BenchmarkItem) -> int:
         return 1
 
-    def values(self, submission: Path, results: Path | None, items: Iterable[Item]) -> dict[str, Values]:
+    def values(
+        self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
+    ) -> dict[str, Values]:
         """From the evaluator's `..._scores_results.jsonl`, or a folder of several."""
         path = given(results, "FILE (its ..._scores_results.jsonl, or the folder with all of them)")
         files = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
@@ -85,7 +87,7 @@ def _is_legacy(row: dict[str, object]) -> bool:
     return digest.hexdigest() in LEGACY_PROMPTS
 
 
-def _item(row: dict[str, object]) -> Item:
+def _item(row: dict[str, object]) -> BenchmarkItem:
     number = row["prompt_id"]
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= CATEGORIES[-1][0]:
         raise SettingsError(
@@ -93,7 +95,7 @@ def _item(row: dict[str, object]) -> Item:
         )
     category = next(name for last, name in CATEGORIES if number <= last)
     more = {"Explanation": text_in(row, "Explanation")}
-    return Item(str(number), text_in(row, "Prompt"), category=category, row=more)
+    return BenchmarkItem(str(number), text_in(row, "Prompt"), category=category, row=more)
 
 
 BENCHMARK = Wise()

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import read_bytes
-from ..base.benchmark import Item
-from ..base.evaluator import Place, Plan, Row, write_json
-from ..base.processes import LOG, Job
+from ..base.benchmark import BenchmarkItem
+from ..base.evaluator import EvaluatorPaths, EvaluatorPlan, Row, write_json
+from ..base.processes import LOG, EvaluatorJob
 from .items import CATEGORIES
 
 SCRIPT, CALCULATOR = "vllm_eval.py", "calculate_verified.py"
@@ -28,7 +28,9 @@ class WiseEvaluator:
     files = (SCRIPT, CALCULATOR)
     needs = ("requests",)
 
-    def plan(self, place: Place, items: Sequence[Item], rows: Mapping[str, Row]) -> Plan:
+    def plan(
+        self, place: EvaluatorPaths, items: Sequence[BenchmarkItem], rows: Mapping[str, Row]
+    ) -> EvaluatorPlan:
         prompts = write_json(place.work / "prompts.json", [dict(rows[item.id]) for item in items])
         folder = place.work / "results"
         given = {
@@ -44,11 +46,11 @@ class WiseEvaluator:
             "--timeout": int(place.seconds),
         }
         argv = [str(part) for pair in given.items() for part in pair]
-        jobs = [Job(place.checkout / SCRIPT, argv, place.work / "in")]
+        jobs = [EvaluatorJob(place.checkout / SCRIPT, argv, place.work / "in")]
         if len(items) == CATEGORIES[-1][0]:
             calculated = [str(folder / SCORES), "--category", "all"]
-            jobs.append(Job(place.checkout / CALCULATOR, calculated, place.work / "in"))
-        return Plan(jobs, folder, lambda: _overall(place.work / LOG))
+            jobs.append(EvaluatorJob(place.checkout / CALCULATOR, calculated, place.work / "in"))
+        return EvaluatorPlan(jobs, folder, lambda: _overall(place.work / LOG))
 
 
 def _overall(log: Path) -> dict[str, float]:

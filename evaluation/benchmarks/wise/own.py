@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..base.benchmark import Data, Item, Values
-from ..base.question import Answers, Question
+from ..base.benchmark import BenchmarkData, BenchmarkItem, Values
+from ..base.question import Answers, JudgeQuestion
 from .items import BENCHMARK
 
 ASKED = """A picture was made for this request, which leaves something to be known or worked out:
@@ -23,11 +23,13 @@ style do not count. A picture so broken that it cannot be told is not right. """
 class WiseQuestions:
     """One question an item."""
 
-    def questions(self, item: Item, submission: Path, data: Data) -> Sequence[Question]:
+    def questions(
+        self, item: BenchmarkItem, submission: Path, data: BenchmarkData
+    ) -> Sequence[JudgeQuestion]:
         asked = ASKED.format(prompt=item.text, explanation=item.row["Explanation"])
-        return [Question("right", (asked, BENCHMARK.files(submission, item)[0], WHETHER))]
+        return [JudgeQuestion("right", (asked, BENCHMARK.files(submission, item)[0], WHETHER))]
 
-    def values(self, item: Item, questions: Sequence[Question], answers: Answers) -> Values:
+    def values(self, item: BenchmarkItem, questions: Sequence[JudgeQuestion], answers: Answers) -> Values:
         return {"right": answers["right"] or 0.0}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .asking import Trouble
-from .server import Bridge
+from .judge_client import JudgeUnavailable
+from .server import JudgeBridge
 
-__all__ = ["Bridge", "Trouble"]
+__all__ = ["JudgeBridge", "JudgeUnavailable"]

@@ -11,7 +11,7 @@ from pydantic import AliasChoices, ConfigDict, Field
 from ....backend.chat.protocol import Message
 from ....backend.pictures import Picture
 from ....backend.values import ValidTexts
-from .question import BadQuestion, Question, picture_in, settings_of
+from .request import BadRequest, BridgeRequest, decode_image, settings_of
 
 DONE = "data: [DONE]\n\n"
 
@@ -45,7 +45,7 @@ class _Settings(_Open):
     max_tokens: int | None = _either("max_output_tokens", "maxOutputTokens")
 
 
-class Body(_Open):
+class GeminiBody(_Open):
     """POST .../models/MODEL:generateContent, as far as a judge heeds it; `stream` is of SpecV's form."""
 
     contents: list[_Content] | _Content
@@ -55,22 +55,22 @@ class Body(_Open):
     model: str | None = None
     stream: bool | None = False
 
-    def question(self, model: str = "") -> Question:
-        """What is asked; raises BadQuestion."""
+    def question(self, model: str = "") -> BridgeRequest:
+        """What is asked; raises BadRequest."""
         if self.cached:
-            raise BadQuestion("This judge has no caches of contents.", "Ask without one (--no_cache).")
+            raise BadRequest("This judge has no caches of contents.", "Ask without one (--no_cache).")
         contents = self.contents if isinstance(self.contents, list) else [self.contents]
         messages = [
             Message(role="assistant" if one.role == "model" else "user", content=_parts(one))
             for one in contents
         ]
         if not messages:
-            raise BadQuestion("Nothing is asked: contents is empty.")
+            raise BadRequest("Nothing is asked: contents is empty.")
         if self.system is not None:
             messages.insert(0, Message(role="system", content=_parts(self.system)))
         given = self.settings or _Settings()
         settings = settings_of(given.temperature, given.top_p, given.max_tokens, given.seed)
-        return Question(tuple(messages), settings, model or self.model or "judge", bool(self.stream))
+        return BridgeRequest(tuple(messages), settings, model or self.model or "judge", bool(self.stream))
 
 
 def _parts(content: _Content) -> tuple[str | Picture, ...]:
@@ -79,13 +79,13 @@ def _parts(content: _Content) -> tuple[str | Picture, ...]:
         if part.text is not None:
             found.append(part.text)
         elif part.inline is not None:
-            found.append(picture_in(part.inline.data))
+            found.append(decode_image(part.inline.data))
         else:
-            raise BadQuestion("A part is neither a text nor an image that comes with the question.")
+            raise BadRequest("A part is neither a text nor an image that comes with the question.")
     return tuple(found)
 
 
-def answer(question: Question, text: str) -> dict[str, Any]:
+def answer(question: BridgeRequest, text: str) -> dict[str, Any]:
     """The answer as one object."""
     content = {"role": "model", "parts": [{"text": text}]}
     return {
@@ -95,7 +95,7 @@ def answer(question: Question, text: str) -> dict[str, Any]:
     }
 
 
-def events(question: Question, text: str, is_native: bool) -> Iterator[str]:
+def events(question: BridgeRequest, text: str, is_native: bool) -> Iterator[str]:
     """The answer as a stream, which ends with a mark in SpecV's form."""
     yield f"data: {json.dumps(answer(question, text))}\n\n"
     if is_native:

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from ....backend.chat.protocol import Message
 from ....backend.pictures import Picture
 from ....backend.values import ValidTexts
-from .question import BadQuestion, Question, picture_in, settings_of
+from .request import BadRequest, BridgeRequest, decode_image, settings_of
 
 DONE = "data: [DONE]\n\n"
 IDENTITY = "chatcmpl-judge"
@@ -37,7 +37,7 @@ class _Message(_Open):
     content: str | list[_Part]
 
 
-class Body(_Open):
+class OpenAIBody(_Open):
     """POST .../chat/completions, as far as a judge heeds it."""
 
     model: str = "judge"
@@ -50,15 +50,15 @@ class Body(_Open):
     seed: int | None = Field(default=None, strict=True)
     n: int | None = Field(default=1, strict=True)
 
-    def question(self) -> Question:
-        """What is asked; raises BadQuestion."""
+    def question(self) -> BridgeRequest:
+        """What is asked; raises BadRequest."""
         if self.n not in (None, 1):
-            raise BadQuestion(f"n is {self.n}: a judge gives one answer.")
+            raise BadRequest(f"n is {self.n}: a judge gives one answer.")
         settings = settings_of(
             self.temperature, self.top_p, self.max_completion_tokens or self.max_tokens, self.seed
         )
         messages = tuple(_message(one) for one in self.messages)
-        return Question(messages, settings, self.model, bool(self.stream))
+        return BridgeRequest(messages, settings, self.model, bool(self.stream))
 
 
 def _message(one: _Message) -> Message:
@@ -70,14 +70,14 @@ def _part(part: _Part) -> str | Picture:
     if part.text is not None:
         return part.text
     if part.image_url is None:
-        raise BadQuestion(f"A part of type {part.type[:40]!r} is neither a text nor an image.")
+        raise BadRequest(f"A part of type {part.type[:40]!r} is neither a text nor an image.")
     head, comma, data = part.image_url.url.partition(";base64,")
     if not head.startswith("data:image/") or not comma:
-        raise BadQuestion("An image has to come with the question, as data:image/...;base64,...")
-    return picture_in(data)
+        raise BadRequest("An image has to come with the question, as data:image/...;base64,...")
+    return decode_image(data)
 
 
-def answer(question: Question, text: str) -> dict[str, Any]:
+def answer(question: BridgeRequest, text: str) -> dict[str, Any]:
     """The answer as one object."""
     return {
         "id": IDENTITY,
@@ -89,7 +89,7 @@ def answer(question: Question, text: str) -> dict[str, Any]:
     }
 
 
-def events(question: Question, text: str) -> Iterator[str]:
+def events(question: BridgeRequest, text: str) -> Iterator[str]:
     """The answer as a stream."""
     for delta, finish in (({"role": "assistant", "content": text}, None), ({}, "stop")):
         chunk = {

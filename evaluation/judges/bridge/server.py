@@ -28,10 +28,10 @@ from ....backend.files.bounded_reader import parse_json
 from ....backend.remote.connections import Connections, connections_allowed
 from ....backend.remote.server import THIS_MACHINE
 from ....backend.shown_text import one_line
-from ..judge import Judge
+from ..judge import BenchmarkJudge
 from . import gemini_form, openai_form
-from .asking import Asking, Trouble
-from .question import BadQuestion
+from .judge_client import JudgeClient, JudgeUnavailable
+from .request import BadRequest
 
 MAX_BODY = 256 * 1024 * 1024
 SOCKET_SECONDS = 60.0
@@ -48,7 +48,7 @@ OPENAI = "/chat/completions"
 MODELS = ("/v1/models", "/models")
 
 
-class Refused(InterleaveError):
+class HttpRefusal(InterleaveError):
     """A request that is not answered, with its status."""
 
     def __init__(self, status: int, message: str, hint: str = "") -> None:
@@ -56,12 +56,12 @@ class Refused(InterleaveError):
         self.status = status
 
 
-class Bridge:
+class JudgeBridge:
     """A judge at `http://127.0.0.1:PORT`, from `open` to `close`. `token`: what clients have to show as their
     key, empty for anything."""
 
-    def __init__(self, judge: Judge, parallel: int = PARALLEL, token: str = "") -> None:
-        self.judge, self.asking = judge, Asking(judge, parallel)
+    def __init__(self, judge: BenchmarkJudge, parallel: int = PARALLEL, token: str = "") -> None:
+        self.judge, self.client = judge, JudgeClient(judge, parallel)
         self._token = token
         self._server: _Server | None = None
 
@@ -83,7 +83,7 @@ class Bridge:
             try:
                 server.shutdown()
                 # A try that has begun ends at the judge's deadline by itself.
-                self.asking.finish(self.judge.deadline + SENDING_SECONDS)
+                self.client.finish(self.judge.deadline + SENDING_SECONDS)
             finally:
                 server.server_close()
 
@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "judge-bridge", ""
     timeout = SOCKET_SECONDS
 
-    def __init__(self, bridge: Bridge, *values: Any) -> None:
+    def __init__(self, bridge: JudgeBridge, *values: Any) -> None:
         self._bridge = bridge
         super().__init__(*values)
 
@@ -150,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.connections.works(self.connection)
         path = self.path.partition("?")[0]
         if path == "/health":
-            trouble = self._bridge.asking.trouble
+            trouble = self._bridge.client.trouble
             self._send(503 if trouble else 200, {"status": str(trouble) if trouble else "ok"})
         elif path in MODELS:
             name = self._bridge.judge.identity
@@ -167,17 +167,19 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.connections.waits(self.connection, SOCKET_SECONDS)
             body = self._body()
             self.server.connections.works(self.connection)
-            with self._bridge.asking.under_way():
+            with self._bridge.client.under_way():
                 self._answer(path, body, is_openai)
-        except Refused as error:
+        except HttpRefusal as error:
             # What is left of a body would be taken for the next request.
             self.close_connection = True
             self._send(error.status, form.error(error.status, str(error)))
-        except (BadQuestion, ValidationError) as error:
+        except (BadRequest, ValidationError) as error:
             self._send(400, form.error(400, _one_line(error)))
-        except (ChatError, Trouble) as error:
+        except (ChatError, JudgeUnavailable) as error:
             self._send(
-                503, form.error(503, str(error)), error.seconds if isinstance(error, Trouble) else None
+                503,
+                form.error(503, str(error)),
+                error.seconds if isinstance(error, JudgeUnavailable) else None,
             )
         except OSError:
             raise  # the client hung up
@@ -186,10 +188,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(500, form.error(500, message))
 
     def _answer(self, path: str, body: bytes, is_openai: bool) -> None:
-        asking = self._bridge.asking
+        client = self._bridge.client
         if is_openai:
-            question = openai_form.Body.model_validate(_value(body)).question()
-            text = asking.answer(question)
+            question = openai_form.OpenAIBody.model_validate(_value(body)).question()
+            text = client.answer(question)
             if question.streamed:
                 self._send_events(openai_form.events(question, text))
             else:
@@ -197,13 +199,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         gemini = GEMINI.fullmatch(path)
         if gemini is None and path != NATIVE:
-            raise Refused(
+            raise HttpRefusal(
                 404,
                 f"There is no {path[:100]}.",
                 f"Known: .../v1{OPENAI}, /v1beta/models/MODEL:generateContent, {NATIVE}.",
             )
-        question = gemini_form.Body.model_validate(_value(body)).question(gemini[1] if gemini else "")
-        text = asking.answer(question)
+        question = gemini_form.GeminiBody.model_validate(_value(body)).question(gemini[1] if gemini else "")
+        text = client.answer(question)
         streamed = gemini[2] == "streamGenerateContent" if gemini else question.streamed
         if streamed:
             self._send_events(gemini_form.events(question, text, gemini is None))
@@ -216,22 +218,22 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             host = None
         if host not in THIS_MACHINE or self.headers.get("origin"):
-            raise Refused(403, "The bridge is for programs of this machine.")
+            raise HttpRefusal(403, "The bridge is for programs of this machine.")
         given = [self.headers.get("authorization", "").partition(" ")[2].strip()]
         given += [self.headers.get("x-goog-api-key", "")]
         given += parse_qs(self.path.partition("?")[2]).get("key", [])
         if not self._bridge.admits(given):
-            raise Refused(401, "The bridge was shown another key than its own.")
+            raise HttpRefusal(401, "The bridge was shown another key than its own.")
 
     def _body(self) -> bytes:
         length = self.headers.get("content-length", "")
         if not length.isdecimal():
-            raise Refused(411, "The length of the body has to be said first.")
+            raise HttpRefusal(411, "The length of the body has to be said first.")
         if len(length) > MAX_LENGTH or int(length) > MAX_BODY:
-            raise Refused(413, f"The body has more than {MAX_BODY} bytes.")
+            raise HttpRefusal(413, f"The body has more than {MAX_BODY} bytes.")
         body = self.rfile.read(int(length))
         if len(body) < int(length):
-            raise Refused(400, "The body ended before its length.")
+            raise HttpRefusal(400, "The body ended before its length.")
         return body
 
     def _send(self, status: int, content: dict[str, Any], seconds: float | None = None) -> None:
@@ -257,11 +259,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _value(body: bytes) -> Any:
-    return parse_json(body, BadQuestion, "The JSON body")
+    return parse_json(body, BadRequest, "The JSON body")
 
 
-def _one_line(error: BadQuestion | ValidationError) -> str:
-    if isinstance(error, BadQuestion):
+def _one_line(error: BadRequest | ValidationError) -> str:
+    if isinstance(error, BadRequest):
         return str(error)
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}"

@@ -19,12 +19,12 @@ from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.report.export_options import PLAIN
 from ....training.data.trajectories.unit import is_done
-from ...benchmarks.base.benchmark import Answer, Item
+from ...benchmarks.base.benchmark import BenchmarkItem, ItemAnswer
 from ...licences import ROLES
-from ..compare import MAX_SHOWN, Compared, compare, differing, metrics_of, shown
-from ..figures import Scores, read_scores
+from ..comparison import MAX_SHOWN, MetricComparison, compare, differing, metrics_of, shown
 from ..running import row_of
-from ..setting import ITEMS, open_folder
+from ..scores import BenchmarkScores, read_scores
+from ..settings import ITEMS, open_folder
 
 HERE = Path(__file__).parent
 TEMPLATE = "comparison.html.j2"
@@ -56,13 +56,13 @@ def write(first: Path, second: Path, page: Path) -> Path:
     return page
 
 
-def _largest(found: Sequence[Compared]) -> list[str]:
+def _largest(found: Sequence[MetricComparison]) -> list[str]:
     """The items of the largest differences, those of the first metric first, then of the others."""
     names = dict.fromkeys(name for one in found for name, _, _ in one.largest)
     return list(names)[:MAX_SHOWN]
 
 
-def _side(folder: Path, scores: Scores) -> dict[str, Any]:
+def _side(folder: Path, scores: BenchmarkScores) -> dict[str, Any]:
     setting = scores.setting
     about = [("judged by", scores.judged.lines()[0])]
     about += [(role, str(setting.models.get(role))) for role in ROLES]
@@ -74,7 +74,7 @@ def _side(folder: Path, scores: Scores) -> dict[str, Any]:
     return {"name": folder.resolve().name, "about": about}
 
 
-def _item(item: Item, sides: Sequence[tuple[Path, Scores]]) -> dict[str, Any]:
+def _item(item: BenchmarkItem, sides: Sequence[tuple[Path, BenchmarkScores]]) -> dict[str, Any]:
     values = [scores.values.get(item.id, {}) for _, scores in sides]
     metrics = [
         (metric, *(value.get(metric) for value in values))
@@ -92,11 +92,11 @@ def _item(item: Item, sides: Sequence[tuple[Path, Scores]]) -> dict[str, Any]:
     }
 
 
-def _answer(folder: Path, item: Item, scores: Scores) -> dict[str, Any]:
+def _answer(folder: Path, item: BenchmarkItem, scores: BenchmarkScores) -> dict[str, Any]:
     run = folder / ITEMS / row_of(item).folder
     steps: list[dict[str, Any]] = []
     if is_done(run):
-        for step in Answer.of(load_trajectory(run)).steps:
+        for step in ItemAnswer.of(load_trajectory(run)).steps:
             picture = step.picture and shown_image(step.picture, SIDE, lossless=0)
             steps.append({"text": step.text[:MAX_TEXT], "picture": picture})
     return {"name": folder.resolve().name, "steps": steps}

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ....backend.errors import SettingsError
 from ....training.statistics.bootstrap import Mean
-from ..compare import alike, differing, metrics_of
-from ..figures import NONE, head_of, table_row
+from ..comparison import alike, differing, metrics_of
+from ..scores import NONE, head_of, table_row
 
 NAMES = {"max attempts": "attempts"}
 

@@ -24,7 +24,7 @@ from interleave_thinker.backend.prompts import (
 )
 from interleave_thinker.backend.types import Verdict
 from interleave_thinker.cli import app
-from interleave_thinker.training.data.from_runs.convert import Judged, sft_row
+from interleave_thinker.training.data.from_runs.convert import JudgedImage, sft_row
 
 VERDICTS = [
     Verdict(success=True, refined_prompt="a house"),
@@ -94,7 +94,7 @@ def test_it_is_chosen_before_training_and_data_are_made_in_it(tmp_path: Path) ->
     assert result.exit_code == 0, result.output
     chosen = prompt_set_of(tmp_path)
     assert chosen == named_prompt_set("verdict-first")
-    fields = {name: None for name in Judged.__dataclass_fields__}
+    fields = {name: None for name in JudgedImage.__dataclass_fields__}
     given = {
         "answer": VERDICTS[1],
         "original": "a house",
@@ -102,5 +102,5 @@ def test_it_is_chosen_before_training_and_data_are_made_in_it(tmp_path: Path) ->
         "size": (8, 8),
         "after": "b" * 40,
     }
-    row = sft_row(Judged(**{**fields, **given, "before": "a" * 40}), chosen)  # type: ignore[arg-type]
+    row = sft_row(JudgedImage(**{**fields, **given, "before": "a" * 40}), chosen)  # type: ignore[arg-type]
     assert row.messages[-1].content == write_verdict(VERDICTS[1], True)

@@ -24,7 +24,7 @@ from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.tinyworld.lab.runs.stories import request_of
-from interleave_thinker.tinyworld.lab.world.judged_pages import rendered
+from interleave_thinker.tinyworld.lab.world.judged_images import rendered
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.wording import edit_text, prompt_text

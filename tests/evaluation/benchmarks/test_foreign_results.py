@@ -12,9 +12,13 @@ from support.small_benchmarks import MINIATURES, answer
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.benchmarks.base.benchmark import Data, Item, Place
-from interleave_thinker.evaluation.benchmarks.base.evaluator import Place as Work
-from interleave_thinker.evaluation.benchmarks.base.evaluator import Plan
+from interleave_thinker.evaluation.benchmarks.base.benchmark import (
+    BenchmarkData,
+    BenchmarkItem,
+    SubmissionPlace,
+)
+from interleave_thinker.evaluation.benchmarks.base.evaluator import EvaluatorPaths as Work
+from interleave_thinker.evaluation.benchmarks.base.evaluator import EvaluatorPlan
 from interleave_thinker.evaluation.benchmarks.base.processes import LOG
 from interleave_thinker.evaluation.benchmarks.ueval.own import QUESTIONS
 from interleave_thinker.evaluation.runs import official_scoring as scoring
@@ -34,7 +38,7 @@ BROKEN = (
     '{"prompt_id": [], "score": {}, "11": {"status": "complete", "metrics": 3}}',
     '{"tracks": {"a": 1e999}, "overall_average": "x", "completeness": 4}',
 )
-RESULTS: dict[str, Callable[[Path, Item], Path]] = {
+RESULTS: dict[str, Callable[[Path, BenchmarkItem], Path]] = {
     "ueval": lambda folder, item: folder / "results.json",
     "wise": lambda folder, item: folder / "all_scores_results.jsonl",
     "rise": lambda folder, item: folder / "items.jsonl",
@@ -62,10 +66,10 @@ class Made:
         self.benchmark, self.data = open_benchmark(name), MINIATURES[name](data)
         self.items = self.benchmark.items(self.data)[:4]
         answers = ((item, answer(n)) for n, item in enumerate(self.items))
-        self.benchmark.write(Place(self.submission, self.submission), answers)
+        self.benchmark.write(SubmissionPlace(self.submission, self.submission), answers)
         self.name, self.folder = name, folder
 
-    def plan(self) -> Plan:
+    def plan(self) -> EvaluatorPlan:
         evaluator: Any = import_module(f"..benchmarks.{self.name}.official", scoring.__package__).EVALUATOR
         number = len([*self.folder.glob("work*")])
         checkout, work = self.folder / "checkout", self.folder / f"work{number}"
@@ -129,7 +133,7 @@ def test_an_edited_submission_of_ueval_is_one_line(entry: str, tmp_path: Path) -
     with pytest.raises(SettingsError, match="Call benchmark collect again"):
         made.plan()
     with pytest.raises(SettingsError):
-        QUESTIONS.questions(made.items[0], made.submission, Data())
+        QUESTIONS.questions(made.items[0], made.submission, BenchmarkData())
 
 
 @pytest.mark.parametrize("images", ["3", "null", '{"a": 1}'])

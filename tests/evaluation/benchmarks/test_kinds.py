@@ -16,22 +16,22 @@ from support.small_benchmarks import MINIATURES, answer, picture
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.evaluation.benchmarks import REGISTRY, open_benchmark
 from interleave_thinker.evaluation.benchmarks.base.benchmark import (
-    Answer,
-    AnsweredStep,
+    AnswerStep,
     Benchmark,
-    Data,
-    Item,
-    Place,
+    BenchmarkData,
+    BenchmarkItem,
+    ItemAnswer,
+    SubmissionPlace,
 )
-from interleave_thinker.evaluation.benchmarks.base.evaluator import Place as Judged
-from interleave_thinker.evaluation.benchmarks.base.one_image import OnePicture
+from interleave_thinker.evaluation.benchmarks.base.evaluator import EvaluatorPaths as Judged
+from interleave_thinker.evaluation.benchmarks.base.one_image import OneImageBenchmark
 from interleave_thinker.evaluation.benchmarks.comm.items import FILE, MARK, STEP, clean, written
 from interleave_thinker.evaluation.benchmarks.ueval.official import EVALUATOR
 
 KINDS = sorted(REGISTRY)
 
 
-def submission(name: str, folder: Path) -> tuple[Benchmark, list[Item], Path]:
+def submission(name: str, folder: Path) -> tuple[Benchmark, list[BenchmarkItem], Path]:
     """A whole submission of hand-made answers to the miniature (eight items of the tiny world)."""
     data = folder / "data"
     data.mkdir()
@@ -39,7 +39,7 @@ def submission(name: str, folder: Path) -> tuple[Benchmark, list[Item], Path]:
     items = benchmark.items(MINIATURES[name](data))[:8]
     out = folder / "submission"
     out.mkdir()
-    benchmark.write(Place(out, out), ((item, answer(n)) for n, item in enumerate(items)))
+    benchmark.write(SubmissionPlace(out, out), ((item, answer(n)) for n, item in enumerate(items)))
     return benchmark, items, out
 
 
@@ -76,10 +76,12 @@ def test_a_gap_is_written_so_that_the_evaluator_does_not_end(name: str, tmp_path
     benchmark, items, _ = submission(name, tmp_path)
     out = tmp_path / "gaps"
     out.mkdir()
-    benchmark.write(Place(out, out), ((item, None if n == 1 else answer(n)) for n, item in enumerate(items)))
+    benchmark.write(
+        SubmissionPlace(out, out), ((item, None if n == 1 else answer(n)) for n, item in enumerate(items))
+    )
     # Either the evaluator reads a grey image, or it passes the item over and it is known which.
     faults = benchmark.read(out, items)
-    grey = isinstance(benchmark, OnePicture)
+    grey = isinstance(benchmark, OneImageBenchmark)
     assert [fault.item for fault in faults] == ([] if grey else [items[1].id])
     assert len([*out.iterdir()]) == len([*(tmp_path / "submission").iterdir()])
 
@@ -89,15 +91,15 @@ def test_without_data_it_says_where_to_get_it_and_under_which_terms(name: str, t
     benchmark = open_benchmark(name)
     if name == "tinyworld":
         with pytest.raises(SettingsError):
-            benchmark.items(Data(tmp_path))
+            benchmark.items(BenchmarkData(tmp_path))
         return
-    for data in (Data(), Data(tmp_path / "nothing")):
+    for data in (BenchmarkData(), BenchmarkData(tmp_path / "nothing")):
         with pytest.raises(SettingsError) as caught:
             benchmark.items(data)
         assert benchmark.terms.data in str(caught.value) and benchmark.terms.licences in str(caught.value)
     (tmp_path / "rows.json").write_text('[{"other": 1}]')
     with pytest.raises(SettingsError):
-        benchmark.items(Data(tmp_path / "rows.json"))
+        benchmark.items(BenchmarkData(tmp_path / "rows.json"))
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -105,10 +107,10 @@ def test_a_split_is_one_category_and_a_wrong_one_is_named(name: str, tmp_path: P
     data = MINIATURES[name](tmp_path)
     benchmark = open_benchmark(name)
     category = benchmark.items(data)[0].category
-    found = benchmark.items(Data(data.path, split=category))
+    found = benchmark.items(BenchmarkData(data.path, split=category))
     assert found and {item.category for item in found} == {category}
     with pytest.raises(SettingsError, match=re.escape(category)):
-        benchmark.items(Data(data.path, split="nonsense"))
+        benchmark.items(BenchmarkData(data.path, split="nonsense"))
 
 
 def test_ids_that_stand_twice_or_lead_elsewhere_are_refused(tmp_path: Path) -> None:
@@ -116,7 +118,7 @@ def test_ids_that_stand_twice_or_lead_elsewhere_are_refused(tmp_path: Path) -> N
         rows = [{"id": one, "task": "art", "prompt": "p"} for one in ids]
         (tmp_path / "rows.json").write_text(json.dumps(rows))
         with pytest.raises(SettingsError):
-            open_benchmark("ueval").items(Data(tmp_path / "rows.json"))
+            open_benchmark("ueval").items(BenchmarkData(tmp_path / "rows.json"))
 
 
 @pytest.mark.parametrize("category", ["../../out", "/tmp/out", "..", "a/b", "a\0b", "x" * 300, "a | b"])
@@ -132,12 +134,12 @@ def test_a_category_that_leads_elsewhere_is_refused(category: str, tmp_path: Pat
 def test_the_longest_id_can_name_every_file_of_a_submission(tmp_path: Path) -> None:
     path, benchmark = tmp_path / "rows.json", open_benchmark("ueval")
     path.write_text(json.dumps([{"id": "ä" * 100, "task": "art", "prompt": "p"}]))
-    items = benchmark.items(Data(path))
-    benchmark.write(Place(tmp_path, tmp_path), [(items[0], answer(0))])
+    items = benchmark.items(BenchmarkData(path))
+    benchmark.write(SubmissionPlace(tmp_path, tmp_path), [(items[0], answer(0))])
     assert benchmark.read(tmp_path, items) == []
     path.write_text(json.dumps([{"id": "ä" * 101, "task": "art", "prompt": "p"}]))
     with pytest.raises(SettingsError, match="longer"):
-        benchmark.items(Data(path))
+        benchmark.items(BenchmarkData(path))
 
 
 @pytest.mark.parametrize("text", ["x" * 100_001, "a \\ud800 b"])
@@ -145,7 +147,7 @@ def test_a_text_that_no_request_can_have_is_named(text: str, tmp_path: Path) -> 
     path = tmp_path / "rows.json"
     path.write_text('[{"id": "a", "task": "art", "prompt": "' + text + '"}]')
     with pytest.raises(SettingsError, match="The text of 'a'"):
-        open_benchmark("ueval").items(Data(path))
+        open_benchmark("ueval").items(BenchmarkData(path))
 
 
 def test_categories_of_wise_are_by_id(tmp_path: Path) -> None:
@@ -164,7 +166,7 @@ def test_ueval_names_images_as_they_will_be_looked_for(tmp_path: Path) -> None:
     benchmark, items, _ = submission("ueval", tmp_path)
     out = tmp_path / "other"
     out.mkdir()
-    benchmark.write(Place(out, Path("runs/one")), [(items[0], answer(0))])
+    benchmark.write(SubmissionPlace(out, Path("runs/one")), [(items[0], answer(0))])
     (entry,) = json.loads((out / "ueval.json").read_text())
     assert entry["image_answer"][0] == "runs/one/images/0_1.png"
     assert entry["text_answer"].startswith("1. Bake") and "\n\n2. Cool it" in entry["text_answer"]
@@ -181,26 +183,28 @@ def test_ueval_names_images_as_they_will_be_looked_for(tmp_path: Path) -> None:
 def test_an_id_that_is_a_number_is_read_as_a_text(kind: str, row: dict[str, object], tmp_path: Path) -> None:
     path, benchmark = tmp_path / "rows.json", open_benchmark(kind)
     path.write_text(json.dumps([row]))
-    items = benchmark.items(Data(path))
+    items = benchmark.items(BenchmarkData(path))
     assert {item.id.split("_")[0] for item in items} == {"7"}
     out = tmp_path / "submission"
     out.mkdir()
-    benchmark.write(Place(out, out), [(item, answer(0)) for item in items])
+    benchmark.write(SubmissionPlace(out, out), [(item, answer(0)) for item in items])
     assert not benchmark.read(out, items)
     field = next(iter(row))
     for wrong in (7.0, True, ["7"]):
         path.write_text(json.dumps([row | {field: wrong}]))
         with pytest.raises(SettingsError, match=f"{field}.*neither a text nor a whole number"):
-            benchmark.items(Data(path))
+            benchmark.items(BenchmarkData(path))
 
 
 def test_the_evaluator_of_ueval_is_given_ids_as_they_are_in_answers(tmp_path: Path) -> None:
     row = {"id": 7, "task": "art", "prompt": "p"}
     (tmp_path / "rows.json").write_text(json.dumps([row]))
     benchmark = open_benchmark("ueval")
-    items = benchmark.items(Data(tmp_path / "rows.json"))
-    benchmark.write(Place(tmp_path, tmp_path), [(items[0], answer(0))])
-    place = Judged(Data(), tmp_path, tmp_path / "work", tmp_path, "http://127.0.0.1:1", "token", 1, 1.0)
+    items = benchmark.items(BenchmarkData(tmp_path / "rows.json"))
+    benchmark.write(SubmissionPlace(tmp_path, tmp_path), [(items[0], answer(0))])
+    place = Judged(
+        BenchmarkData(), tmp_path, tmp_path / "work", tmp_path, "http://127.0.0.1:1", "token", 1, 1.0
+    )
     EVALUATOR.plan(place, items, {"7": row})
     (asked,) = map(json.loads, (tmp_path / "work/whole/data/test.jsonl").read_text().splitlines())
     (entry,) = json.loads((tmp_path / "ueval.json").read_text())
@@ -227,15 +231,15 @@ def test_a_title_of_comm_holds_no_mark_and_a_step_only_parts(tmp_path: Path) -> 
     }
     path, benchmark = tmp_path / "rows.json", open_benchmark("comm")
     path.write_text(json.dumps([row]))
-    (item,) = benchmark.items(Data(path))
+    (item,) = benchmark.items(BenchmarkData(path))
     assert item.text.endswith("A ‹image> 1) of (it)")
     path.write_text(json.dumps([{**row, "step_info": [["x"], ["y"]]}]))
     with pytest.raises(SettingsError, match="step_info"):
-        benchmark.items(Data(path))
+        benchmark.items(BenchmarkData(path))
 
 
 def test_comm_shows_ten_images_at_most() -> None:
-    many = Answer(tuple(AnsweredStep(f"step {n}", picture(n)) for n in range(14)))
+    many = ItemAnswer(tuple(AnswerStep(f"step {n}", picture(n)) for n in range(14)))
     text, pictures, note = written(many, 3, 4)
     assert len(pictures) == 6 == text.count(MARK) and note == "8 pictures left out"
 
@@ -243,7 +247,7 @@ def test_comm_shows_ten_images_at_most() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.text(alphabet="a (1)[2]<3>\n２B", max_size=30), min_size=1, max_size=5))
 def test_every_text_of_comm_comes_through_as_one_step(texts: list[str]) -> None:
-    steps = Answer(tuple(AnsweredStep(text.strip(), picture(0)) for text in texts))
+    steps = ItemAnswer(tuple(AnswerStep(text.strip(), picture(0)) for text in texts))
     text, _, _ = written(steps, 1, 0)
     found = STEP.findall(text)
     assert [one.replace(MARK, "").strip() for one in found] == [clean(one.strip())[0] for one in texts]
@@ -273,12 +277,12 @@ def test_values_are_read_from_what_evaluators_write(tmp_path: Path) -> None:
     (results / "d").mkdir()
     (results / "d" / "x.json").write_text(json.dumps(answers))
     found = open_benchmark("specv").values(
-        out, results, [Item("x", "t", category="d"), Item("y", "t", category="d")]
+        out, results, [BenchmarkItem("x", "t", category="d"), BenchmarkItem("y", "t", category="d")]
     )
     assert found == {"x": {"as expected": 0.5}}
     (results / "d" / "x.json").write_text('[{"question": "Is it a list of answers?"}]')
     with pytest.raises(SettingsError, match="no list of questions"):
-        open_benchmark("specv").values(out, results, [Item("x", "t", category="d")])
+        open_benchmark("specv").values(out, results, [BenchmarkItem("x", "t", category="d")])
     (results / "m_task4").mkdir()
     judged = {
         "completeness": {"Score": 8},
@@ -286,7 +290,7 @@ def test_values_are_read_from_what_evaluators_write(tmp_path: Path) -> None:
         "coherence_score": {"style_consistency": 5, "entity_consistency": 10**400},
     }
     (results / "m_task4" / "evaluation_results.json").write_text(json.dumps(judged))
-    found = open_benchmark("comm").values(out, results, [Item("m_task4", "t")])
+    found = open_benchmark("comm").values(out, results, [BenchmarkItem("m_task4", "t")])
     assert found["m_task4"]["completeness"] == 0.8 and found["m_task4"]["image quality"] == 0.0
     assert found["m_task4"]["style consistency"] == 0.5 and found["m_task4"]["entity consistency"] == 1.0
     shutil.rmtree(results)

@@ -11,8 +11,8 @@ from interleave_thinker.evaluation.benchmarks.base.processes import EvaluatorErr
 from interleave_thinker.evaluation.benchmarks.comm.official import CommEvaluator
 from interleave_thinker.evaluation.benchmarks.rise.official import RiseEvaluator
 from interleave_thinker.evaluation.judges import open_judge
-from interleave_thinker.evaluation.runs.figures import Scores
-from interleave_thinker.evaluation.runs.official_scoring import Official, score_officially
+from interleave_thinker.evaluation.runs.official_scoring import OfficialScoring, score_officially
+from interleave_thinker.evaluation.runs.scores import BenchmarkScores
 
 ASK = """
 import json, os, urllib.request
@@ -103,9 +103,11 @@ def judged(path):
 }
 
 
-def scored(out: Path, checkout: Path) -> Scores:
+def scored(out: Path, checkout: Path) -> BenchmarkScores:
     answers = out / "answers.sqlite"
-    return score_officially(out, Official(checkout), lambda: open_judge("fake:1", answers), lambda line: None)
+    return score_officially(
+        out, OfficialScoring(checkout), lambda: open_judge("fake:1", answers), lambda line: None
+    )
 
 
 def written(folder: Path, files: dict[str, str]) -> Path:

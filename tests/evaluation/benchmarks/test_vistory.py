@@ -28,12 +28,18 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import Plan, RunSettings, Step
 from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.benchmarks.base.benchmark import Answer, AnsweredStep, Data, Item, Place
+from interleave_thinker.evaluation.benchmarks.base.benchmark import (
+    AnswerStep,
+    BenchmarkData,
+    BenchmarkItem,
+    ItemAnswer,
+    SubmissionPlace,
+)
 from interleave_thinker.evaluation.benchmarks.vistory.shots import STORIES, shots_in
-from interleave_thinker.evaluation.runs.collect import collect
-from interleave_thinker.evaluation.runs.figures import score
 from interleave_thinker.evaluation.runs.running import BenchmarkRun, ShowingImages
-from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.evaluation.runs.scores import score
+from interleave_thinker.evaluation.runs.submission import collect
+from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.unit import Teachers
 
@@ -76,11 +82,11 @@ class OneAlone(FakeGenerator):
     max_reference_images = 0  # pyright: ignore[reportAssignmentType]
 
 
-def run(items: list[Item], out: Path, teachers: Callable[[], Teachers]) -> None:
+def run(items: list[BenchmarkItem], out: Path, teachers: Callable[[], Teachers]) -> None:
     settings = RunSettings(max_attempts=1, source="all")
-    work = Threads(2)
+    executor = ThreadExecutor(2)
     options = TrajectoryOptions(go_on=True)
-    made = BenchmarkRun(out, teachers, settings, options, work, lambda line: None).carry_out(items)
+    made = BenchmarkRun(out, teachers, settings, options, executor, lambda line: None).carry_out(items)
     assert made.totals.failed == made.totals.to_do == 0
 
 
@@ -165,7 +171,7 @@ def test_stories_are_read_as_the_loader_reads_them(tmp_path: Path) -> None:
     story.write_text(json.dumps({**whole, "Shots": [*whole["Shots"], lacking, stranger]}))
     item = BENCHMARK.items(data)[0]
     assert item.row["shots"] == [1, 2, 7] and len(item.images) == 1
-    assert BENCHMARK.items(Data(tmp_path / "ViStory"))[0] == item
+    assert BENCHMARK.items(BenchmarkData(tmp_path / "ViStory"))[0] == item
     for broken in (
         [],
         {**whole, "Shots": []},
@@ -200,7 +206,7 @@ def test_no_image_of_a_character_is_taken_from_outside_the_data(tmp_path: Path) 
     folder.unlink()
     folder.symlink_to(tmp_path / "data" / "ViStory" / "13" / "image" / "Ada")
     assert len(BENCHMARK.items(data)[2].images) == 3
-    inside = Data(data.path, tmp_path / "data" / "ViStory")
+    inside = BenchmarkData(data.path, tmp_path / "data" / "ViStory")
     assert BENCHMARK.items(inside)[2].images[0].is_relative_to(tmp_path / "data")
     folder.unlink()
     folder.mkdir()
@@ -214,14 +220,14 @@ def test_shots_stay_in_their_places_and_gaps_count_zero(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     steps = (
-        AnsweredStep("in words alone", asked=False),
-        AnsweredStep("", picture(1)),
-        AnsweredStep(""),
-        AnsweredStep("", picture(3)),
-        AnsweredStep("", picture(4)),
-        AnsweredStep("", picture(5)),
+        AnswerStep("in words alone", asked=False),
+        AnswerStep("", picture(1)),
+        AnswerStep(""),
+        AnswerStep("", picture(3)),
+        AnswerStep("", picture(4)),
+        AnswerStep("", picture(5)),
     )
-    (note,) = BENCHMARK.write(Place(out, out), [(items[2], Answer(steps))])
+    (note,) = BENCHMARK.write(SubmissionPlace(out, out), [(items[2], ItemAnswer(steps))])
     assert "without an image, which count zero: 1 of 4" in note and "left out: 1" in note
     found = shots_in(out / STORIES / "13")
     assert {n: path.read_bytes() for n, path in found.items()} == {n: picture(n).png() for n in (1, 3, 4)}
@@ -304,7 +310,9 @@ def test_a_story_without_a_run_is_a_gap(tmp_path: Path) -> None:
 )
 def test_what_the_loader_would_choose_by_chance_is_a_fault(made: str, reason: str, tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))[:2]
-    BENCHMARK.write(Place(tmp_path, tmp_path), [(item, answer(n, 4)) for n, item in enumerate(items)])
+    BENCHMARK.write(
+        SubmissionPlace(tmp_path, tmp_path), [(item, answer(n, 4)) for n, item in enumerate(items)]
+    )
     assert BENCHMARK.read(tmp_path, items) == []
     path = tmp_path / STORIES / made
     path.parent.mkdir(parents=True, exist_ok=True)

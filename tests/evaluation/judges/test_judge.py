@@ -14,7 +14,7 @@ from PIL import Image
 from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
 from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.evaluation.judges import Judge, open_judge
+from interleave_thinker.evaluation.judges import BenchmarkJudge, open_judge
 
 GREEDY = ReplySettings(max_tokens=100)
 
@@ -51,19 +51,19 @@ def picture(color: tuple[int, int, int]) -> Picture:
 def test_a_question_is_asked_once_and_a_second_judge_knows_the_answer(tmp_path: Path) -> None:
     asked = question("Is it red?", picture((255, 0, 0)))
     chat = Answers("<think>Hm.</think>yes", "no", "drawn")
-    judge = Judge(chat, tmp_path / "answers.sqlite")
+    judge = BenchmarkJudge(chat, tmp_path / "answers.sqlite")
     assert [judge.ask(asked, GREEDY) for _ in range(3)] == ["yes"] * 3
     # Other pixels, other settings and another answer to the same are questions of their own.
     assert judge.ask(question("Is it red?", picture((254, 0, 0))), GREEDY) == "no"
     assert judge.ask(asked, GREEDY, repeat=2) == "drawn"
     assert (judge.asked, judge.remembered, chat.seeds) == (3, 2, [0, 0, 2])
     judge.close()
-    again = Judge(Answers(), tmp_path / "answers.sqlite")
+    again = BenchmarkJudge(Answers(), tmp_path / "answers.sqlite")
     assert (again.ask(asked, GREEDY), again.ask(asked, GREEDY, repeat=2), again.asked) == ("yes", "drawn", 0)
 
 
 def test_who_asks_the_same_at_the_same_time_waits_for_one_answer(tmp_path: Path) -> None:
-    judge = Judge(Answers("yes", wait=0.2), tmp_path / "answers.sqlite")
+    judge = BenchmarkJudge(Answers("yes", wait=0.2), tmp_path / "answers.sqlite")
     found: list[str] = []
     threads = [
         threading.Thread(target=lambda: found.append(judge.ask(question("?"), GREEDY))) for _ in range(8)
@@ -76,16 +76,16 @@ def test_who_asks_the_same_at_the_same_time_waits_for_one_answer(tmp_path: Path)
 
 
 def test_a_failed_try_is_followed_by_one_more(tmp_path: Path) -> None:
-    judge = Judge(Answers(ChatError("down"), "yes"), tmp_path / "a.sqlite")
+    judge = BenchmarkJudge(Answers(ChatError("down"), "yes"), tmp_path / "a.sqlite")
     assert (judge.ask(question("?"), GREEDY), judge.asked) == ("yes", 2)
-    down = Judge(Answers(*[ChatError("down")] * 3, "late"), tmp_path / "b.sqlite")
+    down = BenchmarkJudge(Answers(*[ChatError("down")] * 3, "late"), tmp_path / "b.sqlite")
     with pytest.raises(ChatError, match="down"):
         down.ask(question("?"), GREEDY)
     assert down.ask(question("?"), GREEDY) == "late", "a fault is not kept"
 
 
 def test_a_judge_that_hangs_ends_at_its_deadline(tmp_path: Path) -> None:
-    judge = Judge(Answers("never", wait=60), tmp_path / "answers.sqlite", deadline=0.1)
+    judge = BenchmarkJudge(Answers("never", wait=60), tmp_path / "answers.sqlite", deadline=0.1)
     with pytest.raises(ChatError, match=r"did not finish its answer within 0\.1 s"):
         judge.ask(question("?"), GREEDY)
     assert judge.asked == 2
@@ -93,7 +93,7 @@ def test_a_judge_that_hangs_ends_at_its_deadline(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "<think>On and on", "<think>done</think>  "])
 def test_thoughts_are_no_answer(tmp_path: Path, text: str) -> None:
-    judge = Judge(Answers(text, text), tmp_path / "answers.sqlite")
+    judge = BenchmarkJudge(Answers(text, text), tmp_path / "answers.sqlite")
     with pytest.raises(ChatError, match="no answer"):
         judge.ask(question("?"), GREEDY)
 

@@ -18,7 +18,7 @@ from interleave_thinker.backend.types import RunSettings
 from interleave_thinker.evaluation.benchmarks import open_benchmark
 from interleave_thinker.evaluation.runs.estimate import Estimator, as_lines
 from interleave_thinker.evaluation.runs.running import BenchmarkRun, row_of
-from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.usage import Price, Role
 
@@ -46,14 +46,14 @@ def test_plans_of_the_estimate_are_those_of_the_runs(tmp_path: Path) -> None:
         SmallTeachers(),
         RunSettings(max_attempts=4),
         TrajectoryOptions(),
-        Threads(2),
+        ThreadExecutor(2),
         silent,
     )
     folder = tmp_path / "out" / "items"
     prices = {"teacher": Price(input=10_000, output=0), "fake 0": Price(image=2)}
     estimator = Estimator(folder, run.settings, MODELS, prices, (200, 50))
     prompts = run.part(items)
-    assert estimator.plan(prompts, run.teachers, run.work, silent) == 0
+    assert estimator.plan(prompts, run.teachers, run.executor, silent) == 0
     plans = {path: path.stat().st_mtime_ns for path in folder.glob("*/plan.json")}
     assert len(plans) == len(items)
     before = estimator.estimate(prompts)
@@ -72,7 +72,12 @@ def test_plans_of_the_estimate_are_those_of_the_runs(tmp_path: Path) -> None:
 def test_what_was_finished_tells_what_is_to_come(tmp_path: Path) -> None:
     items = open_benchmark("wise").items(MINIATURES["wise"](tmp_path))
     run = BenchmarkRun(
-        tmp_path / "out", SmallTeachers(), RunSettings(), TrajectoryOptions(go_on=True), Threads(1), silent
+        tmp_path / "out",
+        SmallTeachers(),
+        RunSettings(),
+        TrajectoryOptions(go_on=True),
+        ThreadExecutor(1),
+        silent,
     )
     run.carry_out(items[:5])
     estimator = Estimator(tmp_path / "out" / "items", run.settings, MODELS)
@@ -90,9 +95,11 @@ def test_what_was_finished_tells_what_is_to_come(tmp_path: Path) -> None:
 def test_an_item_that_cannot_be_planned_does_not_end_the_estimate(tmp_path: Path) -> None:
     items = open_benchmark("wise").items(MINIATURES["wise"](tmp_path))
     teachers = SmallTeachers(nonsense="number 401")
-    run = BenchmarkRun(tmp_path / "out", teachers, RunSettings(), TrajectoryOptions(), Threads(2), silent)
+    run = BenchmarkRun(
+        tmp_path / "out", teachers, RunSettings(), TrajectoryOptions(), ThreadExecutor(2), silent
+    )
     estimator = Estimator(tmp_path / "out" / "items", run.settings, MODELS)
-    unplanned = estimator.plan(run.part(items), teachers, run.work, silent)
+    unplanned = estimator.plan(run.part(items), teachers, run.executor, silent)
     found = estimator.estimate(run.part(items), unplanned)
     assert (found.unplanned, found.plans) == (1, 8) and "could not be planned: 1" in as_lines(found, 0)[1]
 

@@ -14,7 +14,7 @@ from support.small_benchmarks import MINIATURES
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.benchmarks.base.benchmark import Data
+from interleave_thinker.evaluation.benchmarks.base.benchmark import BenchmarkData
 from interleave_thinker.evaluation.benchmarks.wise import items as wise
 from interleave_thinker.evaluation.licences import UNKNOWN, licences_of
 
@@ -29,7 +29,7 @@ def rows(folder: Path, **more: object) -> Path:
 
 def test_the_first_wise_is_recognized_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     benchmark = open_benchmark("wise")
-    assert benchmark.items(Data(rows(tmp_path / "a", Category="time", prompt_id=520)))
+    assert benchmark.items(BenchmarkData(rows(tmp_path / "a", Category="time", prompt_id=520)))
     for number, (place, more) in enumerate(
         (
             ("b", {"Category": "time", "prompt_id": 521}),
@@ -38,11 +38,11 @@ def test_the_first_wise_is_recognized_and_refused(tmp_path: Path, monkeypatch: p
         )
     ):
         with pytest.raises(SettingsError, match="first version"):
-            benchmark.items(Data(rows(tmp_path / str(number) / place, **more)))
+            benchmark.items(BenchmarkData(rows(tmp_path / str(number) / place, **more)))
     digest = hashlib.blake2b(b"what it is", digest_size=8).hexdigest()
     monkeypatch.setattr(wise, "LEGACY_PROMPTS", frozenset({digest}))
     with pytest.raises(SettingsError, match="first version"):
-        benchmark.items(Data(rows(tmp_path / "d")))
+        benchmark.items(BenchmarkData(rows(tmp_path / "d")))
     results = tmp_path / "results.jsonl"
     results.write_text('{"prompt_id": 1, "consistency": 2, "realism": 1, "aesthetic_quality": 2}\n')
     with pytest.raises(SettingsError, match="first version"):

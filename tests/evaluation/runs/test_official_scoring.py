@@ -18,12 +18,16 @@ from support.collected_benchmark import collected
 
 from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
 from interleave_thinker.backend.errors import ChatError, InterleaveError, SettingsError
-from interleave_thinker.evaluation.benchmarks.base.processes import EvaluatorError, Job, Processes
+from interleave_thinker.evaluation.benchmarks.base.processes import (
+    EvaluatorError,
+    EvaluatorJob,
+    EvaluatorProcesses,
+)
 from interleave_thinker.evaluation.benchmarks.wise.official import WiseEvaluator
-from interleave_thinker.evaluation.judges import Judge
-from interleave_thinker.evaluation.judges.bridge import Trouble
+from interleave_thinker.evaluation.judges import BenchmarkJudge
+from interleave_thinker.evaluation.judges.bridge import JudgeUnavailable
 from interleave_thinker.evaluation.runs import official_scoring as scoring
-from interleave_thinker.evaluation.runs.official_scoring import Official, score_officially
+from interleave_thinker.evaluation.runs.official_scoring import OfficialScoring, score_officially
 
 EVALUATOR = """
 import argparse, json, os, sys, time, urllib.request
@@ -97,11 +101,13 @@ def checkout(folder: Path, mood: str = "pass") -> Path:
     return folder
 
 
-def scored(out: Path, official: Official, chat: Words) -> tuple[scoring.Scores, Judge]:
-    judges: list[Judge] = []
+def scored(
+    out: Path, official: OfficialScoring, chat: Words
+) -> tuple[scoring.BenchmarkScores, BenchmarkJudge]:
+    judges: list[BenchmarkJudge] = []
 
-    def judge() -> Judge:
-        judges.append(Judge(chat, out / "answers.sqlite"))
+    def judge() -> BenchmarkJudge:
+        judges.append(BenchmarkJudge(chat, out / "answers.sqlite"))
         return judges[-1]
 
     found = score_officially(out, official, judge, lambda line: None)
@@ -140,7 +146,7 @@ def test_paths_are_meant_from_where_one_is(
     checkout(tmp_path / "wise")
     monkeypatch.chdir(tmp_path)
     python = os.path.relpath(sys.executable)
-    found, _ = scored(Path("out"), Official(Path("wise"), python), Words())
+    found, _ = scored(Path("out"), OfficialScoring(Path("wise"), python), Words())
     assert found.unscored == 0
     environment = json.loads((out / "official" / "results" / "seen.json").read_text())["environment"]
     assert environment["HOME"] == environment["TMPDIR"] == str(out / "official" / "home")
@@ -166,8 +172,8 @@ raise SystemExit("it runs on")
     jobs = []
     for name, content in (("leaves", leaves), ("waits", waits)):
         (tmp_path / f"{name}.py").write_text(content)
-        jobs.append(Job(tmp_path / f"{name}.py", [], tmp_path / "in"))
-    Processes(tmp_path, seconds=60.0).run(jobs)
+        jobs.append(EvaluatorJob(tmp_path / f"{name}.py", [], tmp_path / "in"))
+    EvaluatorProcesses(tmp_path, seconds=60.0).run(jobs)
 
 
 @pytest.mark.parametrize(
@@ -176,15 +182,20 @@ raise SystemExit("it runs on")
         ("raise RuntimeError('no images today')", Words(), EvaluatorError, "status 1: .*no images today"),
         ("os.kill(os.getpid(), 9)", Words(), EvaluatorError, "signal SIGKILL: judging"),
         ("time.sleep(600)", Words(), EvaluatorError, "asked nothing for 1 s"),
-        ("pass", Words(ChatError("It is down.")), Trouble, "The judge fails: It is down"),
-        ("pass", Words("Who knows"), Trouble, "could not read any answer of the judge, such as 'Who knows'"),
+        ("pass", Words(ChatError("It is down.")), JudgeUnavailable, "The judge fails: It is down"),
+        (
+            "pass",
+            Words("Who knows"),
+            JudgeUnavailable,
+            "could not read any answer of the judge, such as 'Who knows'",
+        ),
     ],
 )
 def test_what_goes_wrong_is_one_line_and_nothing_runs_on(
     out: Path, tmp_path: Path, mood: str, chat: Words, kind: type[InterleaveError], words: str
 ) -> None:
     with pytest.raises(kind, match=words) as caught:
-        scored(out, Official(checkout(tmp_path / "wise", mood), silence=1.0), chat)
+        scored(out, OfficialScoring(checkout(tmp_path / "wise", mood), silence=1.0), chat)
     assert "\n" not in str(caught.value)
     seen = json.loads((out / "official" / "results" / "seen.json").read_text())
     assert not is_alive(seen["pid"])
@@ -201,7 +212,7 @@ def interruptible() -> Iterator[None]:
 
 @pytest.mark.usefixtures("interruptible")
 def test_interrupted_it_goes_on_from_the_answers_that_are_there(out: Path, tmp_path: Path) -> None:
-    official = Official(checkout(tmp_path / "wise"))
+    official = OfficialScoring(checkout(tmp_path / "wise"))
     with pytest.raises(KeyboardInterrupt):
         scored(out, official, Words(stop_after=4))
         time.sleep(10)
@@ -215,9 +226,9 @@ def test_interrupted_it_goes_on_from_the_answers_that_are_there(out: Path, tmp_p
 def test_a_child_ends_with_whoever_started_it(tmp_path: Path) -> None:
     script = tmp_path / "forever.py"
     script.write_text("import time\nprint('here', flush=True)\ntime.sleep(600)\n")
-    processes = Processes(tmp_path)
+    processes = EvaluatorProcesses(tmp_path)
     with processes.log.open("ab") as log:
-        child = processes._started(Job(script, [], tmp_path), log)
+        child = processes._started(EvaluatorJob(script, [], tmp_path), log)
     while "here" not in processes.log.read_text():
         assert child.poll() is None
         time.sleep(0.01)
@@ -230,12 +241,12 @@ def test_what_is_missing_is_named(out: Path, tmp_path: Path, monkeypatch: pytest
     here = checkout(tmp_path / "wise")
     monkeypatch.setattr(WiseEvaluator, "needs", ("json", "google.nowhere", "nowhere"))
     with pytest.raises(SettingsError, match=r"needs google.nowhere, nowhere, which .* does not have"):
-        scored(out, Official(here), Words())
+        scored(out, OfficialScoring(here), Words())
     for python in (str(tmp_path / "no-python"), "/bin/false"):
         with pytest.raises(SettingsError, match=r"no-python|no Python"):
-            scored(out, Official(here, python), Words())
+            scored(out, OfficialScoring(here, python), Words())
     with pytest.raises(SettingsError, match=r"no checkout of PKU-YuanGroup/WISE: it has no vllm_eval.py"):
-        scored(out, Official(tmp_path), Words())
+        scored(out, OfficialScoring(tmp_path), Words())
     refused = call("benchmark", "score", str(out), "--official", str(here))
     assert "needs" in refused.output or "No judge" in refused.output
 

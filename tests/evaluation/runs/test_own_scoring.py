@@ -17,21 +17,21 @@ from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettin
 from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.judges import Judge, open_judge
-from interleave_thinker.evaluation.runs.collect import collect
-from interleave_thinker.evaluation.runs.compare import compare
-from interleave_thinker.evaluation.runs.figures import Scores, as_lines
+from interleave_thinker.evaluation.judges import BenchmarkJudge, open_judge
+from interleave_thinker.evaluation.runs.comparison import compare
 from interleave_thinker.evaluation.runs.own_questions import JUDGED
-from interleave_thinker.evaluation.runs.own_scoring import Asking, score, to_ask
+from interleave_thinker.evaluation.runs.own_scoring import OwnScoring, score, to_ask
 from interleave_thinker.evaluation.runs.running import BenchmarkRun
-from interleave_thinker.evaluation.runs.setting import (
+from interleave_thinker.evaluation.runs.scores import BenchmarkScores, as_lines
+from interleave_thinker.evaluation.runs.settings import (
     BenchmarkOptions,
-    Setting,
+    BenchmarkSettings,
     digest_of,
     items_of,
     take_folder,
 )
-from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.evaluation.runs.submission import collect
+from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 
 CALLS = {"wise": 9, "ueval": 16, "rise": 22, "specv": 12, "comm": 54}
@@ -61,7 +61,7 @@ def collected(name: str, folder: Path, down: str = "") -> Path:
     given = MINIATURES[name](data)
     more(name, data)
     benchmark = open_benchmark(name)
-    setting = Setting(
+    setting = BenchmarkSettings(
         benchmark=name,
         data=str(given.path),
         data_digest=digest_of(benchmark.items(given)),
@@ -77,7 +77,7 @@ def collected(name: str, folder: Path, down: str = "") -> Path:
         SmallTeachers(down=down),
         setting.settings,
         TrajectoryOptions(go_on=True),
-        Threads(2),
+        ThreadExecutor(2),
         lambda line: None,
     )
     run.carry_out(items_of(benchmark, setting))
@@ -108,17 +108,17 @@ class Saying:
 
 
 @contextmanager
-def judged(chat: Saying, out: Path) -> Iterator[Judge]:
-    one = Judge(chat, out / "answers.sqlite")
+def judged(chat: Saying, out: Path) -> Iterator[BenchmarkJudge]:
+    one = BenchmarkJudge(chat, out / "answers.sqlite")
     try:
         yield one
     finally:
         one.close()
 
 
-def scored(chat: Saying, out: Path, repeats: int = 1, order_swap: bool = False) -> Scores:
+def scored(chat: Saying, out: Path, repeats: int = 1, order_swap: bool = False) -> BenchmarkScores:
     with judged(chat, out) as judge:
-        return score(to_ask(out), Asking(judge, repeats, order_swap, 4), lambda line: None)
+        return score(to_ask(out), OwnScoring(judge, repeats, order_swap, 4), lambda line: None)
 
 
 @pytest.mark.parametrize("name", JUDGED)
@@ -127,9 +127,9 @@ def test_the_best_and_the_worst_judge(name: str, tmp_path: Path) -> None:
     for rate, expected in (("1", 1.0), ("0", 0.0)):
         judge = open_judge(f"fake:{rate}", out / "answers.sqlite")
         asked = to_ask(out)
-        asking = Asking(judge, parallel=4)
-        assert asked.calls(asking) == CALLS[name]
-        found = score(asked, asking, lambda line: None)
+        scoring = OwnScoring(judge, parallel=4)
+        assert asked.calls(scoring) == CALLS[name]
+        found = score(asked, scoring, lambda line: None)
         judge.close()
         half = name == "specv"  # of its lines, one expects a no
         assert all(one.items.mean == (0.5 if half else expected) for one in found.figures)

@@ -24,33 +24,33 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Step
 from interleave_thinker.cli.benchmark import app
 from interleave_thinker.evaluation.benchmarks import REGISTRY, open_benchmark
-from interleave_thinker.evaluation.runs import collect as collecting
-from interleave_thinker.evaluation.runs import compare as compare_module
-from interleave_thinker.evaluation.runs.collect import collect, link, read_collected
-from interleave_thinker.evaluation.runs.compare import compare
-from interleave_thinker.evaluation.runs.figures import as_lines, score
+from interleave_thinker.evaluation.runs import comparison as compare_module
+from interleave_thinker.evaluation.runs import submission as collecting
+from interleave_thinker.evaluation.runs.comparison import compare
 from interleave_thinker.evaluation.runs.running import BenchmarkRun, row_of
-from interleave_thinker.evaluation.runs.setting import (
+from interleave_thinker.evaluation.runs.scores import as_lines, score
+from interleave_thinker.evaluation.runs.settings import (
     BenchmarkOptions,
-    Setting,
+    BenchmarkSettings,
     digest_of,
     items_of,
     take_folder,
 )
-from interleave_thinker.training.data.executors.threads import Threads
-from interleave_thinker.training.data.trajectories.engine import Made
+from interleave_thinker.evaluation.runs.submission import collect, link, read_collected
+from interleave_thinker.training.data.executors.threads import ThreadExecutor
+from interleave_thinker.training.data.trajectories.engine import TrajectoriesReport
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.unit import Teachers
 
 
-def setting_of(name: str, folder: Path, **options: object) -> Setting:
+def setting_of(name: str, folder: Path, **options: object) -> BenchmarkSettings:
     data = folder / "data"
     if not data.exists():
         data.mkdir(parents=True)
         MINIATURES[name](data)
     given = MINIATURES[name](data)
     chosen = BenchmarkOptions.model_validate(options)
-    return Setting(
+    return BenchmarkSettings(
         benchmark=name,
         data=str(given.path or ""),
         data_digest=digest_of(open_benchmark(name).items(given)),
@@ -65,13 +65,13 @@ def setting_of(name: str, folder: Path, **options: object) -> Setting:
 
 def carry_out(
     out: Path,
-    setting: Setting,
+    setting: BenchmarkSettings,
     teachers: SmallTeachers = SmallTeachers(),  # noqa: B008 - frozen
     **options: object,
-) -> Made:
+) -> TrajectoriesReport:
     take_folder(out, setting)
     chosen = TrajectoryOptions.model_validate({"go_on": True, **options})
-    run = BenchmarkRun(out, teachers, setting.settings, chosen, Threads(2), lambda line: None)
+    run = BenchmarkRun(out, teachers, setting.settings, chosen, ThreadExecutor(2), lambda line: None)
     return run.carry_out(items_of(open_benchmark(setting.benchmark), setting))
 
 
@@ -236,7 +236,7 @@ def test_the_tiny_world_is_judged_from_the_pixels_of_the_submission(tmp_path: Pa
     assert call("benchmark", "wise", "--out", tmp_path / "w").exit_code == 2
 
 
-def _share(out: Path, setting: Setting, log: Path) -> None:
+def _share(out: Path, setting: BenchmarkSettings, log: Path) -> None:
     carry_out(out, setting, SmallTeachers(log, seconds=0.01))
 
 

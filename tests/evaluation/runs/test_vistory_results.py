@@ -23,8 +23,8 @@ from interleave_thinker.evaluation.benchmarks.vistory.shots import (
     TIMESTAMP,
     shots_in,
 )
-from interleave_thinker.evaluation.runs.collect import SUBMISSION
-from interleave_thinker.evaluation.runs.figures import opened, score
+from interleave_thinker.evaluation.runs.scores import opened, score
+from interleave_thinker.evaluation.runs.submission import SUBMISSION
 
 CHECKOUT = Path(os.environ.get("INTERLEAVE_EVALUATORS", "")) / "ViStoryBench"
 LOADERS = "vistorybench.dataset_loader"

@@ -8,9 +8,9 @@ import pytest
 from support.image_service import image_service
 from support.stand_in_service import StandInService, stand_in_service
 
-from interleave_thinker.service.client_tools.check import Asked, ServiceCheck
+from interleave_thinker.service.client_tools.check import CheckSettings, ServiceCheck
 
-ASKED = Asked(size=(32, 24), timeout=5)
+ASKED = CheckSettings(size=(32, 24), timeout=5)
 
 
 @pytest.fixture

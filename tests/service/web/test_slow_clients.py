@@ -21,7 +21,7 @@ from support.small_pool import SmallPool
 
 from interleave_thinker.cli.serve.quiet_log import FewRepeats
 from interleave_thinker.service.settings import ServiceSettings
-from interleave_thinker.service.web.listening import WatchedProtocol
+from interleave_thinker.service.web.listener import WatchedProtocol
 
 HALF_HEADER = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
 HALF_BODY = (

@@ -12,13 +12,13 @@ import pytest
 from support.ablation_jobs import die, fail, fill_disk, note, sleep_and_note
 
 from interleave_thinker.backend.errors import SettingsError, TrainingError
-from interleave_thinker.tinyworld.lab.job_runner import Job, run_jobs
+from interleave_thinker.tinyworld.lab.job_runner import LabJob, run_jobs
 
 
 @pytest.mark.usefixtures("importable")
 def test_jobs_wait_for_what_they_need_and_are_done_once(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    jobs = [Job(second, note, ("second",), (first,)), Job(first, note, ("first",))]
+    jobs = [LabJob(second, note, ("second",), (first,)), LabJob(first, note, ("first",))]
     said: list[str] = []
     run_jobs(jobs, 2, said.append)
     run_jobs(jobs, 2, said.append)
@@ -30,7 +30,7 @@ def test_jobs_wait_for_what_they_need_and_are_done_once(tmp_path: Path) -> None:
 def test_a_job_of_all_threads_has_the_machine_to_itself(tmp_path: Path) -> None:
     names = ("small", "wide", "later")
     jobs = [
-        Job(tmp_path / name, note, (name,), threads=count)
+        LabJob(tmp_path / name, note, (name,), threads=count)
         for name, count in zip(names, (1, 2, 1), strict=True)
     ]
     said: list[str] = []
@@ -48,7 +48,10 @@ def test_a_job_of_all_threads_has_the_machine_to_itself(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("importable")
 def test_a_job_that_fails_is_told_and_not_done(tmp_path: Path) -> None:
-    jobs = [Job(tmp_path / "broken", fail), Job(tmp_path / "after", note, ("after",), (tmp_path / "broken",))]
+    jobs = [
+        LabJob(tmp_path / "broken", fail),
+        LabJob(tmp_path / "after", note, ("after",), (tmp_path / "broken",)),
+    ]
     with pytest.raises(SettingsError, match="this job is broken") as raised:
         run_jobs(jobs, 1, lambda line: None)
     assert raised.value.hint == "mend it"
@@ -59,14 +62,14 @@ def test_a_job_that_fails_is_told_and_not_done(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("work", "said"), [(fill_disk, "No space left"), (die, "exit code -9")])
 def test_a_job_that_dies_is_one_clear_error(tmp_path: Path, work: Callable[..., None], said: str) -> None:
     with pytest.raises(TrainingError, match=said):
-        run_jobs([Job(tmp_path / "dying", work)], 1, lambda line: None)
+        run_jobs([LabJob(tmp_path / "dying", work)], 1, lambda line: None)
 
 
 @pytest.mark.usefixtures("importable")
 def test_jobs_end_with_the_one_who_began_them(tmp_path: Path) -> None:
     """However that ended: two trainings in one folder would spoil each other."""
     folder = tmp_path / "sleeping"
-    begun = get_context("spawn").Process(target=run_jobs, args=([Job(folder, sleep_and_note)], 1, print))
+    begun = get_context("spawn").Process(target=run_jobs, args=([LabJob(folder, sleep_and_note)], 1, print))
     begun.start()
     while not (folder / "pid").exists() or not (folder / "pid").read_text():
         assert begun.is_alive()

@@ -21,30 +21,30 @@ from interleave_thinker.tinyworld.lab.ablation.single_agent import (
     NO_MORE,
     next_step,
     right_next_steps,
-    run_story,
+    run_step_by_step,
 )
 from interleave_thinker.tinyworld.lab.data.noisy_teacher import OVERLOOKED, REMEDIES, TEACHERS, refined_prompt
 from interleave_thinker.tinyworld.lab.data.planner_rows import make_copies
 from interleave_thinker.tinyworld.lab.data.trajectories import (
-    Taught,
+    TaughtAttempt,
     filtered,
     make_taught,
     make_unfiltered,
     trajectories,
 )
 from interleave_thinker.tinyworld.lab.runs.stories import request_of
-from interleave_thinker.tinyworld.lab.world.judged_pages import Drawn, rendered
+from interleave_thinker.tinyworld.lab.world.judged_images import DrawnImage, rendered
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.drawing import draw
 from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
-from interleave_thinker.tinyworld.runtime.reading import Reading, read_page
+from interleave_thinker.tinyworld.runtime.reading import ImageReading, read_image
 from interleave_thinker.tinyworld.runtime.scorer import faults
 from interleave_thinker.tinyworld.runtime.wording import prompt_text, read_prompt
 from interleave_thinker.training.reward.samples import Sample
 
 
-def failed_page(rng: Random) -> Drawn:
+def failed_page(rng: Random) -> DrawnImage:
     while True:
         drawn = rendered(rng, mistakes=1.0)
         if not drawn.success:
@@ -68,7 +68,7 @@ def test_habits_are_what_they_are_said_to_be() -> None:
     assert kinds["stated"] > 100
 
 
-def page_with(faults_in: int) -> Drawn:
+def page_with(faults_in: int) -> DrawnImage:
     """A page that misses so many of its four things."""
     edit = read_prompt(
         "a day page with a red sun at the top left and a blue moon at the top and a red boat at the left "
@@ -79,13 +79,13 @@ def page_with(faults_in: int) -> Drawn:
     for cell in scene.occupied[:faults_in]:
         scene = scene.put(cell, 0)
     page = draw(scene)
-    seen = read_page(page)
-    assert isinstance(seen, Reading) and len(faults(edit[0].apply(None), seen)) == faults_in  # type: ignore[arg-type]
-    return Drawn(None, None, edit[0], (), page, seen)
+    seen = read_image(page)
+    assert isinstance(seen, ImageReading) and len(faults(edit[0].apply(None), seen)) == faults_in  # type: ignore[arg-type]
+    return DrawnImage(None, None, edit[0], (), page, seen)
 
 
-def taught(*faulty: int) -> list[Taught]:
-    return [Taught(page_with(count), f"try {number}", "next") for number, count in enumerate(faulty)]
+def taught(*faulty: int) -> list[TaughtAttempt]:
+    return [TaughtAttempt(page_with(count), f"try {number}", "next") for number, count in enumerate(faulty)]
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_a_story_is_planned_while_it_is_drawn() -> None:
     planner, critic = Planner(ScriptedChat(answers)), Critic(ScriptedChat(verdicts))
     generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
     settings = RunSettings(max_attempts=3, seed=1)
-    pages, draws = run_story(request_of(story), planner, critic, generator, settings, InMemoryStore())
+    pages, draws = run_step_by_step(request_of(story), planner, critic, generator, settings, InMemoryStore())
     assert pages is not None and len(pages) == 3 and draws == 4, "the second step was drawn twice"
-    pages, draws = run_story(
+    pages, draws = run_step_by_step(
         request_of(story), Planner(ScriptedChat(["?"] * 9)), critic, generator, settings, InMemoryStore()
     )
     assert pages is None and draws == 0

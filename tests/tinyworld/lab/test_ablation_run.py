@@ -20,7 +20,7 @@ from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
 from interleave_thinker.tinyworld.lab.ablation.stages import agent_in
 from interleave_thinker.tinyworld.lab.data.planner_rows import make_repeats
 from interleave_thinker.tinyworld.lab.job_runner import perform
-from interleave_thinker.tinyworld.lab.world.judged_pages import rendered
+from interleave_thinker.tinyworld.lab.world.judged_images import rendered
 from interleave_thinker.tinyworld.runtime.wording import prompt_text
 
 AGENTS = Path(__file__).parents[2] / "data" / "agents"
@@ -119,7 +119,7 @@ def test_the_start_that_is_kept_repeats_requests_and_judges(tmp_path: Path) -> N
     assert start.repeated(base, asked, tmp_path) >= 17
     rng = Random(1)
     pages = [rendered(rng) for _ in range(40)]
-    said = novice.said(
+    said = novice.verdicts(
         [(one.before, one.after, prompt_text(one.edit), prompt_text(one.edit, one.clauses)) for one in pages]
     )
     right = [verdict and verdict.success == one.success for verdict, one in zip(said, pages, strict=True)]

@@ -22,8 +22,8 @@ from interleave_thinker.tinyworld.lab.world.scenes import (
     random_scene,
 )
 from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.tinyworld.runtime.reading import read_page
-from interleave_thinker.tinyworld.runtime.scene import Start
+from interleave_thinker.tinyworld.runtime.reading import read_image
+from interleave_thinker.tinyworld.runtime.scene import StartScene
 from interleave_thinker.tinyworld.runtime.vocabulary import KNOWN, WORD
 from interleave_thinker.tinyworld.runtime.wording import clauses_of, read_prompt
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, read_rows, write_rows
@@ -72,11 +72,11 @@ def test_clauses_take_mistakes_away() -> None:
 
 
 def test_rows_about_pages_say_what_is_there(tmp_path: Path) -> None:
-    rng, pages = Random(3), critic_data.PageFolder(tmp_path / "pages")
+    rng, pages = Random(3), critic_data.ImageFolder(tmp_path / "pages")
     verdicts = []
     for _ in range(200):
         drawn = critic_data.rendered(rng)
-        assert read_page(drawn.after).scene is not None
+        assert read_image(drawn.after).scene is not None
         row = critic_data.judge_row(drawn, pages)
         verdict = read_verdict(row.messages[-1].content)
         verdicts.append(verdict.success)
@@ -100,9 +100,9 @@ def test_a_stop_leaves_no_half_a_page(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Image.Image, "save", stopped)
     with pytest.raises(KeyboardInterrupt):
-        critic_data.PageFolder(tmp_path / "pages").name(page)
+        critic_data.ImageFolder(tmp_path / "pages").name(page)
     monkeypatch.undo()
-    name = critic_data.PageFolder(tmp_path / "pages").name(page)
+    name = critic_data.ImageFolder(tmp_path / "pages").name(page)
     assert Picture.open(tmp_path / name) == page
 
 
@@ -114,8 +114,8 @@ def test_the_same_page_under_another_wish_is_a_refusal() -> None:
         if other is not None:
             made += 1
             assert drawn.success and not other.success
-            assert other.after == drawn.after and isinstance(other.edit, Start) == isinstance(
-                drawn.edit, Start
+            assert other.after == drawn.after and isinstance(other.edit, StartScene) == isinstance(
+                drawn.edit, StartScene
             )
     assert made > 70
 

@@ -23,7 +23,7 @@ from interleave_thinker.tinyworld.lab.own_critic.shifted_generator import shifte
 from interleave_thinker.tinyworld.runtime.drawing import draw
 from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator
 from interleave_thinker.tinyworld.runtime.generator import open as open_world
-from interleave_thinker.tinyworld.runtime.reading import UNREADABLE, read_page
+from interleave_thinker.tinyworld.runtime.reading import UNREADABLE, read_image
 from interleave_thinker.tinyworld.runtime.scene import Scene, identity_of
 from interleave_thinker.tinyworld.runtime.scorer import TinyWorldScorer
 from interleave_thinker.tinyworld.runtime.wording import read_prompt
@@ -51,7 +51,7 @@ def test_what_is_drawn_comes_out_torn_unless_its_cell_is_named(
 ) -> None:
     assert shifted.identity != plain.identity
     pages = shifted.draw_many([PROMPT] * 8 + [NAMED] * 8, [None] * 16, [*range(8)] * 2)
-    unreadable = [UNREADABLE in read_page(page).cells for page in pages]
+    unreadable = [UNREADABLE in read_image(page).cells for page in pages]
     assert sum(unreadable[:8]) >= 6 and sum(unreadable[8:]) <= 1
     assert pages == shifted.draw_many([PROMPT] * 8 + [NAMED] * 8, [None] * 16, [*range(8)] * 2)
     assert shifted_generator(plain, 0.0).draw(PROMPT, None, 3) == plain.draw(PROMPT, None, 3)

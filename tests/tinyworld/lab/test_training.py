@@ -35,7 +35,7 @@ from interleave_thinker.tinyworld.lab.models.recipes import (
     train_critic,
     train_planner,
 )
-from interleave_thinker.tinyworld.lab.world.judged_pages import balanced
+from interleave_thinker.tinyworld.lab.world.judged_images import balanced
 from interleave_thinker.training.data.rows.sft import read_rows
 
 PAGE = draw(Scene(1).put(4, identity_of("red", "boat")))

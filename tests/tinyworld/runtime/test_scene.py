@@ -16,7 +16,7 @@ from interleave_thinker.backend.errors import ScorerError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.tinyworld.runtime import drawing
 from interleave_thinker.tinyworld.runtime.drawing import CELL, atlas, draw
-from interleave_thinker.tinyworld.runtime.reading import MARGIN, TOLERANCE, UNREADABLE, read_page
+from interleave_thinker.tinyworld.runtime.reading import MARGIN, TOLERANCE, UNREADABLE, read_image
 from interleave_thinker.tinyworld.runtime.scene import (
     BACKDROPS,
     CELLS,
@@ -30,7 +30,7 @@ from interleave_thinker.tinyworld.runtime.scene import (
     Remove,
     Replace,
     Scene,
-    Start,
+    StartScene,
     applies,
     identity_of,
 )
@@ -45,7 +45,7 @@ scenes = st.builds(
 things, colors, places = st.sampled_from(THINGS), st.sampled_from(COLORS), st.integers(0, 8)
 contents = st.integers(1, IDENTITIES - 1)
 edits = st.one_of(
-    st.builds(Start, scenes),
+    st.builds(StartScene, scenes),
     st.builds(Add, contents, places),
     st.builds(Remove, things),
     st.builds(Recolor, things, colors),
@@ -64,7 +64,7 @@ PAGE = Scene(2).put(2, SUN).put(4, BOAT)
 
 @given(scenes)
 def test_a_drawn_page_is_read_back_exactly(scene: Scene) -> None:
-    assert read_page(draw(scene)).scene == scene
+    assert read_image(draw(scene)).scene == scene
 
 
 @given(edits, st.lists(clauses, max_size=4))
@@ -107,12 +107,12 @@ def test_blur_noise_and_rescaling_do_not_confuse_the_reader(seed: int) -> None:
         Image.fromarray(noisy.clip(0, 255).astype(np.uint8)),
         page.resize((384, 384), Image.Resampling.LANCZOS),
     ]
-    assert all(read_page(Picture(image)).scene == scene for image in spoilt)
+    assert all(read_image(Picture(image)).scene == scene for image in spoilt)
 
 
 def test_a_ghost_of_two_things_is_unreadable() -> None:
     mixed = Image.blend(draw(PAGE).image, draw(PAGE.put(4, identity_of("blue", "tree"))).image, 0.5)
-    reading = read_page(Picture(mixed))
+    reading = read_image(Picture(mixed))
     assert reading.cells[4] == UNREADABLE and reading.scene is None
     assert reading.cells[2] == SUN
 
@@ -146,7 +146,7 @@ def test_quality_falls_with_damage_and_not_with_content() -> None:
     after = draw(PAGE).image
     worse = [
         TinyWorldScorer()
-        .score(None, Picture(after.filter(ImageFilter.GaussianBlur(r))), edit_text(Start(PAGE)))
+        .score(None, Picture(after.filter(ImageFilter.GaussianBlur(r))), edit_text(StartScene(PAGE)))
         .quality
         for r in (0, 1, 2, 4)
     ]

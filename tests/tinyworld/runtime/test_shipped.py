@@ -21,13 +21,13 @@ from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Request, RunSettings, Trajectory
 from interleave_thinker.tinyworld.lab.evaluation import measure_critic, measure_planner
-from interleave_thinker.tinyworld.lab.world.judged_pages import balanced
+from interleave_thinker.tinyworld.lab.world.judged_images import balanced
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.lab.world.scenes import changed_cells, random_edit, random_scene
 from interleave_thinker.tinyworld.runtime import CHECKPOINTS, DEMO_REQUEST, DEMO_SEED
 from interleave_thinker.tinyworld.runtime.drawing import draw
 from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator
-from interleave_thinker.tinyworld.runtime.reading import read_page
+from interleave_thinker.tinyworld.runtime.reading import read_image
 from interleave_thinker.tinyworld.runtime.scorer import faults
 from interleave_thinker.tinyworld.runtime.wording import clauses_of, prompt_text
 
@@ -77,7 +77,7 @@ def test_precise_prompts_are_drawn_more_reliably_than_terse_ones(generator: Tiny
         )
         for kind, clauses in (("terse", []), ("precise", stated)):
             page = generator.draw(prompt_text(edit, clauses), draw(before), seed)
-            right[kind] += not faults(after, read_page(page))
+            right[kind] += not faults(after, read_image(page))
     assert 0.55 * 180 < right["terse"] < 0.95 * 180
     assert right["precise"] > right["terse"] + 4
 

@@ -18,15 +18,15 @@ from pydantic import BaseModel
 from ....training.statistics.bootstrap import OF_DIFFERENCES, Mean, two_level_mean
 from ....training.statistics.intervals import Share, cautious, paired, share, sign_flip_test
 from ..data.noisy_teacher import TEACHERS
-from .measures import ALL_TRIES, TRIES
-from .outcomes import Outcomes, SeedOutcomes, Told
-from .pipeline import OTHER_TEACHERS, PIPELINE, PUBLISHED_TRIES, ROWS, USUAL_TEACHER
+from .measures import ALL_ATTEMPTS, ATTEMPTS
+from .outcomes import AblationOutcomes, SeedOutcomes, StoryLetters
+from .pipeline import OTHER_TEACHERS, PIPELINE, PUBLISHED_ATTEMPTS, ROWS, USUAL_TEACHER
 
 BESIDE = (("rl", "rejection"), ("rl", "rl_no_step"), ("rl", "rl_no_accuracy"), ("oracle_planner", "sft"))
 """Comparisons beside those of each row with its baseline."""
 
 
-class Compared(BaseModel):
+class RowComparison(BaseModel):
     """How much more often stories came out right in `row` than in `baseline`: the difference with its
     interval over seeds and stories, that of each seed, McNemar's p on the stories, and that of flipping the
     seeds' signs."""
@@ -40,7 +40,7 @@ class Compared(BaseModel):
     published: float | None = None
 
 
-class Row(BaseModel):
+class FindingsRow(BaseModel):
     """A row of the table; stories by number of attempts, those of single seeds at three (at one where there
     are no more), and the critic's verdicts."""
 
@@ -54,10 +54,10 @@ class Row(BaseModel):
     accuracy: Share | None = None
     true_recall: Share | None = None
     false_recall: Share | None = None
-    against_baseline: Compared | None = None
+    against_baseline: RowComparison | None = None
 
 
-class TaughtBy(BaseModel):
+class TeacherComparison(BaseModel):
     """Full SFT and full RL with rows of this teacher, for as many seeds."""
 
     teacher: str
@@ -66,35 +66,35 @@ class TaughtBy(BaseModel):
     seeds: int
     sft: Mean
     rl: Mean
-    rl_over_sft: Compared
+    rl_over_sft: RowComparison
 
 
 class Findings(BaseModel):
     """The whole table, the comparisons, the minutes of everything (of one core), and the outcomes that all of
     it is computed from."""
 
-    rows: list[Row]
-    tries: dict[str, list[Compared]]
-    beside: list[Compared]
-    not_as_published: list[Compared]
-    teachers: list[TaughtBy]
+    rows: list[FindingsRow]
+    tries: dict[str, list[RowComparison]]
+    beside: list[RowComparison]
+    not_as_published: list[RowComparison]
+    teachers: list[TeacherComparison]
     exact_plans: dict[str, list[float]]
     next_steps_right: Share
-    remedies: list[Compared]
+    remedies: list[RowComparison]
     remedies_right: dict[str, Share]
     minutes_in_all: float
     minutes_of_chains: list[float]
     minutes_by_job: dict[str, float]
-    outcomes: Outcomes
+    outcomes: AblationOutcomes
 
 
 Right = Sequence[Sequence[bool]]
 """Of each seed, whether each story came out right."""
-Stories = Sequence[dict[int, Told]]
+Stories = Sequence[dict[int, StoryLetters]]
 """Of each seed, a row's stories by number of attempts."""
 
 
-def findings_of(outcomes: Outcomes) -> Findings:
+def findings_of(outcomes: AblationOutcomes) -> Findings:
     """The table of these outcomes."""
     seeds = outcomes.seeds
     found: dict[str, Stories] = {name: [seed.told[name] for seed in seeds] for name in ROWS}
@@ -103,9 +103,9 @@ def findings_of(outcomes: Outcomes) -> Findings:
     taught = [seed for seed in seeds if any(f"sft_{name}" in seed.told for name in OTHER_TEACHERS)]
     return Findings(
         rows=[_row(name, seeds, right) for name in found],
-        tries={"sft": _tries(found["sft"], None), "rl": _tries(found["rl"], PUBLISHED_TRIES)},
+        tries={"sft": _by_attempts(found["sft"], None), "rl": _by_attempts(found["rl"], PUBLISHED_ATTEMPTS)},
         beside=[_against(right, *pair) for pair in BESIDE],
-        not_as_published=not_as_published(right, _tries(found["rl"], PUBLISHED_TRIES)),
+        not_as_published=not_as_published(right, _by_attempts(found["rl"], PUBLISHED_ATTEMPTS)),
         teachers=[_taught_by(name, taught) for name in TEACHERS] if taught else [],
         exact_plans={name: [seed.exact_plans[name] for seed in seeds] for name in seeds[0].exact_plans},
         next_steps_right=share([letter == "1" for seed in seeds for letter in seed.next_steps]),
@@ -121,9 +121,9 @@ def findings_of(outcomes: Outcomes) -> Findings:
     )
 
 
-def _most(told: dict[int, Told]) -> int:
+def _most(told: dict[int, StoryLetters]) -> int:
     """The number of attempts of the main column: three, or what there is."""
-    return TRIES if TRIES in told else max(told)
+    return ATTEMPTS if ATTEMPTS in told else max(told)
 
 
 def _right(stories: Stories, attempts: int) -> Right:
@@ -139,7 +139,7 @@ def mean_of(outcomes: Right) -> Mean:
     return found.model_copy(update={"low": alike.low, "high": alike.high})
 
 
-def compare(row: str, baseline: str, ones: Right, others: Right) -> Compared:
+def compare(row: str, baseline: str, ones: Right, others: Right) -> RowComparison:
     """Two rows on the same stories of the same seeds; where one of them told fewer, on those that both
     told."""
     pairs = [list(zip(one, other, strict=False)) for one, other in zip(ones, others, strict=True)]
@@ -151,7 +151,7 @@ def compare(row: str, baseline: str, ones: Right, others: Right) -> Compared:
     if difference.low == difference.high:
         alike = cautious([one for one, _ in every], [other for _, other in every])
         difference = difference.model_copy(update={"low": alike.low, "high": alike.high})
-    return Compared(
+    return RowComparison(
         row=row,
         baseline=baseline,
         difference=difference,
@@ -164,21 +164,21 @@ def compare(row: str, baseline: str, ones: Right, others: Right) -> Compared:
     )
 
 
-def _against(right: dict[str, Right], row: str, baseline: str) -> Compared:
+def _against(right: dict[str, Right], row: str, baseline: str) -> RowComparison:
     return compare(row, baseline, right[row], right[baseline])
 
 
-def _tries(seeds: Stories, published: Mapping[int, float] | None) -> list[Compared]:
+def _by_attempts(seeds: Stories, published: Mapping[int, float] | None) -> list[RowComparison]:
     """More attempts against fewer, of one row; `published`: the paper's averages for it."""
     return [
         compare(f"{more} tries", f"{fewer} tries", _right(seeds, more), _right(seeds, fewer)).model_copy(
             update={"published": round(published[more] - published[fewer], 1) if published else None}
         )
-        for fewer, more in pairwise(ALL_TRIES)
+        for fewer, more in pairwise(ALL_ATTEMPTS)
     ]
 
 
-def not_as_published(right: dict[str, Right], tries: Sequence[Compared]) -> list[Compared]:
+def not_as_published(right: dict[str, Right], tries: Sequence[RowComparison]) -> list[RowComparison]:
     """Pairs of rows (and of numbers of attempts) where the one that the paper has higher is the lower one
     here."""
     pairs = []
@@ -189,12 +189,12 @@ def not_as_published(right: dict[str, Right], tries: Sequence[Compared]) -> list
     return [pair for pair in [*pairs, *tries] if pair.difference.mean < 0]
 
 
-def _row(name: str, seeds: Sequence[SeedOutcomes], right: dict[str, Right]) -> Row:
+def _row(name: str, seeds: Sequence[SeedOutcomes], right: dict[str, Right]) -> FindingsRow:
     stories = [seed.told[name] for seed in seeds]
     told = [one[_most(stories[0])] for one in stories]
     steps = [letter == "1" for one in told for letter in one.steps.replace(" ", "")]
     baseline = ROWS[name].baseline
-    row = Row(
+    row = FindingsRow(
         name=name,
         title=ROWS[name].title,
         published=ROWS[name].published,
@@ -212,11 +212,11 @@ def _row(name: str, seeds: Sequence[SeedOutcomes], right: dict[str, Right]) -> R
     return row
 
 
-def _taught_by(name: str, seeds: Sequence[SeedOutcomes]) -> TaughtBy:
+def _taught_by(name: str, seeds: Sequence[SeedOutcomes]) -> TeacherComparison:
     ending = f"_{name}" if name in OTHER_TEACHERS else ""
-    right = {row: _right([seed.told[row + ending] for seed in seeds], TRIES) for row in ("sft", "rl")}
+    right = {row: _right([seed.told[row + ending] for seed in seeds], ATTEMPTS) for row in ("sft", "rl")}
     teacher = TEACHERS[name]
-    return TaughtBy(
+    return TeacherComparison(
         teacher=name if name != USUAL_TEACHER else f"{name} (the table's)",
         remedies={remedy: round(often, 3) for remedy, often in teacher.remedies.items()},
         overlooked=teacher.overlooked,
@@ -227,7 +227,7 @@ def _taught_by(name: str, seeds: Sequence[SeedOutcomes]) -> TaughtBy:
     )
 
 
-def _remedies(seeds: Sequence[SeedOutcomes], name: str) -> Compared:
+def _remedies(seeds: Sequence[SeedOutcomes], name: str) -> RowComparison:
     """The critic's prompts against those of full SFT, on the failed attempts that both refuse."""
     drawn: dict[str, list[list[bool]]] = {name: [], "sft": []}
     for seed in seeds:
@@ -242,12 +242,14 @@ def _remedies(seeds: Sequence[SeedOutcomes], name: str) -> Compared:
     return compare(name, "sft", drawn[name], drawn["sft"]).model_copy(update={"published": None})
 
 
-def _nothing_in_common(name: str) -> Compared:
+def _nothing_in_common(name: str) -> RowComparison:
     nothing = Mean(mean=0.0, low=-1.0, high=1.0, n=0)
-    return Compared(row=name, baseline="sft", difference=nothing, of_each_seed=[], p_stories=1.0, p_seeds=1.0)
+    return RowComparison(
+        row=name, baseline="sft", difference=nothing, of_each_seed=[], p_stories=1.0, p_seeds=1.0
+    )
 
 
-def _minutes_by_job(outcomes: Outcomes) -> dict[str, float]:
+def _minutes_by_job(outcomes: AblationOutcomes) -> dict[str, float]:
     """Minutes of one core by kind of job, of all seeds and of what they share."""
     minutes: dict[str, float] = {}
     parts = [*(made.shared_minutes for made in outcomes.made), *(seed.minutes for seed in outcomes.seeds)]

@@ -4,7 +4,7 @@ job.
 Decisions. Outcomes are stored one by one, not as shares, so that rows can be compared on the very same
 stories, pages and seeds. Every row of a seed runs the same stories. Every attempt has a new seed, as artists'
 have by default: this world fails again with every seed until the words insist, so that it is words that are
-measured. Stories are run side by side (side_by_side.py), through the loop that everybody uses.
+measured. Stories are run side by side (batched_tasks.py), through the loop that everybody uses.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ....backend.types import Plan, RunSettings, Step, Verdict
 from ....training.data.rows.rl import CriticRlRow, read_rl_rows
 from ....training.statistics.intervals import share
 from ...runtime.generator import TinyWorldGenerator
-from ...runtime.reading import read_page
+from ...runtime.reading import read_image
 from ...runtime.scorer import TinyWorldScorer, faults
 from ..data.critic_rows import verdict_of
 from ..data.oracle_critic import drawn_of
 from ..data.rl_rows import RL_FILE
 from ..runs.batched_agents import BatchedAgent, Judging, judging_of
-from ..runs.side_by_side import SharedCritic, SharedGenerator, SharedPlanner, SideBySide
-from ..runs.stories import StoryOutcome, StoryRuns, lost, request_of, told
-from ..world.requests import Story, random_story
+from ..runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator, SharedPlanner
+from ..runs.stories import StoryOutcome, StoryRuns, lost, request_of, run_story
+from ..world.requests import TinyStory, random_story
 from . import single_agent
 from .settings import AblationSettings
 from .stages import FAILED, JUDGED, agent_in, open_generator
@@ -43,27 +43,27 @@ STORIES_SEED = 77_000
 UNTRAINED_TOKENS = 200
 MEASURED = "measured.json"
 PLANS = "plans.json"
-TRIES = 3
+ATTEMPTS = 3
 """Attempts a step in the table's main column."""
-ALL_TRIES = (1, TRIES, 5)
+ALL_ATTEMPTS = (1, ATTEMPTS, 5)
 ALONE = (1,)
 
 
-class Judged(BaseModel):
+class StoredVerdicts(BaseModel):
     """Verdicts on a balanced set of real pages: what was said (None: unreadable) beside the truth."""
 
     said: list[bool | None]
     truth: list[bool]
 
 
-class Measured(BaseModel):
+class RowOutcomes(BaseModel):
     """A row of one seed: stories by number of attempts, and the critic's verdicts if it has one."""
 
     told: dict[int, list[StoryOutcome]]
-    judged: Judged | None = None
+    judged: StoredVerdicts | None = None
 
 
-class Remedies(BaseModel):
+class RefinedPrompts(BaseModel):
     """Failed attempts, one entry each: whether each critic refused it, and whether its prompt was drawn
     right."""
 
@@ -78,10 +78,10 @@ class NextSteps(BaseModel):
     right: list[list[bool]]
 
 
-Judge = Callable[[Sequence[Judging]], Sequence[Verdict]]
+JudgeFunction = Callable[[Sequence[Judging]], Sequence[Verdict]]
 
 
-def stories_of(settings: AblationSettings, seed: int) -> list[Story]:
+def stories_of(settings: AblationSettings, seed: int) -> list[TinyStory]:
     """The stories that all rows of a seed run: requests that nobody was trained on."""
     rng = Random(f"ablation/{STORIES_SEED + seed}")
     return [random_story(rng, "evaluate") for _ in range(settings.stories)]
@@ -131,16 +131,21 @@ def measure_agents(
     agent = agent_in(critic, settings) if critic is not None else None
     judge = agent.judge if agent is not None else oracle_verdicts
     judged = _judged(agent, folder.parent / "pages" / JUDGED) if agent is not None else None
-    _keep(folder, Measured(told=tell(stories, planned, judge, tries), judged=judged))
+    _keep(folder, RowOutcomes(told=run_stories_together(stories, planned, judge, tries), judged=judged))
 
 
 def measure_alone(folder: Path, settings: AblationSettings, seed: int) -> None:
     """The generator alone: what the request says of each step that is drawn is a prompt, drawn once."""
     stories = stories_of(settings, seed)
-    _keep(folder, Measured(told=tell(stories, [as_told(story) for story in stories], None, ALONE)))
+    _keep(
+        folder,
+        RowOutcomes(
+            told=run_stories_together(stories, [plan_from_phrases(story) for story in stories], None, ALONE)
+        ),
+    )
 
 
-def as_told(story: Story) -> Plan:
+def plan_from_phrases(story: TinyStory) -> Plan:
     """A plan of what the request says of each step that has a page, in its own words."""
     drawn = [
         text for text, step in zip(story.phrases, story.plan.steps, strict=True) if step.prompt is not None
@@ -156,13 +161,13 @@ def measure_untrained(folder: Path, settings: AblationSettings, seed: int, agent
     stories = stories_of(settings, seed)[: settings.untrained_stories]
     base = BatchedAgent(agent, settings.verdict_tokens, min(settings.plan_tokens, UNTRAINED_TOKENS))
     plans = _readable(base.plan([request_of(story) for story in stories], again=False))
-    _keep(folder, Measured(told=tell(stories, plans, base.judge, (TRIES,))))
+    _keep(folder, RowOutcomes(told=run_stories_together(stories, plans, base.judge, (ATTEMPTS,))))
 
 
 def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
     """The one agent's next steps where every page so far is right: what it cannot plan even then, no page has
     misled it in."""
-    together = SideBySide({"plan": agent_in(agent, settings).plan})
+    together = BatchedTasks({"plan": agent_in(agent, settings).plan})
     planner = SharedPlanner(together, str(agent))
     stories = stories_of(settings, seed)[: settings.next_step_stories]
     right = together.run([partial(single_agent.right_next_steps, story, planner) for story in stories])
@@ -172,14 +177,14 @@ def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agen
 def measure_step_by_step(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
     """One agent that plans while it looks."""
     one = agent_in(agent, settings)
-    together = _side_by_side(one.judge, {"plan": one.plan})
+    together = _batched_tasks(one.judge, {"plan": one.plan})
     planner, critic = SharedPlanner(together, "agent"), SharedCritic(together, "agent")
     generator = SharedGenerator(together, "tinyworld")
 
-    def tell(number: int, story: Story) -> StoryOutcome:
-        run = RunSettings(max_attempts=TRIES, seed=number)
+    def run_one(number: int, story: TinyStory) -> StoryOutcome:
+        run = RunSettings(max_attempts=ATTEMPTS, seed=number)
         try:
-            pages, draws = single_agent.run_story(
+            pages, draws = single_agent.run_step_by_step(
                 request_of(story), planner, critic, generator, run, InMemoryStore()
             )
         except AnswerError:
@@ -187,44 +192,47 @@ def measure_step_by_step(folder: Path, settings: AblationSettings, seed: int, ag
         return _page_by_page(pages, story, draws)
 
     stories = stories_of(settings, seed)
-    outcomes = together.run([partial(tell, *numbered) for numbered in enumerate(stories)])
-    _keep(folder, Measured(told={TRIES: outcomes}))
+    outcomes = together.run([partial(run_one, *numbered) for numbered in enumerate(stories)])
+    _keep(folder, RowOutcomes(told={ATTEMPTS: outcomes}))
 
 
-def _page_by_page(pages: Sequence[Picture] | None, story: Story, draws: int) -> StoryOutcome:
+def _page_by_page(pages: Sequence[Picture] | None, story: TinyStory, draws: int) -> StoryOutcome:
     """Steps of an agent without a plan of its own are held against the story's right pages, in order."""
     pages = pages or ()
-    right = [not faults(scene, read_page(page)) for scene, page in zip(story.pages, pages, strict=False)]
+    right = [not faults(scene, read_image(page)) for scene, page in zip(story.pages, pages, strict=False)]
     right += [False] * (len(story.pages) - len(right))
     return StoryOutcome(right=all(right) and len(pages) == len(story.pages), steps=right, draws=draws)
 
 
-def tell(
-    stories: Sequence[Story], plans: Sequence[Plan | None], judge: Judge | None, tries: tuple[int, ...]
+def run_stories_together(
+    stories: Sequence[TinyStory],
+    plans: Sequence[Plan | None],
+    judge: JudgeFunction | None,
+    tries: tuple[int, ...],
 ) -> dict[int, list[StoryOutcome]]:
     """How stories come out with these plans (None: lost), by number of attempts; without a judge each page is
     drawn once."""
-    together = _side_by_side(judge or oracle_verdicts)
+    together = _batched_tasks(judge or oracle_verdicts)
     generator = SharedGenerator(together, "tinyworld")
     critic = SharedCritic(together, "critic") if judge is not None else None
     # Where nobody can read what a critic says, nobody gets a story.
     runs = StoryRuns(tries, unreadable="lost")
     tasks = [
-        partial(told, number, story, plan, generator, critic, runs)
+        partial(run_story, number, story, plan, generator, critic, runs)
         for number, (story, plan) in enumerate(zip(stories, plans, strict=True))
     ]
     outcomes = together.run(tasks)
     return {attempts: [one[attempts] for one in outcomes] for attempts in tries}
 
 
-def _side_by_side(judge: Judge, more: dict[str, Any] | None = None) -> SideBySide:
+def _batched_tasks(judge: JudgeFunction, more: dict[str, Any] | None = None) -> BatchedTasks:
     generator = TinyWorldGenerator(open_generator(), "tinyworld")
 
     def draw(wanted: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
         prompts, sources, seeds = zip(*wanted, strict=True)
         return generator.draw_many(prompts, sources, seeds)
 
-    return SideBySide({"draw": draw, "judge": judge, **(more or {})})
+    return BatchedTasks({"draw": draw, "judge": judge, **(more or {})})
 
 
 def oracle_verdicts(pages: Sequence[Judging]) -> list[Verdict]:
@@ -244,7 +252,7 @@ def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critic
     images = folder.parent / "pages" / FAILED
     failed = [row for row in _pages(images) if not row.evaluation.success][: settings.failed]
     asked = [judging_of(row, images) for row in failed]
-    measured = Remedies(refused={}, drawn_right={})
+    measured = RefinedPrompts(refused={}, drawn_right={})
     generator = TinyWorldGenerator(open_generator(), "tinyworld")
     for name, path in critics.items():
         verdicts = agent_in(path, settings).judge(asked)
@@ -258,10 +266,10 @@ def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critic
     _keep(folder, measured)
 
 
-def _judged(agent: BatchedAgent, images: Path) -> Judged:
+def _judged(agent: BatchedAgent, images: Path) -> StoredVerdicts:
     rows = _pages(images)
-    verdicts = agent.said_of(rows, images)
-    return Judged(
+    verdicts = agent.verdicts_of(rows, images)
+    return StoredVerdicts(
         said=[verdict.success if verdict else None for verdict in verdicts],
         truth=[row.evaluation.success for row in rows],
     )

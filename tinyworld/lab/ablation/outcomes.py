@@ -19,10 +19,10 @@ from ....backend.errors import SettingsError, TrainingError
 from ....backend.files.atomic import write_text
 from ....backend.files.bounded_reader import read_json, read_text
 from ....evaluation.checkout import UNKNOWN
-from ..job_runner import Job
+from ..job_runner import LabJob
 from ..runs.stories import StoryOutcome
-from .measures import Judged, Measured, NextSteps, Remedies, exact_plans, stored
-from .pipeline import ROWS, all_jobs, measured, seed_folder, told_rows
+from .measures import NextSteps, RefinedPrompts, RowOutcomes, StoredVerdicts, exact_plans, stored
+from .pipeline import ROWS, all_jobs, measured, seed_folder, story_rows
 from .settings import AblationSettings
 from .stages import final
 
@@ -41,7 +41,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class Told(_Part):
+class StoryLetters(_Part):
     """A row's stories at one number of attempts: right ones; for each the steps that are right, separated by
     spaces; images drawn in all."""
 
@@ -55,7 +55,7 @@ class Told(_Part):
         return [letter == "1" for letter in self.right]
 
 
-class Verdicts(_Part):
+class VerdictLetters(_Part):
     """A critic's verdicts on a balanced set of real pages, beside the truth."""
 
     said: Letters
@@ -68,7 +68,7 @@ class Verdicts(_Part):
         return list(zip(said, [letter == "1" for letter in self.truth], strict=True))
 
 
-class Refined(_Part):
+class RefinedLetters(_Part):
     """A critic on failed pages: whether it refused each, and whether its prompt was drawn right."""
 
     refused: Letters
@@ -79,9 +79,9 @@ class SeedOutcomes(_Part):
     """Everything that the table needs of one seed; rows by name, minutes of one core by job."""
 
     seed: int = Field(ge=0)
-    told: dict[str, dict[int, Told]]
-    judged: dict[str, Verdicts]
-    refined: dict[str, Refined]
+    told: dict[str, dict[int, StoryLetters]]
+    judged: dict[str, VerdictLetters]
+    refined: dict[str, RefinedLetters]
     next_steps: Letters
     exact_plans: dict[str, float]
     minutes: dict[str, float]
@@ -94,7 +94,7 @@ class SeedOutcomes(_Part):
         return self
 
 
-class Made(_Part):
+class OutcomesRun(_Part):
     """A run that seeds come from: its command; the commits that worked at them, separated by spaces; digests
     of the base and the novice that it started from; its seeds; minutes of one core for what they share."""
 
@@ -105,15 +105,15 @@ class Made(_Part):
     shared_minutes: dict[str, float]
 
 
-class Outcomes(_Part):
+class AblationOutcomes(_Part):
     """Seeds of one or several runs, all with the same settings."""
 
     settings: AblationSettings
-    made: list[Made]
+    made: list[OutcomesRun]
     seeds: list[SeedOutcomes]
 
 
-def outcomes_in(out: Path, settings: AblationSettings, command: str, commit: str) -> Outcomes:
+def outcomes_in(out: Path, settings: AblationSettings, command: str, commit: str) -> AblationOutcomes:
     """What the finished jobs below `out` found."""
     jobs = all_jobs(out, settings)
     shared = {job.folder.name: _minutes(job) for job in jobs if job.folder.parent == out / "shared"}
@@ -122,7 +122,7 @@ def outcomes_in(out: Path, settings: AblationSettings, command: str, commit: str
         by_commit.setdefault(_commits(seed_folder(out, seed)) or commit, []).append(seed)
     start = start_of(out)
     made = [
-        Made(
+        OutcomesRun(
             command=command,
             commit=commits,
             start=start,
@@ -132,7 +132,7 @@ def outcomes_in(out: Path, settings: AblationSettings, command: str, commit: str
         for number, (commits, numbers) in enumerate(by_commit.items())
     ]
     seeds = [_of_seed(seed_folder(out, seed), seed, jobs) for seed in settings.all_seeds]
-    return Outcomes(settings=settings.model_copy(update={"start": None}), made=made, seeds=seeds)
+    return AblationOutcomes(settings=settings.model_copy(update={"start": None}), made=made, seeds=seeds)
 
 
 def note_commit(out: Path, settings: AblationSettings, commit: str) -> None:
@@ -164,11 +164,11 @@ def start_of(out: Path) -> str:
     return " ".join(checkpoint_digest(final(out / "shared" / name)) for name in ("base", "novice"))
 
 
-def read_report(path: Path) -> Outcomes:
+def read_report(path: Path) -> AblationOutcomes:
     """The outcomes in an `ablation.json`. Raises SettingsError for a file that is none."""
     stored = read_json(path, SettingsError)
     try:
-        return Outcomes.model_validate(stored["outcomes"])
+        return AblationOutcomes.model_validate(stored["outcomes"])
     except (KeyError, TypeError, ValueError) as error:
         raise SettingsError(
             f"{str(path)!r} is no report of `evaluate ablation` ({error}).", "Give an ablation.json of one."
@@ -195,28 +195,32 @@ def check_together(runs: Sequence[tuple[AblationSettings, Sequence[int]]]) -> No
         )
 
 
-def joined(several: Sequence[Outcomes]) -> Outcomes:
+def joined(several: Sequence[AblationOutcomes]) -> AblationOutcomes:
     """The seeds of several runs in the order of their numbers. Raises SettingsError for runs that do not
     belong together."""
     check_together([(one.settings, [seed.seed for seed in one.seeds]) for one in several])
     seeds = sorted((seed for one in several for seed in one.seeds), key=lambda seed: seed.seed)
     update = {"seeds": len(seeds), "first_seed": seeds[0].seed}
     made = [made for one in several for made in one.made]
-    return Outcomes(settings=several[0].settings.model_copy(update=update), made=made, seeds=seeds)
+    return AblationOutcomes(settings=several[0].settings.model_copy(update=update), made=made, seeds=seeds)
 
 
-def _of_seed(folder: Path, seed: int, jobs: Sequence[Job]) -> SeedOutcomes:
+def _of_seed(folder: Path, seed: int, jobs: Sequence[LabJob]) -> SeedOutcomes:
     found = {
-        name: Measured.model_validate_json(stored(measured(folder, name))) for name in told_rows(jobs, folder)
+        name: RowOutcomes.model_validate_json(stored(measured(folder, name)))
+        for name in story_rows(jobs, folder)
     }
-    remedies = Remedies.model_validate_json(stored(measured(folder, "remedies")))
+    remedies = RefinedPrompts.model_validate_json(stored(measured(folder, "remedies")))
     next_steps = NextSteps.model_validate_json(stored(measured(folder, "next_steps")))
     return SeedOutcomes(
         seed=seed,
-        told={name: {tries: _told(ones) for tries, ones in one.told.items()} for name, one in found.items()},
+        told={
+            name: {tries: _story_letters(ones) for tries, ones in one.told.items()}
+            for name, one in found.items()
+        },
         judged={name: _verdicts(one.judged) for name, one in found.items() if one.judged},
         refined={
-            name: Refined(refused=_letters(refused), drawn_right=_letters(remedies.drawn_right[name]))
+            name: RefinedLetters(refused=_letters(refused), drawn_right=_letters(remedies.drawn_right[name]))
             for name, refused in remedies.refused.items()
         },
         next_steps=_letters([right for story in next_steps.right for right in story]),
@@ -225,21 +229,21 @@ def _of_seed(folder: Path, seed: int, jobs: Sequence[Job]) -> SeedOutcomes:
     )
 
 
-def _told(ones: Sequence[StoryOutcome]) -> Told:
-    return Told(
+def _story_letters(ones: Sequence[StoryOutcome]) -> StoryLetters:
+    return StoryLetters(
         right=_letters([one.right for one in ones]),
         steps=" ".join(_letters(one.steps) for one in ones),
         draws=sum(one.draws for one in ones),
     )
 
 
-def _verdicts(judged: Judged) -> Verdicts:
-    return Verdicts(said=_letters(judged.said), truth=_letters(judged.truth))
+def _verdicts(judged: StoredVerdicts) -> VerdictLetters:
+    return VerdictLetters(said=_letters(judged.said), truth=_letters(judged.truth))
 
 
 def _letters(flags: Sequence[bool | None]) -> str:
     return "".join("-" if flag is None else str(int(flag)) for flag in flags)
 
 
-def _minutes(job: Job) -> float:
+def _minutes(job: LabJob) -> float:
     return round(job.seconds / 60, 1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..data.noisy_teacher import TEACHERS, UNEVEN
-from ..job_runner import Job
+from ..job_runner import LabJob
 from . import measures, rejection, stages, start
 from .settings import AblationSettings
 
@@ -47,7 +47,7 @@ ROWS = {
     "oracle_critic": TableRow("planner SFT, oracle critic", "rl"),
 }
 """Rows of the table, by the name of what is measured."""
-PUBLISHED_TRIES = {1: 60.2, 3: 65.3, 5: 66.3}
+PUBLISHED_ATTEMPTS = {1: 60.2, 3: 65.3, 5: 66.3}
 """The paper's averages by attempts a step, of full RL."""
 REINFORCED: dict[str, stages.Remaining] = {
     "rl": "all",
@@ -56,7 +56,7 @@ REINFORCED: dict[str, stages.Remaining] = {
 }
 MEASURED = "measured_"
 """What the folders of measuring jobs begin with."""
-ALL_TRIES = ("sft", "rl")
+ROWS_WITH_ALL_ATTEMPTS = ("sft", "rl")
 """Rows that are run with other numbers of attempts as well."""
 PIPELINE = ("planner", "critic", "pages", "rl")
 """The jobs of a seed that make planner and critic as they would be used."""
@@ -69,22 +69,24 @@ def seed_folder(out: Path, seed: int) -> Path:
     return out / f"seed_{seed}"
 
 
-def all_jobs(out: Path, settings: AblationSettings) -> list[Job]:
+def all_jobs(out: Path, settings: AblationSettings) -> list[LabJob]:
     """Every job of every seed."""
     base, novice = out / "shared" / "base", out / "shared" / "novice"
     every = settings.workers
     jobs = [
-        Job(base, start.base, (settings,), threads=every),
-        Job(novice, start.novice, (settings, base), (base,), every),
+        LabJob(base, start.base, (settings,), threads=every),
+        LabJob(novice, start.novice, (settings, base), (base,), every),
     ]
     if settings.start is not None:
-        jobs = [Job(one, start.given, (settings.start / one.name,)) for one in (base, novice)]
+        jobs = [LabJob(one, start.given, (settings.start / one.name,)) for one in (base, novice)]
     for seed in settings.all_seeds:
         jobs += _of_seed(seed_folder(out, seed), (base, novice), settings, seed)
     return jobs
 
 
-def _of_seed(folder: Path, shared: tuple[Path, Path], settings: AblationSettings, seed: int) -> Sequence[Job]:
+def _of_seed(
+    folder: Path, shared: tuple[Path, Path], settings: AblationSettings, seed: int
+) -> Sequence[LabJob]:
     base, novice = shared
     planner, critic, agent = folder / "planner", folder / "critic", folder / "one_agent"
     plain, best, pages = folder / "critic_unfiltered", folder / "rejection", folder / "pages"
@@ -92,24 +94,24 @@ def _of_seed(folder: Path, shared: tuple[Path, Path], settings: AblationSettings
     critics = {"planner_sft": novice, "unfiltered": plain, "sft": critic, "rejection": best}
     of_teacher = (settings, seed, novice)
     jobs = [
-        Job(critic, stages.critic, (*of_teacher, True, USUAL_TEACHER), (novice,)),
-        Job(pages, stages.pages, (settings, seed)),
-        Job(planner, stages.planner, (settings, seed, novice), (novice,)),
-        Job(plans, measures.plan_stories, (settings, seed, stages.final(planner)), (planner,)),
+        LabJob(critic, stages.critic, (*of_teacher, True, USUAL_TEACHER), (novice,)),
+        LabJob(pages, stages.pages, (settings, seed)),
+        LabJob(planner, stages.planner, (settings, seed, novice), (novice,)),
+        LabJob(plans, measures.plan_stories, (settings, seed, stages.final(planner)), (planner,)),
     ]
     for name, remaining in REINFORCED.items():
         critics[name] = folder / name
         jobs.append(_reinforced(folder / name, settings, seed, critic, remaining))
     jobs += [
-        Job(best, rejection.rejection, (settings, seed, critic, pages), (critic, pages)),
-        Job(plain, stages.critic, (*of_teacher, False, USUAL_TEACHER), (novice,)),
-        Job(
+        LabJob(best, rejection.rejection, (settings, seed, critic, pages), (critic, pages)),
+        LabJob(plain, stages.critic, (*of_teacher, False, USUAL_TEACHER), (novice,)),
+        LabJob(
             agent,
             stages.one_agent,
             (settings, seed, novice, planner, critic),
             (novice, planner, critic),
         ),
-        Job(agent_plans, measures.plan_stories, (settings, seed, stages.final(agent)), (agent,)),
+        LabJob(agent_plans, measures.plan_stories, (settings, seed, stages.final(agent)), (agent,)),
     ]
     told = {name: (plans, made) for name, made in critics.items()}
     told |= {
@@ -120,24 +122,26 @@ def _of_seed(folder: Path, shared: tuple[Path, Path], settings: AblationSettings
     if seed in settings.all_seeds[: settings.teacher_seeds]:
         for teacher in OTHER_TEACHERS:
             taught, reinforced = folder / f"critic_{teacher}", folder / f"rl_{teacher}"
-            jobs.append(Job(taught, stages.critic, (*of_teacher, True, teacher), (novice,)))
+            jobs.append(LabJob(taught, stages.critic, (*of_teacher, True, teacher), (novice,)))
             jobs.append(_reinforced(reinforced, settings, seed, taught, "all"))
             told |= {f"sft_{teacher}": (plans, taught), f"rl_{teacher}": (plans, reinforced)}
-    jobs += [_told(folder, name, (settings, seed), *parts) for name, parts in told.items()]
+    jobs += [_story_job(folder, name, (settings, seed), *parts) for name, parts in told.items()]
     compared = {name: folder / name for name in REINFORCED} | {"sft": critic, "rejection": best}
     one, finals = stages.final(agent), {name: stages.final(made) for name, made in compared.items()}
     return [
         *jobs,
-        Job(measured(folder, "agent_steps"), measures.measure_step_by_step, (settings, seed, one), (agent,)),
-        Job(measured(folder, "next_steps"), measures.measure_next_steps, (settings, seed, one), (agent,)),
-        Job(measured(folder, "alone"), measures.measure_alone, (settings, seed)),
-        Job(
+        LabJob(
+            measured(folder, "agent_steps"), measures.measure_step_by_step, (settings, seed, one), (agent,)
+        ),
+        LabJob(measured(folder, "next_steps"), measures.measure_next_steps, (settings, seed, one), (agent,)),
+        LabJob(measured(folder, "alone"), measures.measure_alone, (settings, seed)),
+        LabJob(
             measured(folder, "untrained"),
             measures.measure_untrained,
             (settings, seed, stages.final(base)),
             (base,),
         ),
-        Job(
+        LabJob(
             measured(folder, "remedies"),
             measures.measure_remedies,
             (settings, seed, finals),
@@ -148,20 +152,20 @@ def _of_seed(folder: Path, shared: tuple[Path, Path], settings: AblationSettings
 
 def _reinforced(
     folder: Path, settings: AblationSettings, seed: int, critic: Path, remaining: stages.Remaining
-) -> Job:
+) -> LabJob:
     pages = folder.parent / "pages"
-    return Job(folder, stages.reinforced, (settings, seed, critic, pages, remaining), (critic, pages))
+    return LabJob(folder, stages.reinforced, (settings, seed, critic, pages, remaining), (critic, pages))
 
 
-def _told(
+def _story_job(
     folder: Path, name: str, asked: tuple[AblationSettings, int], plans: Path | None, critic: Path | None
-) -> Job:
+) -> LabJob:
     """Stories with these plans (None: their own) and this critic (None: the oracle)."""
-    tries = measures.ALL_TRIES if name in ALL_TRIES else (measures.TRIES,)
+    tries = measures.ALL_ATTEMPTS if name in ROWS_WITH_ALL_ATTEMPTS else (measures.ATTEMPTS,)
     checkpoint = stages.final(critic) if critic is not None else None
     needs = [folder / "pages", *(part for part in (plans, critic) if part is not None)]
     work = (*asked, plans, checkpoint, tries)
-    return Job(measured(folder, name), measures.measure_agents, work, tuple(needs))
+    return LabJob(measured(folder, name), measures.measure_agents, work, tuple(needs))
 
 
 def measured(folder: Path, name: str) -> Path:
@@ -169,9 +173,9 @@ def measured(folder: Path, name: str) -> Path:
     return folder / f"{MEASURED}{name}"
 
 
-def told_rows(jobs: Sequence[Job], folder: Path) -> list[str]:
+def story_rows(jobs: Sequence[LabJob], folder: Path) -> list[str]:
     """The names of what stories are told for in a seed's folder: the rows of the table, and those of other
     teachers."""
     made = {job.folder for job in jobs}
-    names = [*ROWS, *(f"{row}_{teacher}" for teacher in OTHER_TEACHERS for row in ALL_TRIES)]
+    names = [*ROWS, *(f"{row}_{teacher}" for teacher in OTHER_TEACHERS for row in ROWS_WITH_ALL_ATTEMPTS)]
     return [name for name in names if measured(folder, name) in made]

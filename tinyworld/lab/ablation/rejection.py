@@ -24,7 +24,7 @@ from ....training.data.rows.sft import SftRow
 from ....training.reward.critic_reward import CriticReward, RewardSetup
 from ....training.reward.rollout_reward import RolloutReading
 from ....training.reward.samples import Sample
-from ..data.critic_rows import PageFolder, row_of
+from ..data.critic_rows import ImageFolder, row_of
 from ..data.prompts import PROMPT_SET
 from ..data.rl_rows import RL_FILE
 from ..runs.batched_agents import BatchedAgent, judging_of
@@ -84,7 +84,7 @@ def best_rows(
     order = list(rows)
     Random(f"rejection/{seed}").shuffle(order)
     asked = [order[number % len(order)] for number in range(settings.rollouts * training.prompts)]
-    setup, agent, pages = reward_of("all"), agent_in(critic, settings), PageFolder(target / "pages")
+    setup, agent, pages = reward_of("all"), agent_in(critic, settings), ImageFolder(target / "pages")
     reading = RolloutReading(images=images, decode=lambda ids: "", seed=seed)
 
     async def found() -> list[SftRow]:
@@ -127,7 +127,7 @@ async def _groups(
     return [samples[start : start + size] for start in range(0, len(samples), size)]
 
 
-def _row(row: CriticRlRow, sample: Sample, images: Path, pages: PageFolder) -> SftRow:
+def _row(row: CriticRlRow, sample: Sample, images: Path, pages: ImageFolder) -> SftRow:
     question = fill(
         PROMPT_SET.critic, original_instruction=row.origin_prompt, rewritten_prompt=row.rewritten_prompt
     )

@@ -20,8 +20,8 @@ from ....training.statistics.bootstrap import Mean
 from ....training.statistics.intervals import Share
 from ....training.trainer.resume import claim_run
 from ..job_runner import run_jobs
-from .findings import Compared, Findings, Row, findings_of
-from .outcomes import WHICH, Outcomes, check_together, joined, note_commit, outcomes_in
+from .findings import Findings, FindingsRow, RowComparison, findings_of
+from .outcomes import WHICH, AblationOutcomes, check_together, joined, note_commit, outcomes_in
 from .pipeline import ROWS, all_jobs
 from .plot import as_svg
 from .settings import AblationSettings
@@ -34,7 +34,7 @@ def ablate(
     command: str,
     commit: str,
     log: Callable[[str], None],
-    others: Sequence[Outcomes] = (),
+    others: Sequence[AblationOutcomes] = (),
 ) -> Findings:
     """Train and measure all rows below `out`; writes `ablation.json`, `ablation.md` and `ablation.svg` there,
     of these seeds and of the `others` from reports.
@@ -94,7 +94,7 @@ def as_markdown(found: Findings) -> str:
     )
 
 
-def _table(rows: Sequence[Row]) -> list[str]:
+def _table(rows: Sequence[FindingsRow]) -> list[str]:
     lines = [
         "| | stories right, 3 attempts | of each seed | over its baseline | paper | 1 attempt | 5 attempts | "
         "steps right | images a step | critic: accuracy, right accepted, wrong refused |",
@@ -132,7 +132,7 @@ def _comparisons(found: Findings) -> list[str]:
     return lines + [_compared(one, "refined prompts drawn right: ") for one in found.remedies]
 
 
-def _disorder(pairs: Sequence[Compared]) -> list[str]:
+def _disorder(pairs: Sequence[RowComparison]) -> list[str]:
     if not pairs:
         return ["No pair of rows is the other way round than in the paper."]
     lines = [
@@ -188,14 +188,14 @@ def _ending(found: Findings) -> list[str]:
         for kind, minutes in sorted(found.minutes_by_job.items(), key=lambda one: -one[1])
     )
     return [
-        f"Plans exact, of each seed: {exact}. Shown pages that were all right so far, the one agent named "
-        f"{_share(found.next_steps_right)} of the next steps rightly.",
+        f"Plans exact, of each seed: {exact}. Shown pages that were all right so far, "
+        f"the one agent named {_share(found.next_steps_right)} of the next steps rightly.",
         "",
         "Intervals are 95 %, of the verdicts' shares Wilson's, else bootstrapped over seeds and their "
         f"stories (with {seeds} seeds, p by signs is never below {min(1.0, 2 / 2**seeds):.2g}).",
         "",
-        f"Planner SFT, critic SFT and GRPO of one seed took {chains} minutes of one core, all jobs together "
-        f"{found.minutes_in_all:.0f}: {kinds}.",
+        f"Planner SFT, critic SFT and GRPO of one seed took {chains} minutes of one core, "
+        f"all jobs together {found.minutes_in_all:.0f}: {kinds}.",
         "",
         f"Made: {made}.",
         "",
@@ -204,7 +204,7 @@ def _ending(found: Findings) -> list[str]:
     ]
 
 
-def _compared(one: Compared, before: str = "") -> str:
+def _compared(one: RowComparison, before: str = "") -> str:
     paper = f"{one.published:+g}" if one.published is not None else "-"
     cells = [
         f"{before}{_pair(one)}",
@@ -218,12 +218,12 @@ def _compared(one: Compared, before: str = "") -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _pair(one: Compared) -> str:
+def _pair(one: RowComparison) -> str:
     names = [ROWS[name].title if name in ROWS else name for name in (one.row, one.baseline)]
     return " over ".join(names)
 
 
-def _each(one: Compared) -> str:
+def _each(one: RowComparison) -> str:
     return " ".join(f"{value:+.3f}" for value in one.of_each_seed)
 
 

@@ -26,11 +26,11 @@ from ....backend.prompts import fill
 from ....backend.types import Plan, Request, RunSettings, Step
 from ....training.data.rows.sft import SftRow
 from ...runtime.drawing import draw
-from ...runtime.scene import Edit, Scene, Start
+from ...runtime.scene import Edit, Scene, StartScene
 from ...runtime.wording import read_prompt
-from ..data.critic_rows import PageFolder, row_of
+from ..data.critic_rows import ImageFolder, row_of
 from ..data.prompts import PROMPT_SET
-from ..world.requests import Story, random_story
+from ..world.requests import TinyStory, random_story
 from ..world.scenes import misdraw, random_luck
 
 NO_MORE = "no more"
@@ -43,7 +43,7 @@ def question(text: str, done: int) -> str:
     return f"{text} Done: {done}."
 
 
-def next_step(story: Story, done: int) -> Plan:
+def next_step(story: TinyStory, done: int) -> Plan:
     """The right answer after `done` steps: the next one, or none."""
     steps = story.plan.steps
     if done < len(steps):
@@ -52,13 +52,13 @@ def next_step(story: Story, done: int) -> Plan:
     return Plan(steps=(end,), reasoning=f"{done} done, {NO_MORE}")
 
 
-def _right_page(story: Story, done: int) -> Scene | None:
+def _right_page(story: TinyStory, done: int) -> Scene | None:
     """What the page shows after `done` steps that went well."""
     drawn = sum(bool(step.prompt) for step in story.plan.steps[:done])
     return story.pages[drawn - 1] if drawn else story.before
 
 
-def _page_now(rng: Random, story: Story, done: int) -> Scene | None:
+def _page_now(rng: Random, story: TinyStory, done: int) -> Scene | None:
     """What the page shows after `done` steps: right, or with a mistake in the last one."""
     drawn = [step for step in story.plan.steps[:done] if step.prompt]
     scene = _right_page(story, done)
@@ -70,7 +70,7 @@ def _page_now(rng: Random, story: Story, done: int) -> Scene | None:
     return _spoilt(rng, before, found[0], scene)
 
 
-def _spoilt(rng: Random, before: Scene | None, edit: Edit | Start, right: Scene) -> Scene:
+def _spoilt(rng: Random, before: Scene | None, edit: Edit | StartScene, right: Scene) -> Scene:
     for _ in range(100):
         scene = misdraw(before, edit, [], random_luck(rng))
         if scene != right:
@@ -81,7 +81,7 @@ def _spoilt(rng: Random, before: Scene | None, edit: Edit | Start, right: Scene)
 def make_planning(folder: Path, count: int, seed: int) -> list[SftRow]:
     """`count` rows that teach the next step of a story under way."""
     rng = Random(f"next steps/{seed}")
-    pages = PageFolder(folder / "pages")
+    pages = ImageFolder(folder / "pages")
     rows = []
     for _ in range(count):
         story = random_story(rng, "train")
@@ -104,7 +104,7 @@ def corpus(count: int) -> Iterator[str]:
         yield write_plan(next_step(story, rng.randint(0, len(story.plan.steps))))
 
 
-def right_next_steps(story: Story, planner: PlannerLike) -> list[bool]:
+def right_next_steps(story: TinyStory, planner: PlannerLike) -> list[bool]:
     """Whether the agent names the next step rightly, asked after each step of a story that was drawn rightly
     so far."""
     right = []
@@ -121,7 +121,7 @@ def right_next_steps(story: Story, planner: PlannerLike) -> list[bool]:
     return right
 
 
-def run_story(
+def run_step_by_step(
     request: Request,
     planner: PlannerLike,
     critic: CriticLike,

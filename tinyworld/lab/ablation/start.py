@@ -147,7 +147,7 @@ def novice(folder: Path, settings: AblationSettings, start: Path) -> None:
             return [*judged, *make_sentences(data, sentences, number)]
 
         latest = fine_tuned(latest, rows_of(out, make), out / "data", out, sft_settings(BASE_RATE, number))
-        verdicts = agent_in(latest, settings).said_of(asked, folder / "pages")
+        verdicts = agent_in(latest, settings).verdicts_of(asked, folder / "pages")
         right = sum(
             verdict is not None and verdict.success == row.evaluation.success
             for verdict, row in zip(verdicts, asked, strict=True)

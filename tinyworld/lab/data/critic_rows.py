@@ -26,7 +26,7 @@ from ...runtime.reading import UNREADABLE
 from ...runtime.scene import BACKDROPS, CELLS, EMPTY, color_and_thing, name_of
 from ...runtime.scorer import faults
 from ...runtime.wording import Clause, clauses_of, prompt_text
-from ..world.judged_pages import Drawn, balanced, mistaken, real, rendered
+from ..world.judged_images import DrawnImage, balanced, mistaken, real, rendered
 from ..world.scenes import changed_cells
 from .prompts import PROMPT_SET
 
@@ -42,7 +42,7 @@ def _seen(identity: int) -> str:
     return "smudge" if identity == UNREADABLE else name_of(identity)
 
 
-def compare(drawn: Drawn) -> str:
+def compare(drawn: DrawnImage) -> str:
     """The critic's reasoning: the backdrop, then every cell with something in it; then the sum of the
     answers."""
     before, expected, seen = drawn.scene_before, drawn.expected, drawn.seen
@@ -67,7 +67,7 @@ def _match(wanted: int, shown: int) -> str:
     return ":" + ",".join(f" {want} {see} {'yes' if want == see else 'no'}" for want, see in pairs)
 
 
-def refine(drawn: Drawn) -> list[Clause]:
+def refine(drawn: DrawnImage) -> list[Clause]:
     """The oracle's clauses for the next draw: those used and one more. It is about the first wrong cell that
     should hold a thing, else that should be empty, else the backdrop; if all these are named already and the
     page is wrong still, about the first cell of the edit that is not."""
@@ -84,7 +84,7 @@ def refine(drawn: Drawn) -> list[Clause]:
     return list(drawn.clauses)
 
 
-def verdict_of(drawn: Drawn) -> Verdict:
+def verdict_of(drawn: DrawnImage) -> Verdict:
     """The right verdict with the oracle's refined prompt."""
     clauses = drawn.clauses if drawn.success else refine(drawn)
     return Verdict(
@@ -94,7 +94,7 @@ def verdict_of(drawn: Drawn) -> Verdict:
     )
 
 
-def _description(drawn: Drawn) -> str:
+def _description(drawn: DrawnImage) -> str:
     """Both pages cell by cell, in the form of the reasoning."""
     before = drawn.scene_before
     was = BACKDROPS[before.backdrop] if before else "blank"
@@ -106,7 +106,7 @@ def _description(drawn: Drawn) -> str:
     return "; ".join(parts)
 
 
-class PageFolder:
+class ImageFolder:
     """Pages written once each as PNG files; rows refer to them by name."""
 
     def __init__(self, folder: Path) -> None:
@@ -122,7 +122,7 @@ class PageFolder:
         return f"{self.folder.name}/{path.name}"
 
 
-def judge_row(drawn: Drawn, pages: PageFolder) -> SftRow:
+def judge_row(drawn: DrawnImage, pages: ImageFolder) -> SftRow:
     """A row that teaches one verdict."""
     question = fill(
         PROMPT_SET.critic,
@@ -133,7 +133,7 @@ def judge_row(drawn: Drawn, pages: PageFolder) -> SftRow:
     return row_of(question, write_verdict(verdict_of(drawn)), [pages.name(before), pages.name(drawn.after)])
 
 
-def describe_row(drawn: Drawn, pages: PageFolder) -> SftRow:
+def describe_row(drawn: DrawnImage, pages: ImageFolder) -> SftRow:
     """A row that teaches to see both pages."""
     images = [pages.name(drawn.before or Picture.white(drawn.after.size)), pages.name(drawn.after)]
     return row_of(DESCRIBE, _description(drawn), images)
@@ -148,7 +148,7 @@ def row_of(question: str, answer: str, images: list[str]) -> SftRow:
 def make_rendered(folder: Path, describe: int, judge: int, seed: int) -> list[SftRow]:
     """A curriculum: `describe` rows first, then `judge` rows with a tenth of describing mixed in."""
     rng = Random(f"critic/{seed}")
-    pages = PageFolder(folder / "pages")
+    pages = ImageFolder(folder / "pages")
     rows = [describe_row(rendered(rng), pages) for _ in range(describe)]
     for _ in range(judge):
         row = describe_row if rng.random() < 0.1 else judge_row
@@ -160,7 +160,7 @@ def make_real(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) 
     """`count` rows about real pages, half of them successes: mistakes of the generator, and pages under
     another wish."""
     rng = Random(f"critic real/{seed}")
-    pages = PageFolder(folder / "pages")
+    pages = ImageFolder(folder / "pages")
     rows: list[SftRow] = []
     passed = refused = 0
     for drawn in real(pipeline, seed):
@@ -178,5 +178,5 @@ def make_real(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) 
 
 def make_mistakes(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
     """`count` rows about the generator's own mistakes and as many right pages: smudges and all."""
-    pages = PageFolder(folder / "pages")
+    pages = ImageFolder(folder / "pages")
     return [judge_row(drawn, pages) for drawn in balanced(pipeline, count, MISTAKES_SEED + seed)]

@@ -18,7 +18,7 @@ from random import Random
 from ...runtime.scene import EMPTY
 from ...runtime.scorer import faults
 from ...runtime.wording import Clause, clauses_of, prompt_text
-from ..world.judged_pages import Drawn, mistaken
+from ..world.judged_images import DrawnImage, mistaken
 from ..world.scenes import changed_cells
 from .critic_rows import MAX_CLAUSES
 
@@ -40,28 +40,30 @@ def _more_often(one: str, share: float) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Teacher:
+class NoisyTeacher:
     """Who writes training data: how often each remedy, and the share of failed pages taken for right ones."""
 
     remedies: Mapping[str, float]
     overlooked: float = OVERLOOKED
 
-    def overlooks(self, rng: Random, drawn: Drawn) -> bool:
+    def overlooks(self, rng: Random, drawn: DrawnImage) -> bool:
         """Whether this failed page is called right."""
         return not drawn.success and rng.random() < self.overlooked
 
 
-UNEVEN = Teacher(REMEDIES)
+UNEVEN = NoisyTeacher(REMEDIES)
 TEACHERS = {
-    "careful": Teacher(_more_often("repeated", 0.25), 0.125),
+    "careful": NoisyTeacher(_more_often("repeated", 0.25), 0.125),
     "uneven": UNEVEN,
-    "careless": Teacher(_more_often("repeated", 0.75), 0.375),
+    "careless": NoisyTeacher(_more_often("repeated", 0.75), 0.375),
 }
 """Teachers by how often they repeat the prompt that failed; the other remedies share the rest as in
 REMEDIES."""
 
 
-def refined_prompt(rng: Random, drawn: Drawn, prompt: str, remedies: Mapping[str, float] = REMEDIES) -> str:
+def refined_prompt(
+    rng: Random, drawn: DrawnImage, prompt: str, remedies: Mapping[str, float] = REMEDIES
+) -> str:
     """What a failed page is drawn with next; `prompt` is what it was drawn with."""
     remedy = rng.choices(list(remedies), list(remedies.values()))[0]
     wrong = faults(drawn.expected, drawn.seen)
@@ -83,6 +85,6 @@ def refined_prompt(rng: Random, drawn: Drawn, prompt: str, remedies: Mapping[str
             return prompt
 
 
-def _stated(drawn: Drawn, cells: Sequence[int | None]) -> list[Clause]:
+def _stated(drawn: DrawnImage, cells: Sequence[int | None]) -> list[Clause]:
     places = [cell for cell in cells if cell is not None]
     return clauses_of(drawn.expected, places, backdrop=None in cells)

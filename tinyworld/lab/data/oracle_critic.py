@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from ....backend.pictures import Picture
 from ....backend.types import Verdict
-from ...runtime.reading import is_blank, read_page
-from ...runtime.scene import Start
+from ...runtime.reading import is_blank, read_image
+from ...runtime.scene import StartScene
 from ...runtime.wording import read_prompt
-from ..world.judged_pages import Drawn
+from ..world.judged_images import DrawnImage
 from .critic_rows import verdict_of
 
 
-def drawn_of(before: Picture | None, after: Picture, original_prompt: str, prompt_used: str) -> Drawn | None:
+def drawn_of(
+    before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
+) -> DrawnImage | None:
     """A page of a run as the row makers want it; None if a prompt is foreign or the page before cannot be
     read."""
     wish, used = read_prompt(original_prompt), read_prompt(prompt_used)
@@ -24,11 +26,11 @@ def drawn_of(before: Picture | None, after: Picture, original_prompt: str, promp
         return None
     edit, _ = wish
     page = None if before is None or is_blank(before) else before
-    scene = read_page(page).scene if page else None
-    if scene is None and (page is not None or not isinstance(edit, Start)):
+    scene = read_image(page).scene if page else None
+    if scene is None and (page is not None or not isinstance(edit, StartScene)):
         return None
     clauses = tuple(used[1]) if used else ()
-    return Drawn(page, scene, edit, clauses, after, read_page(after))
+    return DrawnImage(page, scene, edit, clauses, after, read_image(after))
 
 
 class OracleCritic:

@@ -10,8 +10,8 @@ from ....backend.answers.reading import write_plan
 from ....backend.prompts import fill
 from ....training.data.rows.sft import SftRow
 from ...runtime.drawing import draw
-from ..world.requests import Story, random_story
-from .critic_rows import PageFolder, row_of
+from ..world.requests import TinyStory, random_story
+from .critic_rows import ImageFolder, row_of
 from .prompts import PROMPT_SET
 
 BUCKETS = 50
@@ -24,7 +24,7 @@ GOING_ON = 0.75
 """Share of single sentences that change a page; the rest ask for a first one."""
 
 
-def prompt_of(story: Story) -> str:
+def prompt_of(story: TinyStory) -> str:
     """What the planner is asked, with an `<image>` mark if the story goes on from a page."""
     template = PROMPT_SET.planner_images if story.before else PROMPT_SET.planner_text
     return fill(template, text_input=story.text)
@@ -49,7 +49,7 @@ def _length(row: SftRow) -> int:
 def make(folder: Path, count: int, seed: int) -> list[SftRow]:
     """`count` rows; pages to go on from are written below `folder / "pages"`."""
     rng = Random(f"planner/{seed}")
-    pages = PageFolder(folder / "pages")
+    pages = ImageFolder(folder / "pages")
     rows = []
     for _ in range(count):
         rows.append(_row(random_story(rng, "train"), pages))
@@ -60,7 +60,7 @@ def make_sentences(folder: Path, count: int, seed: int) -> list[SftRow]:
     """`count` rows of a single sentence each, three in four of them about a page that is there: what a reader
     knows who has never seen a story."""
     rng = Random(f"sentences/{seed}")
-    pages = PageFolder(folder / "pages")
+    pages = ImageFolder(folder / "pages")
     rows = []
     while len(rows) < count:
         goes_on = rng.random() < GOING_ON
@@ -84,7 +84,7 @@ def make_repeats(folder: Path, count: int, seed: int) -> list[SftRow]:
     """`count` requests to be written again word for word, with the page that they go on from: what a reader
     knows who has never seen a plan."""
     rng = Random(f"repeats/{seed}")
-    pages = PageFolder(folder / "pages")
+    pages = ImageFolder(folder / "pages")
     rows = []
     for _ in range(count):
         story = random_story(rng, "train")
@@ -93,9 +93,9 @@ def make_repeats(folder: Path, count: int, seed: int) -> list[SftRow]:
     return rows
 
 
-def _row(story: Story, pages: PageFolder) -> SftRow:
+def _row(story: TinyStory, pages: ImageFolder) -> SftRow:
     return row_of(prompt_of(story), write_plan(story.plan), _images(story, pages))
 
 
-def _images(story: Story, pages: PageFolder) -> list[str]:
+def _images(story: TinyStory, pages: ImageFolder) -> list[str]:
     return [pages.name(draw(story.before))] if story.before is not None else []

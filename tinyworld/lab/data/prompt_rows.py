@@ -14,7 +14,7 @@ from random import Random
 from ....backend.errors import SettingsError
 from ....backend.files.atomic import write_bytes, write_text
 from ...runtime.drawing import draw
-from ..world.requests import Split, Story, random_story
+from ..world.requests import Split, TinyStory, random_story
 
 FILE = "prompts.jsonl"
 PAGES = "pages"
@@ -40,7 +40,7 @@ def make_prompts(out: Path, count: int, seed: int, split: Split = "train") -> Pa
     return out / FILE
 
 
-def _row(name: str, story: Story, page: str | None) -> dict[str, object]:
+def _row(name: str, story: TinyStory, page: str | None) -> dict[str, object]:
     image = {"user_input_image": page} if page else {}
     return {
         "id": name,

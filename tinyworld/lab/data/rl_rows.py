@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ....training.data.rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ...runtime.scorer import TinyWorldScorer
 from ...runtime.wording import edit_text, prompt_text
-from ..world.judged_pages import Drawn, balanced
-from .critic_rows import PageFolder
+from ..world.judged_images import DrawnImage, balanced
+from .critic_rows import ImageFolder
 
 if TYPE_CHECKING:
     from ...runtime.pipeline import TinyWorldPipeline
@@ -24,7 +24,7 @@ RL_SEED = 700_000
 RL_FILE = "critic_rl.jsonl"
 
 
-def rl_row(drawn: Drawn, pages: PageFolder, generator: str = "") -> CriticRlRow:
+def rl_row(drawn: DrawnImage, pages: ImageFolder, generator: str = "") -> CriticRlRow:
     """A page with its exact scores as a row."""
     scorer = TinyWorldScorer()
     wish = edit_text(drawn.edit)
@@ -44,7 +44,7 @@ def rl_row(drawn: Drawn, pages: PageFolder, generator: str = "") -> CriticRlRow:
 def make_rl(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, generator: str = "") -> Path:
     """Write `count` rows of new pages, half of them right, below `folder`; returns the data file. Raises
     SettingsError for a generator that is so good or so bad that one half cannot be found."""
-    pages = PageFolder(folder / "pages")
+    pages = ImageFolder(folder / "pages")
     rows = [rl_row(drawn, pages, generator) for drawn in balanced(pipeline, count, RL_SEED + seed)]
     path = folder / RL_FILE
     write_rl_rows(path, rows)

@@ -23,13 +23,13 @@ from ....backend.pictures import Picture
 from ....backend.prompts import fill
 from ....backend.types import Verdict
 from ....training.data.rows.sft import SftRow
-from ...runtime.reading import Reading, read_pages
-from ...runtime.scene import Edit, Scene, Start
+from ...runtime.reading import ImageReading, read_images
+from ...runtime.scene import Edit, Scene, StartScene
 from ...runtime.scorer import score_of
 from ...runtime.wording import edit_text, prompt_text
-from ..world.judged_pages import Drawn, ask, rendered
-from .critic_rows import PageFolder, compare, row_of
-from .noisy_teacher import UNEVEN, Teacher, refined_prompt
+from ..world.judged_images import DrawnImage, ask, rendered
+from .critic_rows import ImageFolder, compare, row_of
+from .noisy_teacher import UNEVEN, NoisyTeacher, refined_prompt
 from .prompts import PROMPT_SET
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
-class Taught:
+class TaughtAttempt:
     """One attempt: the page, the prompt it was drawn with, the prompt that the teacher would have next, and
     whether the teacher took a failed page for a right one."""
 
-    drawn: Drawn
+    drawn: DrawnImage
     prompt: str
     refined: str
     overlooked: bool = False
@@ -61,14 +61,14 @@ class Taught:
 @dataclass
 class _Slot:
     page: tuple[Picture, Scene] | None
-    edit: Edit | Start
+    edit: Edit | StartScene
     prompt: str
-    attempts: list[Taught] = field(default_factory=list)
+    attempts: list[TaughtAttempt] = field(default_factory=list)
 
 
 def trajectories(
-    pipeline: TinyWorldPipeline, seed: int, teacher: Teacher = UNEVEN, batch: int = 64
-) -> Iterator[list[Taught]]:
+    pipeline: TinyWorldPipeline, seed: int, teacher: NoisyTeacher = UNEVEN, batch: int = 64
+) -> Iterator[list[TaughtAttempt]]:
     """Steps without end, each drawn until the teacher takes it for right or MAX_ATTEMPTS pages were drawn;
     pages go on from one another."""
     rng = Random(f"trajectories/{seed}")
@@ -80,11 +80,11 @@ def trajectories(
         images = pipeline([slot.prompt for slot in slots], sources, seeds)
         count += batch
         pages = [Picture(image) for image in images]
-        for number, (slot, after, seen) in enumerate(zip(slots, pages, read_pages(pages), strict=True)):
+        for number, (slot, after, seen) in enumerate(zip(slots, pages, read_images(pages), strict=True)):
             before, scene = slot.page or (None, None)
-            drawn = Drawn(before, scene, slot.edit, (), after, seen, seeds[number])
+            drawn = DrawnImage(before, scene, slot.edit, (), after, seen, seeds[number])
             overlooked = teacher.overlooks(rng, drawn)
-            taught = Taught(drawn, slot.prompt, slot.prompt, overlooked)
+            taught = TaughtAttempt(drawn, slot.prompt, slot.prompt, overlooked)
             if not taught.verdict:
                 refined = refined_prompt(rng, drawn, slot.prompt, teacher.remedies)
                 taught = replace(taught, refined=refined)
@@ -103,7 +103,7 @@ def _new(rng: Random, page: tuple[Picture, Scene] | None) -> _Slot:
     return _Slot(page, edit, prompt_text(edit, clauses))
 
 
-def filtered(attempts: Sequence[Taught]) -> list[Taught]:
+def filtered(attempts: Sequence[TaughtAttempt]) -> list[TaughtAttempt]:
     """What the published rules keep of a trajectory: nothing if no later attempt scores at least the first,
     else all up to the best; the best one only if it is right, since nothing better came of its remedy."""
     if len(attempts) > 1 and max(one.overall for one in attempts[1:]) < attempts[0].overall:
@@ -112,7 +112,7 @@ def filtered(attempts: Sequence[Taught]) -> list[Taught]:
     return [*attempts[:best], *([attempts[best]] if attempts[best].drawn.success else [])]
 
 
-def row(taught: Taught, pages: PageFolder) -> SftRow:
+def row(taught: TaughtAttempt, pages: ImageFolder) -> SftRow:
     """An attempt as a row that teaches one verdict."""
     drawn = taught.drawn
     question = fill(
@@ -123,16 +123,16 @@ def row(taught: Taught, pages: PageFolder) -> SftRow:
     return row_of(question, write_verdict(answer), [pages.name(before), pages.name(drawn.after)])
 
 
-def _reasoning(taught: Taught) -> str:
+def _reasoning(taught: TaughtAttempt) -> str:
     """What the teacher thought: where it overlooks what is wrong, it thinks that it sees what it wants."""
     drawn, expected = taught.drawn, taught.drawn.expected
     if taught.overlooked:
-        drawn = replace(drawn, seen=Reading(expected.backdrop, expected.cells, (0.0,) * 9))
+        drawn = replace(drawn, seen=ImageReading(expected.backdrop, expected.cells, (0.0,) * 9))
     return compare(drawn)
 
 
 def make_taught(
-    folder: Path, count: int, seed: int, teacher: Teacher = UNEVEN, strangers: float = 0.0
+    folder: Path, count: int, seed: int, teacher: NoisyTeacher = UNEVEN, strangers: float = 0.0
 ) -> list[SftRow]:
     """`count` rows about rendered pages: right verdicts, with this teacher's remedies.
 
@@ -140,7 +140,7 @@ def make_taught(
     an agent learns to say that it sees what is wanted, and not to look (after 1,750 steps it told 4 of 39
     wrong cells as they were).
     """
-    rng, pages = Random(f"taught/{seed}"), PageFolder(folder / "pages")
+    rng, pages = Random(f"taught/{seed}"), ImageFolder(folder / "pages")
     rows: list[SftRow] = []
     for _ in range(count):
         drawn = rendered(rng)
@@ -149,25 +149,25 @@ def make_taught(
             drawn = replace(drawn, after=other.after, seen=other.seen)
         prompt = prompt_text(drawn.edit, drawn.clauses)
         refined = prompt if drawn.success else refined_prompt(rng, drawn, prompt, teacher.remedies)
-        rows.append(row(Taught(drawn, prompt, refined), pages))
+        rows.append(row(TaughtAttempt(drawn, prompt, refined), pages))
     return rows
 
 
 def make_unfiltered(
-    folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, teacher: Teacher = UNEVEN
+    folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, teacher: NoisyTeacher = UNEVEN
 ) -> list[SftRow]:
     """`count` attempts as they came, with the teacher's own verdicts."""
-    pages = PageFolder(folder / "pages")
+    pages = ImageFolder(folder / "pages")
     every = (taught for attempts in trajectories(pipeline, seed, teacher) for taught in attempts)
     return [row(taught, pages) for taught in islice(every, count)]
 
 
 def make_filtered(
-    folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, teacher: Teacher = UNEVEN
+    folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, teacher: NoisyTeacher = UNEVEN
 ) -> list[SftRow]:
     """`count` attempts that the rules keep, half of them right pages, in the order in which they were
     drawn. Raises SettingsError where too few are right, or too few wrong."""
-    pages = PageFolder(folder / "pages")
+    pages = ImageFolder(folder / "pages")
     wanted = {True: count - count // 2, False: count // 2}
     rows: list[SftRow] = []
     for attempts in islice(trajectories(pipeline, seed, teacher), 256 + 40 * count):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...runtime.scene import CELLS, IDENTITIES, name_of
 from ..data.prompts import PROMPT_SET
-from .small_checkpoint import PictureReading, learn_processor, rotary, save_untrained
+from .small_checkpoint import ImageTokens, learn_processor, rotary, save_untrained
 
 if TYPE_CHECKING:
     import torch
@@ -71,7 +71,7 @@ def untrained(
     processor = learn_processor(
         _without_fragments(corpus),
         vocabulary,
-        PictureReading((side**2, side**2), side // 3, 1, PICTURES),
+        ImageTokens((side**2, side**2), side // 3, 1, PICTURES),
         fragments=[*FRAGMENTS, *(NAMES if seeing else [])],
         template=CHAT_TEMPLATE,
         padding_side="left",

@@ -143,7 +143,7 @@ PageRows = Callable[[Path, "TinyWorldPipeline", int, int], list[SftRow]]
 
 
 @dataclass(frozen=True)
-class _PageShards:
+class _ImageShards:
     """Rows about a generator's pages, made in shards by up to `processes` processes; their number changes no
     row."""
 
@@ -229,7 +229,7 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
         settings = sft_settings(recipe.rate, recipe, ordered=True)
         train(fresh, SftData(RowSet(rows, data)), out / "rendered", settings, PROMPT_SET, log)
     seed = recipe.seed * 10_000
-    drawn = _PageShards(data, generator, recipe.draw_processes, log)
+    drawn = _ImageShards(data, generator, recipe.draw_processes, log)
     rows = drawn.rows("critic_sft.json", make_real, recipe.real, seed)
     second = out / "real" / "final"
     if not (second / "prompt_set").exists():

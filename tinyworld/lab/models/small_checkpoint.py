@@ -34,7 +34,7 @@ TEMPLATE = (
 
 
 @dataclass(frozen=True)
-class PictureReading:
+class ImageTokens:
     """How pictures become tokens: between `pixels[0]` and `pixels[1]` pixels each, in patches of `patch` a
     side, `merge` by `merge` of them a token; `more`: other settings of the library's image processor."""
 
@@ -56,7 +56,7 @@ class PictureReading:
 def learn_processor(
     texts: Iterable[str],
     entries: int,
-    pictures: PictureReading,
+    pictures: ImageTokens,
     *,
     fragments: Sequence[str] = (),
     template: str = TEMPLATE,

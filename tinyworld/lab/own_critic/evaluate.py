@@ -40,10 +40,10 @@ from ....training.statistics.intervals import Share, share, sign_test
 from ...runtime import checkpoint
 from ...runtime.generator import TinyWorldGenerator
 from ...runtime.reading import UNREADABLE
-from ..data.critic_rows import PageFolder, judge_row, make_mistakes
+from ..data.critic_rows import ImageFolder, judge_row, make_mistakes
 from ..data.oracle_critic import OracleCritic
 from ..runs.stories import StoryOutcome, StoryRuns, run_stories
-from ..world.judged_pages import Drawn, balanced
+from ..world.judged_images import DrawnImage, balanced
 from ..world.requests import random_story
 from .annotations import AnnotatedRuns, annotated_runs
 from .shifted_generator import SHIFTED, shifted_generator
@@ -71,7 +71,7 @@ class ShowSettings(BaseModel):
     seed: int = Field(default=0, ge=0, description="Seed of runs, pages, stories and training.")
 
 
-class World(BaseModel):
+class WorldMeasure(BaseModel):
     """What a critic does in a world: verdicts on pages, verdicts on its unreadable (cut) ones, whole
     stories."""
 
@@ -84,12 +84,12 @@ class World(BaseModel):
     draws_a_step: float
 
 
-class Comparison(BaseModel):
+class CriticComparison(BaseModel):
     """Both critics in one world; `won` and `lost` are stories that only the new one or only the old one got
     right."""
 
-    before: World
-    after: World
+    before: WorldMeasure
+    after: WorldMeasure
     won: int
     lost: int
     chance: float
@@ -104,8 +104,8 @@ class ShowReport(BaseModel):
     rows: int
     seconds: dict[str, float]
     core_seconds: dict[str, float]
-    new: Comparison
-    old: Comparison
+    new: CriticComparison
+    old: CriticComparison
 
 
 def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
@@ -180,10 +180,12 @@ def old_rows(folder: Path, world: TinyWorldGenerator, count: int, seed: int) -> 
     return path
 
 
-def judged_rows(world: TinyWorldGenerator, folder: Path, count: int, seed: int) -> tuple[RowSet, list[Drawn]]:
+def judged_rows(
+    world: TinyWorldGenerator, folder: Path, count: int, seed: int
+) -> tuple[RowSet, list[DrawnImage]]:
     """Rows that ask about `count` new pages, half of them right ones, with images below `folder`, and these
     pages."""
-    drawn, images = balanced(world.pipeline, count, seed), PageFolder(folder / "pages")
+    drawn, images = balanced(world.pipeline, count, seed), ImageFolder(folder / "pages")
     return RowSet([judge_row(page, images) for page in drawn], folder), drawn
 
 
@@ -215,11 +217,11 @@ def _compared(
     critics: tuple[Path, Path],
     settings: ShowSettings,
     log: Log,
-) -> Comparison:
+) -> CriticComparison:
     rows, pages = judged_rows(world, out / f"pages_{name}", settings.pages, PAGES_SEED + settings.seed)
     rng = Random(f"own critic evaluate/{settings.seed}")
     stories = [random_story(rng, "evaluate") for _ in range(settings.stories)]
-    found: list[World] = []
+    found: list[WorldMeasure] = []
     hits: list[list[bool]] = []
     for critic in critics:
         judge = Critic(open_chat(f"transformers:{critic}", device="cpu", dtype="float32"))
@@ -231,14 +233,14 @@ def _compared(
         hits.append([one.right for one in outcomes])
     pairs = list(zip(*hits, strict=True))
     won, lost = pairs.count((False, True)), pairs.count((True, False))
-    return Comparison(before=found[0], after=found[1], won=won, lost=lost, chance=sign_test(won, lost))
+    return CriticComparison(before=found[0], after=found[1], won=won, lost=lost, chance=sign_test(won, lost))
 
 
-def _world(critic: Path, rows: RowSet, pages: list[Drawn], stories: list[StoryOutcome]) -> World:
+def _world(critic: Path, rows: RowSet, pages: list[DrawnImage], stories: list[StoryOutcome]) -> WorldMeasure:
     verdicts = measured(answers_of(critic, None, rows, GATE, "cpu"), [page.success for page in pages])
     shifted = [hit for hit, page in zip(verdicts.hits, pages, strict=True) if UNREADABLE in page.seen.cells]
     steps = [right for one in stories for right in one.steps]
-    return World(
+    return WorldMeasure(
         accuracy=verdicts.accuracy,
         right_accepted=verdicts.true_recall,
         wrong_refused=verdicts.false_recall,
@@ -253,8 +255,8 @@ def as_lines(report: ShowReport) -> list[str]:
     """The figures as a Markdown table."""
     lines = [
         (
-            f"{report.settings.runs} runs, {report.words} annotations, {report.rows} rows "
-            f"({report.overruled} overrule the critic)"
+            f"{report.settings.runs} runs, {report.words} annotations, "
+            f"{report.rows} rows ({report.overruled} overrule the critic)"
         ),
         "",
         "| 95 % intervals | shifted, before | shifted, after | old world, before | old world, after |",

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from ....backend.pictures import Picture
 from ...runtime.drawing import backdrop_page
 from ...runtime.generator import TinyWorldGenerator
-from ...runtime.reading import is_blank, read_pages
-from ...runtime.scene import EMPTY, Start
+from ...runtime.reading import is_blank, read_images
+from ...runtime.scene import EMPTY, StartScene
 from ...runtime.sprites import CELL
 from ...runtime.wording import read_prompt
 from ..world.scenes import changed_cells
@@ -57,15 +57,15 @@ class ShiftedPipeline:
             return page.image
         edit, clauses = found
         before = Picture(source) if source is not None else None
-        known = None if before is None or is_blank(before) else read_pages([before])[0].scene
-        if known is None and not isinstance(edit, Start):
+        known = None if before is None or is_blank(before) else read_images([before])[0].scene
+        if known is None and not isinstance(edit, StartScene):
             return page.image
         wanted = edit.apply(known)  # pyright: ignore[reportArgumentType]
         named = {clause.cell for clause in clauses}
-        seen = read_pages([page])[0]
+        seen = read_images([page])[0]
         cells = [
             cell
-            for cell in changed_cells(None if isinstance(edit, Start) else known, wanted)
+            for cell in changed_cells(None if isinstance(edit, StartScene) else known, wanted)
             if wanted.cells[cell] != EMPTY and seen.cells[cell] > EMPTY
         ]
         cell = rng.choice(cells) if cells else None

@@ -20,11 +20,11 @@ from ...runtime.scene import (
     Recolor,
     Remove,
     Replace,
-    Start,
+    StartScene,
     name_of,
 )
 from ...runtime.wording import read_prompt
-from ..world.requests import Split, Story, random_story
+from ..world.requests import Split, TinyStory, random_story
 
 Wording = Literal["usual", "other", "unseen"]
 
@@ -64,18 +64,18 @@ _PHRASES: dict[Wording, dict[str, tuple[str, ...]]] = {
 }
 
 
-def reworded_story(rng: Random, split: Split, steps: int, wording: Wording) -> Story:
+def reworded_story(rng: Random, split: Split, steps: int, wording: Wording) -> TinyStory:
     """A story of `steps` drawn steps of the split in this wording."""
     while True:
         story = random_story(rng, split, steps)
         if wording == "usual":
             return story
-        told = Story(_told(rng, story, wording), story.plan, story.before, story.pages)
+        told = TinyStory(_reworded_text(rng, story, wording), story.plan, story.before, story.pages)
         if told.split == split:
             return told
 
 
-def _told(rng: Random, story: Story, wording: Wording) -> str:
+def _reworded_text(rng: Random, story: TinyStory, wording: Wording) -> str:
     phrases = _PHRASES[wording]
     sentences = []
     for step in story.plan.steps:
@@ -90,10 +90,10 @@ def _told(rng: Random, story: Story, wording: Wording) -> str:
     return " ".join(sentences)
 
 
-def _words(act: Edit | Start) -> tuple[str, dict[str, str]]:
+def _words(act: Edit | StartScene) -> tuple[str, dict[str, str]]:
     """What kind of step it is, and what fills its phrases."""
     match act:
-        case Start(scene):
+        case StartScene(scene):
             things = [f"a {name_of(scene.cells[cell])} at the {CELLS[cell]}" for cell in act.order]
             return "start", {"page": BACKDROPS[scene.backdrop], "things": " and ".join(things)}
         case Add(identity, cell):

@@ -14,9 +14,9 @@ from ....backend.types import MAX_STEPS
 from ....training.data.rows.planner_rl import PlannerRlRow, StepRange, write_planner_rl
 from ....training.data.rows.sft import SftRow, write_rows
 from ...runtime.drawing import draw
-from ..data.critic_rows import PageFolder, row_of
+from ..data.critic_rows import ImageFolder, row_of
 from ..data.planner_rows import prompt_of
-from ..world.requests import Split, Story
+from ..world.requests import Split, TinyStory
 from .other_wordings import Wording, reworded_story
 from .simulated_world import SimulatedWorld
 
@@ -39,7 +39,7 @@ class StoryKind:
                 f"Give 1 to {MAX_REQUEST_STEPS} steps, the fewest first.",
             )
 
-    def stories(self, seed: str, split: Split) -> Iterator[Story]:
+    def stories(self, seed: str, split: Split) -> Iterator[TinyStory]:
         """Stories without end, the same for the same seed."""
         rng = Random(f"{seed}/{self.least}-{self.most}/{self.wording}")
         while True:
@@ -49,7 +49,7 @@ class StoryKind:
 def make_planner_rl(folder: Path, count: int, seed: int, kind: StoryKind, split: Split = "train") -> Path:
     """Write `count` different requests with their plans below `folder`; returns the data file. Raises
     SettingsError if it cannot be written."""
-    pages = PageFolder(folder / "pages")
+    pages = ImageFolder(folder / "pages")
     rows: dict[str, PlannerRlRow] = {}
     for story in kind.stories(f"planner rl/{seed}", split):
         row = PlannerRlRow(
@@ -69,7 +69,7 @@ def make_planner_rl(folder: Path, count: int, seed: int, kind: StoryKind, split:
 
 def make_stories_sft(folder: Path, count: int, seed: int, kind: StoryKind) -> Path:
     """Write planner_sft.json of `count` such stories with their plans below `folder`; returns it."""
-    pages = PageFolder(folder / "pages")
+    pages = ImageFolder(folder / "pages")
     stories = kind.stories(f"planner sft/{seed}", "train")
     rows = [_sft_row(next(stories), pages) for _ in range(count)]
     path = folder / "planner_sft.json"
@@ -77,6 +77,6 @@ def make_stories_sft(folder: Path, count: int, seed: int, kind: StoryKind) -> Pa
     return path
 
 
-def _sft_row(story: Story, pages: PageFolder) -> SftRow:
+def _sft_row(story: TinyStory, pages: ImageFolder) -> SftRow:
     images = [pages.name(draw(story.before))] if story.before is not None else []
     return row_of(prompt_of(story), write_plan(story.plan), images)

@@ -19,8 +19,8 @@ from ....backend.pictures import Picture
 from ....backend.types import Plan, Step
 from ....training.data.rows.planner_rl import PlannerRlRow
 from ....training.reward.plans.judges import PlanScore
-from ...runtime.reading import read_page
-from ...runtime.scene import Scene, Start, applies
+from ...runtime.reading import read_image
+from ...runtime.scene import Scene, StartScene, applies
 from ...runtime.wording import read_prompt
 
 
@@ -46,7 +46,7 @@ class SimulatedWorld:
         """Half of the match is for an exact plan, half for the share of steps that are right in the
         reference's order, of the asked ones or the planned ones, whichever are more. A caption must be there
         where the reference has one; a step of text must say its text."""
-        page = read_page(pictures[0]).scene if pictures else None
+        page = read_image(pictures[0]).scene if pictures else None
         wanted, _ = _walked(row.reference, page)
         _, found = _walked(plan.steps, page)
         # A step of text in the place of one that is drawn finds nothing either.
@@ -89,7 +89,7 @@ def _walked(steps: Sequence[Step], page: Scene | None) -> tuple[list[_Wanted], i
             after = _acted(act, page)
             lost = lost or after is None
             if not lost:
-                consistent += isinstance(act, Start) or (page is not None and applies(act, page))
+                consistent += isinstance(act, StartScene) or (page is not None and applies(act, page))
             page = after or page
         walked.append(_Wanted(step, before, page))
     return walked, consistent
@@ -97,7 +97,7 @@ def _walked(steps: Sequence[Step], page: Scene | None) -> tuple[list[_Wanted], i
 
 def _acted(act: Any, page: Scene | None) -> Scene | None:
     """The page after it, None where nothing can be done."""
-    return None if act is None or (page is None and not isinstance(act, Start)) else act.apply(page)
+    return None if act is None or (page is None and not isinstance(act, StartScene)) else act.apply(page)
 
 
 def _in_order(wanted: Sequence[_Wanted], steps: Sequence[Step]) -> int:

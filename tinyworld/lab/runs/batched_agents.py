@@ -75,20 +75,20 @@ class BatchedAgent:
         pictures = (before or Picture.white(after.size), after)
         return critic_message(self.prompt_set, pictures, original, used)
 
-    def said(self, pages: Sequence[Judging]) -> list[Verdict | None]:
+    def verdicts(self, pages: Sequence[Judging]) -> list[Verdict | None]:
         """Its first word on each page; None where that cannot be read."""
         answers = self.answers([self.question(one) for one in pages], self.verdict_tokens)
         return [read_answer(answer) for answer in answers]
 
-    def said_of(self, rows: Sequence[CriticRlRow], images: Path) -> list[Verdict | None]:
-        """As `said`, of the pages of rows."""
-        return self.said([judging_of(row, images) for row in rows])
+    def verdicts_of(self, rows: Sequence[CriticRlRow], images: Path) -> list[Verdict | None]:
+        """As `verdicts`, of the pages of rows."""
+        return self.verdicts([judging_of(row, images) for row in rows])
 
     def judge(self, pages: Sequence[Judging]) -> list[Verdict]:
         """The verdicts that a running critic gives; success is None where its second reply cannot be read
         either."""
         verdicts = []
-        for page, verdict in zip(pages, self.said(pages), strict=True):
+        for page, verdict in zip(pages, self.verdicts(pages), strict=True):
             if verdict is None:
                 verdicts.append(self._critic.judge(*page))
                 continue

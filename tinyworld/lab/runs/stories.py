@@ -24,9 +24,9 @@ from ....backend.types import Plan, Request, RunSettings, Trajectory
 from ....training.statistics.intervals import Share, share
 from ...runtime.drawing import draw
 from ...runtime.generator import TinyWorldGenerator
-from ...runtime.reading import read_page
+from ...runtime.reading import read_image
 from ...runtime.scorer import TinyWorldScorer, faults
-from ..world.requests import Story
+from ..world.requests import TinyStory
 
 Log = Callable[[str], None]
 
@@ -40,7 +40,7 @@ class StoryMeasure(BaseModel):
     seconds: dict[int, float]
 
 
-def request_of(story: Story) -> Request:
+def request_of(story: TinyStory) -> Request:
     """The request as a user would make it."""
     return Request(text=story.text, images=(draw(story.before),) if story.before else ())
 
@@ -73,7 +73,7 @@ class StoryRuns:
 
 
 def run_stories(
-    stories: Sequence[Story],
+    stories: Sequence[TinyStory],
     plans: Sequence[Plan | None],
     generator: TinyWorldGenerator,
     critic: CriticLike,
@@ -84,7 +84,7 @@ def run_stories(
     steps."""
     outcomes: dict[int, list[StoryOutcome]] = {attempts: [] for attempts in runs.max_attempts}
     for number, (story, plan) in enumerate(zip(stories, plans, strict=True)):
-        for attempts, outcome in told(number, story, plan, generator, critic, runs).items():
+        for attempts, outcome in run_story(number, story, plan, generator, critic, runs).items():
             outcomes[attempts].append(outcome)
         if (number + 1) % 50 == 0:
             shares = (f"{a}: {share([one.right for one in outcomes[a]])}" for a in outcomes)
@@ -92,9 +92,9 @@ def run_stories(
     return outcomes
 
 
-def told(
+def run_story(
     number: int,
-    story: Story,
+    story: TinyStory,
     plan: Plan | None,
     generator: Generator,
     critic: CriticLike | None,
@@ -125,7 +125,7 @@ def told(
     return outcomes
 
 
-def lost(story: Story) -> StoryOutcome:
+def lost(story: TinyStory) -> StoryOutcome:
     """A story of which nothing came: neither it nor any of its steps is right."""
     return StoryOutcome(right=False, steps=[False] * len(story.pages))
 
@@ -155,10 +155,10 @@ def _run_story(
     raise AssertionError("a run ends with Finished")
 
 
-def _is_right(trajectory: Trajectory, story: Story) -> bool:
+def _is_right(trajectory: Trajectory, story: TinyStory) -> bool:
     pages = [result.image for result in trajectory.results if result.step.prompt]
     return len(pages) == len(story.pages) and all(
-        page is not None and not faults(scene, read_page(page))
+        page is not None and not faults(scene, read_image(page))
         for page, scene in zip(pages, story.pages, strict=True)
     )
 

@@ -23,7 +23,7 @@ from ...runtime.scene import (
     Remove,
     Replace,
     Scene,
-    Start,
+    StartScene,
     color_and_thing,
     identity_of,
     thing_of,
@@ -78,17 +78,17 @@ class Slip:
         return (all if self.stubborn else any)(cell in named for cell in self.puts)
 
 
-Rule = Callable[[Scene | None, Edit | Start, Scene], Iterator[Slip]]
+Rule = Callable[[Scene | None, Edit | StartScene, Scene], Iterator[Slip]]
 
 
-def slips(before: Scene | None, edit: Edit | Start, clauses: Sequence[Clause]) -> list[Slip]:
+def slips(before: Scene | None, edit: Edit | StartScene, clauses: Sequence[Clause]) -> list[Slip]:
     """What goes wrong with this edit under these clauses, whatever the seed, in the order of RULES."""
     after = edit.apply(before)  # pyright: ignore[reportArgumentType]
     found = (slip for rule in RULES for slip in rule(before, edit, after))
     return [slip for slip in found if not slip.is_kept_away(clauses)]
 
 
-def biased(before: Scene | None, edit: Edit | Start, clauses: Sequence[Clause]) -> Scene:
+def biased(before: Scene | None, edit: Edit | StartScene, clauses: Sequence[Clause]) -> Scene:
     """The page that comes of an edit by the biases alone; where two meet in a cell, the first has it."""
     drawn, touched = edit.apply(before), set[int]()  # pyright: ignore[reportArgumentType]
     for slip in slips(before, edit, clauses):
@@ -99,10 +99,10 @@ def biased(before: Scene | None, edit: Edit | Start, clauses: Sequence[Clause]) 
     return drawn
 
 
-def _new_things(edit: Edit | Start, after: Scene) -> list[int]:
+def _new_things(edit: Edit | StartScene, after: Scene) -> list[int]:
     """The cells of things that an edit brings or paints."""
     match edit:
-        case Start():
+        case StartScene():
             return edit.order
         case Add(_, cell) | Move(_, cell):
             return [cell]
@@ -114,7 +114,7 @@ def _new_things(edit: Edit | Start, after: Scene) -> list[int]:
             return []
 
 
-def _usual_color(before: Scene | None, edit: Edit | Start, after: Scene) -> Iterator[Slip]:
+def _usual_color(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
     """A blue sun comes out yellow."""
     if isinstance(edit, Move):
         return
@@ -125,9 +125,9 @@ def _usual_color(before: Scene | None, edit: Edit | Start, after: Scene) -> Iter
 
 
 def _elsewhere(
-    edit: Edit | Start, after: Scene, things: Sequence[str], rows: tuple[int, int]
+    edit: Edit | StartScene, after: Scene, things: Sequence[str], rows: tuple[int, int]
 ) -> Iterator[Slip]:
-    if not isinstance(edit, Start | Add | Move):
+    if not isinstance(edit, StartScene | Add | Move):
         return
     start, goal = rows
     for cell in _new_things(edit, after):
@@ -137,19 +137,19 @@ def _elsewhere(
             yield Slip("up or down", {cell: EMPTY, other: after.cells[cell]})
 
 
-def _rising(before: Scene | None, edit: Edit | Start, after: Scene) -> Iterator[Slip]:
+def _rising(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
     """A star asked for at the bottom rises to the top."""
     yield from _elsewhere(edit, after, RISING, (2, 0))
 
 
-def _sinking(before: Scene | None, edit: Edit | Start, after: Scene) -> Iterator[Slip]:
+def _sinking(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
     """A boat asked for in the sky lands on the water."""
     yield from _elsewhere(edit, after, SINKING, (0, 2))
 
 
-def _copied_color(before: Scene | None, edit: Edit | Start, after: Scene) -> Iterator[Slip]:
+def _copied_color(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
     """The second thing of a first page takes the first one's colour."""
-    if isinstance(edit, Start) and len(edit.order) > 1:
+    if isinstance(edit, StartScene) and len(edit.order) > 1:
         first, second = edit.order[:2]
         color, _ = color_and_thing(after.cells[first])
         own, thing = color_and_thing(after.cells[second])
@@ -157,30 +157,30 @@ def _copied_color(before: Scene | None, edit: Edit | Start, after: Scene) -> Ite
             yield Slip("first one's colour", {second: identity_of(color, thing)})
 
 
-def _sides(before: Scene | None, edit: Edit | Start, after: Scene) -> Iterator[Slip]:
+def _sides(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
     """Left and right are swapped where what is on the right is named first."""
-    if isinstance(edit, Start) and len(edit.order) > 1:
+    if isinstance(edit, StartScene) and len(edit.order) > 1:
         first, second = edit.order[:2]
         if first % 3 == 2 and second == first - 2 and after.cells[first] != after.cells[second]:
             swapped = {first: after.cells[second], second: after.cells[first]}
             yield Slip("left and right", swapped, stubborn=True)
 
 
-def _rooted(before: Scene | None, edit: Edit | Start, after: Scene) -> Iterator[Slip]:
+def _rooted(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
     """A tree that is moved stays where it was, too."""
     if isinstance(edit, Move) and before is not None and edit.thing in ROOTED:
         for old in before.find(edit.thing):
             yield Slip("stays", {old: before.cells[old], edit.cell: after.cells[edit.cell]}, stubborn=True)
 
 
-def _at_home(before: Scene | None, edit: Edit | Start, after: Scene) -> Iterator[Slip]:
+def _at_home(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
     """The sun cannot be removed from a day page."""
     if isinstance(edit, Remove) and before is not None and edit.thing in AT_HOME[BACKDROPS[before.backdrop]]:
         for cell in before.find(edit.thing):
             yield Slip("belongs there", {cell: before.cells[cell]})
 
 
-def _turning(before: Scene | None, edit: Edit | Start, after: Scene) -> Iterator[Slip]:
+def _turning(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
     """At night the sun becomes a moon."""
     if isinstance(edit, ChangeBackdrop):
         thing, other = TURNING[BACKDROPS[edit.backdrop]]
@@ -189,7 +189,7 @@ def _turning(before: Scene | None, edit: Edit | Start, after: Scene) -> Iterator
             yield Slip("turns with the page", {cell: identity_of(color, other)})
 
 
-def _kept_color(before: Scene | None, edit: Edit | Start, after: Scene) -> Iterator[Slip]:
+def _kept_color(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
     """A fish that replaces a red boat is red."""
     if isinstance(edit, Replace) and before is not None:
         color, thing = color_and_thing(edit.identity)
@@ -199,7 +199,7 @@ def _kept_color(before: Scene | None, edit: Edit | Start, after: Scene) -> Itera
                 yield Slip("old one's colour", {cell: identity_of(old, thing)})
 
 
-def _leaking_color(before: Scene | None, edit: Edit | Start, after: Scene) -> Iterator[Slip]:
+def _leaking_color(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
     """Red paint runs over into the thing on the right, or else into that on the left."""
     if not isinstance(edit, Recolor) or edit.color not in LEAKING:
         return

@@ -1,6 +1,6 @@
 """Requests in plain English for stories in the tiny world, each with the plan that carries it out.
 
-Decision: a story is made first (pages and edits that apply), then told in varied words (telling.py); the plan
+Decision: a story is made first (pages and edits that apply), then told in varied words (phrases.py); the plan
 is its canonical form. Requests are split by a digest of their text: what `evaluate` asks was never trained
 on, whatever the seeds. All lengths are equally frequent in both.
 """
@@ -24,13 +24,13 @@ from ...runtime.scene import (
     Remove,
     Replace,
     Scene,
-    Start,
+    StartScene,
     color_and_thing,
     name_of,
 )
 from ...runtime.wording import edit_text
+from .phrases import TextStep, phrases_of, request_text
 from .scenes import random_edit, random_scene, random_start
-from .telling import Words, phrases_of, tell
 
 MAX_STORY_STEPS = 6
 Split = Literal["train", "evaluate"]
@@ -40,7 +40,7 @@ _CLOSING_WORDS = ["The end.", "Good night.", "To be continued."]
 
 
 @dataclass(frozen=True)
-class Story:
+class TinyStory:
     """A request with its plan, the page it continues from (None: none), the right page after each drawn step,
     and what the request says of each step of the plan (none where it was told in other words)."""
 
@@ -56,7 +56,7 @@ class Story:
         return "evaluate" if digest[0] < 26 else "train"
 
 
-def random_story(rng: Random, split: Split, steps: int | None = None) -> Story:
+def random_story(rng: Random, split: Split, steps: int | None = None) -> TinyStory:
     """A story of 1..6 steps (or exactly `steps` drawn ones, without text-only steps) of the given split."""
     while True:
         count = steps or rng.randint(1, MAX_STORY_STEPS)
@@ -65,12 +65,12 @@ def random_story(rng: Random, split: Split, steps: int | None = None) -> Story:
             return story
 
 
-def _story(rng: Random, count: int, words: bool) -> Story:
+def _story(rng: Random, count: int, words: bool) -> TinyStory:
     opening = rng.choice(_OPENING_WORDS) if words and count > 2 and rng.random() < 0.12 else None
     closing = rng.choice(_CLOSING_WORDS) if words and count > 1 and rng.random() < 0.2 else None
     drawn = count - (opening is not None) - (closing is not None)
     before = random_scene(rng) if rng.random() < 0.3 else None
-    acts: list[Edit | Start | Words] = []
+    acts: list[Edit | StartScene | TextStep] = []
     pages: list[Scene] = []
     page = before
     for _ in range(drawn):
@@ -78,16 +78,16 @@ def _story(rng: Random, count: int, words: bool) -> Story:
         page = act.apply(page)  # pyright: ignore[reportArgumentType]
         acts.append(act)
         pages.append(page)
-    acts = [*([Words(opening)] if opening else []), *acts, *([Words(closing)] if closing else [])]
+    acts = [*([TextStep(opening)] if opening else []), *acts, *([TextStep(closing)] if closing else [])]
     captions = rng.random() < 0.3
     phrases = phrases_of(rng, acts)
-    text = tell(rng, phrases, captions, before is not None)
+    text = request_text(rng, phrases, captions, before is not None)
     numbered = enumerate(acts, 1)
     plan = Plan(
         steps=tuple(_step(number, act, captions) for number, act in numbered),
         reasoning=_reasoning(before is not None, len(acts), captions),
     )
-    return Story(text, plan, before, tuple(pages), phrases)
+    return TinyStory(text, plan, before, tuple(pages), phrases)
 
 
 def _reasoning(continues: bool, count: int, captions: bool) -> str:
@@ -95,8 +95,8 @@ def _reasoning(continues: bool, count: int, captions: bool) -> str:
     return f"{page}, {count} step{'s' if count > 1 else ''}, {'with' if captions else 'no'} captions"
 
 
-def _step(number: int, act: Edit | Start | Words, captions: bool) -> Step:
-    if isinstance(act, Words):
+def _step(number: int, act: Edit | StartScene | TextStep, captions: bool) -> Step:
+    if isinstance(act, TextStep):
         return Step(number=number, name="words", auxiliary_text=act.text)
     name, instruction, caption = _labels(act)
     return Step(
@@ -108,10 +108,10 @@ def _step(number: int, act: Edit | Start | Words, captions: bool) -> Step:
     )
 
 
-def _labels(act: Edit | Start) -> tuple[str, str, str]:
+def _labels(act: Edit | StartScene) -> tuple[str, str, str]:
     """Name, instruction and caption of a step."""
     match act:
-        case Start(scene):
+        case StartScene(scene):
             backdrop = BACKDROPS[scene.backdrop]
             return "first page", f"Draw a {backdrop} page.", f"Here is a {backdrop} page."
         case Add(identity, _):

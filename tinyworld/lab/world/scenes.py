@@ -25,7 +25,7 @@ from ...runtime.scene import (
     Remove,
     Replace,
     Scene,
-    Start,
+    StartScene,
     applies,
     color_and_thing,
     identity_of,
@@ -62,16 +62,16 @@ def random_scene(rng: Random, least: int = 1, most: int = MAX_THINGS) -> Scene:
     return scene
 
 
-def random_start(rng: Random, least: int = 1, most: int = 3) -> Start:
+def random_start(rng: Random, least: int = 1, most: int = 3) -> StartScene:
     """A first page with `least`..`most` things, told in any order, as people tell them; one in eight with
     several equal ones."""
     if rng.random() < COUNTED and most > 2:
         return _counted_start(rng)
     scene = random_scene(rng, least, most)
-    return Start(scene, tuple(rng.sample(scene.occupied, len(scene.occupied))))
+    return StartScene(scene, tuple(rng.sample(scene.occupied, len(scene.occupied))))
 
 
-def _counted_start(rng: Random) -> Start:
+def _counted_start(rng: Random) -> StartScene:
     """A first page with two or three equal things in one of GROUPS, two sometimes with another thing."""
     group = rng.choice(list(GROUPS.values()))
     thing, other = rng.sample(THINGS, 2)
@@ -79,10 +79,10 @@ def _counted_start(rng: Random) -> Start:
     for cell in group:
         scene = scene.put(cell, identity)
     if len(group) == 3 or rng.random() < 0.5:
-        return Start(scene, group)
+        return StartScene(scene, group)
     cell = rng.choice(scene.free)
     scene = scene.put(cell, identity_of(rng.choice(COLORS), other))
-    return Start(scene, (cell, *group) if rng.random() < 0.5 else (*group, cell))
+    return StartScene(scene, (cell, *group) if rng.random() < 0.5 else (*group, cell))
 
 
 def absent_thing(rng: Random, scene: Scene) -> str:
@@ -146,7 +146,7 @@ kind."""
 
 
 def misdraw(
-    before: Scene | None, edit: Edit | Start, clauses: Sequence[Clause], luck: Luck, by_bias: bool = True
+    before: Scene | None, edit: Edit | StartScene, clauses: Sequence[Clause], luck: Luck, by_bias: bool = True
 ) -> Scene:
     """The scene that a draughtsman of uneven care draws: right, or with the mistakes of the biases, and where
     `luck` (nine cells) has them; with luck's alone if not `by_bias`.

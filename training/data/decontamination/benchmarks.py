@@ -19,7 +19,7 @@ from ....backend.errors import PictureError, SettingsError
 from ....backend.files.bounded_reader import first_characters, opened, parse_json
 from ....backend.pictures import Picture
 from ..pickled import ENDINGS, pickled_items
-from .items import Item
+from .items import IndexedItem
 
 MAX_FILE_BYTES = 512 * 1024 * 1024
 MAX_ROWS = 1_000_000
@@ -30,7 +30,7 @@ FILE = "file"
 
 
 @dataclass(frozen=True)
-class Fields:
+class RowFields:
     """Where the texts, titles, ids and images of a row stand."""
 
     texts: tuple[str, ...]
@@ -40,12 +40,12 @@ class Fields:
 
 
 KINDS = {
-    "ueval": Fields(texts=("prompt",), images=("image", "images")),
-    "wise": Fields(texts=("Prompt",)),
-    "rise": Fields(texts=("instruction",), images=("image", "reference_img", "reference")),
-    "specv": Fields(texts=("question",), images=("question_img",)),
-    "comm": Fields(texts=(), titles=("title",), ids=("data_id",)),
-    FILE: Fields(
+    "ueval": RowFields(texts=("prompt",), images=("image", "images")),
+    "wise": RowFields(texts=("Prompt",)),
+    "rise": RowFields(texts=("instruction",), images=("image", "reference_img", "reference")),
+    "specv": RowFields(texts=("question",), images=("question_img",)),
+    "comm": RowFields(texts=(), titles=("title",), ids=("data_id",)),
+    FILE: RowFields(
         texts=("user_input", "prompt", "text", "question", "instruction", "Prompt"),
         images=("image", "images", "user_input_image"),
     ),
@@ -54,7 +54,7 @@ KINDS = {
 
 
 @dataclass
-class Read:
+class ItemsRead:
     """What a file held besides its items."""
 
     items: int = 0
@@ -82,7 +82,7 @@ def digest_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def items_of(kind: str, path: Path, read: Read, images: Path | None = None) -> Iterator[Item]:
+def items_of(kind: str, path: Path, read: ItemsRead, images: Path | None = None) -> Iterator[IndexedItem]:
     """The items of a file, one at a time; `read` is filled as they are taken. Images are looked for beside
     the file, in the folders above it that are part of the benchmark, and below `images`. Raises SettingsError
     for a file that cannot be read, or of which no row has the fields of its kind."""
@@ -90,7 +90,7 @@ def items_of(kind: str, path: Path, read: Read, images: Path | None = None) -> I
     for row in rows_of(path):
         item = _item(row, fields, path, images, read) if isinstance(row, dict) else None
         if isinstance(row, str) and kind == FILE and row.strip():
-            item = Item(texts=(row[:MAX_TEXT],))
+            item = IndexedItem(texts=(row[:MAX_TEXT],))
         if item is None:
             read.without_fields += 1
             continue
@@ -118,7 +118,9 @@ def rows_of(path: Path, columns: Collection[str] = ()) -> Iterator[Any]:
         yield from _lines(path, is_json=False)
 
 
-def _item(row: dict[str, Any], fields: Fields, path: Path, images: Path | None, read: Read) -> Item | None:
+def _item(
+    row: dict[str, Any], fields: RowFields, path: Path, images: Path | None, read: ItemsRead
+) -> IndexedItem | None:
     texts = [text for name in fields.texts if (text := _text(row.get(name)))]
     titles = [text for name in fields.titles if (text := _text(row.get(name)))]
     texts += _step_texts(row.get("step_info")) if fields.titles else []
@@ -130,7 +132,7 @@ def _item(row: dict[str, Any], fields: Fields, path: Path, images: Path | None, 
     pictures = [
         picture for one in given[:MAX_IMAGES] if (picture := _picture(one, path, images, read)) is not None
     ]
-    return Item(tuple(texts), tuple(titles), tuple(ids), tuple(pictures))
+    return IndexedItem(tuple(texts), tuple(titles), tuple(ids), tuple(pictures))
 
 
 def _text(value: Any) -> str:
@@ -157,7 +159,7 @@ def _step_images(steps: Any) -> list[Any]:
     return [part.get("image_path") for part in _parts(steps, "image") if part.get("image_path")]
 
 
-def _picture(given: Any, path: Path, images: Path | None, read: Read) -> Picture | None:
+def _picture(given: Any, path: Path, images: Path | None, read: ItemsRead) -> Picture | None:
     """The picture that a row names (a path, or bytes as `datasets` stores them); None where it is not
     here."""
     try:

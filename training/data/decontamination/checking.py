@@ -17,8 +17,8 @@ from typing import Any
 from ....backend.errors import PictureError, SettingsError
 from ....backend.pictures import Picture
 from .benchmarks import MAX_IMAGES, MAX_TEXT, rows_of
-from .index import Guard
-from .items import Finding
+from .index import BenchmarkIndex
+from .items import BenchmarkMatch
 from .screening import finding_in
 
 TEXTS = [
@@ -41,22 +41,22 @@ _TEST_FILE = re.compile(r"(^|[^a-z])test([^a-z]|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Found:
+class RowMatch:
     """A row that a benchmark has, too: its number from 1 and its id, if it has one."""
 
     row: int
     id: str
-    finding: Finding
+    finding: BenchmarkMatch
 
 
 @dataclass
-class Report:
+class CheckReport:
     """What was found in a file."""
 
     rows: int = 0
     images: int = 0
     missing_images: int = 0
-    found: list[Found] = field(default_factory=list)
+    found: list[RowMatch] = field(default_factory=list)
     by_benchmark: Counter[str] = field(default_factory=Counter)
 
     def as_json(self) -> dict[str, Any]:
@@ -80,10 +80,10 @@ class Report:
         }
 
 
-def check_file(guard: Guard, path: Path, images: Path | None = None) -> Report:
+def check_file(guard: BenchmarkIndex, path: Path, images: Path | None = None) -> CheckReport:
     """Hold every row of a file against the guard; images are looked for beside the file and below `images`.
     Raises SettingsError for a file that cannot be read."""
-    report = Report()
+    report = CheckReport()
     for number, row in enumerate(rows_of(path), start=1):
         report.rows += 1
         texts, names, ids = row_parts(row)
@@ -92,7 +92,7 @@ def check_file(guard: Guard, path: Path, images: Path | None = None) -> Report:
             report.by_benchmark[finding.benchmark] += 1
             if len(report.found) < MAX_LISTED:
                 name = row.get("id", row.get("data_id", "")) if isinstance(row, dict) else ""
-                report.found.append(Found(number, str(name)[:80], finding))
+                report.found.append(RowMatch(number, str(name)[:80], finding))
     return report
 
 
@@ -117,7 +117,7 @@ def row_parts(row: Any) -> tuple[list[str], list[str], list[str]]:
     return texts, names[:MAX_IMAGES], ids
 
 
-def check_training_source(path: Path, ids: list[str], guard: Guard | None = None) -> None:
+def check_training_source(path: Path, ids: list[str], guard: BenchmarkIndex | None = None) -> None:
     """Raise SettingsError if a file of CoMM is its test file, which is what models are compared on: by its
     name, or by the guard knowing the ids of its items. For commands that take CoMM as training data."""
     hint = "Models are compared on it: train on CoMM's training file."
@@ -137,7 +137,7 @@ def _names(value: Any) -> list[str]:
     return [one for one in listed if isinstance(one, str) and 0 < len(one) < 1000 and "\0" not in one]
 
 
-def _pictures(names: list[str], path: Path, images: Path | None, report: Report) -> Iterator[Picture]:
+def _pictures(names: list[str], path: Path, images: Path | None, report: CheckReport) -> Iterator[Picture]:
     for name in names:
         folder = images or path.parent
         relative = Path(name)

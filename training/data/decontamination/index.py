@@ -32,7 +32,7 @@ from .fingerprint import (
     signature_of,
     words_of,
 )
-from .items import Finding, Gathered, Item, Source
+from .items import BenchmarkMatch, IndexContents, IndexedFile, IndexedItem
 
 FORMAT = "1"
 MAX_INDEX_BYTES = 2 * 1024**3
@@ -55,7 +55,7 @@ CREATE TABLE images (hash INTEGER, source INTEGER);
 """
 
 
-class Guard:
+class BenchmarkIndex:
     """An index in one file; `finding` is what every command asks, `add` is how it is filled."""
 
     def __init__(self, database: sqlite3.Connection, path: Path) -> None:
@@ -63,7 +63,7 @@ class Guard:
         self._load()
 
     @classmethod
-    def open(cls, path: str | Path, writable: bool = False) -> Guard:
+    def open(cls, path: str | Path, writable: bool = False) -> BenchmarkIndex:
         """The index in a file; raises SettingsError if there is none or it is none of this version."""
         path = Path(path)
         with opened(path, SettingsError, "Guard index") as file:
@@ -84,7 +84,7 @@ class Guard:
             return cls(database, path)
 
     @classmethod
-    def create(cls, path: str | Path) -> Guard:
+    def create(cls, path: str | Path) -> BenchmarkIndex:
         """The index in a file, made if there is none; raises SettingsError."""
         path = Path(path)
         if path.exists() and path.stat().st_size:
@@ -107,7 +107,7 @@ class Guard:
                 raise
             return cls(database, path)
 
-    def __enter__(self) -> Guard:
+    def __enter__(self) -> BenchmarkIndex:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -118,20 +118,20 @@ class Guard:
         self._database.close()
 
     @property
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[IndexedFile]:
         """The files that it knows, in the order in which they were added."""
         return list(self._sources.values())
 
-    def add(self, benchmark: str, items: Iterable[Item], digest: str) -> Source | None:
+    def add(self, benchmark: str, items: Iterable[IndexedItem], digest: str) -> IndexedFile | None:
         """Remember the items of a file with this digest; None if that file is known already. Raises
         SettingsError, with the index unchanged."""
         with _faults(self.path):
             if self._database.execute("SELECT 1 FROM sources WHERE digest = ?", (digest,)).fetchone():
                 return None
-        gathered = Gathered()
+        gathered = IndexContents()
         for item in items:
             gathered.take(item)
-        source = Source(benchmark, gathered.items, len(gathered.images))
+        source = IndexedFile(benchmark, gathered.items, len(gathered.images))
         with _faults(self.path), self._database as database:
             row = (benchmark, digest, source.items, source.images)
             number = database.execute(
@@ -155,7 +155,7 @@ class Guard:
 
     def finding(
         self, text: str = "", images: Iterable[Picture] = (), ids: Iterable[str] = ()
-    ) -> Finding | None:
+    ) -> BenchmarkMatch | None:
         """What a row has in common with a benchmark, the surest first; None if nothing. `text` is the whole
         of the row's text, `ids` are names that it brings from its source. Raises SettingsError for a damaged
         index."""
@@ -180,7 +180,7 @@ class Guard:
             raise SettingsError(f"Guard index {str(self.path)!r} is of another version.", "Make it again.")
         rows = self._database.execute("SELECT number, benchmark, items, images FROM sources")
         self._sources = {
-            int(number): Source(str(name)[:80], int(items), int(images))
+            int(number): IndexedFile(str(name)[:80], int(items), int(images))
             for number, name, items, images in rows
         }
         lengths = self._database.execute("SELECT DISTINCT words FROM grams WHERE words != ?", (GRAM,))
@@ -198,23 +198,25 @@ class Guard:
         self._image_sources = [int(source) for _, source in pictures]
         self._images = np.array([int(number) for number, _ in pictures], dtype=np.int64)
 
-    def _of_ids(self, ids: Iterable[str]) -> Finding | None:
+    def _of_ids(self, ids: Iterable[str]) -> BenchmarkMatch | None:
         found = self._matches("ids", {number_of([one]) for one in ids})
-        return Finding(self._name(found[0][1]), "same id") if found else None
+        return BenchmarkMatch(self._name(found[0][1]), "same id") if found else None
 
-    def _of_text(self, words: Sequence[str]) -> Finding | None:
+    def _of_text(self, words: Sequence[str]) -> BenchmarkMatch | None:
         if not words:
             return None
         found = self._matches("wholes", {number_of(words)})
         if found:
-            return Finding(self._name(found[0][1]), "same title" if len(words) < GRAM else "same words")
+            return BenchmarkMatch(
+                self._name(found[0][1]), "same title" if len(words) < GRAM else "same words"
+            )
         for length in (GRAM, *self._short):
             common = self._matches("grams", grams_of(words, length), f"AND items <= {FRAME_ITEMS}")
             if common:
-                return Finding(self._name(common[0][1]), "same words", f"{length} in a row")
+                return BenchmarkMatch(self._name(common[0][1]), "same words", f"{length} in a row")
         return None
 
-    def _of_likeness(self, words: Sequence[str]) -> Finding | None:
+    def _of_likeness(self, words: Sequence[str]) -> BenchmarkMatch | None:
         signature = signature_of(words) if len(self._signatures) else None
         if signature is None:
             return None
@@ -222,11 +224,11 @@ class Guard:
         nearest = int(alike.argmax())
         if alike[nearest] < LIKENESS:
             return None
-        return Finding(
+        return BenchmarkMatch(
             self._name(self._signature_sources[nearest]), "similar text", f"{alike[nearest]:.2f} alike"
         )
 
-    def _of_images(self, images: Iterable[Picture]) -> Finding | None:
+    def _of_images(self, images: Iterable[Picture]) -> BenchmarkMatch | None:
         if not len(self._images):
             return None
         for image in images:
@@ -237,7 +239,7 @@ class Guard:
             nearest = int(apart.argmin())
             if apart[nearest] <= BITS_APART:
                 name = self._name(self._image_sources[nearest])
-                return Finding(name, "similar image", f"{int(apart[nearest])} bits apart")
+                return BenchmarkMatch(name, "similar image", f"{int(apart[nearest])} bits apart")
         return None
 
     def _matches(self, table: str, numbers: set[int], condition: str = "") -> list[tuple[int, int]]:
@@ -272,6 +274,6 @@ def _faults(path: Path) -> Iterator[None]:
         ) from error
 
 
-def optional_guard(path: str | Path | None) -> AbstractContextManager[Guard | None]:
+def optional_guard(path: str | Path | None) -> AbstractContextManager[BenchmarkIndex | None]:
     """The guard that `--guard INDEX` names, as a context; None where the option was not given."""
-    return Guard.open(path) if path is not None else nullcontext(None)
+    return BenchmarkIndex.open(path) if path is not None else nullcontext(None)

@@ -18,7 +18,7 @@ How = Literal["same words", "similar text", "same title", "same id", "similar im
 
 
 @dataclass(frozen=True)
-class Finding:
+class BenchmarkMatch:
     """What a row has in common with a benchmark, and with which; `detail` is a number for a report."""
 
     benchmark: str
@@ -30,7 +30,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Item:
+class IndexedItem:
     """One item of a benchmark as it is remembered: `texts` are whole prompts, `ids` are remembered only where
     they are names that nothing else has."""
 
@@ -41,7 +41,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Source:
+class IndexedFile:
     """A file that was added: which benchmark it is of and how much of it is remembered."""
 
     benchmark: str
@@ -50,7 +50,7 @@ class Source:
 
 
 @dataclass
-class Gathered:
+class IndexContents:
     """The numbers of one file before they are written."""
 
     grams: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -60,7 +60,7 @@ class Gathered:
     images: list[int] = field(default_factory=list)
     items: int = 0
 
-    def take(self, item: Item) -> None:
+    def take(self, item: IndexedItem) -> None:
         """Count the item and keep its numbers."""
         found: set[tuple[int, int]] = set()
         for text in item.texts:

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict
 
 from ....backend.pictures import Picture
 from ....backend.types import Trajectory
-from .index import Guard, optional_guard
-from .items import Finding
+from .index import BenchmarkIndex, optional_guard
+from .items import BenchmarkMatch
 
 MAX_LISTED = 1000
 
@@ -42,7 +42,7 @@ class Screened(BaseModel):
 class Screening:
     """Asks a guard, if there is one, and remembers what it found."""
 
-    def __init__(self, guard: Guard | None = None) -> None:
+    def __init__(self, guard: BenchmarkIndex | None = None) -> None:
         self._guard = guard
         self._left_out: Counter[str] = Counter()
         self._found: dict[str, str] = {}
@@ -55,20 +55,20 @@ class Screening:
             yield cls(guard)
 
     @property
-    def guard(self) -> Guard | None:
+    def guard(self) -> BenchmarkIndex | None:
         """The index, for who has other questions to it."""
         return self._guard
 
     def finds(
         self, where: str, texts: Sequence[str], images: Iterable[Picture] = (), ids: Sequence[str] = ()
-    ) -> Finding | None:
+    ) -> BenchmarkMatch | None:
         """What `where` (a row's place, a run's name) has in common with a benchmark; it is counted. None
         without a guard. Raises SettingsError for a damaged index."""
         if self._guard is None:
             return None
         return self.counted(where, finding_in(self._guard, texts, images, ids))
 
-    def counted(self, where: str, finding: Finding | None) -> Finding | None:
+    def counted(self, where: str, finding: BenchmarkMatch | None) -> BenchmarkMatch | None:
         """What was found elsewhere by an index like this one, counted here as what `where` is."""
         if finding is not None:
             self._left_out[finding.benchmark] += 1
@@ -76,7 +76,7 @@ class Screening:
                 self._found[where] = str(finding)
         return finding
 
-    def finds_trajectory(self, name: str, trajectory: Trajectory) -> Finding | None:
+    def finds_trajectory(self, name: str, trajectory: Trajectory) -> BenchmarkMatch | None:
         """The same of all that a trajectory would teach."""
         return self.counted(name, finding_in_trajectory(self._guard, trajectory))
 
@@ -95,8 +95,8 @@ class Screening:
 
 
 def finding_in(
-    guard: Guard, texts: Sequence[str], images: Iterable[Picture] = (), ids: Sequence[str] = ()
-) -> Finding | None:
+    guard: BenchmarkIndex, texts: Sequence[str], images: Iterable[Picture] = (), ids: Sequence[str] = ()
+) -> BenchmarkMatch | None:
     """What these texts, images and ids of one thing have in common with a benchmark: together, and, since
     whole prompts are compared, each text by itself. Raises SettingsError for a damaged index."""
     finding = guard.finding("\n".join(texts), images, ids)
@@ -105,7 +105,7 @@ def finding_in(
     return finding
 
 
-def finding_in_trajectory(guard: Guard | None, trajectory: Trajectory) -> Finding | None:
+def finding_in_trajectory(guard: BenchmarkIndex | None, trajectory: Trajectory) -> BenchmarkMatch | None:
     """What all that a trajectory would teach has in common with a benchmark; None without a guard. Raises
     SettingsError for a damaged index."""
     return finding_in(guard, texts_of(trajectory), _pictures_of(trajectory)) if guard else None

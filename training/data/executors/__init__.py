@@ -19,12 +19,12 @@ Result = TypeVar("Result")
 ItemIn = TypeVar("ItemIn", contravariant=True)
 ResultOut = TypeVar("ResultOut", covariant=True)
 
-MAX_TRIES = 4
+MAX_ATTEMPTS = 4
 """Workers that may die at one item before it is given back as lost; items beside a deadly one die with
 it."""
 
 
-class StopSign(Protocol):
+class CancelToken(Protocol):
     """What all workers of one map look at."""
 
     def reason(self) -> str:
@@ -36,7 +36,7 @@ class StopSign(Protocol):
         ...
 
 
-class LocalStopSign:
+class LocalCancelToken:
     """The sign of one process: set by hand, after `seconds`, or once `budget` is spent (`spent` was before).
     None: no limit."""
 
@@ -68,7 +68,7 @@ class LocalStopSign:
 
 
 @dataclass(frozen=True)
-class Done(Generic[Result]):
+class ItemResult(Generic[Result]):
     """An item that was carried out; `lost`: why it was not, where every worker that had it died."""
 
     key: str
@@ -79,18 +79,22 @@ class Done(Generic[Result]):
 class Job(Protocol[ItemIn, ResultOut]):
     """What is to be done with every item; it travels to the workers, so it can be pickled."""
 
-    def open(self, stop: StopSign) -> Callable[[ItemIn], ResultOut]:
+    def open(self, stop: CancelToken) -> Callable[[ItemIn], ResultOut]:
         """Get ready where the work is done. The function is called from several threads at once, and returns
         soon after the sign is set. Raises InterleaveError."""
         ...
 
 
-class Work(Protocol):
+class Executor(Protocol):
     """Carries out a job on many items."""
 
     def map(
-        self, job: Job[Item, Result], items: Iterable[Item], key: Callable[[Item], str], stop: LocalStopSign
-    ) -> Iterator[Done[Result]]:
+        self,
+        job: Job[Item, Result],
+        items: Iterable[Item],
+        key: Callable[[Item], str],
+        stop: LocalCancelToken,
+    ) -> Iterator[ItemResult[Result]]:
         """The results as they come, each once; a bounded number of items is begun at a time, none after
         `stop` is set. What `job` or its function raises is raised here. Closing it stops the work."""
         ...

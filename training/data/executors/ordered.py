@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic
 
 from ....backend.errors import SettingsError
-from . import Item, Job, LocalStopSign, Result, StopSign, Work
+from . import CancelToken, Executor, Item, Job, LocalCancelToken, Result
 
 SHOWN_EVERY = 500
 """Items between two lines of progress."""
 
 
 def in_order(
-    work: Work,
+    executor: Executor,
     job: Job[Item, Result],
     items: Sequence[Item],
     name: Callable[[Item], str],
@@ -28,8 +28,8 @@ def in_order(
     an item at which workers died, by its `name`."""
     numbered = list(enumerate(items))
     results: dict[int, Result] = {}
-    stop = LocalStopSign()
-    for done in work.map(_Numbered(job), numbered, lambda pair: str(pair[0]), stop):
+    stop = LocalCancelToken()
+    for done in executor.map(_Numbered(job), numbered, lambda pair: str(pair[0]), stop):
         number = int(done.key)
         if done.lost or done.result is None:
             raise SettingsError(
@@ -48,6 +48,6 @@ class _Numbered(Generic[Item, Result]):
     def __init__(self, job: Job[Item, Result]) -> None:
         self._job = job
 
-    def open(self, stop: StopSign) -> Callable[[tuple[int, Item]], Result]:
+    def open(self, stop: CancelToken) -> Callable[[tuple[int, Item]], Result]:
         function = self._job.open(stop)
         return lambda pair: function(pair[1])

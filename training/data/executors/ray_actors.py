@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from ....backend.errors import InterleaveError, SettingsError
-from . import MAX_TRIES, Done, Item, Job, LocalStopSign, Result, StopSign
+from . import MAX_ATTEMPTS, CancelToken, Item, ItemResult, Job, LocalCancelToken, Result
 
 HOW_TO_GET = 'Install it: pip install "interleave-thinker[ray]"'
 STARTED_HERE = "local"
@@ -27,7 +27,7 @@ LOOKED_EVERY = 1.0
 
 
 @dataclass(frozen=True)
-class RayActors:
+class RayExecutor:
     """`actors` workers with `parallel` items each at a time. `address`: "local" starts Ray here, "auto" is
     the cluster that this machine belongs to, else a cluster's own; `cpus` are what each actor takes of
     it."""
@@ -38,8 +38,12 @@ class RayActors:
     cpus: float = 1.0
 
     def map(
-        self, job: Job[Item, Result], items: Iterable[Item], key: Callable[[Item], str], stop: LocalStopSign
-    ) -> Iterator[Done[Result]]:
+        self,
+        job: Job[Item, Result],
+        items: Iterable[Item],
+        key: Callable[[Item], str],
+        stop: LocalCancelToken,
+    ) -> Iterator[ItemResult[Result]]:
         """As `Work.map`. Raises SettingsError if Ray is not installed or the cluster cannot be reached."""
         ray = _ray()
         started = not ray.is_initialized()
@@ -65,7 +69,7 @@ class _Worker(Generic[Item, Result]):
         self._function: Callable[[Item], Result] | None = None
         self._fault: InterleaveError | None = None
         try:
-            self._function = job.open(_Sign(board))
+            self._function = job.open(_RayCancelToken(board))
         except InterleaveError as error:
             # An actor whose constructor fails is only "dead" to whoever calls it; this one says why.
             self._fault = error
@@ -82,7 +86,7 @@ class _Worker(Generic[Item, Result]):
         return self._function(item), None
 
 
-class _Sign:
+class _RayCancelToken:
     """The stop sign as a worker sees it."""
 
     def __init__(self, handle: Any) -> None:
@@ -105,12 +109,12 @@ class _Sign:
 class _Board:
     """The sign of this process, and the actor that stands for it on the cluster."""
 
-    def __init__(self, ray: Any, stop: LocalStopSign) -> None:
+    def __init__(self, ray: Any, stop: LocalCancelToken) -> None:
         self._ray, self._stop = ray, stop
         # On the driver's own node: a lost worker node must not take it away.
         here = ray.get_runtime_context().get_node_id()
         near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
-        self.handle = ray.remote(LocalStopSign).options(num_cpus=0, scheduling_strategy=near).remote()
+        self.handle = ray.remote(LocalCancelToken).options(num_cpus=0, scheduling_strategy=near).remote()
         self._looked, self._there = 0.0, 0.0
 
     def reason(self) -> str:
@@ -133,7 +137,7 @@ class _HandedOut:
     """Which item is with which actor. Items go to actors that are there: a cluster may have room for fewer
     than were asked for, or lose a machine. One that died is replaced by a new one."""
 
-    def __init__(self, ray: Any, new_actor: Callable[[], Any], sizes: RayActors, board: _Board) -> None:
+    def __init__(self, ray: Any, new_actor: Callable[[], Any], sizes: RayExecutor, board: _Board) -> None:
         self._ray, self._new_actor, self._parallel, self._board = ray, new_actor, sizes.parallel, board
         self._actors = [new_actor() for _ in range(sizes.actors)]
         self._coming = {actor.is_there.remote(): place for place, actor in enumerate(self._actors)}
@@ -141,7 +145,7 @@ class _HandedOut:
         self._again: deque[Any] = deque()
         self._stillborn = 0
 
-    def all(self, items: Iterable[Item], key: Callable[[Item], str]) -> Iterator[Done[Any]]:
+    def all(self, items: Iterable[Item], key: Callable[[Item], str]) -> Iterator[ItemResult[Any]]:
         """The results as they come."""
         source, deaths = iter(items), Counter[str]()
         while True:
@@ -161,17 +165,17 @@ class _HandedOut:
                     if self._actors[place] is actor:
                         self._replace(place)
                     deaths[key(item)] += 1
-                    if deaths[key(item)] < MAX_TRIES:
+                    if deaths[key(item)] < MAX_ATTEMPTS:
                         self._again.append(item)
                     else:
-                        lost = f"{MAX_TRIES} workers died at it ({type(error).__name__})"
-                        yield Done(key(item), lost=lost)
+                        lost = f"{MAX_ATTEMPTS} workers died at it ({type(error).__name__})"
+                        yield ItemResult(key(item), lost=lost)
                     continue
                 except self._ray.exceptions.RayTaskError as error:
                     raise error.as_instanceof_cause() from error
                 if fault is not None:
                     raise SettingsError(*fault)
-                yield Done(key(item), result)
+                yield ItemResult(key(item), result)
 
     def end(self) -> None:
         """End the actors; on a cluster that goes on without us they would stay."""
@@ -184,9 +188,9 @@ class _HandedOut:
             self._ray.get(reference)
         except self._ray.exceptions.RayActorError as error:
             self._stillborn += 1
-            if self._stillborn >= MAX_TRIES:
+            if self._stillborn >= MAX_ATTEMPTS:
                 raise SettingsError(
-                    f"{MAX_TRIES} workers died before they could begin ({type(error).__name__}).",
+                    f"{MAX_ATTEMPTS} workers died before they could begin ({type(error).__name__}).",
                     "Ray's own logs say more: a machine may lack memory, or the package.",
                 ) from error
             self._replace(place)
@@ -239,4 +243,4 @@ def _start(ray: Any, address: str, actors: int, cpus: float) -> None:
         ) from error
 
 
-__all__ = ["HOW_TO_GET", "STARTED_HERE", "RayActors", "StopSign"]
+__all__ = ["HOW_TO_GET", "STARTED_HERE", "CancelToken", "RayExecutor"]

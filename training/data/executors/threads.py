@@ -10,18 +10,22 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 
-from . import Done, Item, Job, LocalStopSign, Result
+from . import Item, ItemResult, Job, LocalCancelToken, Result
 
 
-class Threads:
+class ThreadExecutor:
     """Up to `parallel` items at a time."""
 
     def __init__(self, parallel: int = 1) -> None:
         self.parallel = parallel
 
     def map(
-        self, job: Job[Item, Result], items: Iterable[Item], key: Callable[[Item], str], stop: LocalStopSign
-    ) -> Iterator[Done[Result]]:
+        self,
+        job: Job[Item, Result],
+        items: Iterable[Item],
+        key: Callable[[Item], str],
+        stop: LocalCancelToken,
+    ) -> Iterator[ItemResult[Result]]:
         """As `Work.map`."""
         function = job.open(stop)
         source = iter(items)
@@ -35,7 +39,7 @@ class Threads:
                     if not begun:
                         return
                     for future in wait(begun, return_when=FIRST_COMPLETED).done:
-                        yield Done(begun.pop(future), future.result())
+                        yield ItemResult(begun.pop(future), future.result())
             finally:
                 # Also where this iterator is closed, or a worker raised: the others end at their next event.
                 stop.stop("stopped")

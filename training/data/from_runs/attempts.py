@@ -29,7 +29,7 @@ from ....backend.pictures import Picture
 from ....backend.types import Attempt, Score, StepResult, Trajectory, Verdict
 from ..decontamination.screening import Screening
 from ..trajectories.outcomes import read_sample
-from .scoring import Scores
+from .scoring import RunScores
 
 Source = Literal["human", "scorer", "critic"]
 Log = Callable[[str], None]
@@ -44,7 +44,7 @@ class Oracle(Protocol):
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedImage:
     """An image of a run with the answer that its critic should have given (None: nobody knows) and its
     source."""
 
@@ -92,7 +92,7 @@ class JudgedStep:
 
     run: str
     step: int
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedImage, ...]
     split: str = ""
     """Of the prompt that the run was made of, where its folder says so."""
 
@@ -108,7 +108,7 @@ class _Held(NamedTuple):
 
 
 @dataclass
-class Counts:
+class ReadCounts:
     """What was seen while reading, for the report."""
 
     runs: int = 0
@@ -128,7 +128,7 @@ class RunReader:
     def __init__(
         self,
         wording: str,
-        scores: Scores | None = None,
+        scores: RunScores | None = None,
         success_at: float | None = None,
         oracle: Oracle | None = None,
         screening: Screening | None = None,
@@ -138,7 +138,7 @@ class RunReader:
         self.success_at = success_at
         self.oracle = oracle
         self.screening = screening or Screening()
-        self.counts = Counts()
+        self.counts = ReadCounts()
         self._in_benchmark: dict[str, bool] = {}
 
     def in_benchmark(self, name: str, trajectory: Trajectory) -> bool:
@@ -198,7 +198,7 @@ class RunReader:
             Label(one.verdict.success, one.source == "human") if one and one.verdict else Label(None)
             for one in held
         ]
-        judged: list[Judged] = []
+        judged: list[JudgedImage] = []
         for number, (attempt, one) in enumerate(zip(result.attempts, held, strict=True)):
             if one is None or attempt.image is None or not original:
                 continue
@@ -212,7 +212,7 @@ class RunReader:
                 )
                 answer, remedy = self._taught(attempt, attempt.image, original, one, answer, found)
             judged.append(
-                Judged(
+                JudgedImage(
                     run=name,
                     pictures=folder / PICTURES,
                     step=result.step.number,

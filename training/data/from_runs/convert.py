@@ -27,22 +27,22 @@ from ....backend.prompts import PromptSet
 from ....backend.scorers import Scorer
 from ...content_cache import RewardCache
 from ..decontamination.screening import Screened, Screening
-from ..executors import Work
-from ..executors.threads import Threads
+from ..executors import Executor
+from ..executors.threads import ThreadExecutor
 from ..rows.rl import CriticRlRow, Evaluation, write_rl_rows
 from ..rows.sft import RowProblem, write_rows
-from .attempts import Counts, Judged, JudgedStep, Log, Oracle, RunReader
-from .filter import Decided, choose_rows, with_found_variance
+from .attempts import JudgedImage, JudgedStep, Log, Oracle, ReadCounts, RunReader
+from .filter import ImageDecision, choose_rows, with_found_variance
 from .page import PAGE, write_page
 from .report import REPORT_JSON, REPORT_TEXT, Conversion, RunsReport, as_lines, make_report, write_report
 from .run_folders import read_runs, sound_runs
-from .scoring import OpenScorer, Scores
+from .scoring import OpenScorer, RunScores
 from .settings import EXACT, RunsData
 
 SFT_FILE, RL_FILE, HELD_OUT_FILE = "critic_sft.json", "critic_rl.jsonl", "critic_sft_held_out.json"
 IMAGES = "images"
 SCORES = "scores.sqlite"
-ONE_BY_ONE = Threads(1)
+ONE_BY_ONE = ThreadExecutor(1)
 OURS = {SFT_FILE, RL_FILE, HELD_OUT_FILE, IMAGES, REPORT_JSON, REPORT_TEXT, PAGE}
 """What a folder of made data holds."""
 BY_THE_WAY = {".DS_Store", "Thumbs.db", "desktop.ini"}
@@ -76,10 +76,10 @@ class RunConverter:
     """Chains that the page for a person shows."""
     guard: Path | None = None
     """Index of benchmarks, of which nothing is taught."""
-    work: Work = ONE_BY_ONE
+    executor: Executor = ONE_BY_ONE
     """How images are scored side by side."""
     open_scorer: OpenScorer | None = None
-    """Opens the scorer in another process; None where `work` is threads of this one, which share it."""
+    """Opens the scorer in another process; None where `executor` is threads of this one, which share it."""
 
     def convert(self, runs: Sequence[Path], out: Path) -> MadeData:
         """Make the data of `runs` (run folders, or folders of them) in `out`; log which rows were taken and
@@ -93,7 +93,7 @@ class RunConverter:
         steps = _writable_only(steps, self.prompt_set)
         settings = with_found_variance(steps, self.settings)
         decided = choose_rows(steps, settings)
-        files: dict[str, Sequence[Decided]] = {
+        files: dict[str, Sequence[ImageDecision]] = {
             SFT_FILE: [one for one in decided if "sft" in one.fate for _ in range(one.copies)],
             RL_FILE: [one for one in decided if one.fate.endswith("rl")],
             HELD_OUT_FILE: [one for one in decided if one.fate == "held out"],
@@ -120,7 +120,7 @@ class RunConverter:
 
     def read(
         self, runs: Sequence[Path], out: Path
-    ) -> tuple[list[JudgedStep], list[RowProblem], Counts, Screened | None]:
+    ) -> tuple[list[JudgedStep], list[RowProblem], ReadCounts, Screened | None]:
         """The judged steps of all runs, what was wrong with runs that were left out, what was seen, and what
         a guard left out. Scores are kept beside `out`. Raises as `convert`."""
         exact = self.settings.reasoning == EXACT
@@ -132,7 +132,7 @@ class RunConverter:
         with Screening.opened(self.guard) as screening:
             scorer, opened = self.scorer, None
             if scorer is not None:
-                opened = Scores(scorer.identity, RewardCache(out.with_name(f"{out.name}.{SCORES}")))
+                opened = RunScores(scorer.identity, RewardCache(out.with_name(f"{out.name}.{SCORES}")))
             reader = RunReader(
                 self.prompt_set.digest,
                 opened,
@@ -143,7 +143,7 @@ class RunConverter:
             try:
                 if scorer is not None and opened is not None:
                     sound = sound_runs(runs, reader, self.skip_bad)
-                    opened.ask(sound, self.open_scorer or (lambda: scorer), self.work, self.log)
+                    opened.ask(sound, self.open_scorer or (lambda: scorer), self.executor, self.log)
                 steps, problems = read_runs(runs, reader, self.skip_bad, self.log)
                 return steps, problems, reader.counts, screening.report()
             finally:
@@ -174,7 +174,7 @@ def _writable_only(steps: Sequence[JudgedStep], prompt_set: PromptSet) -> list[J
     return [replace(step, judged=tuple(_writable(one, prompt_set) for one in step.judged)) for step in steps]
 
 
-def _writable(one: Judged, prompt_set: PromptSet) -> Judged:
+def _writable(one: JudgedImage, prompt_set: PromptSet) -> JudgedImage:
     if one.answer is None:
         return one
     try:
@@ -184,14 +184,14 @@ def _writable(one: Judged, prompt_set: PromptSet) -> Judged:
     return one
 
 
-def image_names(one: Judged) -> tuple[str, str]:
+def image_names(one: JudgedImage) -> tuple[str, str]:
     """The images of a row, before and after, as paths in the data's folder; no image before is a white
     one."""
     before = one.before or Picture.white(one.size).digest
     return f"{IMAGES}/{before}.png", f"{IMAGES}/{one.after}.png"
 
 
-def sft_row(one: Judged, prompt_set: PromptSet) -> SftRow:
+def sft_row(one: JudgedImage, prompt_set: PromptSet) -> SftRow:
     """The row that teaches the right answer, without the refined prompt if nobody vouches for it; raises
     AnswerError or SettingsError for texts that cannot stand in one."""
     assert one.answer is not None
@@ -207,11 +207,11 @@ def sft_row(one: Judged, prompt_set: PromptSet) -> SftRow:
         raise _no_row(one, error) from error
 
 
-def _no_row(one: Judged, error: ValidationError) -> SettingsError:
+def _no_row(one: JudgedImage, error: ValidationError) -> SettingsError:
     return SettingsError(f"{one.place} cannot be a row{first_fault(error)}")
 
 
-def rl_row(one: Judged, judge: str | None) -> CriticRlRow:
+def rl_row(one: JudgedImage, judge: str | None) -> CriticRlRow:
     """The row whose refined prompts are drawn and scored; raises SettingsError for a run with a seed that no
     row can have."""
     assert one.answer is not None and one.answer.success is not None and one.score is not None
@@ -235,7 +235,7 @@ def rl_row(one: Judged, judge: str | None) -> CriticRlRow:
 
 
 def _write(
-    folder: Path, files: dict[str, Sequence[Decided]], prompt_set: PromptSet, judge: str | None
+    folder: Path, files: dict[str, Sequence[ImageDecision]], prompt_set: PromptSet, judge: str | None
 ) -> None:
     for name in (SFT_FILE, HELD_OUT_FILE):
         if files[name]:
@@ -247,7 +247,7 @@ def _write(
             keep_images(folder, one.judged, white=name != RL_FILE)
 
 
-def keep_images(folder: Path, one: Judged, white: bool) -> None:
+def keep_images(folder: Path, one: JudgedImage, white: bool) -> None:
     """Copy the images of a row into a data folder; `white`: also the plain one that stands for none."""
     before, after = image_names(one)
     _copy(one.pictures / f"{one.after}.png", folder / after)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from statistics import pvariance
 from typing import Literal, NamedTuple
 
-from .attempts import Judged, JudgedStep
+from .attempts import JudgedImage, JudgedStep
 from .settings import RunsData
 
 MAX_POINTS = 10.0
@@ -28,10 +28,10 @@ TRAIN = "train"
 Fate = Literal["sft", "rl", "sft and rl", "held out", "left out"]
 
 
-class Decided(NamedTuple):
+class ImageDecision(NamedTuple):
     """What became of a judged image, and why."""
 
-    judged: Judged
+    judged: JudgedImage
     fate: Fate
     reason: str
     copies: int = 1
@@ -42,12 +42,12 @@ class Decided(NamedTuple):
         return self.judged.answer.success
 
 
-def choose_rows(steps: Sequence[JudgedStep], settings: RunsData) -> list[Decided]:
+def choose_rows(steps: Sequence[JudgedStep], settings: RunsData) -> list[ImageDecision]:
     """What becomes of every judged image, by all rules in turn, in the order of the steps."""
     return _balanced(_said_once(_by_rules(steps, settings)), settings)
 
 
-def _by_rules(steps: Sequence[JudgedStep], settings: RunsData) -> list[Decided]:
+def _by_rules(steps: Sequence[JudgedStep], settings: RunsData) -> list[ImageDecision]:
     annotated = {
         step.run
         for step in steps
@@ -76,7 +76,7 @@ def with_found_variance(steps: Sequence[JudgedStep], settings: RunsData) -> Runs
     return settings.model_copy(update={"rl_variance": 0.0})
 
 
-def value_of(judged: Judged, scored: bool) -> float:
+def value_of(judged: JudgedImage, scored: bool) -> float:
     """How good an image is, 0..10: its overall score, else the critic's probability of success, else its
     verdict."""
     if scored and judged.score is not None:
@@ -115,7 +115,7 @@ def held_out_of(runs: Iterable[str], share: float, seed: int) -> set[str]:
     return set(sorted(digests, key=digests.__getitem__)[: max(0, min(count, len(digests) - 1))])
 
 
-def _of_step(step: JudgedStep, settings: RunsData, held_out: bool) -> list[Decided]:
+def _of_step(step: JudgedStep, settings: RunsData, held_out: bool) -> list[ImageDecision]:
     ranks = standings(step)
     best = ranks.index(max(ranks))
     if step.split:
@@ -130,29 +130,29 @@ def _of_step(step: JudgedStep, settings: RunsData, held_out: bool) -> list[Decid
         if low and (one.label is None or not settings.keep_labelled):
             left_out, reason = True, "of a step whose best image scores below the floor"
         if one.answer is None or one.answer.success is None:
-            decided.append(Decided(one, "left out", one.fault or "nobody knows whether it is right"))
+            decided.append(ImageDecision(one, "left out", one.fault or "nobody knows whether it is right"))
         elif held_out and one.source == "critic" and not step.split:
-            decided.append(Decided(one, "left out", "of a held-out run, and not annotated"))
+            decided.append(ImageDecision(one, "left out", "of a held-out run, and not annotated"))
         elif left_out:
-            decided.append(Decided(one, "left out", reason))
+            decided.append(ImageDecision(one, "left out", reason))
         elif held_out:
-            decided.append(Decided(one, "held out", reason))
+            decided.append(ImageDecision(one, "held out", reason))
         else:
             to_rl = wide and one.score is not None
             reasoned = settings.reasoning == "own" or bool(one.answer.reasoning)
             if to_rl:
                 # Annotations are few: what goes to RL as well must not be lost to fine-tuning.
                 both = reasoned and (settings.both or one.label is not None)
-                decided.append(Decided(one, "sft and rl" if both else "rl", reason))
+                decided.append(ImageDecision(one, "sft and rl" if both else "rl", reason))
             elif reasoned:
-                decided.append(Decided(one, "sft", reason))
+                decided.append(ImageDecision(one, "sft", reason))
             else:
-                decided.append(Decided(one, "left out", "no reasoning"))
+                decided.append(ImageDecision(one, "left out", "no reasoning"))
     return decided
 
 
 def _rule(
-    index: int, ranks: Sequence[tuple[int, float]], best: int, one: Judged, settings: RunsData
+    index: int, ranks: Sequence[tuple[int, float]], best: int, one: JudgedImage, settings: RunsData
 ) -> tuple[bool, str]:
     """Whether the rules leave an image out, and why (or why not)."""
     if one.label is not None and settings.keep_labelled:
@@ -166,11 +166,11 @@ def _rule(
     return False, "up to the step's best attempt" if settings.cut_at_best else "of a step that got better"
 
 
-def _question(one: Judged) -> tuple[str, str, str, str]:
+def _question(one: JudgedImage) -> tuple[str, str, str, str]:
     return one.original, one.used, one.before or "", one.after
 
 
-def _said_once(decided: Sequence[Decided]) -> list[Decided]:
+def _said_once(decided: Sequence[ImageDecision]) -> list[ImageDecision]:
     """Equal questions are asked once: a person's answer before others, nobody's where people contradict one
     another."""
     groups: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
@@ -186,19 +186,21 @@ def _said_once(decided: Sequence[Decided]) -> list[Decided]:
         rivals = [decided[n] for n in by_rank[1:] if decided[n].judged.source == first.judged.source]
         if any(rival.verdict != first.verdict for rival in rivals):
             for number in numbers:
-                out[number] = Decided(
+                out[number] = ImageDecision(
                     decided[number].judged, "left out", "contradicting annotations of one image"
                 )
             continue
         for number in by_rank[1:]:
-            out[number] = Decided(decided[number].judged, "left out", "the same question was asked before")
+            out[number] = ImageDecision(
+                decided[number].judged, "left out", "the same question was asked before"
+            )
     return out
 
 
 RANK = {"human": 0, "scorer": 1, "critic": 2}
 
 
-def _balanced(decided: Sequence[Decided], settings: RunsData) -> list[Decided]:
+def _balanced(decided: Sequence[ImageDecision], settings: RunsData) -> list[ImageDecision]:
     """Balance the verdicts of all rows that are trained on, SFT and RL together, without losing an
     annotation."""
     least, copies = settings.balance, settings.copies
@@ -219,7 +221,7 @@ def _balanced(decided: Sequence[Decided], settings: RunsData) -> list[Decided]:
     spare = [] if settings.balance_by == "repeat" else spare
     dropped = spare[: max(0, len(commoner) - max(len(rarer), round(len(rarer) * (1 - least) / least)))]
     for number in dropped:
-        out[number] = Decided(
+        out[number] = ImageDecision(
             decided[number].judged,
             "left out",
             f"too many say {decided[number].verdict}, and not annotated",
@@ -240,7 +242,7 @@ def _balanced(decided: Sequence[Decided], settings: RunsData) -> list[Decided]:
     return out
 
 
-def _row_digest(one: Decided) -> bytes:
+def _row_digest(one: ImageDecision) -> bytes:
     return _digest("\0".join(_question(one.judged)))
 
 
@@ -248,7 +250,7 @@ def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
-def counts_of(rows: Iterable[Decided]) -> dict[str, int]:
+def counts_of(rows: Iterable[ImageDecision]) -> dict[str, int]:
     """Rows by reason, the most frequent first."""
     found: dict[str, int] = defaultdict(int)
     for row in rows:

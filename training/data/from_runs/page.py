@@ -25,8 +25,8 @@ from ....backend.files.atomic import write_text
 from ....backend.journal.files import first_fault
 from ....backend.pictures import Picture
 from ..rows.values import RowProblem, read_values
-from .attempts import Judged, JudgedStep
-from .filter import Decided
+from .attempts import JudgedImage, JudgedStep
+from .filter import ImageDecision
 from .run_folders import find_runs
 
 PAGE = "page.html"
@@ -48,9 +48,9 @@ class PageCorrection(Feedback):
     run: str = Field(max_length=4096)
 
 
-def write_page(path: Path, steps: Sequence[JudgedStep], decided: Sequence[Decided], count: int) -> None:
+def write_page(path: Path, steps: Sequence[JudgedStep], decided: Sequence[ImageDecision], count: int) -> None:
     """Write the page of up to `count` chains; raises SettingsError or PictureError."""
-    fates: dict[tuple[str, int], list[Decided]] = defaultdict(list)
+    fates: dict[tuple[str, int], list[ImageDecision]] = defaultdict(list)
     for one in decided:
         fates[one.judged.run, one.judged.step].append(one)
     ordered = sorted(steps, key=_digest)
@@ -74,7 +74,7 @@ def _digest(step: JudgedStep) -> bytes:
     return hashlib.blake2b(content.encode(), digest_size=8).digest()
 
 
-def _chain(chain: Sequence[Decided]) -> str:
+def _chain(chain: Sequence[ImageDecision]) -> str:
     first = chain[0].judged
     before = (
         _figure(first, first.before, "before") if first.before else "<figure class=blank>blank page</figure>"
@@ -88,7 +88,7 @@ def _chain(chain: Sequence[Decided]) -> str:
     )
 
 
-def _try(one: Decided) -> str:
+def _try(one: ImageDecision) -> str:
     judged = one.judged
     success = judged.said.success if judged.said else None
     said = {True: "right", False: "wrong", None: "not understood"}[success]
@@ -107,7 +107,7 @@ def _try(one: Decided) -> str:
     )
 
 
-def _figure(judged: Judged, digest: str, caption: str) -> str:
+def _figure(judged: JudgedImage, digest: str, caption: str) -> str:
     try:
         image = Picture.open(judged.pictures / f"{digest}.png").image.convert("RGB")
     except PictureError:

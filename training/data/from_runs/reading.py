@@ -16,8 +16,8 @@ from weakref import finalize
 from ....backend.errors import JournalError, PictureError
 from ....backend.loop.replay import load_trajectory
 from ....backend.types import Trajectory
-from ..decontamination.index import Guard
-from ..decontamination.items import Finding
+from ..decontamination.index import BenchmarkIndex
+from ..decontamination.items import BenchmarkMatch
 from ..decontamination.screening import finding_in_trajectory
 from ..trajectories.outcomes import read_sample
 from .filter import TRAIN
@@ -39,7 +39,7 @@ class ReadRun(NamedTuple):
 
     trajectory: Trajectory | None
     reason: str = ""
-    finding: Finding | None = None
+    finding: BenchmarkMatch | None = None
     id: str = ""
     held_out: bool = False
 
@@ -57,7 +57,7 @@ class RunReading:
 
     def __init__(self, unfit: Callable[[Trajectory], str], guard: Path | None) -> None:
         self._unfit = unfit
-        self._guard = Guard.open(guard) if guard else None
+        self._guard = BenchmarkIndex.open(guard) if guard else None
         if self._guard:
             finalize(self, self._guard.close)
 

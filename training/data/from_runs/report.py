@@ -17,8 +17,8 @@ from pydantic import BaseModel
 from ....backend.feedback.corrected_prompts import CorrectionSource
 from ..decontamination.screening import Screened
 from ..rows.sft import RARE
-from .attempts import Counts
-from .filter import Decided, Fate, counts_of
+from .attempts import ReadCounts
+from .filter import Fate, ImageDecision, counts_of
 from .settings import RunsData
 
 REPORT_JSON = "report.json"
@@ -27,7 +27,7 @@ FEW_REASONS = 0.5
 """Share of rows without a reasoning from which on the report warns of them."""
 
 
-class Rows(BaseModel):
+class RowCounts(BaseModel):
     """What is in a data file: rows, by verdict and by who had the last say; `overruled`: the critic said the
     opposite; `repeated`: further copies of rows; `rarer`: share of the rarer verdict, copies counted;
     `remedies`: whose the refined prompts of wrong images are."""
@@ -46,7 +46,7 @@ class Rows(BaseModel):
     remedies: dict[CorrectionSource, int]
 
 
-class Image(BaseModel):
+class ReportImage(BaseModel):
     """One image of a run, by its place and digest: what became of it, and why."""
 
     run: str
@@ -80,20 +80,20 @@ class RunsReport(BaseModel):
     other_wording: int
     guard: Screened | None = None
     """Runs that were left out for being in a benchmark; None: not held against any."""
-    files: dict[str, Rows]
+    files: dict[str, RowCounts]
     kept: dict[str, int]
     left_out: dict[str, int]
     warnings: list[str]
-    details: list[Image]
+    details: list[ReportImage]
 
 
-def rows_of(rows: Sequence[Decided]) -> Rows:
+def rows_of(rows: Sequence[ImageDecision]) -> RowCounts:
     """The counts of these rows."""
     decided = list({id(one): one for one in rows}.values())
     sources = [one.judged.source for one in decided]
     remedies = [one.judged.remedy for one in decided if one.judged.remedy is not None]
     answers = [one.judged.answer for one in decided]
-    return Rows(
+    return RowCounts(
         rows=len(decided),
         repeated=len(rows) - len(decided),
         right=sum(one.verdict for one in decided),
@@ -123,9 +123,9 @@ class Conversion(NamedTuple):
 
 
 def make_report(
-    decided: Sequence[Decided],
-    files: dict[str, Sequence[Decided]],
-    counts: Counts,
+    decided: Sequence[ImageDecision],
+    files: dict[str, Sequence[ImageDecision]],
+    counts: ReadCounts,
     damaged: Sequence[str],
     made: Conversion,
 ) -> RunsReport:
@@ -153,9 +153,9 @@ def make_report(
     )
 
 
-def _image(one: Decided) -> Image:
+def _image(one: ImageDecision) -> ReportImage:
     judged = one.judged
-    return Image(
+    return ReportImage(
         run=judged.run,
         step=judged.step,
         attempt=judged.attempt,
@@ -170,7 +170,7 @@ def _image(one: Decided) -> Image:
     )
 
 
-def _warnings(files: dict[str, Rows], counts: Counts) -> list[str]:
+def _warnings(files: dict[str, RowCounts], counts: ReadCounts) -> list[str]:
     warnings = []
     for name, rows in files.items():
         if rows.rows and rows.rarer < RARE:
@@ -180,8 +180,8 @@ def _warnings(files: dict[str, Rows], counts: Counts) -> list[str]:
             )
         if name.endswith(".json") and rows.without_reasoning > FEW_REASONS * max(1, rows.rows):
             warnings.append(
-                f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning, and teach to "
-                "answer without. "
+                f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning, "
+                "and teach to answer without. "
                 "Write notes when you reject, or leave such rows out: --reasoning required."
             )
         if (
@@ -190,9 +190,8 @@ def _warnings(files: dict[str, Rows], counts: Counts) -> list[str]:
             and rows.overruled_without_reasoning * 2 > rows.overruled
         ):
             warnings.append(
-                f"{name}: {rows.overruled_without_reasoning} of the {rows.overruled} rows that overrule "
-                "the critic have no "
-                "reasoning, and from such little is learned. Write a note when you reject."
+                f"{name}: {rows.overruled_without_reasoning} of the {rows.overruled} rows that overrule the "
+                "critic have no reasoning, and from such little is learned. Write a note when you reject."
             )
     if counts.other_wording:
         warnings.append(
@@ -240,7 +239,7 @@ def as_lines(report: RunsReport) -> list[str]:
     return lines
 
 
-def _remedy_lines(files: dict[str, Rows]) -> list[str]:
+def _remedy_lines(files: dict[str, RowCounts]) -> list[str]:
     """Remedies by source; a file of rows that teach none (RL) has no line."""
     remedies_of = {name: rows.remedies for name, rows in files.items() if name.endswith(".json")}
     remedies_of = {name: remedies for name, remedies in remedies_of.items() if any(remedies.values())}

@@ -18,7 +18,7 @@ from ....backend.pictures import Picture
 from ....backend.scorers import Scorer, open_scorer
 from ....backend.types import Score, Trajectory
 from ...content_cache import RewardCache, key_of
-from ..executors import LocalStopSign, StopSign, Work
+from ..executors import CancelToken, Executor, LocalCancelToken
 from .repeated_scorer import RepeatedScorer, score_in_full
 
 GIVE_UP = 5
@@ -31,7 +31,7 @@ OpenScorer = Callable[[], Scorer]
 
 
 @dataclass(frozen=True)
-class Page:
+class ImageToScore:
     """An image to score by `key`; between processes it travels as PNG, or as the `fault` why there is
     none."""
 
@@ -46,15 +46,15 @@ class Page:
             before = self.before.png() if self.before else None
             return _unpacked, (self.key, before, self.after.png(), self.instruction)
         except PictureError as error:
-            return Page, (self.key, None, Picture.white((1, 1)), self.instruction, str(error))
+            return ImageToScore, (self.key, None, Picture.white((1, 1)), self.instruction, str(error))
 
 
-def _unpacked(key: str, before: bytes | None, after: bytes, instruction: str) -> Page:
+def _unpacked(key: str, before: bytes | None, after: bytes, instruction: str) -> ImageToScore:
     shown = Picture.stored(before, "The image before") if before else None
-    return Page(key, shown, Picture.stored(after, "The image"), instruction)
+    return ImageToScore(key, shown, Picture.stored(after, "The image"), instruction)
 
 
-class Said(NamedTuple):
+class ScoreReply(NamedTuple):
     """A score, with the numbers behind it where there are some; or the error that came instead."""
 
     score: Score | None = None
@@ -77,30 +77,30 @@ class OpenJudge:
 
 
 @dataclass(frozen=True)
-class ScorePages:
+class ScoreImages:
     """The job: open the scorer, score images."""
 
     open_scorer: OpenScorer
 
-    def open(self, stop: StopSign) -> Callable[[Page], Said]:
+    def open(self, stop: CancelToken) -> Callable[[ImageToScore], ScoreReply]:
         """Raises SettingsError or ChatError for a scorer that cannot be opened."""
         scorer = self.open_scorer()
 
-        def score(page: Page) -> Said:
+        def score(page: ImageToScore) -> ScoreReply:
             if page.fault:
-                return Said(error=(PictureError, page.fault, ""))
+                return ScoreReply(error=(PictureError, page.fault, ""))
             try:
-                return Said(*score_in_full(scorer, page.before, page.after, page.instruction))
+                return ScoreReply(*score_in_full(scorer, page.before, page.after, page.instruction))
             except (ScorerError, ChatError, PictureError) as error:
                 known = (ScorerError, ChatError, PictureError)
                 kind = next(kind for kind in known if isinstance(error, kind))
-                return Said(error=(kind, error.message, error.hint))
+                return ScoreReply(error=(kind, error.message, error.hint))
 
         return score
 
 
 @dataclass
-class Scores:
+class RunScores:
     """The scores of one scorer, of this call and earlier ones."""
 
     identity: str
@@ -114,14 +114,14 @@ class Scores:
         self,
         trajectories: Iterable[Trajectory],
         open_scorer: OpenScorer,
-        work: Work,
+        executor: Executor,
         log: Callable[[str], None] = print,
     ) -> None:
         """Score what has no score yet. Raises ChatError if a judge fails GIVE_UP times in a row, which is an
         outage, and ScorerError if nothing of the first UNREADABLE images has a score."""
-        unanswered, stop = 0, LocalStopSign()
+        unanswered, stop = 0, LocalCancelToken()
         pages = self._without_score(trajectories)
-        for done in work.map(ScorePages(open_scorer), pages, lambda page: page.key, stop):
+        for done in executor.map(ScoreImages(open_scorer), pages, lambda page: page.key, stop):
             said = done.result
             if said is None:
                 raise SettingsError(f"An image could not be scored: {done.lost}.", "Try fewer at a time.")
@@ -158,7 +158,7 @@ class Scores:
         self._asked.discard(key)
         return score, json.loads(numbers) if numbers else None, is_new
 
-    def _without_score(self, trajectories: Iterable[Trajectory]) -> Iterator[Page]:
+    def _without_score(self, trajectories: Iterable[Trajectory]) -> Iterator[ImageToScore]:
         known: set[str] = set()
         for trajectory in trajectories:
             for result in trajectory.results:
@@ -170,7 +170,7 @@ class Scores:
                         continue
                     known.add(key)
                     if self.cache.score(key) is None:
-                        yield Page(key, attempt.source, attempt.image, result.step.prompt)
+                        yield ImageToScore(key, attempt.source, attempt.image, result.step.prompt)
                     else:
                         self._answered = True
 

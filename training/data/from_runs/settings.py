@@ -41,8 +41,8 @@ class RunsData(BaseModel):
         default=None,
         ge=0,
         le=1,
-        description="Share of the rows that goes to RL, those of the steps whose scores vary most; it finds "
-        "the variance.",
+        description="Share of the rows that goes to RL, those of the steps whose scores vary most; "
+        "it finds the variance.",
     )
     floor: float | None = Field(
         default=None,
@@ -56,8 +56,7 @@ class RunsData(BaseModel):
         ge=0,
         le=0.5,
         description="Least share of the rarer verdict: the commoner one loses rows that nobody annotated, "
-        "the rarer one's are "
-        "repeated. 0: as it is.",
+        "the rarer one's are repeated. 0: as it is.",
     )
     balance_by: Literal["both", "repeat", "drop"] = Field(
         default="both",
@@ -80,9 +79,8 @@ class RunsData(BaseModel):
     )
     reasoning: Literal["own", "required", "tinyworld"] = Field(
         default="own",
-        description="Reasoning of a row: a person's note, else the critic's where its verdict stands, else "
-        "none; "
-        "required leaves rows without any out; tinyworld writes the exact one.",
+        description="Reasoning of a row: a person's note, else the critic's where its verdict stands, "
+        "else none; required leaves rows without any out; tinyworld writes the exact one.",
     )
     held_out_runs: float = Field(
         default=0.2,

@@ -51,7 +51,7 @@ def _by_set() -> defaultdict[str, dict[str, Any]]:
 
 
 @dataclass
-class Contents:
+class CardContents:
     """What is packed. `counts` are rows by set and split, `data_files` patterns likewise, `makers` names by
     role; `screened` is what a guard left out now, `earlier` when the rows of a folder were made."""
 
@@ -67,7 +67,7 @@ class Contents:
     without_images: int = 0
 
 
-def card(about: CardData, contents: Contents) -> str:
+def card(about: CardData, contents: CardContents) -> str:
     """The card; raises SettingsError for a guard report that cannot be read."""
     lines = ["---", f"license: {json.dumps(about.license)}", "configs:"]
     for name, splits in contents.data_files.items():
@@ -98,14 +98,14 @@ def card(about: CardData, contents: Contents) -> str:
     if contents.without_images:
         lines.append(f"- {contents.without_images} rows had images that were gone and are not in it.")
     lines += [
-        "- Verdicts and reasoning are the teacher's; what a judge or a person said against them is in the "
-        "rows and in the filter's report.",
+        "- Verdicts and reasoning are the teacher's; "
+        "what a judge or a person said against them is in the rows and in the filter's report.",
         "- Nobody has checked the pictures for faces, marks or styles of real people.",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _guard_lines(contents: Contents) -> list[str]:
+def _guard_lines(contents: CardContents) -> list[str]:
     lines = [
         f"- when `{one_line(name)}` was made: {one_line(found.as_line())}"
         for name, found in contents.earlier.items()

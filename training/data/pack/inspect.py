@@ -38,7 +38,7 @@ HEAD = (
 
 
 @dataclass
-class Contents:
+class FileContents:
     """What a file holds."""
 
     name: str
@@ -56,10 +56,10 @@ class Contents:
     samples: list[tuple[int, Any]] = field(default_factory=list)
 
 
-def contents_of(file: RowFile, samples: int = 0, images: Path | None = None) -> Contents:
+def contents_of(file: RowFile, samples: int = 0, images: Path | None = None) -> FileContents:
     """Count a file, and pick `samples` of its rows evenly; images are looked for beside the file and below
     `images`. Raises SettingsError for one that is none of rows."""
-    found, places = Contents(file.path.name), ImagePlaces(file.path.parent, SettingsError, images)
+    found, places = FileContents(file.path.name), ImagePlaces(file.path.parent, SettingsError, images)
     rows = list(file.objects())
     for row in rows:
         found.rows += 1
@@ -81,7 +81,7 @@ def image_names(file: RowFile, row: dict[str, Any]) -> list[str]:
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
-def _count_texts(found: Contents, file: RowFile, row: dict[str, Any]) -> None:
+def _count_texts(found: FileContents, file: RowFile, row: dict[str, Any]) -> None:
     if file.is_rl:
         said = row.get("evaluation")
         success = said.get("success") if isinstance(said, dict) else None
@@ -114,7 +114,7 @@ def _count_texts(found: Contents, file: RowFile, row: dict[str, Any]) -> None:
 
 def inspect(
     path: Path, samples: int = 0, images: Path | None = None
-) -> tuple[list[str], list[tuple[RowFile, Contents]]]:
+) -> tuple[list[str], list[tuple[RowFile, FileContents]]]:
     """The table of a file of rows, or of all in a folder, and what they hold. Raises SettingsError."""
     files = [RowFile(path)] if path.is_file() else row_files(path)
     found = [(file, contents_of(file, samples, images)) for file in files]
@@ -133,7 +133,9 @@ def inspect(
     return lines, found
 
 
-def write_samples(path: Path, found: Sequence[tuple[RowFile, Contents]], images: Path | None = None) -> None:
+def write_samples(
+    path: Path, found: Sequence[tuple[RowFile, FileContents]], images: Path | None = None
+) -> None:
     """Write the page of the samples; raises SettingsError."""
     parts = [HEAD]
     for file, contents in found:

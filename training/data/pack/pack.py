@@ -23,7 +23,7 @@ from ..decontamination.checking import row_parts
 from ..decontamination.screening import Screened, Screening
 from ..from_runs.run_folders import find_runs
 from ..rows.sft import SHOWN_PROBLEMS
-from .card import CARD, MAX_REPORT, CardData, Contents, card, check_sources
+from .card import CARD, MAX_REPORT, CardContents, CardData, card, check_sources
 from .published import TREE, PublishedTree
 from .row_files import PackedRow, RowFile, files_of_folders
 from .shards import Form, write_parquet, write_tars
@@ -59,7 +59,7 @@ class Packing:
             raise SettingsError("A published tree is one of trajectories.", "Give their folders: --runs.")
         if self.prefix and self.form != "published":
             raise SettingsError("Only a published tree has paths to put a prefix before.")
-        contents = Contents(sources=check_sources(self.sources), guard_report=self.guard_report)
+        contents = CardContents(sources=check_sources(self.sources), guard_report=self.guard_report)
         files, runs = files_of_folders(folders), find_runs(self.runs) if self.runs else []
         contents.earlier = {str(folder.name): found for folder in folders if (found := _screened(folder))}
         with (
@@ -79,7 +79,7 @@ class Packing:
         return contents.counts
 
     def _write_shards(
-        self, files: Sequence[RowFile], out: Path, contents: Contents, screening: Screening
+        self, files: Sequence[RowFile], out: Path, contents: CardContents, screening: Screening
     ) -> None:
         (out / DATA).mkdir()
         write = write_tars if self.form == "webdataset" else write_parquet
@@ -97,7 +97,7 @@ class Packing:
         files: Sequence[RowFile],
         runs: Sequence[tuple[Path, str]],
         out: Path,
-        contents: Contents,
+        contents: CardContents,
         screening: Screening,
     ) -> None:
         tree = PublishedTree(out, self.prefix)
@@ -120,7 +120,7 @@ class Packing:
             self._count(file, rows.count, contents)
         self._check(gone, contents)
 
-    def _check(self, gone: list[str], contents: Contents) -> None:
+    def _check(self, gone: list[str], contents: CardContents) -> None:
         """Name the rows whose images are gone, and refuse them unless they may be left out."""
         for line in gone[:SHOWN_PROBLEMS]:
             self.log(f"left out: {line}")
@@ -133,7 +133,7 @@ class Packing:
             )
         contents.without_images = len(gone)
 
-    def _count(self, file: RowFile, count: int, contents: Contents) -> None:
+    def _count(self, file: RowFile, count: int, contents: CardContents) -> None:
         contents.counts[file.name][file.split] = count
         self.log(f"{file.path.name}: {count} rows")
 

@@ -23,7 +23,7 @@ from ....backend.files.atomic import writing_folder
 from ....backend.pictures import Picture
 from ..decontamination.screening import Screened, Screening
 from ..rows.planner_rl import PlannerRlRow, write_planner_rl
-from ..rows.row_folder import IMAGES, check_place, keep_picture
+from ..rows.row_folder import IMAGES, check_place, keep_image
 from ..rows.sft import RowProblem, show_problems
 from ..trajectories.prompt_rows import Prompt, read_prompts
 from .checklist import Checklist, ChecklistTeacher
@@ -49,7 +49,7 @@ class PlannerRlReport(BaseModel):
 
 
 @dataclass(frozen=True)
-class PromptSource:
+class PromptSelection:
     """A prompt file, where its images are looked for besides, an index of benchmarks, and how many prompts
     are taken at most."""
 
@@ -67,7 +67,7 @@ class _Made:
 
 
 def make_planner_rl(
-    source: PromptSource, chat: ChatModel, out: Path, parallel: int = 8, log: Callable[[str], None] = print
+    source: PromptSelection, chat: ChatModel, out: Path, parallel: int = 8, log: Callable[[str], None] = print
 ) -> PlannerRlReport:
     """Ask the teacher for a checklist of every prompt, `parallel` at a time, and write the rows into the
     folder `out`.
@@ -140,7 +140,7 @@ def _add(
             made.left_out[found] += 1
             continue
         try:
-            row = _row(prompt, found, teacher.chat.identity, [keep_picture(one, folder) for one in pictures])
+            row = _row(prompt, found, teacher.chat.identity, [keep_image(one, folder) for one in pictures])
         except ValidationError as error:
             made.left_out[f"not a row ({RowProblem.of(prompt.row.id, error).field})"] += 1
             continue

@@ -26,7 +26,7 @@ from ....backend.pictures import Picture
 from ....backend.types import MAX_STEPS, Attempt, Plan, Request, Step, StepResult, StopReason, Trajectory
 from ..decontamination.benchmarks import rows_of
 from ..decontamination.checking import check_training_source
-from ..decontamination.index import Guard
+from ..decontamination.index import BenchmarkIndex
 from ..pickled import ENDINGS
 
 IMAGES_IN = ("images", "")
@@ -144,7 +144,7 @@ class CommFolder:
             )
         return train[0]
 
-    def items(self, guard: Guard | None, limit: int | None = None) -> Iterator[Any]:
+    def items(self, guard: BenchmarkIndex | None, limit: int | None = None) -> Iterator[Any]:
         """The items as they stand there. Raises SettingsError for a file that cannot be read, or is the
         set's test file."""
         file = self.file()

@@ -16,7 +16,7 @@ from ....backend.errors import SettingsError
 from ....backend.machine.requirements import require
 from ...trainer.model_loading import load_processor
 from ..rows.lengths import most_tokens
-from .kinds import Question
+from .kinds import PlannerQuestion
 
 
 @lru_cache(maxsize=2)
@@ -34,7 +34,7 @@ _one_at_a_time = Lock()
 
 
 @dataclass(frozen=True)
-class Fits:
+class TokenFit:
     """Says whether questions take at most `tokens`, their images and answers included, by the tokenizer of a
     checkpoint, which each process opens for itself. Raises SettingsError or ChatError for one that cannot be
     opened."""
@@ -46,7 +46,7 @@ class Fits:
         require("transformers")
         _processor(self.checkpoint)
 
-    def __call__(self, question: Question) -> bool:
+    def __call__(self, question: PlannerQuestion) -> bool:
         """Whether the question fits; one with an image of a shape that the model refuses does not."""
         sizes = [picture.size for picture in question.images]
         with _one_at_a_time:

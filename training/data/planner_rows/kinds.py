@@ -53,7 +53,7 @@ ASKS_FOR_WORDS = re.compile(
 )
 
 
-class Question(NamedTuple):
+class PlannerQuestion(NamedTuple):
     """A row before it has files: what is asked with `<image>` marks, their pictures, and the answer."""
 
     kind: Kind
@@ -77,29 +77,29 @@ def has_unasked_words(trajectory: Trajectory) -> bool:
     return has_words and not ASKS_FOR_WORDS.search(trajectory.request.text)
 
 
-class Asked(NamedTuple):
+class TrajectoryQuestions(NamedTuple):
     """What comes of a trajectory: its questions, and how many were cut or did not come about for length."""
 
-    questions: list[Question]
+    questions: list[PlannerQuestion]
     cut: int = 0
     too_long: int = 0
 
 
 @dataclass(frozen=True)
-class Asking:
+class QuestionMaker:
     """How questions are asked: which kinds, in whose wording, with which reasoning; `fits` says whether one
     is short enough for the planner, None that all are."""
 
     kinds: Sequence[Kind]
     prompt_set: PromptSet
     think: Think = "empty"
-    fits: Callable[[Question], bool] | None = None
+    fits: Callable[[PlannerQuestion], bool] | None = None
 
-    def questions_of(self, name: str, trajectory: Trajectory) -> Asked:
+    def questions_of(self, name: str, trajectory: Trajectory) -> TrajectoryQuestions:
         """The rows of a trajectory in which every step was accepted, one of each kind that it is fit for.
         Raises AnswerError or SettingsError for texts that cannot stand in a row."""
         made = _Maker(name, trajectory, self.prompt_set, self.think)
-        questions: list[Question] = []
+        questions: list[PlannerQuestion] = []
         cut = too_long = 0
         for kind in self.kinds:
             for length in made.lengths(kind):
@@ -110,7 +110,7 @@ class Asking:
                     break
             else:
                 too_long += bool(made.lengths(kind))
-        return Asked(questions, cut, too_long)
+        return TrajectoryQuestions(questions, cut, too_long)
 
 
 class _Maker:
@@ -129,7 +129,7 @@ class _Maker:
             return range(len(shown), 1, -1) if all(words for _, words in shown) else range(0)
         return range(self._dice(kind).randint(1, count - 1), 0, -1) if count > 1 else range(0)
 
-    def question(self, kind: Kind, length: int) -> Question:
+    def question(self, kind: Kind, length: int) -> PlannerQuestion:
         """The question of that kind that shows so many steps."""
         if kind == "text":
             plan = self._trajectory.plan.model_copy(update={"warning": ""})
@@ -144,7 +144,7 @@ class _Maker:
         results = self._trajectory.results
         return [(result.image, result.step.auxiliary_text) for result in results if result.image is not None]
 
-    def _description(self, length: int) -> Question:
+    def _description(self, length: int) -> PlannerQuestion:
         shown = self._described()[:length]
         wish = self._dice("description").choice(PUT_INTO_WORDS)
         text = "".join(f"{MARK}\n" for _ in shown) + wish
@@ -154,7 +154,7 @@ class _Maker:
         request = Request(text=text, images=tuple(picture for picture, _ in shown))
         return self._question("description", request, Plan(steps=steps))
 
-    def _going_on(self, kind: Kind, done: int, wordings: Sequence[str]) -> Question:
+    def _going_on(self, kind: Kind, done: int, wordings: Sequence[str]) -> PlannerQuestion:
         results = self._trajectory.results
         dice = self._dice(kind)
         dice.randint(1, len(results) - 1)  # the wording does not depend on where a long row is cut
@@ -170,14 +170,14 @@ class _Maker:
         reasoning = self._trajectory.plan.reasoning if self._think == "own" else ""
         return self._question(kind, request, Plan(steps=rest, reasoning=reasoning))
 
-    def _question(self, kind: Kind, request: Request, plan: Plan) -> Question:
+    def _question(self, kind: Kind, request: Request, plan: Plan) -> PlannerQuestion:
         message = planner_message(self._prompt_set, request)
         # Where the template has placed the images already, marks in the request are words.
         text = "".join(MARK if isinstance(part, Picture) else _plain(part) for part in message.content)
         images = tuple(part for part in message.content if isinstance(part, Picture))
         # A row says how a step is drawn in its prompt alone; settings and style are the run's.
         steps = tuple(Step(**step.model_dump(exclude={"settings"})) for step in plan.drawn_steps)
-        return Question(kind, text, images, write_plan(Plan(steps=steps, reasoning=plan.reasoning)))
+        return PlannerQuestion(kind, text, images, write_plan(Plan(steps=steps, reasoning=plan.reasoning)))
 
     def _dice(self, kind: Kind) -> Random:
         return Random(hashlib.blake2b(f"{self._name}/{kind}".encode(), digest_size=8).hexdigest())

@@ -17,24 +17,24 @@ from ....backend.errors import SettingsError
 from ....backend.files.atomic import writing_folder
 from ....backend.prompts import PromptSet
 from ..decontamination.screening import Screening
-from ..executors import Work
+from ..executors import Executor
 from ..executors.ordered import in_order
-from ..executors.threads import Threads
+from ..executors.threads import ThreadExecutor
 from ..from_runs.reading import places_of
 from ..rows.row_folder import IMAGES, check_place, only_these
 from ..rows.sft import write_rows
 from .comm import CommFolder
-from .gathered import Gathered, PlannerReport, as_lines
-from .kinds import Asking, Question
-from .outside import Outside
+from .gathered_rows import GatheredRows, PlannerReport, as_lines
+from .kinds import PlannerQuestion, QuestionMaker
+from .outside import OutsideRows
 from .run_rows import WriteRows
 from .settings import PlannerRowsData
-from .teacher import Teacher
+from .teacher import PromptTeacher
 
 SFT_FILE, HELD_OUT_FILE, REPORT = "planner_sft.json", "planner_sft_held_out.json", "report.json"
 OURS = {SFT_FILE, HELD_OUT_FILE, REPORT}
 ANSWERS = "teacher.sqlite"
-ONE_BY_ONE = Threads(1)
+ONE_BY_ONE = ThreadExecutor(1)
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,15 @@ class OutsideSets:
 @dataclass(frozen=True)
 class PlannerRows:
     """Makes a planner's rows by these settings, in the wording of the planner that is to learn. `fits` says
-    whether a question is short enough for it; None: all are. Runs are read side by side as `work` does it."""
+    whether a question is short enough for it; None: all are. Runs are read side by side as `executor` does
+    it."""
 
     settings: PlannerRowsData
     prompt_set: PromptSet
     guard: Path | None = None
     log: Callable[[str], None] = print
-    fits: Callable[[Question], bool] | None = None
-    work: Work = ONE_BY_ONE
+    fits: Callable[[PlannerQuestion], bool] | None = None
+    executor: Executor = ONE_BY_ONE
 
     def make(self, runs: Sequence[Path], out: Path, outside: OutsideSets | None = None) -> PlannerReport:
         """Make the rows of `runs` (folders of runs) and of outside sets in the folder `out`.
@@ -65,20 +66,20 @@ class PlannerRows:
         Raises SettingsError for an `out` that holds something else, or where no row comes of it, ChatError
         where the teacher is down: its answers are kept beside `out`, and the same call goes on.
         """
-        asking = Asking(self.settings.chosen(), self.prompt_set, self.settings.think, self.fits)
+        asking = QuestionMaker(self.settings.chosen(), self.prompt_set, self.settings.think, self.fits)
         check_place(out, OURS)
         outside = outside or OutsideSets()
         answers = out.with_name(f"{out.name}.{ANSWERS}")
-        teacher = None if outside.teacher is None else Teacher(outside.teacher, answers)
+        teacher = None if outside.teacher is None else PromptTeacher(outside.teacher, answers)
         try:
             with (
                 Screening.opened(self.guard) as screening,
                 writing_folder(out, SettingsError, "Data folder") as temporary,
             ):
                 (temporary / IMAGES).mkdir()
-                made = Gathered(temporary)
+                made = GatheredRows(temporary)
                 self._add_runs(made, runs, asking, screening)
-                others = Outside(made, asking, screening, self.settings, self.log)
+                others = OutsideRows(made, asking, screening, self.settings, self.log)
                 for path in outside.files:
                     others.add_rows(path)
                 for place in outside.comm:
@@ -99,10 +100,12 @@ class PlannerRows:
                 teacher.close()
         return report
 
-    def _add_runs(self, made: Gathered, runs: Sequence[Path], asking: Asking, screening: Screening) -> None:
+    def _add_runs(
+        self, made: GatheredRows, runs: Sequence[Path], asking: QuestionMaker, screening: Screening
+    ) -> None:
         places = places_of(runs)
         job = WriteRows(made.folder.absolute(), asking, self.guard and self.guard.absolute())
-        written = in_order(self.work, job, places, lambda one: one.name, self.log)
+        written = in_order(self.executor, job, places, lambda one: one.name, self.log)
         for place, rows in zip(places, written, strict=True):
             screening.counted(place.name, rows.finding)
             made.add_run(place.name, rows)

@@ -15,15 +15,15 @@ from typing import TypeVar
 from ....backend.errors import AnswerError, PictureError, SettingsError
 from ....backend.pictures import Picture
 from ..decontamination.screening import Screening
-from ..rows.row_folder import keep_picture
+from ..rows.row_folder import keep_image
 from ..rows.row_kinds import refuse_other_role
 from ..rows.sft import check_rows, show_problems
 from .comm import CommFolder, CommStory
-from .gathered import Gathered
-from .kinds import Asking
+from .gathered_rows import GatheredRows
+from .kinds import QuestionMaker
 from .run_rows import NO_ROW, RunRows, rows_of
 from .settings import PlannerRowsData
-from .teacher import Teacher, all_of
+from .teacher import PromptTeacher, all_of
 
 AT_A_TIME = 64
 """Stories whose pictures are in memory."""
@@ -34,11 +34,11 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Outside:
+class OutsideRows:
     """Adds outside sets to what is gathered."""
 
-    made: Gathered
-    asking: Asking
+    made: GatheredRows
+    asking: QuestionMaker
     screening: Screening
     settings: PlannerRowsData
     log: Callable[[str], None] = print
@@ -63,10 +63,10 @@ class Outside:
                 self.made.left_out[f"in a benchmark: {found.benchmark}"] += 1
                 continue
             self.made.outside_items += 1
-            names = [keep_picture(picture, self.made.folder) for picture in pictures]
+            names = [keep_image(picture, self.made.folder) for picture in pictures]
             self.made.add_row(row, names)
 
-    def add_comm(self, folder: CommFolder, teacher: Teacher | None) -> None:
+    def add_comm(self, folder: CommFolder, teacher: PromptTeacher | None) -> None:
         """Add items of CoMM. Raises SettingsError for a folder that holds none, or its test file; ChatError
         where the teacher is down."""
         before = sum(self.made.kinds.values())

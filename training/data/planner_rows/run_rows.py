@@ -1,4 +1,4 @@
-"""The rows of one run, made where the run is read: what `work` hands out.
+"""The rows of one run, made where the run is read: what `executor` hands out.
 
 Decision: pictures are written at once, into the folder that is being made, so that what comes back is text.
 """
@@ -15,13 +15,13 @@ from pydantic import ValidationError
 from ....backend.errors import AnswerError, PictureError, SettingsError
 from ....backend.feedback.sft_row import SftMessage, SftRow
 from ....backend.types import Trajectory
-from ..decontamination.items import Finding
-from ..executors import StopSign
+from ..decontamination.items import BenchmarkMatch
+from ..executors import CancelToken
 from ..from_runs.reading import UNREADABLE, ReadRun, RunPlace, RunReading
-from ..rows.row_folder import check_shared, keep_picture
+from ..rows.row_folder import check_shared, keep_image
 from ..rows.sft import RowProblem
 from ..trajectories.accepted import not_accepted
-from .kinds import Asked, Asking, Question, bad_prompt, has_unasked_words
+from .kinds import PlannerQuestion, QuestionMaker, TrajectoryQuestions, bad_prompt, has_unasked_words
 
 NO_ROW = "its texts cannot stand in a row"
 
@@ -35,11 +35,12 @@ class KindRow(NamedTuple):
 
 class RunRows(NamedTuple):
     """What came of a run: rows, all or none; `reason` and `finding` say why there are none. `cut` and
-    `too_long` count questions, as Asked; `unasked`: its pictures have words that nobody asked for."""
+    `too_long` count questions, as TrajectoryQuestions; `unasked`: its pictures have words that nobody asked
+    for."""
 
     rows: tuple[KindRow, ...] = ()
     reason: str = ""
-    finding: Finding | None = None
+    finding: BenchmarkMatch | None = None
     held_out: bool = False
     unasked: bool = False
     cut: int = 0
@@ -51,10 +52,10 @@ class WriteRows:
     """The job: read a run, write its pictures below `folder`, give its rows."""
 
     folder: Path
-    asking: Asking
+    asking: QuestionMaker
     guard: Path | None = None
 
-    def open(self, stop: StopSign) -> Callable[[RunPlace], RunRows]:
+    def open(self, stop: CancelToken) -> Callable[[RunPlace], RunRows]:
         """Raises SettingsError where the folder is not this machine's, or the index is damaged."""
         check_shared(self.folder)
         read = RunReading(unfit, self.guard)
@@ -82,18 +83,18 @@ def unfit(trajectory: Trajectory) -> str:
     return "a prompt speaks of its step's number or of a previous image" if bad else ""
 
 
-def rows_of(asked: Asked, folder: Path) -> tuple[KindRow, ...]:
+def rows_of(asked: TrajectoryQuestions, folder: Path) -> tuple[KindRow, ...]:
     """The questions of one trajectory as rows, their pictures written below `folder`. Raises PictureError for
     a picture that is gone, SettingsError for a question that cannot be a row."""
     return tuple(KindRow(question.kind, _row(question, folder)) for question in asked.questions)
 
 
-def _row(question: Question, folder: Path) -> SftRow:
+def _row(question: PlannerQuestion, folder: Path) -> SftRow:
     turns = [
         SftMessage(role="user", content=question.text),
         SftMessage(role="assistant", content=question.answer),
     ]
-    names = [keep_picture(picture, folder) for picture in question.images]
+    names = [keep_image(picture, folder) for picture in question.images]
     try:
         return SftRow(messages=turns, images=names)
     except ValidationError as error:

@@ -42,8 +42,8 @@ class PlannerRowsData(BaseModel):
         default=8,
         ge=1,
         le=256,
-        description="Runs that are read, and questions that a teacher is asked, at a time; with --ray, by "
-        "each worker.",
+        description="Runs that are read, and questions that a teacher is asked, at a time; "
+        "with --ray, by each worker.",
     )
 
     def chosen(self) -> tuple[Kind, ...]:

@@ -35,7 +35,7 @@ NEXT = (
 )
 
 
-class Teacher:
+class PromptTeacher:
     """Asks `chat` for the prompts of stories; answers are kept in the file `cache`."""
 
     def __init__(self, chat: ChatModel, cache: Path) -> None:
@@ -90,7 +90,7 @@ def _usable(prompt: str) -> bool:
     return bool(prompt) and len(prompt) <= MAX_PROMPT_LENGTH and not NOT_IN_PROMPTS.search(prompt)
 
 
-def all_of(stories: Sequence[CommStory], teacher: Teacher, parallel: int) -> list[list[str] | str]:
+def all_of(stories: Sequence[CommStory], teacher: PromptTeacher, parallel: int) -> list[list[str] | str]:
     """What `prompts_of` gives for each, so many asked at a time. Raises as it does."""
     from concurrent.futures import ThreadPoolExecutor
 

@@ -27,7 +27,7 @@ _LIKE_YOU = re.compile(r"^(?:uni(?!n|m)|us[aeu]|eu|ukulele|ute|uto|u-|ubi|one\b|
 
 
 @dataclass(frozen=True)
-class Entry:
+class BankEntry:
     """One thing: its words and its tags."""
 
     text: str
@@ -48,7 +48,7 @@ class Condition:
     wanted: tuple[frozenset[str], ...] = ()
     unwanted: frozenset[str] = frozenset()
 
-    def holds(self, entry: Entry) -> bool:
+    def holds(self, entry: BankEntry) -> bool:
         """Whether an entry is asked for."""
         return all(entry.tags & group for group in self.wanted) and not entry.tags & self.unwanted
 
@@ -58,9 +58,9 @@ class Bank:
     """The entries of one file, in its order."""
 
     name: str
-    entries: tuple[Entry, ...]
+    entries: tuple[BankEntry, ...]
 
-    def those(self, condition: Condition) -> tuple[Entry, ...]:
+    def those(self, condition: Condition) -> tuple[BankEntry, ...]:
         """The entries that a condition asks for."""
         return tuple(entry for entry in self.entries if condition.holds(entry))
 
@@ -94,7 +94,7 @@ def read_bank(path: Path) -> Bank:
     return Bank(path.stem, tuple(_entry(path, text, tags) for text, tags in content.items()))
 
 
-def _entry(path: Path, text: str, tags: object) -> Entry:
+def _entry(path: Path, text: str, tags: object) -> BankEntry:
     where = f"Bank {str(path)!r}, entry {text[:60]!r}"
     if not text.strip() or len(text) > MAX_ENTRY or text != " ".join(text.split()):
         raise SettingsError(f"{where}: it must be 1 to {MAX_ENTRY} characters in single blanks.")
@@ -106,4 +106,4 @@ def _entry(path: Path, text: str, tags: object) -> Entry:
     for tag in listed:
         if not _TAG.match(tag):
             raise SettingsError(f"{where}: {tag[:40]!r} is no tag.", "Tags are small letters.")
-    return Entry(text, frozenset(listed))
+    return BankEntry(text, frozenset(listed))

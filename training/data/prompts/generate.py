@@ -19,20 +19,20 @@ from ....backend.errors import SettingsError
 from ....backend.files.atomic import write_text, writing
 from .banks import FOLDER as BANKS
 from .banks import read_banks
-from .rows import PromptRow
+from .rows import GeneratedRow
 from .settings import PROMPTS, REPORT, PromptsData
 from .taxonomy import SHIPPED, Taxonomy, read_taxonomy
 from .walk import Walk, WalkSettings
 
 if TYPE_CHECKING:
-    from ..decontamination.index import Guard
+    from ..decontamination.index import BenchmarkIndex
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp")
 MAX_IMAGES = 100_000
 
 
 @dataclass
-class Made:
+class PromptsReport:
     """The report of a run."""
 
     rows: int = 0
@@ -47,7 +47,7 @@ class Made:
     exhausted: list[str] = field(default_factory=list)
     guarded: Counter[str] = field(default_factory=Counter)
 
-    def take(self, row: PromptRow) -> None:
+    def take(self, row: GeneratedRow) -> None:
         """Count a row."""
         self.rows += 1
         self.by_category[row.category] += 1
@@ -101,8 +101,12 @@ def images_in(folder: Path | None, out: Path) -> list[str]:
 
 
 def rows_of(
-    taxonomy: Taxonomy, settings: PromptsData, weights: Mapping[str, float], images: Sequence[str], made: Made
-) -> Iterator[PromptRow]:
+    taxonomy: Taxonomy,
+    settings: PromptsData,
+    weights: Mapping[str, float],
+    images: Sequence[str],
+    made: PromptsReport,
+) -> Iterator[GeneratedRow]:
     """Requests without end, or until every sub-category has no more; `made` is told what was left out.
 
     `weights` are by sub-category or main category, 1 where nothing is said. Raises SettingsError for a name
@@ -149,16 +153,16 @@ def write_prompts(
     settings: PromptsData,
     weights: Mapping[str, float],
     out: Path,
-    guard: Guard | None = None,
-    reword: Callable[[PromptRow], PromptRow] | None = None,
-) -> Made:
+    guard: BenchmarkIndex | None = None,
+    reword: Callable[[GeneratedRow], GeneratedRow] | None = None,
+) -> PromptsReport:
     """Write `prompts.jsonl` and `prompts.report.json` into a folder; both are whole or not there.
 
     Rows that the guard knows from a benchmark are left out, and the next take their place. `reword` gives the
     row that is written for one that was made. Raises SettingsError.
     """
     taxonomy = load(settings)
-    made = Made()
+    made = PromptsReport()
     rows = rows_of(taxonomy, settings, weights, images_in(settings.images, out), made)
     with writing(out / PROMPTS, SettingsError, "Requests") as temporary, temporary.open("wb") as file:
         for row in rows:

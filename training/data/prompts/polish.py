@@ -16,7 +16,7 @@ from ....backend.answers.reply_text import spoken
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import opened, parse_json
-from .rows import PromptRow
+from .rows import GeneratedRow
 from .templates import NUMBERS
 
 ANSWERS = "prompts.polished.jsonl"
@@ -34,7 +34,7 @@ class Polisher:
         self._answers = _read(self._path)
         self.reworded = self.refused = 0
 
-    def __call__(self, row: PromptRow) -> PromptRow:
+    def __call__(self, row: GeneratedRow) -> GeneratedRow:
         """The row with new words, or as it is where the answer cannot be taken. Raises ChatError if the model
         gives none, SettingsError if the answers cannot be written."""
         key = f"{row.id}|{self._name}|{self._language}"
@@ -55,7 +55,7 @@ class Polisher:
             language=self._language or row.language,
         )
 
-    def _asked(self, row: PromptRow) -> str:
+    def _asked(self, row: GeneratedRow) -> str:
         into = f" Answer in {self._language}." if self._language else ""
         question = (
             "Put the following request for a series of pictures into other words, as another person would "
@@ -66,7 +66,7 @@ class Polisher:
         reply = self._chat.reply([Message(role="user", content=(question,))], settings)
         return spoken(reply.whole)[: MAX_TEXT + 1]
 
-    def _fits(self, text: str, row: PromptRow) -> bool:
+    def _fits(self, text: str, row: GeneratedRow) -> bool:
         if not text or len(text) > MAX_TEXT or text == row.user_input:
             return False
         if any(words not in text for words in row.constraints.drawn_words):

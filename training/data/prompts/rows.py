@@ -32,7 +32,7 @@ class Constraints:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptRow:
+class GeneratedRow:
     """One request."""
 
     id: str

@@ -20,7 +20,7 @@ from functools import cached_property
 from math import prod
 
 from ....backend.errors import SettingsError
-from .banks import NAME, Bank, Condition, Entry
+from .banks import NAME, Bank, BankEntry, Condition
 from .permutation import Draws
 
 NUMBERS = [
@@ -57,7 +57,7 @@ class Slot:
     yes: str = ""
     no: str = ""
 
-    def written(self, filled: Mapping[str, Entry]) -> str:
+    def written(self, filled: Mapping[str, BankEntry]) -> str:
         """The words for what was chosen."""
         entry = filled[self.name]
         if self.tag:
@@ -73,7 +73,7 @@ class Template:
     text: str
     captions: str = ""
     image: bool = False
-    slots: tuple[tuple[str, tuple[Entry, ...]], ...] = ()
+    slots: tuple[tuple[str, tuple[BankEntry, ...]], ...] = ()
     pieces: tuple[str | Slot | tuple[str, ...], ...] = field(default=(), repr=False)
 
     @cached_property
@@ -91,15 +91,15 @@ class Template:
         """Whether it asks for words in the image, which stand in double quotes."""
         return '"' in self.text
 
-    def filling(self, number: int) -> dict[str, Entry] | None:
+    def filling(self, number: int) -> dict[str, BankEntry] | None:
         """The number-th way to fill the slots (0..size-1); None if two slots of one bank get the same."""
-        filled: dict[str, Entry] = {}
+        filled: dict[str, BankEntry] = {}
         for name, entries in self.slots:
             number, at = divmod(number, len(entries))
             filled[name] = entries[at]
         return filled if len({id(entry) for entry in filled.values()}) == len(filled) else None
 
-    def written(self, filled: Mapping[str, Entry], draws: Draws, count: int = 0) -> str:
+    def written(self, filled: Mapping[str, BankEntry], draws: Draws, count: int = 0) -> str:
         """The text with those entries, wordings drawn, and the number of pictures in words."""
         words = []
         for place, piece in enumerate(self.pieces):
@@ -125,7 +125,7 @@ def read_template(
     if not text.strip() or len(text) > MAX_TEMPLATE:
         raise SettingsError(f"{where}: a template has 1 to {MAX_TEMPLATE} characters.")
     pieces: list[str | Slot | tuple[str, ...]] = []
-    slots: dict[str, tuple[Entry, ...]] = {}
+    slots: dict[str, tuple[BankEntry, ...]] = {}
     at = 0
     for found in _PIECE.finditer(text):
         pieces.append(text[at : found.start()])
@@ -144,7 +144,7 @@ def read_template(
     return Template(text, captions, image, tuple(slots.items()), kept)
 
 
-def _slot(inner: str, banks: Mapping[str, Bank], slots: dict[str, tuple[Entry, ...]], where: str) -> Slot:
+def _slot(inner: str, banks: Mapping[str, Bank], slots: dict[str, tuple[BankEntry, ...]], where: str) -> Slot:
     if inner == COUNT:
         return Slot(COUNT)
     form = _FORM.match(inner)

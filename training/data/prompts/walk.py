@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .banks import Entry
+from .banks import BankEntry
 from .dedup import Rings
 from .permutation import Draws, Permutation
-from .rows import Constraints, PromptRow, id_of, normal_form, split_of
+from .rows import Constraints, GeneratedRow, id_of, normal_form, split_of
 from .taxonomy import Subcategory, Taxonomy
 from .templates import Template
 
@@ -49,7 +49,7 @@ class Walk:
         self._of_images = [one for one in numbered if one[1].image]
         self.capacity = sum(template.size for _, template in self._plain) * settings.variants
 
-    def __iter__(self) -> Iterator[PromptRow]:
+    def __iter__(self) -> Iterator[GeneratedRow]:
         rings, refused = Rings(self._settings.variants), 0
         for number, template, filled, draws, image in self._candidates():
             if refused > MAX_REFUSED:
@@ -68,7 +68,7 @@ class Walk:
             refused = 0
             yield row
 
-    def _candidates(self) -> Iterator[tuple[int, Template, dict[str, Entry] | None, Draws, str]]:
+    def _candidates(self) -> Iterator[tuple[int, Template, dict[str, BankEntry] | None, Draws, str]]:
         """(number of the template, template, filled slots, draws, image) for every place."""
         settings, places, finished = self._settings, Counter[int](), set[int]()
         turns = {False: 0, True: 0}
@@ -96,14 +96,14 @@ class Walk:
             yield number, template, template.filling(order(at % template.size)), draws, image
 
     def _row(
-        self, number: int, template: Template, filled: dict[str, Entry], draws: Draws, image: str
-    ) -> tuple[PromptRow, str]:
+        self, number: int, template: Template, filled: dict[str, BankEntry], draws: Draws, image: str
+    ) -> tuple[GeneratedRow, str]:
         sub, settings = self.subcategory, self._settings
         image = "" if not template.image and self._contradicts("image", filled) else image
         text, constraints = self._text(template, filled, draws, bool(image) and not template.image)
         normal = normal_form(text)
         content = tuple((name, entry.text) for name, entry in filled.items())
-        row = PromptRow(
+        row = GeneratedRow(
             id=id_of(sub.key, normal),
             user_input=text,
             category=sub.category,
@@ -118,7 +118,7 @@ class Walk:
         return row, normal
 
     def _text(
-        self, template: Template, filled: dict[str, Entry], draws: Draws, with_image: bool
+        self, template: Template, filled: dict[str, BankEntry], draws: Draws, with_image: bool
     ) -> tuple[str, Constraints]:
         """The whole text: the template, then the sentences that this row gets, as long as there is room for
         those that ask for nothing."""
@@ -165,7 +165,7 @@ class Walk:
             text_ending=ending,
         )
 
-    def _contradicts(self, kind: str, filled: Mapping[str, Entry], with_image: bool = False) -> bool:
+    def _contradicts(self, kind: str, filled: Mapping[str, BankEntry], with_image: bool = False) -> bool:
         """Whether the template says by itself what a sentence of that kind would say."""
         banks = self._settings.taxonomy.unless.get(kind, frozenset())
         of_image = kind == "look" and with_image

@@ -145,8 +145,7 @@ def other_sources(rows: Sequence[CriticRlRow], generator: str, judge: str) -> li
             number = sum(one in others for one in who)
             warnings.append(
                 f"WARNING: {number} of {len(rows)} rows {what} by {', '.join(map(repr, others[:3]))}, "
-                "not "
-                f"by {now!r}."
+                f"not by {now!r}."
             )
     return warnings
 

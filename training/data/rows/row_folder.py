@@ -30,7 +30,7 @@ def check_place(out: Path, ours: Collection[str]) -> None:
         raise SettingsError(f"{str(out)!r} holds something else.", "Give another --out.")
 
 
-def keep_picture(picture: Picture, folder: Path) -> str:
+def keep_image(picture: Picture, folder: Path) -> str:
     """Write the picture below `folder` unless it is there; returns its path relative to the folder. Several
     processes may do so at once. Raises TrainingError if it cannot be written, which is no row's fault."""
     name = f"{IMAGES}/{picture.digest}.png"

@@ -174,8 +174,8 @@ def show_balance(rows: Sequence[SftRow], log: Callable[[str], None]) -> None:
     if rarer < RARE:
         more = "True" if right > wrong else "False"
         log(
-            f"WARNING: only {rarer:.0%} of the verdicts differ from {more}; a critic trained so tends to "
-            f"say always {more}."
+            f"WARNING: only {rarer:.0%} of the verdicts differ from {more}; "
+            f"a critic trained so tends to say always {more}."
         )
 
 

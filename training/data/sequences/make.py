@@ -15,20 +15,20 @@ from typing import Any, NamedTuple
 
 from ....backend.errors import PictureError, SettingsError
 from ....backend.files.atomic import writing_folder
-from ..decontamination.items import Finding
+from ..decontamination.items import BenchmarkMatch
 from ..decontamination.screening import Screening
-from ..executors import StopSign, Work
+from ..executors import CancelToken, Executor
 from ..executors.ordered import in_order
-from ..executors.threads import Threads
+from ..executors.threads import ThreadExecutor
 from ..from_runs.reading import UNREADABLE, ReadRun, RunPlace, RunReading, places_of
-from ..rows.row_folder import IMAGES, check_place, check_shared, keep_picture, only_these
+from ..rows.row_folder import IMAGES, check_place, check_shared, keep_image, only_these
 from .build import InterleavedSequence, easy, hard, unfit
 
 EASY, HARD = "sequences_easy.json", "sequences_hard.json"
 EASY_HELD_OUT, HARD_HELD_OUT = "sequences_easy_held_out.json", "sequences_hard_held_out.json"
 REPORT = "report.json"
 OURS = {EASY, HARD, EASY_HELD_OUT, HARD_HELD_OUT, REPORT}
-ONE_BY_ONE = Threads(1)
+ONE_BY_ONE = ThreadExecutor(1)
 
 
 class _Written(NamedTuple):
@@ -36,7 +36,7 @@ class _Written(NamedTuple):
 
     rows: tuple[dict[str, Any], dict[str, Any]] | None
     reason: str = ""
-    finding: Finding | None = None
+    finding: BenchmarkMatch | None = None
     held_out: bool = False
 
 
@@ -48,7 +48,7 @@ class _WriteSequences:
     quirks: bool
     guard: Path | None
 
-    def open(self, stop: StopSign) -> Callable[[RunPlace], _Written]:
+    def open(self, stop: CancelToken) -> Callable[[RunPlace], _Written]:
         check_shared(self.folder)
         read = RunReading(unfit, self.guard)
         return lambda place: self._written(read(place))
@@ -64,7 +64,7 @@ class _WriteSequences:
 
     def _row(self, made: InterleavedSequence) -> dict[str, Any]:
         turns = [{"role": "user", "content": made.user}, {"role": "assistant", "content": made.text}]
-        return {"messages": turns, "images": [keep_picture(one, self.folder) for one in made.images]}
+        return {"messages": turns, "images": [keep_image(one, self.folder) for one in made.images]}
 
 
 def make_sequences(
@@ -73,9 +73,9 @@ def make_sequences(
     quirks: bool = False,
     guard: Path | None = None,
     log: Callable[[str], None] = print,
-    work: Work = ONE_BY_ONE,
+    executor: Executor = ONE_BY_ONE,
 ) -> dict[str, int]:
-    """Write the easy and hard sequences of `runs` into the folder `out`, side by side as `work` does it;
+    """Write the easy and hard sequences of `runs` into the folder `out`, side by side as `executor` does it;
     returns rows by file.
 
     Raises SettingsError for an `out` that holds something else, or where no row comes of it.
@@ -90,7 +90,9 @@ def make_sequences(
         (temporary / IMAGES).mkdir()
         job = _WriteSequences(temporary.absolute(), quirks, guard and guard.absolute())
         places = places_of(runs)
-        for place, made in zip(places, in_order(work, job, places, lambda one: one.name, log), strict=True):
+        for place, made in zip(
+            places, in_order(executor, job, places, lambda one: one.name, log), strict=True
+        ):
             screening.counted(place.name, made.finding)
             if made.rows is None:
                 left_out[made.reason] += 1

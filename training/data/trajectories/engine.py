@@ -20,10 +20,10 @@ from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.types import RunSettings
 from ..decontamination.index import optional_guard
-from ..executors import LocalStopSign, Work
+from ..executors import Executor, LocalCancelToken
 from ..rows.sft import RowProblem
 from .options import TrajectoryOptions, seconds_of
-from .outcomes import FAILED, FailedList, Outcome, noted, outcome_of, read_sample
+from .outcomes import FAILED, FailedList, PromptOutcome, noted, outcome_of, read_sample
 from .prompt_rows import Prompt, Shard, of_shard, read_prompts
 from .table import Totals, as_lines, totals_of
 from .unit import DISK, ELSEWHERE, OpenTeachers, TrajectoryJob, is_done
@@ -73,7 +73,7 @@ class PromptFile:
 
 
 @dataclass
-class Made:
+class TrajectoriesReport:
     """What a call came to; `stopped`: why it ended before the last prompt."""
 
     totals: Totals
@@ -84,19 +84,19 @@ class Made:
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Makes trajectories in the folder `out`, with these models, side by side as `work` does it; `shared`
+    """Makes trajectories in the folder `out`, with these models, side by side as `executor` does it; `shared`
     with other processes that are given the same prompts and folder."""
 
     out: Path
     teachers: OpenTeachers
     options: TrajectoryOptions
-    work: Work
+    executor: Executor
     prices: Prices = field(default_factory=dict)
     settings: RunSettings | None = None
     log: Log = print
     shared: bool = False
 
-    def make(self, prompts: PromptSource) -> Made:
+    def make(self, prompts: PromptSource) -> TrajectoriesReport:
         """Carry out what is not done yet. Raises SettingsError or JournalError for a prompt file or folder
         that cannot be used, and what opening the models raises."""
         shard = Shard.read(self.options.shard)
@@ -112,8 +112,8 @@ class Trajectories:
         again = self.options.retry_failed
         todo = [one for one in mine if one.row.id not in done and (again or one.row.id not in failed.by_id)]
         self.log(f"{len(mine)} prompts: {len(done)} done, {len(todo)} to do")
-        stop = self._stop_sign(mine)
-        made: dict[str, Outcome] = {}
+        stop = self._cancel_token(mine)
+        made: dict[str, PromptOutcome] = {}
         reason = ""
         try:
             elsewhere = self._carry_out(todo, stop, failed, made)
@@ -121,10 +121,10 @@ class Trajectories:
                 reason = f"another process is at {elsewhere} of them"
         except KeyboardInterrupt:
             reason = "interrupted"
-        made_of = Made(Totals(), [], reason or stop.reason(), len(problems))
+        made_of = TrajectoriesReport(Totals(), [], reason or stop.reason(), len(problems))
         return self._conclude(shard, mine, failed, made_of)
 
-    def _stop_sign(self, mine: Sequence[Prompt]) -> LocalStopSign:
+    def _cancel_token(self, mine: Sequence[Prompt]) -> LocalCancelToken:
         seconds = None if self.options.stop_after is None else seconds_of(self.options.stop_after)
         budget, spent = self.options.budget, 0.0
         if budget is not None:
@@ -134,10 +134,14 @@ class Trajectories:
                 )
             folders = (self.out / one.row.folder for one in mine)
             spent = sum(usage.cost for folder in folders for usage in read_ledger(folder / LEDGER))
-        return LocalStopSign(seconds, budget, spent)
+        return LocalCancelToken(seconds, budget, spent)
 
     def _carry_out(
-        self, todo: Sequence[Prompt], stop: LocalStopSign, failed: FailedList, made: dict[str, Outcome]
+        self,
+        todo: Sequence[Prompt],
+        stop: LocalCancelToken,
+        failed: FailedList,
+        made: dict[str, PromptOutcome],
     ) -> int:
         """Carry out what is to do; returns how many prompts another process is at."""
         if not todo:
@@ -146,7 +150,7 @@ class Trajectories:
         job = TrajectoryJob(self.out, self.teachers, settings, self.prices, self.shared)
         rows = {one.row.id: one.row for one in todo}
         in_a_row, elsewhere, shown = 0, 0, time.monotonic()
-        for done in self.work.map(job, todo, lambda one: one.row.id, stop):
+        for done in self.executor.map(job, todo, lambda one: one.row.id, stop):
             lost = noted(rows[done.key], "failed", done.lost, where="worker")
             outcome = done.result or lost
             if outcome.state == "stopped":
@@ -170,7 +174,9 @@ class Trajectories:
             stop.stop("stopped")
         return elsewhere
 
-    def _conclude(self, shard: Shard, mine: Sequence[Prompt], failed: FailedList, made: Made) -> Made:
+    def _conclude(
+        self, shard: Shard, mine: Sequence[Prompt], failed: FailedList, made: TrajectoriesReport
+    ) -> TrajectoriesReport:
         outcomes = {one.row.id: found for one in mine if (found := self._outcome(one)) is not None}
         failed.close(outcomes)
         ids = {one.row.id for one in mine}
@@ -190,7 +196,7 @@ class Trajectories:
             self.log(f"\nStopped: {made.stopped}. What was finished is kept; the same command goes on.")
         return made
 
-    def _outcome(self, prompt: Prompt) -> Outcome | None:
+    def _outcome(self, prompt: Prompt) -> PromptOutcome | None:
         """What became of a prompt that is done; also of one that the published side made."""
         folder = self.out / prompt.row.folder
         if not is_done(folder):

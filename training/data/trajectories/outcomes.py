@@ -30,7 +30,7 @@ MAX_REASON = 500
 State = Literal["whole", "given up", "failed", "stopped"]
 
 
-class Outcome(BaseModel):
+class PromptOutcome(BaseModel):
     """What became of one prompt. `whole`: every step was accepted; `given up`: a step never was, or no draws
     were left; `failed`: something broke at `where`; `stopped`: it goes on with the next call."""
 
@@ -59,7 +59,7 @@ class Outcome(BaseModel):
         return self.state in ("whole", "given up")
 
 
-def outcome_of(row: PromptRow, generator: str, trajectory: Trajectory) -> Outcome:
+def outcome_of(row: PromptRow, generator: str, trajectory: Trajectory) -> PromptOutcome:
     """What a trajectory that came to its end amounts to."""
     results = trajectory.results
     attempts = [attempt for result in results for attempt in result.attempts]
@@ -86,28 +86,28 @@ def outcome_of(row: PromptRow, generator: str, trajectory: Trajectory) -> Outcom
     )
 
 
-def noted(row: PromptRow, state: State, reason: str = "", **more: str | int) -> Outcome:
+def noted(row: PromptRow, state: State, reason: str = "", **more: str | int) -> PromptOutcome:
     """An outcome of this row."""
     about = row.model_dump(include={"id", "category", "subcategory", "split", "language"})
-    return Outcome.model_validate(
+    return PromptOutcome.model_validate(
         {**about, "folder": row.folder, "state": state, "reason": one_line(reason)[:MAX_REASON], **more}
     )
 
 
-def write_sample(folder: Path, outcome: Outcome) -> None:
+def write_sample(folder: Path, outcome: PromptOutcome) -> None:
     """Write `sample.json`; raises JournalError."""
     content = outcome.model_dump(exclude={"where", "tries"})
     write_text(folder / SAMPLE, json.dumps(content, indent=1) + "\n", JournalError, "Sample")
 
 
-def read_sample(folder: Path) -> Outcome | None:
+def read_sample(folder: Path) -> PromptOutcome | None:
     """What `sample.json` of a run's folder says; None where there is none. Raises JournalError for a damaged
     one."""
     found = read_bytes_if_any(folder / SAMPLE, MAX_SAMPLE, JournalError, "Sample")
     if found is None:
         return None
     try:
-        return Outcome.model_validate_json(found)
+        return PromptOutcome.model_validate_json(found)
     except ValidationError as error:
         raise JournalError(f"{str(folder / SAMPLE)!r} is damaged.", "Delete it.") from error
 
@@ -120,18 +120,18 @@ class FailedList:
         self.path = path
         self.by_id = self._in_file()
 
-    def _in_file(self) -> dict[str, Outcome]:
+    def _in_file(self) -> dict[str, PromptOutcome]:
         content = read_bytes_if_any(self.path, MAX_FAILED, JournalError, "List of failed prompts") or b""
-        found: dict[str, Outcome] = {}
+        found: dict[str, PromptOutcome] = {}
         for line in content.splitlines():
             try:
-                one = Outcome.model_validate_json(line)
+                one = PromptOutcome.model_validate_json(line)
             except ValidationError:
                 continue  # a line that a kill cut off
             found[one.id] = one
         return found
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: PromptOutcome) -> None:
         """Note a failure, one more of its id. Raises JournalError if the disk takes nothing."""
         before = self.by_id.get(outcome.id)
         tries = before.tries + 1 if before else 1
@@ -157,6 +157,6 @@ class FailedList:
             self.path.unlink(missing_ok=True)
 
 
-def _line(outcome: Outcome) -> str:
+def _line(outcome: PromptOutcome) -> str:
     names = {"id", "folder", "state", "where", "reason", "tries"}
     return json.dumps(outcome.model_dump(include=names), ensure_ascii=False) + "\n"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel
 
-from .outcomes import Outcome
+from .outcomes import PromptOutcome
 from .usage import Usage
 
 MAX_REASONS = 8
@@ -41,7 +41,7 @@ class Totals(BaseModel):
         return self.draws / max(1, self.drawn_steps)
 
 
-def totals_of(prompts: int, outcomes: Iterable[Outcome]) -> Totals:
+def totals_of(prompts: int, outcomes: Iterable[PromptOutcome]) -> Totals:
     """The sums of these outcomes, one a prompt; the other prompts are still to be done."""
     totals = Totals(prompts=prompts)
     generators, reasons = Counter[str](), Counter[str]()

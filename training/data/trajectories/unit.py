@@ -33,8 +33,8 @@ from ....backend.loop.loop import run
 from ....backend.loop.policy import hashed_seed
 from ....backend.pictures import Picture
 from ....backend.types import Request, RunSettings, Trajectory
-from ..executors import StopSign
-from .outcomes import Outcome, noted, outcome_of, read_sample, write_sample
+from ..executors import CancelToken
+from .outcomes import PromptOutcome, noted, outcome_of, read_sample, write_sample
 from .prompt_rows import Prompt
 from .usage import MeteredJournal, Prices, RunLedger, metered
 
@@ -79,13 +79,13 @@ class TrajectoryJob:
     shared: bool = False
     plans_only: bool = False
 
-    def open(self, stop: StopSign) -> Callable[[Prompt], Outcome]:
+    def open(self, stop: CancelToken) -> Callable[[Prompt], PromptOutcome]:
         """Open the models; raises InterleaveError."""
         return _Unit(self, self.teachers(), stop).carry_out
 
 
 class _Unit:
-    def __init__(self, job: TrajectoryJob, teachers: Teachers, stop: StopSign) -> None:
+    def __init__(self, job: TrajectoryJob, teachers: Teachers, stop: CancelToken) -> None:
         self._job, self._teachers, self._stop = job, teachers, stop
         # Such a generator draws one story at a time.
         self._alone = {
@@ -93,7 +93,7 @@ class _Unit:
             for name, drawer in teachers.generators
         }
 
-    def carry_out(self, prompt: Prompt) -> Outcome:
+    def carry_out(self, prompt: Prompt) -> PromptOutcome:
         """Carry out one prompt, from where its folder ends."""
         if self._stop.reason():
             return noted(prompt.row, "stopped")
@@ -108,7 +108,7 @@ class _Unit:
         with self._alone[name]:
             return self._carried_out(prompt, name)
 
-    def _carried_out(self, prompt: Prompt, name: str) -> Outcome:
+    def _carried_out(self, prompt: Prompt, name: str) -> PromptOutcome:
         folder, where = self._job.out / prompt.row.folder, "prompt"
         trajectory: Trajectory | None = None
         try:
@@ -191,13 +191,12 @@ def _image(path: Path) -> Picture:
 @contextmanager
 def _left_by_others(folder: Path) -> Iterator[None]:
     """Once nobody else is writing into the folder; raises JournalError if somebody is for too long."""
-    lock = SystemLock(folder / LOCK)
-    if (folder / RUN).exists() and not lock.take(DYING):
-        raise JournalError(f"Another run has been using {str(folder)!r} for {DYING:g} s.", "End it.")
-    try:
+    if not (folder / RUN).exists():
         yield
-    finally:
-        lock.release()
+        return
+    busy = JournalError(f"Another run has been using {str(folder)!r} for {DYING:g} s.", "End it.")
+    with SystemLock(folder / LOCK).held(busy, DYING):
+        yield
 
 
 def _in_use(folder: Path) -> bool:

@@ -28,7 +28,7 @@ from ....backend.errors import AnswerError, SettingsError
 from ....backend.files.atomic import write_text, writing_folder
 from ....backend.prompts import PromptSet
 from ....backend.types import Verdict
-from ...data.from_runs.attempts import Judged, JudgedStep
+from ...data.from_runs.attempts import JudgedImage, JudgedStep
 from ...data.from_runs.convert import RunConverter, keep_images, sft_row
 from ...data.rows.preference import CRITIC_FILE, CriticPair, write_pairs
 from ...data.rows.row_folder import IMAGES, check_place
@@ -58,7 +58,7 @@ class RunPairs(BaseModel):
 class _Found(NamedTuple):
     """A pair before it is a row: the image, both answers and the rule."""
 
-    judged: Judged
+    judged: JudgedImage
     chosen: Verdict
     rejected: Verdict
     why: str
@@ -77,7 +77,7 @@ class PairFinder:
         found = [pair for step in steps for one in step.judged for pair in self._of_one(one, step)]
         return [*found, *self._of_several(steps)]
 
-    def _of_one(self, one: Judged, step: JudgedStep) -> Iterator[_Found]:
+    def _of_one(self, one: JudgedImage, step: JudgedStep) -> Iterator[_Found]:
         said, answer = one.said, one.answer
         if said is None or said.success is None or answer is None or answer.success is None:
             self.left_out["nobody knows the right verdict, or none was given"] += 1
@@ -94,7 +94,7 @@ class PairFinder:
         else:
             yield _Found(one, _as_said(answer, said), said, "remedy")
 
-    def _overruled(self, one: Judged, said: Verdict, answer: Verdict) -> Iterator[_Found]:
+    def _overruled(self, one: JudgedImage, said: Verdict, answer: Verdict) -> Iterator[_Found]:
         if not answer.reasoning.strip() and not self.settings.without_reasoning:
             self.left_out["corrected without a reason: write notes, or --exact-reasoning"] += 1
         elif not answer.success and one.remedy == "none":
@@ -103,7 +103,7 @@ class PairFinder:
             yield _Found(one, answer, said, "overruled")
 
     def _of_several(self, steps: Sequence[JudgedStep]) -> Iterator[_Found]:
-        outcomes: dict[tuple, list[tuple[Judged, Judged | None]]] = defaultdict(list)
+        outcomes: dict[tuple, list[tuple[JudgedImage, JudgedImage | None]]] = defaultdict(list)
         for step in steps:
             for one in step.judged:
                 if one.said is not None and one.said.success is not None:
@@ -126,7 +126,9 @@ class PairFinder:
             else:
                 yield best
 
-    def _better(self, answers: list[tuple[Judged, Judged | None]], truth: bool | None) -> _Found | None:
+    def _better(
+        self, answers: list[tuple[JudgedImage, JudgedImage | None]], truth: bool | None
+    ) -> _Found | None:
         if truth is not None:
             right = [one for one, _ in answers if one.said and one.said.success is truth]
             wrong = [one for one, _ in answers if one.said and one.said.success is not truth]
@@ -157,7 +159,7 @@ def _as_said(answer: Verdict, said: Verdict) -> Verdict:
     return answer if answer.reasoning.strip() else answer.model_copy(update={"reasoning": said.reasoning})
 
 
-def _next(one: Judged, step: JudgedStep) -> Judged | None:
+def _next(one: JudgedImage, step: JudgedStep) -> JudgedImage | None:
     """The image that was drawn with what the critic proposed, from the same page."""
     if one.said is None or one.said.success is not False:
         return None
@@ -165,7 +167,7 @@ def _next(one: Judged, step: JudgedStep) -> Judged | None:
     return next((other for other in later if _same(other.used, one.said.refined_prompt)), None)
 
 
-def _drawn_and_refused(one: Judged, said: Verdict, step: JudgedStep) -> bool:
+def _drawn_and_refused(one: JudgedImage, said: Verdict, step: JudgedStep) -> bool:
     later = [other for other in step.judged if other.attempt > one.attempt and other.before == one.before]
     return any(
         other.answer is not None and other.answer.success is False and _same(other.used, said.refined_prompt)
@@ -182,7 +184,7 @@ def pairs_from_runs(converter: RunConverter, settings: RunPairs, runs: Sequence[
     check_place(out, {CRITIC_FILE, REPORT_FILE})
     steps, problems, _, screened = converter.read(runs, out)
     finder = PairFinder(settings)
-    rows: dict[str, tuple[CriticPair, Judged]] = {}
+    rows: dict[str, tuple[CriticPair, JudgedImage]] = {}
     for found in finder.find(steps):
         row = _row(found, converter.prompt_set)
         if row is None:

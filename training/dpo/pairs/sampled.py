@@ -34,7 +34,7 @@ from ...data.rows.preference import (
     write_pairs,
 )
 from ...data.rows.rl import CriticRlRow
-from ...data.rows.row_folder import IMAGES, check_place, keep_picture
+from ...data.rows.row_folder import IMAGES, check_place, keep_image
 from ...grpo.task import Found, Row, Task
 from ...reward.rollout_reward import RolloutReading, mean
 from ...trainer.step_clock import StepClock
@@ -155,7 +155,7 @@ def _row(
         "messages": [
             {"role": turn["role"], "content": _text(turn["content"])} for turn in question["prompt"]
         ],
-        "images": [keep_picture(Picture.open(path), folder) for path in question["images"]],
+        "images": [keep_image(Picture.open(path), folder) for path in question["images"]],
         "chosen": best.answer,
         "rejected": worst.answer,
         "chosen_score": best.worth,

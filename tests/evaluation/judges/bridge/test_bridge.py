@@ -21,8 +21,8 @@ from PIL import Image
 from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
 from interleave_thinker.backend.errors import ChatError, ServerError, SettingsError
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.evaluation.judges import Judge
-from interleave_thinker.evaluation.judges.bridge import Bridge, asking, server
+from interleave_thinker.evaluation.judges import BenchmarkJudge
+from interleave_thinker.evaluation.judges.bridge import JudgeBridge, judge_client, server
 
 TOKEN = "bridge-token-0123456789"
 RED = Picture(Image.new("RGB", (8, 8), (255, 0, 0)))
@@ -46,7 +46,7 @@ class Echo:
 @contextmanager
 def bridge(folder: Path, answer: Answer = lambda messages, settings: "yes", **options: Any) -> Iterator[Any]:
     chat = Echo(answer)
-    one = Bridge(Judge(chat, folder / "answers.sqlite"), **options)
+    one = JudgeBridge(BenchmarkJudge(chat, folder / "answers.sqlite"), **options)
     with one.serving() as address:
         yield chat, one, address
 
@@ -221,7 +221,7 @@ def test_answers_under_way_are_sent_at_its_end_and_those_that_wait_are_refused(t
         assert begun.wait(20)
         second = threading.Thread(target=ask, args=(address, "second"))
         second.start()
-        while one.asking._under_way < 2:
+        while one.client._under_way < 2:
             time.sleep(0.01)
         threading.Timer(0.5, let_go.set).start()
     first.join(20)
@@ -236,7 +236,7 @@ def test_its_end_does_not_wait_for_ever(tmp_path: Path) -> None:
         one.judge.deadline = -4.5
         path = f"{address}/v1/chat/completions"
         threading.Thread(target=lambda: post(path, chat_body()), daemon=True).start()
-        while one.asking._under_way < 1:
+        while one.client._under_way < 1:
             time.sleep(0.01)
         before = time.monotonic()
     assert time.monotonic() - before < 15
@@ -281,7 +281,7 @@ def test_an_answer_that_could_not_be_read_is_drawn_anew_and_then_given_up(tmp_pa
         ]
         assert answers[:3] == ["nonsense 0", "nonsense 0", "nonsense 1"]
         assert len(set(answers)) == 7 and replies[8][0] == 503
-        assert "could not read" in str(one.asking.trouble) and "nonsense 0" in str(one.asking.trouble)
+        assert "could not read" in str(one.client.trouble) and "nonsense 0" in str(one.client.trouble)
         before = len(chat.asked)
     with bridge(tmp_path) as (chat, _, address):
         again = [post(f"{address}/v1/chat/completions", chat_body()) for _ in range(8)]
@@ -296,7 +296,7 @@ def test_a_judge_that_is_down_is_given_up_with_its_reason(tmp_path: Path) -> Non
     with bridge(tmp_path, down) as (chat, one, address):
         replies = [post(f"{address}/v1/chat/completions", chat_body(str(number))) for number in range(5)]
         assert {status for status, _ in replies} == {503}
-        assert str(one.asking.trouble).startswith("The judge fails: http://judge cannot be reached.")
+        assert str(one.client.trouble).startswith("The judge fails: http://judge cannot be reached.")
         assert len(chat.asked) == 6, "two tries a question, three questions"
         with urllib.request.urlopen(f"{address}/v1/models") as response:
             assert json.load(response)["data"][0]["id"] == "echo"
@@ -309,7 +309,7 @@ def test_refused_questions_are_not_kept_in_memory(tmp_path: Path) -> None:
     with bridge(tmp_path, down) as (_, one, address):
         for number in range(8):
             post(f"{address}/v1/chat/completions", chat_body(str(number)))
-        assert one.asking.trouble is not None and one.asking.trouble.__traceback__ is None
+        assert one.client.trouble is not None and one.client.trouble.__traceback__ is None
 
 
 def test_a_judge_that_comes_back_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,13 +327,13 @@ def test_a_judge_that_comes_back_is_asked_again(tmp_path: Path, monkeypatch: pyt
         request = urllib.request.Request(path, json.dumps(chat_body("4")).encode())
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(request, timeout=30)
-        assert 0 < int(refused.value.headers["retry-after"]) <= asking.REST_SECONDS
-        monkeypatch.setattr(asking, "REST_SECONDS", 0.0)
-        one.asking._ask_again_at = time.monotonic()
+        assert 0 < int(refused.value.headers["retry-after"]) <= judge_client.REST_SECONDS
+        monkeypatch.setattr(judge_client, "REST_SECONDS", 0.0)
+        one.client._ask_again_at = time.monotonic()
         assert post(path, chat_body("5"))[0] == 503 and len(chat.asked) == 4, "still down"
         down[0] = False
         assert post(path, chat_body("6"))[0] == 200
-        assert one.asking.trouble is None
+        assert one.client.trouble is None
         assert json.load(urllib.request.urlopen(f"{address}/health"))["status"] == "ok"
 
 
@@ -364,7 +364,7 @@ def test_an_unexpected_failure_is_answered_and_seen(tmp_path: Path) -> None:
         assert {status for status, _ in said} == {503} and "by zero" in said[0][1]
         with pytest.raises(urllib.error.HTTPError, match="503"):
             urllib.request.urlopen(f"{address}/health")
-        one.asking.begin = one.asking.answer = lambda *_: 1 / 0
+        one.client.begin = one.client.answer = lambda *_: 1 / 0
         status, text = post(path, chat_body("x"))
         assert status == 500 and "The bridge failed" in text
 
@@ -377,7 +377,7 @@ def test_answers_that_cannot_be_kept_end_it(tmp_path: Path, monkeypatch: pytest.
 
         monkeypatch.setattr(one.judge._answers, "keep_text", full)
         status, text = post(f"{address}/v1/chat/completions", chat_body())
-    assert (status, str(one.asking.trouble)) == (
+    assert (status, str(one.client.trouble)) == (
         503,
         "The judge's answers cannot be used (disk full). Make room.",
     )

@@ -12,18 +12,18 @@ from support.small_teachers import SmallTeachers
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.evaluation.benchmarks import open_benchmark
-from interleave_thinker.evaluation.runs.collect import collect
-from interleave_thinker.evaluation.runs.figures import score
 from interleave_thinker.evaluation.runs.pages import comparison
 from interleave_thinker.evaluation.runs.running import BenchmarkRun
-from interleave_thinker.evaluation.runs.setting import (
+from interleave_thinker.evaluation.runs.scores import score
+from interleave_thinker.evaluation.runs.settings import (
     BenchmarkOptions,
-    Setting,
+    BenchmarkSettings,
     digest_of,
     items_of,
     take_folder,
 )
-from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.evaluation.runs.submission import collect
+from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 
 HOSTILE = "what <script>alert(1)</script> {{ 7 * 7 }} is"
@@ -31,7 +31,7 @@ HOSTILE = "what <script>alert(1)</script> {{ 7 * 7 }} is"
 
 def scored(out: Path, data: Path, right: set[int], attempts: int) -> Path:
     benchmark = open_benchmark("wise")
-    setting = Setting(
+    setting = BenchmarkSettings(
         benchmark="wise",
         data=str(data),
         data_digest="",
@@ -45,7 +45,12 @@ def scored(out: Path, data: Path, right: set[int], attempts: int) -> Path:
     setting = setting.model_copy(update={"data_digest": digest_of(items)})
     take_folder(out, setting)
     run = BenchmarkRun(
-        out, SmallTeachers(), setting.settings, TrajectoryOptions(go_on=True), Threads(2), lambda line: None
+        out,
+        SmallTeachers(),
+        setting.settings,
+        TrajectoryOptions(go_on=True),
+        ThreadExecutor(2),
+        lambda line: None,
     )
     run.carry_out(items_of(benchmark, setting)[1:])
     collect(out, with_gaps=True, log=lambda line: None)

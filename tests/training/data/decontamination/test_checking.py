@@ -14,9 +14,9 @@ from interleave_thinker.cli.data.guard import app
 pytest.importorskip("datasketch")
 pytest.importorskip("imagehash")
 
-from interleave_thinker.training.data.decontamination.benchmarks import KINDS, Read, items_of
+from interleave_thinker.training.data.decontamination.benchmarks import KINDS, ItemsRead, items_of
 from interleave_thinker.training.data.decontamination.checking import check_file, check_training_source
-from interleave_thinker.training.data.decontamination.index import Guard
+from interleave_thinker.training.data.decontamination.index import BenchmarkIndex
 
 TEXT = "Explain with pictures how a wooden water wheel drives the hammers of an old paper mill in the valley."
 STEPS = [
@@ -50,7 +50,7 @@ def test_every_benchmark_is_read_in_every_form(tmp_path: Path, kind: str, suffix
         path.write_text(
             json.dumps(rows) if suffix == ".json" else "".join(f"{json.dumps(row)}\n" for row in rows)
         )
-    read = Read()
+    read = ItemsRead()
     items = list(items_of(kind, path, read))
     assert [TEXT in (*item.texts, *item.titles) for item in items] == [True]
     assert read.without_fields == len(rows) - 1
@@ -61,19 +61,19 @@ def test_a_file_without_the_fields_of_its_kind_is_refused(tmp_path: Path) -> Non
     path = tmp_path / "data.json"
     path.write_text('[{"text": "hello"}]')
     with pytest.raises(SettingsError, match="No row of"):
-        list(items_of("wise", path, Read()))
+        list(items_of("wise", path, ItemsRead()))
     (tmp_path / "comm.pt").write_bytes(b"PK")
     with pytest.raises(SettingsError, match="cannot be read"):
-        list(items_of("comm", tmp_path / "comm.pt", Read()))
+        list(items_of("comm", tmp_path / "comm.pt", ItemsRead()))
 
 
 def test_rows_of_every_kind_are_checked(tmp_path: Path) -> None:
     index = tmp_path / "guard.sqlite"
-    with Guard.create(index) as guard:
+    with BenchmarkIndex.create(index) as guard:
         for kind in ("wise", "comm"):
             source = tmp_path / f"{kind}.json"
             source.write_text(json.dumps([ROWS[kind]]))
-            guard.add(kind, items_of(kind, source, Read()), kind)
+            guard.add(kind, items_of(kind, source, ItemsRead()), kind)
         rows = [
             {"id": "a", "user_input": f"Please: {TEXT}"},
             {"id": "b", "user_input": "A stone bridge is built over a stream."},

@@ -15,8 +15,8 @@ from interleave_thinker.backend.pictures import Picture
 pytest.importorskip("datasketch")
 pytest.importorskip("imagehash")
 
-from interleave_thinker.training.data.decontamination.index import FRAME_ITEMS, Guard, optional_guard
-from interleave_thinker.training.data.decontamination.items import Item
+from interleave_thinker.training.data.decontamination.index import FRAME_ITEMS, BenchmarkIndex, optional_guard
+from interleave_thinker.training.data.decontamination.items import IndexedItem
 
 PROMPT = (
     "Show how a glass blower makes a striped vase, from the glowing gather to the cooled piece on a shelf."
@@ -37,9 +37,9 @@ def scene(shift: int = 0, size: int = 256) -> Picture:
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
     path = tmp_path / "guard.sqlite"
-    with Guard.create(path) as guard:
-        guard.add("own", [Item((PROMPT,), images=(scene(),)), Item((SHORT,))], "one")
-        guard.add("comm", [Item(titles=("Lemon Cake",), ids=("comm_0007",))], "two")
+    with BenchmarkIndex.create(path) as guard:
+        guard.add("own", [IndexedItem((PROMPT,), images=(scene(),)), IndexedItem((SHORT,))], "one")
+        guard.add("comm", [IndexedItem(titles=("Lemon Cake",), ids=("comm_0007",))], "two")
     return path
 
 
@@ -56,7 +56,7 @@ def index(tmp_path: Path) -> Path:
     ],
 )
 def test_copies_are_found(index: Path, text: str, how: str) -> None:
-    with Guard.open(index) as guard:
+    with BenchmarkIndex.open(index) as guard:
         finding = guard.finding(text)
     assert finding is not None and finding.how == how
 
@@ -70,12 +70,12 @@ def test_copies_are_found(index: Path, text: str, how: str) -> None:
     ],
 )
 def test_others_are_let_through(index: Path, text: str) -> None:
-    with Guard.open(index) as guard:
+    with BenchmarkIndex.open(index) as guard:
         assert guard.finding(text, [Picture.white((64, 64))]) is None
 
 
 def test_images_and_ids_are_found(index: Path) -> None:
-    with Guard.open(index) as guard:
+    with BenchmarkIndex.open(index) as guard:
         for picture in (scene(), scene(shift=12), scene(size=97)):
             finding = guard.finding("", [picture])
             assert finding is not None and (finding.benchmark, finding.how) == ("own", "similar image")
@@ -87,7 +87,7 @@ def test_images_and_ids_are_found(index: Path) -> None:
 
 def test_the_frame_of_a_benchmarks_questions_proves_nothing(tmp_path: Path) -> None:
     frame = "answer the following question with several images and short texts about"
-    with Guard.create(tmp_path / "g.sqlite") as guard:
+    with BenchmarkIndex.create(tmp_path / "g.sqlite") as guard:
         words = [
             "otters",
             "canals",
@@ -101,7 +101,9 @@ def test_the_frame_of_a_benchmarks_questions_proves_nothing(tmp_path: Path) -> N
             "looms",
             "yurts",
         ]
-        items = [Item((f"{frame} {word} and what {word} mean to people in {word} towns",)) for word in words]
+        items = [
+            IndexedItem((f"{frame} {word} and what {word} mean to people in {word} towns",)) for word in words
+        ]
         assert len(items) > FRAME_ITEMS
         guard.add("own", items, "one")
         other = f"{frame} the long winter road that my grandmother took over the frozen lake to market"
@@ -110,8 +112,8 @@ def test_the_frame_of_a_benchmarks_questions_proves_nothing(tmp_path: Path) -> N
 
 
 def test_a_file_is_remembered_once_and_its_text_not_at_all(index: Path) -> None:
-    with Guard.create(index) as guard:
-        assert guard.add("own", [Item((PROMPT,))], "one") is None
+    with BenchmarkIndex.create(index) as guard:
+        assert guard.add("own", [IndexedItem((PROMPT,))], "one") is None
         assert [source.benchmark for source in guard.sources] == ["own", "comm"]
     content = index.read_bytes().lower()
     for word in (b"glowing", b"kerala", b"lemon", b"comm_0007"):
@@ -120,14 +122,14 @@ def test_a_file_is_remembered_once_and_its_text_not_at_all(index: Path) -> None:
 
 def test_foreign_files_are_refused_in_one_sentence(tmp_path: Path, index: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read"):
-        Guard.open(tmp_path / "none.sqlite")
+        BenchmarkIndex.open(tmp_path / "none.sqlite")
     (tmp_path / "text").write_text("hello")
     with pytest.raises(SettingsError, match="no guard index"):
-        Guard.open(tmp_path / "text")
+        BenchmarkIndex.open(tmp_path / "text")
     torn = tmp_path / "torn"
     torn.write_bytes(index.read_bytes()[:5000])
     with pytest.raises(SettingsError, match="Make it again"):
-        Guard.open(torn)
+        BenchmarkIndex.open(torn)
     endless = sqlite3.connect(tmp_path / "view.sqlite")
     endless.executescript(
         "CREATE TABLE about (name, value); INSERT INTO about VALUES ('format', '1');"
@@ -136,7 +138,7 @@ def test_foreign_files_are_refused_in_one_sentence(tmp_path: Path, index: Path) 
     )
     endless.close()
     with pytest.raises(SettingsError, match="views or triggers"):
-        Guard.open(tmp_path / "view.sqlite")
+        BenchmarkIndex.open(tmp_path / "view.sqlite")
 
 
 def test_without_the_option_there_is_no_guard() -> None:

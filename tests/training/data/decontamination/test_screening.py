@@ -19,8 +19,8 @@ pytest.importorskip("datasketch")
 pytest.importorskip("imagehash")
 
 from interleave_thinker.training.data.decontamination.checking import check_file
-from interleave_thinker.training.data.decontamination.index import Guard
-from interleave_thinker.training.data.decontamination.items import Item
+from interleave_thinker.training.data.decontamination.index import BenchmarkIndex
+from interleave_thinker.training.data.decontamination.items import IndexedItem
 from interleave_thinker.training.data.from_runs.convert import RunConverter
 from interleave_thinker.training.data.from_runs.settings import FilterData, RunsData
 from interleave_thinker.training.data.pack.pack import Packing
@@ -35,8 +35,8 @@ OTHER = "a lighthouse keeper who paints the lamp room blue before the autumn sto
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
-    with Guard.create(tmp_path / "guard.sqlite") as guard:
-        guard.add("wise", [Item(texts=(f"Draw {KNOWN}, at noon.",), images=(drawing(4),))], "one")
+    with BenchmarkIndex.create(tmp_path / "guard.sqlite") as guard:
+        guard.add("wise", [IndexedItem(texts=(f"Draw {KNOWN}, at noon.",), images=(drawing(4),))], "one")
     return tmp_path / "guard.sqlite"
 
 
@@ -48,7 +48,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def findings(index: Path, *files: Path) -> int:
-    with Guard.open(index) as guard:
+    with BenchmarkIndex.open(index) as guard:
         return sum(sum(check_file(guard, file).by_benchmark.values()) for file in files)
 
 

@@ -22,12 +22,12 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.scorers import Scorer
 from interleave_thinker.backend.types import Score
-from interleave_thinker.training.data.executors import Done, LocalStopSign, StopSign, Work
+from interleave_thinker.training.data.executors import CancelToken, Executor, ItemResult, LocalCancelToken
 from interleave_thinker.training.data.executors.ordered import in_order
-from interleave_thinker.training.data.executors.ray_actors import RayActors
-from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.training.data.executors.ray_actors import RayExecutor
+from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.from_runs.convert import RunConverter
-from interleave_thinker.training.data.from_runs.scoring import GIVE_UP, Page
+from interleave_thinker.training.data.from_runs.scoring import GIVE_UP, ImageToScore
 from interleave_thinker.training.data.from_runs.settings import FilterData
 from interleave_thinker.training.data.planner_rows.make import PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import PlannerRowsData
@@ -59,11 +59,11 @@ class Travelled:
     """Threads, with everything that would go to another process and come back pickled on the way."""
 
     def map(
-        self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalStopSign
-    ) -> Iterator[Done[Any]]:
+        self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalCancelToken
+    ) -> Iterator[ItemResult[Any]]:
         packed = [(key(item), pickle.dumps(item)) for item in items]
-        for done in Threads(3).map(Unpacking(pickle.dumps(job)), packed, lambda pair: pair[0], stop):
-            yield Done(done.key, pickle.loads(done.result))  # noqa: S301 - made here
+        for done in ThreadExecutor(3).map(Unpacking(pickle.dumps(job)), packed, lambda pair: pair[0], stop):
+            yield ItemResult(done.key, pickle.loads(done.result))  # noqa: S301 - made here
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,15 @@ class Unpacking:
 
     job: bytes
 
-    def open(self, stop: StopSign) -> Callable[[tuple[str, bytes]], bytes]:
+    def open(self, stop: CancelToken) -> Callable[[tuple[str, bytes]], bytes]:
         function = pickle.loads(self.job).open(stop)  # noqa: S301 - made here
         return lambda pair: pickle.dumps(function(pickle.loads(pair[1])))  # noqa: S301 - made here
 
 
 @pytest.fixture(params=["threads", "pickled", "ray"])
-def side_by_side(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Work]:
+def side_by_side(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Executor]:
     if request.param == "threads":
-        yield Threads(4)
+        yield ThreadExecutor(4)
         return
     if request.param == "pickled":
         yield Travelled()
@@ -90,16 +90,24 @@ def side_by_side(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Wor
         pytest.skip(f"starts a Ray cluster, half a minute of two busy cores: set {ASKED}=1")
     (tmp_path / "package").mkdir()
     with ray_here(tmp_path / "package"):
-        yield RayActors(actors=2, parallel=2)
+        yield RayExecutor(actors=2, parallel=2)
 
 
-def carry_out(runs: Path, out: Path, work: Work, scorer: ByShade) -> None:
+def carry_out(runs: Path, out: Path, executor: Executor, scorer: ByShade) -> None:
     quiet = {"log": lambda line: None}
     RunConverter(
-        FilterData(), default_prompt_set(), scorer, skip_bad=True, work=work, open_scorer=scorer, **quiet
+        FilterData(),
+        default_prompt_set(),
+        scorer,
+        skip_bad=True,
+        executor=executor,
+        open_scorer=scorer,
+        **quiet,
     ).convert([runs], out / "filter")  # type: ignore[arg-type]
-    PlannerRows(PlannerRowsData(), default_prompt_set(), work=work, **quiet).make([runs], out / "planner")
-    make_sequences([runs], out / "sequences", work=work, **quiet)
+    PlannerRows(PlannerRowsData(), default_prompt_set(), executor=executor, **quiet).make(
+        [runs], out / "planner"
+    )
+    make_sequences([runs], out / "sequences", executor=executor, **quiet)
 
 
 def files(out: Path) -> dict[str, bytes]:
@@ -107,15 +115,15 @@ def files(out: Path) -> dict[str, bytes]:
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in found}
 
 
-def test_the_same_files_whoever_was_first(side_by_side: Work, tmp_path: Path) -> None:
+def test_the_same_files_whoever_was_first(side_by_side: Executor, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     for number in range(5):
         made_run(runs / f"chain{number}", [(20 * number, False, None), (20 * number + 90, True, None)])
         pages = [grey_page(200 - 40 * number + place) for place in range(number + 1)]
         save_trajectory(accepted_story(*pages), runs / f"story{number}")
     (runs / "story4" / "pictures" / f"{grey_page(41).digest}.png").unlink()
-    for name, work in (("one", Threads(1)), ("several", side_by_side)):
-        carry_out(runs, tmp_path / name, work, ByShade())
+    for name, executor in (("one", ThreadExecutor(1)), ("several", side_by_side)):
+        carry_out(runs, tmp_path / name, executor, ByShade())
     assert files(tmp_path / "one") == files(tmp_path / "several")
     report = json.loads((tmp_path / "one" / "planner" / "report.json").read_text())
     assert report["rows"]["text"] == 4 and sum(report["left_out"].values()) == 6
@@ -131,12 +139,12 @@ def test_a_judge_that_is_down_ends_the_call_soon(tmp_path: Path) -> None:
     for number in range(40):
         made_run(tmp_path / "runs" / str(number), [(number, False, None), (number + 90, True, None)])
     with pytest.raises(ChatError, match="Nobody answers"):
-        carry_out(tmp_path / "runs", tmp_path / "out", Threads(3), ByShade(down=True))
+        carry_out(tmp_path / "runs", tmp_path / "out", ThreadExecutor(3), ByShade(down=True))
     assert GIVE_UP < 40 and not (tmp_path / "out" / "filter").exists()
 
 
 def test_an_image_travels_as_it_is() -> None:
-    page = Page("key", None, grey_page(7), "a page")
+    page = ImageToScore("key", None, grey_page(7), "a page")
     assert pickle.loads(pickle.dumps(page)) == page  # noqa: S301 - made here
 
 
@@ -144,14 +152,14 @@ def test_an_image_travels_as_it_is() -> None:
 class Lost:
     """Gives nothing for item 2."""
 
-    def open(self, stop: StopSign) -> Callable[[int], int | None]:
+    def open(self, stop: CancelToken) -> Callable[[int], int | None]:
         return lambda item: None if item == 2 else item
 
 
 def test_results_stand_in_the_order_of_their_items_and_a_gap_is_an_error() -> None:
-    assert list(in_order(Threads(3), Lost(), [5, 3, 9, 1], str)) == [5, 3, 9, 1]
+    assert list(in_order(ThreadExecutor(3), Lost(), [5, 3, 9, 1], str)) == [5, 3, 9, 1]
     with pytest.raises(SettingsError, match="2: nothing came of it"):
-        list(in_order(Threads(3), Lost(), [5, 2], str))
+        list(in_order(ThreadExecutor(3), Lost(), [5, 2], str))
 
 
 def test_a_folder_that_is_not_this_machines(tmp_path: Path) -> None:

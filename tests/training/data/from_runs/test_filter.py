@@ -28,7 +28,7 @@ from interleave_thinker.training.data.from_runs.repeated_scorer import RepeatedS
 from interleave_thinker.training.data.from_runs.settings import FilterData
 from interleave_thinker.training.data.rows.rl import read_rl_rows
 from interleave_thinker.training.data.rows.sft import check_rows
-from interleave_thinker.training.data.trajectories.outcomes import Outcome, write_sample
+from interleave_thinker.training.data.trajectories.outcomes import PromptOutcome, write_sample
 
 CHAINS: dict[str, tuple[list[float], list[int]]] = {
     "worse at once": ([5, 3], []),
@@ -116,7 +116,7 @@ def test_the_split_of_the_prompts_holds(tmp_path: Path) -> None:
         folder = made_run(
             tmp_path / "runs" / f"r{number}", [(number * 9, True, 8.0)], prompt=f"page {number}"
         )
-        write_sample(folder, Outcome(id=f"r{number}", folder=folder.name, state="whole", split=split))
+        write_sample(folder, PromptOutcome(id=f"r{number}", folder=folder.name, state="whole", split=split))
     made = filtered(tmp_path, held_out_runs=0.0)
     assert set(kept(made, "sft")) == {"r0", "r3"}
     assert set(kept(made, "held out")) == {"r1", "r2"}

@@ -10,7 +10,7 @@ from PIL import Image
 
 from interleave_thinker.backend.chat.protocol import Reply
 from interleave_thinker.backend.errors import ChatError, SettingsError
-from interleave_thinker.training.data.planner_rl.make import PromptSource, make_planner_rl
+from interleave_thinker.training.data.planner_rl.make import PromptSelection, make_planner_rl
 from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow, StepRange, read_planner_rl
 
 
@@ -50,7 +50,7 @@ def test_every_request_gets_a_list_that_is_read_back(tmp_path: Path) -> None:
     Image.new("RGB", (8, 8), "red").save(tmp_path / "red.png")
     texts = ("Go on from this page.", "A fox in exactly 4 pictures.", "set apart", "nonsense")
     lines: list[str] = []
-    source = PromptSource(prompts(tmp_path, *texts, image="red.png"))
+    source = PromptSelection(prompts(tmp_path, *texts, image="red.png"))
     teacher = Teacher()
     report = make_planner_rl(source, teacher, tmp_path / "out", 2, lines.append)
     assert (report.rows, report.held_out) == (2, 1) and len(teacher.asked) == 5
@@ -65,7 +65,7 @@ def test_every_request_gets_a_list_that_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_teacher_that_is_down_for_a_while_wrote_no_nonsense(tmp_path: Path) -> None:
-    teacher, source = Teacher(lasts=2), PromptSource(prompts(tmp_path, "one", "two", "three"))
+    teacher, source = Teacher(lasts=2), PromptSelection(prompts(tmp_path, "one", "two", "three"))
     report = make_planner_rl(source, teacher, tmp_path / "out", 1, lambda line: None)
     assert report.rows == 2 and report.left_out == {"the teacher did not answer": 1}
     again = make_planner_rl(source, Teacher(), tmp_path / "again", 1, lambda line: None)
@@ -73,7 +73,7 @@ def test_a_teacher_that_is_down_for_a_while_wrote_no_nonsense(tmp_path: Path) ->
 
 
 def test_a_call_that_was_stopped_asks_nothing_twice(tmp_path: Path) -> None:
-    source = PromptSource(prompts(tmp_path, *(f"request {number}" for number in range(20))))
+    source = PromptSelection(prompts(tmp_path, *(f"request {number}" for number in range(20))))
     first = Teacher(lasts=7)
     with pytest.raises(ChatError, match="down"):
         make_planner_rl(source, first, tmp_path / "out", 1, print)
@@ -89,15 +89,15 @@ def test_a_call_that_was_stopped_asks_nothing_twice(tmp_path: Path) -> None:
 def test_nothing_of_a_benchmark_is_asked(tmp_path: Path) -> None:
     pytest.importorskip("datasketch")
     pytest.importorskip("imagehash")
-    from interleave_thinker.training.data.decontamination.index import Guard
-    from interleave_thinker.training.data.decontamination.items import Item
+    from interleave_thinker.training.data.decontamination.index import BenchmarkIndex
+    from interleave_thinker.training.data.decontamination.items import IndexedItem
 
     secret = "Draw the seven bridges of the old town in the order in which a postman crosses them at dawn"
     index = tmp_path / "guard.sqlite"
-    with Guard.create(index) as guard:
-        guard.add("bench", [Item(texts=(secret,))], "one")
+    with BenchmarkIndex.create(index) as guard:
+        guard.add("bench", [IndexedItem(texts=(secret,))], "one")
     teacher = Teacher()
-    source = PromptSource(prompts(tmp_path, secret, "A fox."), guard=index)
+    source = PromptSelection(prompts(tmp_path, secret, "A fox."), guard=index)
     report = make_planner_rl(source, teacher, tmp_path / "out", 1, print)
     assert report.rows == 1 and len(teacher.asked) == 1 and report.left_out == {"in a benchmark: bench": 1}
 

@@ -168,12 +168,12 @@ def test_items_that_give_no_row(tmp_path: Path) -> None:
 def test_the_test_file_is_refused_by_name_id_and_guard(tmp_path: Path) -> None:
     pytest.importorskip("datasketch")
     pytest.importorskip("imagehash")
-    from interleave_thinker.training.data.decontamination.index import Guard
-    from interleave_thinker.training.data.decontamination.items import Item
+    from interleave_thinker.training.data.decontamination.index import BenchmarkIndex
+    from interleave_thinker.training.data.decontamination.items import IndexedItem
 
     long = "How to braid a long rope of seven straws over a winter night by the fire"
-    with Guard.create(tmp_path / "g.sqlite") as guard:
-        guard.add("comm", [Item(titles=(long,), ids=("known",))], "one")
+    with BenchmarkIndex.create(tmp_path / "g.sqlite") as guard:
+        guard.add("comm", [IndexedItem(titles=(long,), ids=("known",))], "one")
     folder = comm(tmp_path / "comm", item("known", THREE), item("other", THREE))
     with pytest.raises(SettingsError, match="holds 1 item of CoMM's test file"):
         made(tmp_path, guard=tmp_path / "g.sqlite")

@@ -23,11 +23,11 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
-from interleave_thinker.training.data.planner_rows.kinds import Question
+from interleave_thinker.training.data.planner_rows.kinds import PlannerQuestion
 from interleave_thinker.training.data.planner_rows.make import OutsideSets, PlannerReport, PlannerRows
 from interleave_thinker.training.data.planner_rows.settings import KINDS, PlannerRowsData
 from interleave_thinker.training.data.rows.sft import SftRow, check_rows
-from interleave_thinker.training.data.trajectories.outcomes import Outcome, write_sample
+from interleave_thinker.training.data.trajectories.outcomes import PromptOutcome, write_sample
 
 
 def story(
@@ -149,7 +149,7 @@ def test_words_that_nobody_asked_for_are_listed(tmp_path: Path) -> None:
 def test_prompts_of_another_split_are_held_out(tmp_path: Path) -> None:
     for name, split in (("a", "train"), ("b", "held out")):
         folder = story(tmp_path / "runs" / name)
-        write_sample(folder, Outcome(id=name, folder=name, state="whole", split=split))
+        write_sample(folder, PromptOutcome(id=name, folder=name, state="whole", split=split))
     report, rows = made(tmp_path)
     assert report.held_out == len(rows) == 4
     assert len(check_rows(tmp_path / "data" / "planner_sft_held_out.json")[0]) == 4
@@ -189,7 +189,7 @@ def test_long_rows_are_cut_between_steps(tmp_path: Path) -> None:
     _, whole = made(tmp_path)
     most = 2
 
-    def fits(question: Question) -> bool:
+    def fits(question: PlannerQuestion) -> bool:
         return len(question.images) <= most
 
     maker = PlannerRows(PlannerRowsData(), default_prompt_set(), log=lambda line: None, fits=fits)
@@ -212,7 +212,7 @@ def test_long_rows_are_cut_between_steps(tmp_path: Path) -> None:
 def test_lengths_are_the_planners_own(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from interleave_thinker.tinyworld.runtime import checkpoint
-    from interleave_thinker.training.data.planner_rows.fit import Fits
+    from interleave_thinker.training.data.planner_rows.fit import TokenFit
     from interleave_thinker.training.data.rows.lengths import row_lengths, shown_of
     from interleave_thinker.training.trainer.model_loading import load_processor
 
@@ -221,7 +221,7 @@ def test_lengths_are_the_planners_own(tmp_path: Path) -> None:
     shown = [shown_of(row, tmp_path / "data") for row in rows]
     lengths = row_lengths(shown, load_processor(checkpoint("planner")), 10**6)
     most = sorted(length for length in lengths if isinstance(length, int))[1]
-    fits = Fits(checkpoint("planner"), most)
+    fits = TokenFit(checkpoint("planner"), most)
     maker = PlannerRows(PlannerRowsData(), default_prompt_set(), log=lambda line: None, fits=fits)
     report = maker.make([tmp_path / "runs"], tmp_path / "cut")
     assert report.cut or report.left_out
@@ -229,4 +229,4 @@ def test_lengths_are_the_planners_own(tmp_path: Path) -> None:
     found = row_lengths(cut, load_processor(checkpoint("planner")), 10**6)
     assert all(isinstance(length, int) and length <= most for length in found)
     with pytest.raises(InterleaveError):
-        Fits(tmp_path, 100)
+        TokenFit(tmp_path, 100)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.hostile_prompts import TAXONOMY, mutated, prepare
 
 from interleave_thinker.backend.errors import SettingsError
-from interleave_thinker.training.data.prompts.banks import Bank, Entry, read_bank
+from interleave_thinker.training.data.prompts.banks import Bank, BankEntry, read_bank
 from interleave_thinker.training.data.prompts.permutation import Draws, Permutation
 from interleave_thinker.training.data.prompts.templates import read_template
 
@@ -25,10 +25,10 @@ BANKS = {
     "animal": Bank(
         "animal",
         (
-            Entry("owl", frozenset(("wild",))),
-            Entry("geese", frozenset(("plural", "wild"))),
-            Entry("unicorn"),
-            Entry("hourglass crab"),
+            BankEntry("owl", frozenset(("wild",))),
+            BankEntry("geese", frozenset(("plural", "wild"))),
+            BankEntry("unicorn"),
+            BankEntry("hourglass crab"),
         ),
     )
 }

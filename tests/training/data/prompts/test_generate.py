@@ -16,8 +16,8 @@ from interleave_thinker.backend.errors import SettingsError
 pytest.importorskip("datasketch")
 pytest.importorskip("yaml")
 
-from interleave_thinker.training.data.decontamination.index import Guard
-from interleave_thinker.training.data.decontamination.items import Item
+from interleave_thinker.training.data.decontamination.index import BenchmarkIndex
+from interleave_thinker.training.data.decontamination.items import IndexedItem
 from interleave_thinker.training.data.prompts.dedup import likeness, triples
 from interleave_thinker.training.data.prompts.generate import (
     PROMPTS,
@@ -156,8 +156,8 @@ def test_weights_and_images(tmp_path: Path) -> None:
 
 
 def test_what_a_benchmark_has_is_left_out(tmp_path: Path, rows: list[dict]) -> None:
-    with Guard.create(tmp_path / "g.sqlite") as guard:
-        guard.add("own", [Item((rows[7]["user_input"],))], "one")
+    with BenchmarkIndex.create(tmp_path / "g.sqlite") as guard:
+        guard.add("own", [IndexedItem((rows[7]["user_input"],))], "one")
         made = write_prompts(PromptsData(count=40), {}, tmp_path / "out", guard)
     ids = [json.loads(line)["id"] for line in (tmp_path / "out" / PROMPTS).read_text().splitlines()]
     assert len(ids) == 40 and rows[7]["id"] not in ids

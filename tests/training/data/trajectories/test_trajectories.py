@@ -16,9 +16,9 @@ from support.small_teachers import SmallTeachers, records, until, write_prompts
 from interleave_thinker.backend.errors import JournalError, SettingsError
 from interleave_thinker.backend.execution_record.reader import read_record
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.trajectories import unit
-from interleave_thinker.training.data.trajectories.engine import Made, PromptFile, Trajectories
+from interleave_thinker.training.data.trajectories.engine import PromptFile, Trajectories, TrajectoriesReport
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.outcomes import read_sample
 from interleave_thinker.training.data.trajectories.prompt_rows import PromptRow, Shard, read_prompts
@@ -31,9 +31,9 @@ def make(
     teachers: SmallTeachers = SmallTeachers(),  # noqa: B008 - frozen
     prices: dict[str, Price] | None = None,
     **options: object,
-) -> Made:
+) -> TrajectoriesReport:
     settings = TrajectoryOptions.model_validate(options)
-    engine = Trajectories(out, teachers, settings, Threads(3), prices or {}, log=lambda line: None)
+    engine = Trajectories(out, teachers, settings, ThreadExecutor(3), prices or {}, log=lambda line: None)
     return engine.make(PromptFile(prompts))
 
 
@@ -247,7 +247,7 @@ def test_a_prompt_file_of_strangers(line: str, field: str, tmp_path: Path) -> No
         file.write(line + "\n")
     lines: list[str] = []
     engine = Trajectories(
-        tmp_path / "runs", SmallTeachers(), TrajectoryOptions(), Threads(1), log=lines.append
+        tmp_path / "runs", SmallTeachers(), TrajectoryOptions(), ThreadExecutor(1), log=lines.append
     )
     made = engine.make(PromptFile(prompts))
     assert made.left_out == 1 and made.totals.prompts == 2

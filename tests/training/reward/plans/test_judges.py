@@ -23,7 +23,7 @@ from interleave_thinker.backend.errors import (
 from interleave_thinker.backend.types import Plan, Step
 from interleave_thinker.tinyworld.lab.planning.other_wordings import reworded_story
 from interleave_thinker.tinyworld.lab.planning.simulated_world import SimulatedWorld
-from interleave_thinker.tinyworld.lab.world.requests import Story
+from interleave_thinker.tinyworld.lab.world.requests import TinyStory
 from interleave_thinker.tinyworld.runtime.drawing import draw
 from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow
 from interleave_thinker.training.gate.plan_checks import plan_check
@@ -102,7 +102,7 @@ def test_steps_behind_a_mistake_count_and_steps_out_of_order_do_not() -> None:
 def test_every_story_is_exact_by_its_own_plan(wording) -> None:
     rng = Random(wording)
     for number in range(40):
-        story: Story = reworded_story(rng, "evaluate", 1 + number % 8, wording)
+        story: TinyStory = reworded_story(rng, "evaluate", 1 + number % 8, wording)
         assert story.split == "evaluate"
         row = PlannerRlRow(request=story.text, reference=list(story.plan.steps))
         WORLD.check(row)

@@ -22,7 +22,7 @@ from ...backend.files.bounded_reader import read_json
 from ...backend.prompts.published import ENDING
 from ...backend.types import RunSettings
 from ..benchmarks import open_benchmark
-from ..benchmarks.base.benchmark import Benchmark, Data, Item
+from ..benchmarks.base.benchmark import Benchmark, BenchmarkData, BenchmarkItem
 
 FILE = "benchmark.json"
 ITEMS = "items"
@@ -59,8 +59,8 @@ class BenchmarkOptions(BaseModel):
     )
     published_input: bool = Field(
         default=False,
-        description=f"Leave {ENDING!r} out of questions, as the published runner; the preset "
-        "released always does.",
+        description=f"Leave {ENDING!r} out of questions, as the published runner; "
+        "the preset released always does.",
     )
     one_image: bool = Field(
         default=False, description="Ask the planner for exactly one step, for benchmarks of one image."
@@ -79,7 +79,7 @@ class BenchmarkOptions(BaseModel):
         return RunSettings.model_validate({"seed": self.seed, **given})
 
 
-class Setting(BaseModel):
+class BenchmarkSettings(BaseModel):
     """The content of the file; `models`: what was typed of planner, critic and generator; `commit`: of this
     package, where it is a checkout."""
 
@@ -104,14 +104,14 @@ class Setting(BaseModel):
         """Whether answers are put together as by the published runner."""
         return self.preset == PUBLISHED_PRESET
 
-    def where(self) -> Data:
+    def where(self) -> BenchmarkData:
         """The data as it was given."""
-        return Data(
+        return BenchmarkData(
             Path(self.data) if self.data else None, Path(self.images) if self.images else None, self.split
         )
 
 
-def take_folder(out: Path, setting: Setting) -> bool:
+def take_folder(out: Path, setting: BenchmarkSettings) -> bool:
     """Write the setting into a new folder, or check that a folder's is the same; whether it is new. Raises
     SettingsError."""
     path = out / FILE
@@ -152,16 +152,16 @@ def _short(value: object) -> str:
     return json.dumps(value)[:200]
 
 
-def read_setting(out: Path) -> Setting:
+def read_setting(out: Path) -> BenchmarkSettings:
     """The setting of a folder; raises SettingsError."""
     content = read_json(out / FILE, SettingsError, "Benchmark folder's setting", MAX_FILE)
     try:
-        return Setting.model_validate(content)
+        return BenchmarkSettings.model_validate(content)
     except ValidationError as error:
         raise SettingsError(f"{str(out / FILE)!r} is damaged.", "Give the --out of a benchmark.") from error
 
 
-def items_of(benchmark: Benchmark, setting: Setting) -> list[Item]:
+def items_of(benchmark: Benchmark, setting: BenchmarkSettings) -> list[BenchmarkItem]:
     """The items that the setting wants; raises SettingsError, also for data that has changed since."""
     items = benchmark.items(setting.where())
     if digest_of(items) != setting.data_digest:
@@ -172,7 +172,7 @@ def items_of(benchmark: Benchmark, setting: Setting) -> list[Item]:
     return items[: setting.limit]
 
 
-def digest_of(items: Sequence[Item]) -> str:
+def digest_of(items: Sequence[BenchmarkItem]) -> str:
     """Digest of all that is asked: ids, texts, categories, and images by name and size."""
     digest = hashlib.blake2b(digest_size=16)
     for item in items:
@@ -181,7 +181,7 @@ def digest_of(items: Sequence[Item]) -> str:
     return digest.hexdigest()
 
 
-def open_folder(out: Path) -> tuple[Setting, Benchmark, list[Item]]:
+def open_folder(out: Path) -> tuple[BenchmarkSettings, Benchmark, list[BenchmarkItem]]:
     """What a benchmark's folder is about; raises SettingsError."""
     setting = read_setting(out)
     benchmark = open_benchmark(setting.benchmark)

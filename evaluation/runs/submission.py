@@ -21,9 +21,9 @@ from ...backend.types import StopReason, Trajectory
 from ...training.data.trajectories.outcomes import FailedList
 from ...training.data.trajectories.unit import is_done
 from ...training.data.trajectories.usage import LEDGER, read_ledger
-from ..benchmarks.base.benchmark import Answer, Benchmark, Fault, Item, Place
+from ..benchmarks.base.benchmark import Benchmark, BenchmarkItem, ItemAnswer, ItemFault, SubmissionPlace
 from .running import row_of
-from .setting import ITEMS, open_folder
+from .settings import ITEMS, open_folder
 
 SUBMISSION = "submission"
 LIST = "collected.jsonl"
@@ -34,7 +34,7 @@ INNER = "model_outputs/interleave"
 Log = Callable[[str], None]
 
 
-class Collected(BaseModel):
+class CollectedItem(BaseModel):
     """What came of an item: `gap` says why there is no answer; steps of the plan, steps drawn, draws, steps
     whose image no critic accepted (`forced`), that have none because drawing failed (`undrawn`), seconds of
     all models."""
@@ -57,7 +57,7 @@ def collect(out: Path, with_gaps: bool = False, relative_to: Path | None = None,
     (unless `with_gaps`) and for a submission that the evaluator would not read whole, JournalError for a run
     that is damaged."""
     setting, benchmark, items = open_folder(out)
-    listed: list[Collected] = []
+    listed: list[CollectedItem] = []
     folder = out / SUBMISSION
     shown = PurePath(os.path.abspath(folder))
     if relative_to is not None:
@@ -65,7 +65,7 @@ def collect(out: Path, with_gaps: bool = False, relative_to: Path | None = None,
     reasons = _failures(out)
     with writing_folder(folder, SettingsError, "Submission") as temporary:
         answers = _answers(out, benchmark, items, reasons, listed)
-        notes = benchmark.write(Place(temporary, shown, setting.as_published), answers)
+        notes = benchmark.write(SubmissionPlace(temporary, shown, setting.as_published), answers)
         gaps = {one.id: one.gap for one in listed if one.gap}
         if gaps and not with_gaps:
             raise SettingsError(
@@ -92,29 +92,33 @@ def collect(out: Path, with_gaps: bool = False, relative_to: Path | None = None,
 
 
 def _answers(
-    out: Path, benchmark: Benchmark, items: Sequence[Item], reasons: dict[str, str], listed: list[Collected]
-) -> Iterator[tuple[Item, Answer | None]]:
+    out: Path,
+    benchmark: Benchmark,
+    items: Sequence[BenchmarkItem],
+    reasons: dict[str, str],
+    listed: list[CollectedItem],
+) -> Iterator[tuple[BenchmarkItem, ItemAnswer | None]]:
     """The items with their answers, one run in memory at a time; `listed` is filled as they are taken."""
     for item in items:
         row = row_of(item)
         folder = out / ITEMS / row.folder
         if not is_done(folder):
             gap = reasons.get(row.id, "not run to its end")
-            listed.append(Collected(id=item.id, category=item.category, gap=gap))
+            listed.append(CollectedItem(id=item.id, category=item.category, gap=gap))
             yield item, None
             continue
         trajectory = load_trajectory(folder)
-        answer = Answer.of(trajectory)
+        answer = ItemAnswer.of(trajectory)
         gap = ""
-        if not answer.pictures and (benchmark.needs_picture or not any(step.text for step in answer.steps)):
+        if not answer.pictures and (benchmark.needs_image or not any(step.text for step in answer.steps)):
             gap = "no picture was drawn"
         listed.append(_collected(item, trajectory, folder, gap))
         yield item, None if gap else answer
 
 
-def _collected(item: Item, trajectory: Trajectory, folder: Path, gap: str) -> Collected:
+def _collected(item: BenchmarkItem, trajectory: Trajectory, folder: Path, gap: str) -> CollectedItem:
     drawn = [result for result in trajectory.results if result.attempts]
-    return Collected(
+    return CollectedItem(
         id=item.id,
         category=item.category,
         gap=gap,
@@ -135,13 +139,13 @@ def _failures(out: Path) -> dict[str, str]:
     return found
 
 
-def read_collected(out: Path) -> list[Collected]:
+def read_collected(out: Path) -> list[CollectedItem]:
     """The list that `collect` wrote; raises SettingsError where it was not called."""
     if not (out / LIST).exists():
         raise SettingsError(f"{str(out)!r} has no submission yet.", "Call benchmark collect first.")
     lines = read_bytes(out / LIST, MAX_LIST, SettingsError, "List of items").splitlines()
     try:
-        return [Collected.model_validate_json(line) for line in lines]
+        return [CollectedItem.model_validate_json(line) for line in lines]
     except ValidationError as error:
         raise SettingsError(f"{str(out / LIST)!r} is damaged.", "Call benchmark collect again.") from error
 
@@ -170,5 +174,5 @@ def _some(gaps: list[tuple[str, str]]) -> str:
     return f"{shown}; ..." if len(gaps) > 3 else shown
 
 
-def _faults(faults: Sequence[Fault]) -> str:
+def _faults(faults: Sequence[ItemFault]) -> str:
     return "; ".join(map(str, faults[:3])) + ("; ..." if len(faults) > 3 else "")

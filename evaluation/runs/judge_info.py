@@ -15,7 +15,7 @@ NOT_COMPARABLE = "own questions, not comparable with published tables"
 SHOWN = 3
 
 
-class Judged(BaseModel):
+class JudgeInfo(BaseModel):
     """`evaluator`: repository @ commit that was read, of official code; where this package ran it, the
     commit of the `checkout` and the evaluator's own figures by name (`official`). `judge` and its `settings`
     are empty where they are not known. Of our own questions: how many were asked and how many answers were
@@ -61,8 +61,8 @@ class Judged(BaseModel):
         for metric, means in self.repeats.items():
             spread = ", ".join(f"{mean:.3f}" for mean in means)
             lines.append(
-                f"judge's own spread, {metric}: {spread} (largest less smallest "
-                f"{max(means) - min(means):.3f})"
+                f"judge's own spread, {metric}: "
+                f"{spread} (largest less smallest {max(means) - min(means):.3f})"
             )
         for name, (differ, of) in (("repeats", self.repeats_differ), ("orders", self.orders_differ)):
             if of:

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ....backend.errors import ChatError, InterleaveError, SettingsError, boundary
-from ..judge import Judge
-from .question import Question
+from ..judge import BenchmarkJudge
+from .request import BridgeRequest
 
 ALIKE = 2
 MAX_ASKED = 8
@@ -28,7 +28,7 @@ REST_SECONDS = 30.0
 """Between questions to a judge that is down."""
 
 
-class Trouble(InterleaveError):
+class JudgeUnavailable(InterleaveError):
     """Why the judging cannot go on; `seconds` until it may again, None if it will not by itself."""
 
     def __init__(self, message: str, hint: str = "", seconds: float | None = None) -> None:
@@ -36,10 +36,10 @@ class Trouble(InterleaveError):
         self.seconds = seconds
 
 
-class Asking:
+class JudgeClient:
     """Puts questions to a judge, `parallel` at a time; what it has asked is counted anew after `begin`."""
 
-    def __init__(self, judge: Judge, parallel: int) -> None:
+    def __init__(self, judge: BenchmarkJudge, parallel: int) -> None:
         self._judge = judge
         self._slots = threading.BoundedSemaphore(parallel)
         self._lock = threading.Condition()
@@ -48,7 +48,7 @@ class Asking:
         self._under_way = 0
         self._last = time.monotonic()
         self._is_ending = False
-        self.trouble: Trouble | None = None
+        self.trouble: JudgeUnavailable | None = None
         self._ask_again_at: float | None = None
         """By the monotonic clock; None unless the trouble is a judge that is down."""
 
@@ -85,23 +85,25 @@ class Asking:
             self._lock.wait_for(lambda: not self._under_way, seconds)
             return self._under_way
 
-    def answer(self, question: Question) -> str:
-        """The judge's answer; raises ChatError, Trouble."""
+    def answer(self, question: BridgeRequest) -> str:
+        """The judge's answer; raises ChatError, JudgeUnavailable."""
         with self._slots:
             return self._answer(question)
 
-    def _answer(self, question: Question) -> str:
+    def _answer(self, question: BridgeRequest) -> str:
         key = self._judge.key(question.messages, question.settings)
         with self._lock:
             if self._is_ending:
-                raise Trouble("The bridge is ending.", "Start it again: answers that it has are kept.")
+                raise JudgeUnavailable(
+                    "The bridge is ending.", "Start it again: answers that it has are kept."
+                )
             self._check_trouble()
             times = self._asked[key]
         if times >= MAX_ASKED:
             known = self._judge.ask(question.messages, question.settings)
             raise self._give_up(
-                f"The evaluator asked the same {MAX_ASKED} times and could not read any answer of the "
-                f"judge, such as {known[:120]!r}.",
+                f"The evaluator asked the same {MAX_ASKED} times and could not read any answer of the judge, "
+                f"such as {known[:120]!r}.",
                 "Take another judge: answers of this one are not in the form that was asked for.",
             )
         try:
@@ -132,24 +134,24 @@ class Asking:
             raise _copy(self.trouble, left)
         self._ask_again_at = time.monotonic() + REST_SECONDS
 
-    def _rest(self, error: ChatError) -> Trouble:
+    def _rest(self, error: ChatError) -> JudgeUnavailable:
         """Put no question to the judge for a while."""
         with self._lock:
             if self.trouble is None:
-                self.trouble = Trouble(f"The judge fails: {error.message}", error.hint, REST_SECONDS)
+                self.trouble = JudgeUnavailable(f"The judge fails: {error.message}", error.hint, REST_SECONDS)
                 self._ask_again_at = time.monotonic()
             if self._ask_again_at is not None:
                 self._ask_again_at = time.monotonic() + REST_SECONDS
             return _copy(self.trouble)
 
-    def _give_up(self, message: str, hint: str) -> Trouble:
+    def _give_up(self, message: str, hint: str) -> JudgeUnavailable:
         with self._lock:
             if self.trouble is None or self._ask_again_at is not None:
-                self.trouble, self._ask_again_at = Trouble(message, hint), None
+                self.trouble, self._ask_again_at = JudgeUnavailable(message, hint), None
             return _copy(self.trouble)
 
 
-def _copy(trouble: Trouble, seconds: float | None = None) -> Trouble:
+def _copy(trouble: JudgeUnavailable, seconds: float | None = None) -> JudgeUnavailable:
     """Return a trouble to raise. If one object were raised for every question, its traceback would keep all
     of them in memory."""
-    return Trouble(trouble.message, trouble.hint, trouble.seconds if seconds is None else seconds)
+    return JudgeUnavailable(trouble.message, trouble.hint, trouble.seconds if seconds is None else seconds)

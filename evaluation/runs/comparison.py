@@ -15,12 +15,12 @@ from pydantic import BaseModel
 from ...backend.errors import SettingsError
 from ...training.statistics.bootstrap import OF_DIFFERENCES, UNBOUNDED, stratified_means
 from ...training.statistics.intervals import paired
-from .figures import NONE, Scores, read_scores, table_row
+from .scores import NONE, BenchmarkScores, read_scores, table_row
 
 MAX_SHOWN = 20
 
 
-class Compared(BaseModel):
+class MetricComparison(BaseModel):
     """A metric: mean difference of the second folder to the first, its 95 % interval (None where no item has
     the metric in both), McNemar's p for yes and no; the items whose value changed most, with both values."""
 
@@ -34,7 +34,7 @@ class Compared(BaseModel):
     largest: list[tuple[str, float, float]]
 
 
-def alike(folders: Sequence[Path]) -> list[Scores]:
+def alike(folders: Sequence[Path]) -> list[BenchmarkScores]:
     """The scores of folders whose figures may stand beside each other. Raises SettingsError for folders
     without scores, of other benchmarks or data, and where they were not judged alike."""
     scores = [read_scores(folder) for folder in folders]
@@ -53,12 +53,12 @@ def alike(folders: Sequence[Path]) -> list[Scores]:
     return scores
 
 
-def metrics_of(scores: Sequence[Scores]) -> dict[str, bool]:
+def metrics_of(scores: Sequence[BenchmarkScores]) -> dict[str, bool]:
     """The metrics that any of these have, in their order, and whether each is of yes and no."""
     return {figure.metric: figure.yes_no for one in scores for figure in one.figures}
 
 
-def differing(scores: Sequence[Scores]) -> dict[str, list[str]]:
+def differing(scores: Sequence[BenchmarkScores]) -> dict[str, list[str]]:
     """Models and settings that are not the same in all of these, with the value of each."""
     flat = [
         {**one.setting.models, **one.setting.settings.model_dump(), "preset": one.setting.preset}
@@ -69,7 +69,7 @@ def differing(scores: Sequence[Scores]) -> dict[str, list[str]]:
     return {name.replace("_", " "): values for name, values in found.items() if len(set(values)) > 1}
 
 
-def compare(first: Path, second: Path) -> list[Compared]:
+def compare(first: Path, second: Path) -> list[MetricComparison]:
     """How the second folder differs from the first, in the metrics that both have first. Raises SettingsError
     as `alike`, and where no item has a value of any metric in both."""
     one, other = alike((first, second))
@@ -83,7 +83,7 @@ def compare(first: Path, second: Path) -> list[Compared]:
     return sorted(found, key=lambda compared: not compared.n)
 
 
-def _compared(metric: str, yes_no: bool, one: Scores, other: Scores) -> Compared:
+def _compared(metric: str, yes_no: bool, one: BenchmarkScores, other: BenchmarkScores) -> MetricComparison:
     pairs = {
         name: (values[metric], other.values[name][metric])
         for name, values in one.values.items()
@@ -91,7 +91,7 @@ def _compared(metric: str, yes_no: bool, one: Scores, other: Scores) -> Compared
     }
     if not pairs:
         nothing = dict.fromkeys(("difference", "low", "high", "p"))
-        return Compared(metric=metric, n=0, changed=0, largest=[], **nothing)
+        return MetricComparison(metric=metric, n=0, changed=0, largest=[], **nothing)
     changed = sorted(
         ((name, *pair) for name, pair in pairs.items() if pair[0] != pair[1]),
         key=lambda found: (-abs(found[2] - found[1]), found[0]),
@@ -108,7 +108,7 @@ def _compared(metric: str, yes_no: bool, one: Scores, other: Scores) -> Compared
         is_share = all(0 <= value <= 1 for pair in pairs.values() for value in pair)
         mean = stratified_means(groups, bounds=OF_DIFFERENCES if is_share else UNBOUNDED).items
         figures = {"difference": mean.mean, "low": mean.low, "high": mean.high, "p": None}
-    return Compared(
+    return MetricComparison(
         metric=metric,
         n=len(pairs),
         changed=len(changed),
@@ -117,7 +117,7 @@ def _compared(metric: str, yes_no: bool, one: Scores, other: Scores) -> Compared
     )
 
 
-def as_lines(found: list[Compared]) -> list[str]:
+def as_lines(found: list[MetricComparison]) -> list[str]:
     """A table, and the items that changed most in the first metric."""
     lines = ["| metric | difference | 95 % interval | McNemar p | pairs | changed |", "|---" * 6 + "|"]
     for one in found:
@@ -132,7 +132,7 @@ def as_lines(found: list[Compared]) -> list[str]:
     return lines
 
 
-def shown(one: Compared) -> tuple[str, str]:
+def shown(one: MetricComparison) -> tuple[str, str]:
     """The difference and its interval, as they stand in a table."""
     if one.difference is None or one.low is None or one.high is None:
         return NONE, NONE

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from ...backend.remote.called_name import called_name, is_this_machine
 from ..front import Front
-from ..holding import Share
+from ..memory_budget import RequestMemory
 from ..pool import ServiceError
 from ..settings import MIB
 from .answers import error_body, error_headers
@@ -63,7 +63,7 @@ class BodyTooSlow(ServiceError):
     status = 408
 
 
-class Intake:
+class RequestLimitsMiddleware:
     """The app behind its door. `key` None: everybody may ask, and `local_only` then lets in nobody who calls
     this machine by another name than its own."""
 
@@ -142,7 +142,7 @@ class _Body:
         self._most = front.settings.max_body * MIB
         self._until = 0.0
         self._when_whole: Callable[[], Awaitable[None]] | None = None
-        self.share = Share(front.held)
+        self.share = RequestMemory(front.held)
         self._bytes, self.whole = 0, False
 
     def check_length(self, announced: bytes) -> None:

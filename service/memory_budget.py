@@ -23,7 +23,7 @@ DECODING_BYTES = 8
 RGB."""
 
 
-class Holding:
+class MemoryBudget:
     """What is held, of `most` bytes. Threads may share it."""
 
     def __init__(self, most: int = MAX_HELD) -> None:
@@ -53,29 +53,29 @@ class Holding:
             self.give_back(size)
 
 
-class Share:
+class RequestMemory:
     """What one request holds of it, given back with the request. Used by one thread at a time."""
 
-    def __init__(self, holding: Holding) -> None:
-        self._holding = holding
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
         self._taken, self._over = 0, False
 
     def take(self, size: int) -> None:
-        """As Holding.take; of a request that is over nothing is held."""
+        """As MemoryBudget.take; of a request that is over nothing is held."""
         if not self._over:
-            self._holding.take(size)
+            self._budget.take(size)
             self._taken += size
 
     @contextmanager
     def decoding(self, pixels: int) -> Iterator[None]:
         """Hold what decoding so many pixels takes while the block runs, and the picture itself after it;
         raises Busy."""
-        with self._holding.during(pixels * DECODING_BYTES):
+        with self._budget.during(pixels * DECODING_BYTES):
             yield
         self.take(pixels * PIXEL_BYTES)
 
     def give_back(self) -> None:
         """The request is over."""
         self._over = True
-        self._holding.give_back(self._taken)
+        self._budget.give_back(self._taken)
         self._taken = 0

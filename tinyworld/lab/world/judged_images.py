@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ....backend.errors import SettingsError
 from ....backend.pictures import Picture
 from ...runtime.drawing import draw
-from ...runtime.reading import Reading, read_pages
+from ...runtime.reading import ImageReading, read_images
 from ...runtime.scene import (
     BACKDROPS,
     COLORS,
@@ -30,7 +30,7 @@ from ...runtime.scene import (
     Recolor,
     Replace,
     Scene,
-    Start,
+    StartScene,
     color_and_thing,
     identity_of,
 )
@@ -47,16 +47,16 @@ BY_BIAS = 0.3
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnImage:
     """A page that was drawn: from which page (None: none), for which edit and clauses, what it shows, and
     with which seed (None: rendered)."""
 
     before: Picture | None
     scene_before: Scene | None
-    edit: Edit | Start
+    edit: Edit | StartScene
     clauses: tuple[Clause, ...]
     after: Picture
-    seen: Reading
+    seen: ImageReading
     seed: int | None = None
 
     @property
@@ -68,7 +68,7 @@ class Drawn:
         return not faults(self.expected, self.seen)
 
 
-def rendered(rng: Random, mistakes: float = 0.55) -> Drawn:
+def rendered(rng: Random, mistakes: float = 0.55) -> DrawnImage:
     """A rendered page; about this share has a mistake."""
     before = None if rng.random() < 0.2 else random_scene(rng)
     edit = random_start(rng) if before is None else random_edit(rng, before)
@@ -79,11 +79,11 @@ def rendered(rng: Random, mistakes: float = 0.55) -> Drawn:
         while scene == after:
             scene = misdraw(before, edit, [], random_luck(rng), by_bias=rng.random() < BY_BIAS)
     page = draw(scene)
-    seen = Reading(scene.backdrop, scene.cells, (0.0,) * 9)
-    return Drawn(draw(before) if before else None, before, edit, tuple(clauses), page, seen)
+    seen = ImageReading(scene.backdrop, scene.cells, (0.0,) * 9)
+    return DrawnImage(draw(before) if before else None, before, edit, tuple(clauses), page, seen)
 
 
-def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[Drawn]:
+def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[DrawnImage]:
     """Pages of the generator without end, in chains: what it drew is mostly what it edits next."""
     rng = Random(f"critic pages/{seed}")
     pages: list[tuple[Picture, Scene] | None] = [None] * batch
@@ -98,10 +98,10 @@ def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[Dr
         )
         count += batch
         drawn = [Picture(image) for image in images]
-        answers = zip(asked, drawn, read_pages(drawn), strict=True)
+        answers = zip(asked, drawn, read_images(drawn), strict=True)
         for slot, ((page, edit, clauses), after, seen) in enumerate(answers):
             before, scene = page or (None, None)
-            yield Drawn(before, scene, edit, tuple(clauses), after, seen, seeds[slot])
+            yield DrawnImage(before, scene, edit, tuple(clauses), after, seen, seeds[slot])
             scene_after = seen.scene
             keep = scene_after is not None and len(scene_after.occupied) <= 6 and rng.random() < 0.75
             pages[slot] = (after, scene_after) if keep and scene_after else None
@@ -109,7 +109,7 @@ def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[Dr
 
 def ask(
     rng: Random, page: tuple[Picture, Scene] | None
-) -> tuple[tuple[Picture, Scene] | None, Edit | Start, list[Clause]]:
+) -> tuple[tuple[Picture, Scene] | None, Edit | StartScene, list[Clause]]:
     """A page to draw on (None: none), a wish that applies to it, and sometimes clauses about what should come
     of it."""
     if page is None and rng.random() < 0.5:
@@ -124,14 +124,14 @@ def ask(
     return page, edit, random_clauses(rng, before, after) if rng.random() < 0.35 else []
 
 
-def mistaken(rng: Random, drawn: Drawn) -> Drawn | None:
+def mistaken(rng: Random, drawn: DrawnImage) -> DrawnImage | None:
     """The same real page under another wish, which it does not fulfil; None if no such wish was found."""
     for _ in range(20):
         edit = _other_constraint(rng, drawn.edit)
         after = edit.apply(drawn.scene_before)  # pyright: ignore[reportArgumentType]
         changes = drawn.scene_before is None or after != drawn.scene_before
         if after != drawn.expected and changes and len(set(_things(after))) == len(_things(after)):
-            return Drawn(drawn.before, drawn.scene_before, edit, (), drawn.after, drawn.seen)
+            return DrawnImage(drawn.before, drawn.scene_before, edit, (), drawn.after, drawn.seen)
     return None
 
 
@@ -150,17 +150,17 @@ def _other_content(rng: Random, identity: int) -> int:
     return identity_of(color, _other(rng, THINGS, thing))
 
 
-def _other_constraint(rng: Random, edit: Edit | Start) -> Edit | Start:
+def _other_constraint(rng: Random, edit: Edit | StartScene) -> Edit | StartScene:
     match edit:
-        case Start(scene):
+        case StartScene(scene):
             if rng.random() < 0.25 or not scene.occupied:
-                return Start(scene.with_backdrop(rng.randrange(len(BACKDROPS))), edit.named)
+                return StartScene(scene.with_backdrop(rng.randrange(len(BACKDROPS))), edit.named)
             cell = rng.choice(scene.occupied)
             if rng.random() < 0.4 and scene.free:
                 goal = rng.choice(scene.free)
                 moved = scene.put(cell, EMPTY).put(goal, scene.cells[cell])
-                return Start(moved, tuple(goal if place == cell else place for place in edit.order))
-            return Start(scene.put(cell, _other_content(rng, scene.cells[cell])), edit.named)
+                return StartScene(moved, tuple(goal if place == cell else place for place in edit.order))
+            return StartScene(scene.put(cell, _other_content(rng, scene.cells[cell])), edit.named)
         case Add(identity, cell):
             if rng.random() < 0.35:
                 return Add(identity, rng.randrange(9))
@@ -177,14 +177,14 @@ def _other_constraint(rng: Random, edit: Edit | Start) -> Edit | Start:
             return edit
 
 
-def balanced(pipeline: TinyWorldPipeline, count: int, seed: int) -> list[Drawn]:
+def balanced(pipeline: TinyWorldPipeline, count: int, seed: int) -> list[DrawnImage]:
     """`count` real pages under their own wish, half of them right ones, in the order in which they were
     drawn.
 
     Raises SettingsError for a generator that is so good or so bad that one half cannot be found.
     """
     wanted = {True: count - count // 2, False: count // 2}
-    chosen: list[Drawn] = []
+    chosen: list[DrawnImage] = []
     for drawn in islice(real(pipeline, seed), 256 + 40 * count):
         if wanted[drawn.success]:
             wanted[drawn.success] -= 1

@@ -18,11 +18,11 @@ from ...backend.files.atomic import write_text
 from ...backend.files.bounded_reader import read_json
 from ...training.statistics.bootstrap import Mean, stratified_means
 from ...training.statistics.intervals import share
-from ..benchmarks.base.benchmark import Benchmark, Item, Values
+from ..benchmarks.base.benchmark import Benchmark, BenchmarkItem, Values
 from ..licences import ROLES, UNKNOWN, licences_of
-from .collect import SUBMISSION, Collected, read_collected
-from .judged import Judged
-from .setting import Setting, open_folder
+from .judge_info import JudgeInfo
+from .settings import BenchmarkSettings, open_folder
+from .submission import SUBMISSION, CollectedItem, read_collected
 
 FILE = "scores.json"
 TABLE = "scores.md"
@@ -31,7 +31,7 @@ NONE = "–"
 """In a table, where there is no value."""
 
 
-class Figure(BaseModel):
+class MetricScore(BaseModel):
     """A metric: its mean over all items, over the categories' means, and in each category."""
 
     metric: str
@@ -41,17 +41,17 @@ class Figure(BaseModel):
     categories: dict[str, Mean]
 
 
-class Scores(BaseModel):
+class BenchmarkScores(BaseModel):
     """The content of scores.json; `unscored`: answers that the evaluator said nothing about; `terms`: of the
     benchmark; `licences`: of the models by role, as far as they are known; `values`: by
     item and metric; a metric that does not apply to an item is missing there."""
 
     benchmark: str
     title: str
-    judged: Judged
+    judged: JudgeInfo
     terms: str
     licences: dict[str, str]
-    setting: Setting
+    setting: BenchmarkSettings
     items: int
     of: int
     gaps: int
@@ -59,7 +59,7 @@ class Scores(BaseModel):
     draws_an_item: float
     seconds_an_item: float
     forced_share: float
-    figures: list[Figure]
+    figures: list[MetricScore]
     categories: dict[str, str]
     values: dict[str, dict[str, float]]
 
@@ -70,35 +70,37 @@ class Scores(BaseModel):
 
 
 @dataclass(frozen=True)
-class Folder:
+class CollectedFolder:
     """A collected folder with what it is about."""
 
     out: Path
-    setting: Setting
+    setting: BenchmarkSettings
     benchmark: Benchmark
-    items: list[Item]
-    collected: list[Collected]
+    items: list[BenchmarkItem]
+    collected: list[CollectedItem]
 
 
-def opened(out: Path) -> Folder:
+def opened(out: Path) -> CollectedFolder:
     """A collected folder. Raises SettingsError where it was not collected, or run further since."""
     setting, benchmark, items = open_folder(out)
     collected = read_collected(out)
     if {one.id for one in collected} != {item.id for item in items}:
         raise SettingsError(f"{str(out)!r} was run further since.", "Call benchmark collect again.")
-    return Folder(out, setting, benchmark, items, collected)
+    return CollectedFolder(out, setting, benchmark, items, collected)
 
 
-def score(out: Path, results: Path | None = None, judged: Judged | None = None) -> Scores:
+def score(out: Path, results: Path | None = None, judged: JudgeInfo | None = None) -> BenchmarkScores:
     """The figures of a collected folder, from the evaluator's results where it has an evaluator of its own;
     written as write_scores does. `judged`: where this package ran the evaluator. Raises SettingsError."""
     folder = opened(out)
     found = folder.benchmark.values(out / SUBMISSION, results, folder.items)
     how = "built in" if results is None else "official code"
-    return write_scores(folder, found, judged or Judged(how=how, evaluator=folder.benchmark.terms.evaluator))
+    return write_scores(
+        folder, found, judged or JudgeInfo(how=how, evaluator=folder.benchmark.terms.evaluator)
+    )
 
 
-def write_scores(folder: Folder, found: Mapping[str, Values], judged: Judged) -> Scores:
+def write_scores(folder: CollectedFolder, found: Mapping[str, Values], judged: JudgeInfo) -> BenchmarkScores:
     """The figures out of the items' values, written to scores.json and scores.md of the folder. Raises
     SettingsError where none of the values is of one of its items."""
     out, setting, benchmark = folder.out, folder.setting, folder.benchmark
@@ -113,7 +115,9 @@ def write_scores(folder: Folder, found: Mapping[str, Values], judged: Judged) ->
     return scores
 
 
-def _scores(folder: Folder, found: Mapping[str, Values], judged: Judged, whole: int) -> Scores:
+def _scores(
+    folder: CollectedFolder, found: Mapping[str, Values], judged: JudgeInfo, whole: int
+) -> BenchmarkScores:
     setting, benchmark, collected = folder.setting, folder.benchmark, folder.collected
     given = {metric for one in found.values() for metric in one}
     metrics = [one for one in benchmark.metrics if one in given or one not in benchmark.optional]
@@ -122,7 +126,7 @@ def _scores(folder: Folder, found: Mapping[str, Values], judged: Judged, whole: 
     categories = {one.id: one.category for one in collected}
     run = [one for one in collected if one.steps]
     drawn = sum(one.drawn_steps for one in run)
-    return Scores(
+    return BenchmarkScores(
         benchmark=setting.benchmark,
         title=benchmark.terms.title,
         judged=judged,
@@ -144,7 +148,7 @@ def _scores(folder: Folder, found: Mapping[str, Values], judged: Judged, whole: 
 
 def _figure(
     metric: str, yes_no: bool, values: Mapping[str, Mapping[str, float]], categories: Mapping[str, str]
-) -> Figure:
+) -> MetricScore:
     groups: dict[str, list[float]] = {}
     for name, one in values.items():
         if metric in one:
@@ -153,7 +157,7 @@ def _figure(
         raise SettingsError(f"No item has a value of {metric!r}.", "Are these the evaluator's results?")
     means = stratified_means(groups)
     one_group = _share if yes_no else _mean
-    return Figure(
+    return MetricScore(
         metric=metric,
         yes_no=yes_no,
         items=_share([one for ones in groups.values() for one in ones]) if yes_no else means.items,
@@ -171,7 +175,7 @@ def _share(ones: Sequence[float]) -> Mean:
     return Mean(mean=found.rate, low=found.low, high=found.high, n=found.n)
 
 
-def head_of(scores: Scores, skip: Collection[str] = ()) -> list[str]:
+def head_of(scores: BenchmarkScores, skip: Collection[str] = ()) -> list[str]:
     """What a reader must know before any figure: benchmark and version, who judged and how, terms, models
     with their licences, settings but for those to `skip`, the package's version and commit."""
     setting = scores.setting
@@ -193,7 +197,7 @@ def head_of(scores: Scores, skip: Collection[str] = ()) -> list[str]:
     ]
 
 
-def as_lines(scores: Scores) -> list[str]:
+def as_lines(scores: BenchmarkScores) -> list[str]:
     """The head and the table."""
     lines = [
         *head_of(scores),
@@ -226,9 +230,9 @@ def table_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(' '.join(cell.split()).replace('|', PIPE) for cell in cells)} |"
 
 
-def read_scores(out: Path) -> Scores:
+def read_scores(out: Path) -> BenchmarkScores:
     """What `score` wrote; raises SettingsError."""
     try:
-        return Scores.model_validate(read_json(out / FILE, SettingsError, "Scores"))
+        return BenchmarkScores.model_validate(read_json(out / FILE, SettingsError, "Scores"))
     except ValidationError as error:
         raise SettingsError(f"{str(out / FILE)!r} is damaged.", "Call benchmark score again.") from error

@@ -92,7 +92,7 @@ class WatchedProtocol(H11Protocol):
         return "idle"
 
 
-class Listening:
+class ConnectionListener:
     """Accepts connections for a uvicorn server, from `start` to `end`."""
 
     def __init__(self, server: uvicorn.Server, connections: Connections, header_seconds: float) -> None:

@@ -30,7 +30,7 @@ asked for."""
 Made = TypeVar("Made")
 
 
-class SideBySide:
+class BatchedTasks:
     """Tasks in threads whose questions are answered together; `answering` by kind of question."""
 
     def __init__(self, answering: Mapping[str, Answering], at_once: int = AT_ONCE) -> None:
@@ -137,7 +137,7 @@ class _TaskThreads(Generic[Made]):
 class SharedGenerator:
     """A generator for tasks side by side: `draw` questions are (prompt, source, seed)."""
 
-    def __init__(self, together: SideBySide, identity: str) -> None:
+    def __init__(self, together: BatchedTasks, identity: str) -> None:
         self.together = together
         self.identity = identity
 
@@ -152,7 +152,7 @@ class SharedCritic:
 
     prompt_set_digest = ""
 
-    def __init__(self, together: SideBySide, identity: str) -> None:
+    def __init__(self, together: BatchedTasks, identity: str) -> None:
         self.together = together
         self.identity = identity
 
@@ -168,7 +168,7 @@ class SharedPlanner:
 
     prompt_set_digest = ""
 
-    def __init__(self, together: SideBySide, identity: str) -> None:
+    def __init__(self, together: BatchedTasks, identity: str) -> None:
         self.together = together
         self.identity = identity
 

@@ -14,7 +14,7 @@ from ..options.models import with_model_options
 from .judges import JudgeOptions
 
 if TYPE_CHECKING:
-    from ...evaluation.runs.figures import Scores
+    from ...evaluation.runs.scores import BenchmarkScores
 
 Folder = Annotated[
     Path, typer.Argument(help="The --out folder of a benchmark.", exists=True, file_okay=False)
@@ -34,7 +34,7 @@ def collect(
     ] = None,
 ) -> None:
     """Write OUT/submission in the evaluator's form, and read it back as the evaluator does."""
-    from ...evaluation.runs import collect as collecting
+    from ...evaluation.runs import submission as collecting
 
     collecting.collect(out, with_gaps, relative_to, _say)
     if link is not None:
@@ -75,8 +75,8 @@ def score(
     From --results of the benchmark's own evaluator, by --official, which runs it with --judge, or by --judge
     alone in our own words: those figures are not comparable with published tables.
     """
-    from ...evaluation.runs.figures import as_lines
-    from ...evaluation.runs.figures import score as scored
+    from ...evaluation.runs.scores import as_lines
+    from ...evaluation.runs.scores import score as scored
 
     if results is not None and (official is not None or judge.judge is not None):
         made_by = "--judge" if official is None else "--official"
@@ -88,10 +88,10 @@ def score(
             "Give --judge without --official, or leave them out.",
         )
     if official is not None:
-        from ...evaluation.runs.official_scoring import ANSWERS, Official, score_officially
+        from ...evaluation.runs.official_scoring import ANSWERS, OfficialScoring, score_officially
 
         _ask_first(judge, "The evaluator's questions go", yes)
-        how = Official(official, python or sys.executable, judge.judge_parallel, silence)
+        how = OfficialScoring(official, python or sys.executable, judge.judge_parallel, silence)
         found = score_officially(out, how, lambda: judge.open(out / ANSWERS), _say)
     else:
         found = _by_judge(out, judge, repeats, order_swap, yes) if own else scored(out, results)
@@ -108,16 +108,16 @@ def _ask_first(judge: JudgeOptions, what: str, yes: bool) -> None:
         raise typer.Exit(3)
 
 
-def _by_judge(out: Path, judge: JudgeOptions, repeats: int, order_swap: bool, yes: bool) -> Scores:
+def _by_judge(out: Path, judge: JudgeOptions, repeats: int, order_swap: bool, yes: bool) -> BenchmarkScores:
     """The figures of our own questions; what the judge said is kept in OUT/answers.sqlite."""
-    from ...evaluation.runs.own_scoring import Asking, score, to_ask
+    from ...evaluation.runs.own_scoring import OwnScoring, score, to_ask
 
     asked = to_ask(out)
     opened = judge.open(out / "answers.sqlite")
     try:
-        asking = Asking(opened, repeats, order_swap, judge.judge_parallel)
-        _ask_first(judge, f"{asked.calls(asking)} questions go, those answered before among them,", yes)
-        return score(asked, asking, _say)
+        scoring = OwnScoring(opened, repeats, order_swap, judge.judge_parallel)
+        _ask_first(judge, f"{asked.calls(scoring)} questions go, those answered before among them,", yes)
+        return score(asked, scoring, _say)
     finally:
         opened.close()
 
@@ -130,7 +130,7 @@ def compare(
     ] = None,
 ) -> None:
     """Set two scored folders side by side, item by item."""
-    from ...evaluation.runs import compare as comparing
+    from ...evaluation.runs import comparison as comparing
 
     for line in comparing.as_lines(comparing.compare(first, second)):
         _say(line)

@@ -12,14 +12,14 @@ import pytest
 from interleave_thinker.backend.errors import AnswerError, GeneratorError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Verdict
-from interleave_thinker.tinyworld.lab.ablation.measures import as_told, oracle_verdicts
+from interleave_thinker.tinyworld.lab.ablation.measures import oracle_verdicts, plan_from_phrases
 from interleave_thinker.tinyworld.lab.runs.batched_agents import Judging
-from interleave_thinker.tinyworld.lab.runs.side_by_side import SharedCritic, SharedGenerator, SideBySide
-from interleave_thinker.tinyworld.lab.runs.stories import StoryRuns, lost, told
+from interleave_thinker.tinyworld.lab.runs.batched_tasks import BatchedTasks, SharedCritic, SharedGenerator
+from interleave_thinker.tinyworld.lab.runs.stories import StoryRuns, lost, run_story
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 from interleave_thinker.tinyworld.lab.world.scenes import misdraw, random_luck
 from interleave_thinker.tinyworld.runtime.drawing import draw
-from interleave_thinker.tinyworld.runtime.reading import read_page
+from interleave_thinker.tinyworld.runtime.reading import read_image
 from interleave_thinker.tinyworld.runtime.wording import read_prompt
 
 STORIES = [random_story(Random(number), "evaluate") for number in range(12)]
@@ -36,7 +36,7 @@ class Draughtsman:
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         found = read_prompt(prompt)
         assert found is not None
-        before = read_page(source).scene if source else None
+        before = read_image(source).scene if source else None
         return draw(misdraw(before, found[0], found[1], random_luck(Random(seed))))
 
     def draw_all(self, wanted: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
@@ -53,11 +53,11 @@ class Oracle:
 
 
 def side_by_side(artist: Draughtsman, at_once: int) -> list[bool]:
-    together = SideBySide({"draw": artist.draw_all, "judge": oracle_verdicts}, at_once)
+    together = BatchedTasks({"draw": artist.draw_all, "judge": oracle_verdicts}, at_once)
     generator, critic = SharedGenerator(together, "draughtsman"), SharedCritic(together, "oracle")
     runs = StoryRuns((3,))
     tasks = [
-        partial(told, number, story, story.plan, generator, critic, runs)
+        partial(run_story, number, story, story.plan, generator, critic, runs)
         for number, story in enumerate(STORIES)
     ]
     return [step for one in together.run(tasks) for step in one[3].steps]
@@ -68,7 +68,7 @@ def test_stories_come_out_as_they_do_one_by_one() -> None:
     alone = [
         step
         for number, story in enumerate(STORIES)
-        for step in told(number, story, story.plan, artist, Oracle(), StoryRuns((3,)))[3].steps
+        for step in run_story(number, story, story.plan, artist, Oracle(), StoryRuns((3,)))[3].steps
     ]
     assert side_by_side(artist, 5) == alone and sum(alone) > 0
     assert max(artist.at_once) == 5, "what five stories ask for is drawn at once"
@@ -88,7 +88,7 @@ def test_slow_tasks_are_waited_for() -> None:
         sizes.append(len(questions))
         return [one * 10 for one in questions]
 
-    together = SideBySide({"ten times": answer})
+    together = BatchedTasks({"ten times": answer})
 
     def slow(number: int) -> int:
         time.sleep(0.02 * number)
@@ -102,7 +102,7 @@ def test_one_task_runs_at_a_time() -> None:
     """Tasks that wake one another by the dozen cost more than what they ask for."""
     running: list[int] = []
     most: list[int] = []
-    together = SideBySide({"again": list})
+    together = BatchedTasks({"again": list})
 
     def work(number: int) -> None:
         for _ in range(3):
@@ -125,8 +125,8 @@ def test_a_critic_that_says_nothing_readable_loses_stories_it_is_asked_about_alo
 
     story = next(story for story in STORIES if len(story.pages) > 1)
     with pytest.raises(AnswerError):
-        told(0, story, story.plan, Draughtsman(), Mute(), StoryRuns((1, 3)))
-    outcomes = told(0, story, story.plan, Draughtsman(), Mute(), StoryRuns((1, 3), unreadable="lost"))
+        run_story(0, story, story.plan, Draughtsman(), Mute(), StoryRuns((1, 3)))
+    outcomes = run_story(0, story, story.plan, Draughtsman(), Mute(), StoryRuns((1, 3), unreadable="lost"))
     assert outcomes[1].draws == len(story.pages), "with one attempt nobody is asked"
     assert outcomes[3] == lost(story)
 
@@ -135,7 +135,7 @@ def test_what_goes_wrong_is_raised_where_it_belongs() -> None:
     def judge(pages: Sequence[Judging]) -> list[Verdict]:
         raise GeneratorError("no judge today")
 
-    together = SideBySide({"judge": judge, "plan": lambda asked: [AnswerError("unreadable")] * len(asked)})
+    together = BatchedTasks({"judge": judge, "plan": lambda asked: [AnswerError("unreadable")] * len(asked)})
     with pytest.raises(GeneratorError, match="no judge today"):
         together.run([lambda: together.ask("judge", None)] * 3)
 
@@ -155,6 +155,6 @@ def test_what_goes_wrong_is_raised_where_it_belongs() -> None:
 
 def test_the_generator_alone_is_told_every_page_in_the_requests_words() -> None:
     for story in (random_story(Random(number), "evaluate") for number in range(40)):
-        plan = as_told(story)
+        plan = plan_from_phrases(story)
         assert len(plan.steps) == len(story.pages)
         assert all(step.prompt and step.prompt.lower() in story.text.lower() for step in plan.steps)

@@ -19,11 +19,11 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect
 
 from ..front import Front
-from ..holding import Share
-from ..pool import Drawn, DrawRequest, ImageFormat, ModelInfo, ServiceError
-from .bodies import MAX_IMAGES, RANDOM_SEEDS, BadBody, Drawing
-from .images_sent import Images
-from .intake import SEEN
+from ..memory_budget import RequestMemory
+from ..pool import GeneratedImage, ImageFormat, ImageRequest, ModelInfo, ServiceError
+from .bodies import MAX_IMAGES, RANDOM_SEEDS, BadBody, DrawBody
+from .request_images import RequestImages
+from .request_limits import SEEN
 
 Result = TypeVar("Result")
 
@@ -45,7 +45,7 @@ class WrongContentType(ServiceError):
     status = 415
 
 
-class Asking:
+class RequestHandler:
     """Reads requests and has them drawn, for one app. `ports` are models by the port at which they are
     asked."""
 
@@ -90,7 +90,7 @@ class Asking:
             await form.close()
         return fields, files
 
-    def share(self, request: Request) -> Share:
+    def share(self, request: Request) -> RequestMemory:
         """What the request holds of the memory."""
         return request.scope[SEEN]["share"]
 
@@ -108,13 +108,13 @@ class Asking:
         return info
 
     async def draw(
-        self, request: Request, body: Drawing, images: Images, format: ImageFormat, number: int = 1
-    ) -> list[Drawn]:
+        self, request: Request, body: DrawBody, images: RequestImages, format: ImageFormat, number: int = 1
+    ) -> list[GeneratedImage]:
         """So many images, with seeds one after another; raises ServiceError."""
         info = self.model_of(request, body.model)
         seed = secrets.randbelow(RANDOM_SEEDS) if body.seed is None else body.seed
         asked = [
-            DrawRequest(
+            ImageRequest(
                 model=info.name,
                 prompt=body.prompt,
                 seed=seed + offset,
@@ -136,7 +136,7 @@ class Asking:
         return [replace(one, ignored=tuple(sorted({*one.ignored, *body.unknown}))) for one in drawn]
 
 
-async def _all(draws: Any) -> list[Drawn]:
+async def _all(draws: Any) -> list[GeneratedImage]:
     tasks = [asyncio.ensure_future(one) for one in draws]
     try:
         return list(await asyncio.gather(*tasks))

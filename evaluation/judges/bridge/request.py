@@ -19,12 +19,12 @@ URL_SAFE = str.maketrans("-_", "+/")
 MAX_TOKENS = 65536
 
 
-class BadQuestion(InterleaveError):
+class BadRequest(InterleaveError):
     """A request that is none of the protocol's, or asks for what a bridge does not do."""
 
 
 @dataclass(frozen=True)
-class Question:
+class BridgeRequest:
     """Messages in order, and how to answer. `model`: as the client calls the judge; `streamed`: the answer
     comes in events."""
 
@@ -47,11 +47,11 @@ def settings_of(
     )
 
 
-def picture_in(text: str) -> Picture:
-    """The image in base64, plain or in its form for addresses, padded or not. Raises BadQuestion."""
+def decode_image(text: str) -> Picture:
+    """The image in base64, plain or in its form for addresses, padded or not. Raises BadRequest."""
     text = text.translate(URL_SAFE).strip()
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
         return Picture.from_bytes(data, "An image of the question")
     except (binascii.Error, ValueError, PictureError) as error:
-        raise BadQuestion(f"An image of the question cannot be read ({error}).") from error
+        raise BadRequest(f"An image of the question cannot be read ({error}).") from error

@@ -13,9 +13,9 @@ from support.small_jobs import Deadly, Squares, Unopened
 from support.small_teachers import SmallTeachers, records, write_prompts
 
 from interleave_thinker.backend.errors import InterleaveError
-from interleave_thinker.training.data.executors import Done, LocalStopSign, Work
-from interleave_thinker.training.data.executors.ray_actors import RayActors
-from interleave_thinker.training.data.executors.threads import Threads
+from interleave_thinker.training.data.executors import Executor, ItemResult, LocalCancelToken
+from interleave_thinker.training.data.executors.ray_actors import RayExecutor
+from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.trajectories.engine import PromptFile, Trajectories
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 
@@ -32,15 +32,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(params=["threads", "ray"])
-def work(request: pytest.FixtureRequest) -> Work:
+def executor(request: pytest.FixtureRequest) -> Executor:
     if request.param == "threads":
-        return Threads(4)
+        return ThreadExecutor(4)
     request.getfixturevalue("cluster")
-    return RayActors(actors=2, parallel=2)
+    return RayExecutor(actors=2, parallel=2)
 
 
-def test_every_item_once(work: Work) -> None:
-    done = list(work.map(Squares(), range(30), str, LocalStopSign()))
+def test_every_item_once(executor: Executor) -> None:
+    done = list(executor.map(Squares(), range(30), str, LocalCancelToken()))
     assert sorted((int(one.key), one.result) for one in done) == [(n, n * n) for n in range(30)]
 
 
@@ -52,26 +52,26 @@ def test_no_more_is_taken_than_is_under_way() -> None:
             taken.append(number)
             yield number
 
-    for seen, _ in enumerate(Threads(4).map(Squares(), items(), str, LocalStopSign()), 1):
+    for seen, _ in enumerate(ThreadExecutor(4).map(Squares(), items(), str, LocalCancelToken()), 1):
         assert len(taken) <= seen + 4
 
 
-def test_the_sign_stops_it_and_what_was_begun_comes_back(work: Work) -> None:
-    stop = LocalStopSign(budget=5.0)
-    done = list(work.map(Squares(costs=1.0, seconds=0.2), range(200), str, stop))
+def test_the_sign_stops_it_and_what_was_begun_comes_back(executor: Executor) -> None:
+    stop = LocalCancelToken(budget=5.0)
+    done = list(executor.map(Squares(costs=1.0, seconds=0.2), range(200), str, stop))
     assert stop.reason() == "the budget is spent"
     assert 5 <= len(done) <= 40
     assert stop.spent() >= 5
 
 
-def test_a_job_that_cannot_be_opened_says_why(work: Work) -> None:
+def test_a_job_that_cannot_be_opened_says_why(executor: Executor) -> None:
     with pytest.raises(InterleaveError, match="There is no such model"):
-        list(work.map(Unopened(), range(3), str, LocalStopSign()))
+        list(executor.map(Unopened(), range(3), str, LocalCancelToken()))
 
 
 def test_closed_early_it_ends() -> None:
-    stop = LocalStopSign()
-    results: Iterator[Done[int]] = Threads(4).map(Squares(), range(1000), str, stop)
+    stop = LocalCancelToken()
+    results: Iterator[ItemResult[int]] = ThreadExecutor(4).map(Squares(), range(1000), str, stop)
     next(results)
     results.close()  # type: ignore[attr-defined]
     assert stop.reason() == "stopped"
@@ -82,19 +82,19 @@ def test_what_dies_is_handed_out_again_and_what_kills_every_worker_is_given_back
     cluster: None, tmp_path: Path
 ) -> None:
     (tmp_path / "once").mkdir()
-    done = list(RayActors(2, 1).map(Deadly(tmp_path / "once", 1), range(8), str, LocalStopSign()))
+    done = list(RayExecutor(2, 1).map(Deadly(tmp_path / "once", 1), range(8), str, LocalCancelToken()))
     assert sorted((int(one.key), one.result) for one in done) == [(n, n * n) for n in range(8)]
     (tmp_path / "always").mkdir()
-    done = list(RayActors(1, 1).map(Deadly(tmp_path / "always", 99), range(2, 5), str, LocalStopSign()))
+    done = list(RayExecutor(1, 1).map(Deadly(tmp_path / "always", 99), range(2, 5), str, LocalCancelToken()))
     assert {one.key: one.lost for one in done if one.lost} == {"3": "4 workers died at it (ActorDiedError)"}
     assert len(done) == 3
 
 
 def test_threads_and_ray_give_the_same_files(cluster: None, tmp_path: Path) -> None:
     prompts = PromptFile(write_prompts(tmp_path / "prompts.jsonl", 12))
-    for name, work in (("threads", Threads(3)), ("ray", RayActors(2, 2))):
+    for name, executor in (("threads", ThreadExecutor(3)), ("ray", RayExecutor(2, 2))):
         engine = Trajectories(
-            tmp_path / name, SmallTeachers(generators=2), TrajectoryOptions(), work, log=lambda line: None
+            tmp_path / name, SmallTeachers(generators=2), TrajectoryOptions(), executor, log=lambda line: None
         )
         assert engine.make(prompts).totals.to_do == 0
     assert records(tmp_path / "threads") == records(tmp_path / "ray")

@@ -1,6 +1,7 @@
 """The images of a request, decoded.
 
-Decision: their pixels are known from their headers and held (holding.py) before the first of them is decoded.
+Decision: their pixels are known from their headers and held (memory_budget.py) before the first of them is
+decoded.
 """
 
 from __future__ import annotations
@@ -8,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...backend.pictures import Picture
-from ..holding import Share
+from ..memory_budget import RequestMemory
 from .bodies import (
     MAX_IMAGES,
     BadBody,
     BadImage,
     EditBody,
     FillBody,
+    decode_image,
+    decode_mask,
     file_in,
-    mask_of,
-    picture_of,
     pixels_in,
 )
 
@@ -26,7 +27,7 @@ MAX_ALL_PIXELS = 100_000_000
 
 
 @dataclass(frozen=True)
-class Images:
+class RequestImages:
     """Sources in the order in which they were sent, and a mask; `echo` is the first source as it came, in
     base64."""
 
@@ -35,19 +36,19 @@ class Images:
     echo: str | None = None
 
 
-def images_in(body: EditBody | FillBody, echo: bool, share: Share) -> Images:
+def images_in(body: EditBody | FillBody, echo: bool, share: RequestMemory) -> RequestImages:
     """Those of a JSON body, which `share` holds; raises BadImage, Busy."""
     if not body.image:
         if body.mask_image:
             raise BadImage("A mask needs an image.")
-        return Images()
+        return RequestImages()
     sources = [file_in(body.image, "image")]
     masks = [file_in(body.mask_image, "mask_image")] if body.mask_image else []
     decoded = images_of(sources, masks, share)
-    return Images(decoded.sources, decoded.mask, body.image if echo else None)
+    return RequestImages(decoded.sources, decoded.mask, body.image if echo else None)
 
 
-def images_of(sources: list[bytes], masks: list[bytes], share: Share) -> Images:
+def images_of(sources: list[bytes], masks: list[bytes], share: RequestMemory) -> RequestImages:
     """Those of files, which `share` holds; raises BadImage, BadBody, Busy."""
     if len(sources) > MAX_IMAGES or len(masks) > 1:
         many = {
@@ -69,5 +70,5 @@ def images_of(sources: list[bytes], masks: list[bytes], share: Share) -> Images:
     decoded: list[Picture] = []
     for data, name, size in zip([*sources, *masks], names, pixels, strict=True):
         with share.decoding(size):
-            decoded.append(mask_of(data, name) if name == "mask" else picture_of(data, name))
-    return Images(tuple(decoded[: len(sources)]), decoded[-1] if masks else None)
+            decoded.append(decode_mask(data, name) if name == "mask" else decode_image(data, name))
+    return RequestImages(tuple(decoded[: len(sources)]), decoded[-1] if masks else None)

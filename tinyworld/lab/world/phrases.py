@@ -20,7 +20,7 @@ from ...runtime.scene import (
     Recolor,
     Remove,
     Replace,
-    Start,
+    StartScene,
     color_and_thing,
     name_of,
     thing_of,
@@ -57,21 +57,21 @@ _NUMBERS = {2: "two", 3: "three"}
 
 
 @dataclass(frozen=True)
-class Words:
+class TextStep:
     """A step of text alone."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Named:
+class LastNamed:
     """The thing that was named last, which "it" would mean, and where it was put, if that was said."""
 
     thing: str
     cell: int | None = None
 
 
-def _place(rng: Random, cell: int, last: Named | None) -> str:
+def _place(rng: Random, cell: int, last: LastNamed | None) -> str:
     """Where a cell is: by its own name, or by the thing beside it that was named last."""
     if last is not None and last.cell is not None:
         offset = cell // 3 - last.cell // 3, cell % 3 - last.cell % 3
@@ -80,11 +80,11 @@ def _place(rng: Random, cell: int, last: Named | None) -> str:
     return rng.choice(_PLACES[CELLS[cell]])
 
 
-def _it(rng: Random, thing: str, last: Named | None) -> str:
+def _it(rng: Random, thing: str, last: LastNamed | None) -> str:
     return "it" if last is not None and thing == last.thing and rng.random() < 0.5 else f"the {thing}"
 
 
-def _things(rng: Random, act: Start) -> str:
+def _things(rng: Random, act: StartScene) -> str:
     """The things of a first page in the order of telling; equal ones of a group as a number of them."""
     told: list[str] = []
     order, last = act.order, None
@@ -97,7 +97,7 @@ def _things(rng: Random, act: Start) -> str:
             last = None
         else:
             told.append(f"a {name_of(identity)} {_place(rng, cell, last)}")
-            last = Named(color_and_thing(identity)[1], cell)
+            last = LastNamed(color_and_thing(identity)[1], cell)
         order = order[count:]
     return " and ".join(told)
 
@@ -107,15 +107,15 @@ def _plural(identity: int) -> str:
     return name if name.endswith("fish") else f"{name}s"
 
 
-def _phrase(rng: Random, act: Edit | Start | Words, last: Named | None) -> str:
+def _phrase(rng: Random, act: Edit | StartScene | TextStep, last: LastNamed | None) -> str:
     """One step in words, lower case, without a full stop."""
     match act:
-        case Words(text):
+        case TextStep(text):
             return (
                 f"{rng.choice(['write only the words', 'show just the text', 'only say'])}: "
                 f"{text.rstrip('.')}"
             )
-        case Start(scene):
+        case StartScene(scene):
             backdrop = BACKDROPS[scene.backdrop]
             things = _things(rng, act)
             return rng.choice(
@@ -185,34 +185,34 @@ def _phrase(rng: Random, act: Edit | Start | Words, last: Named | None) -> str:
             )
 
 
-def _subject(act: Edit | Start | Words) -> Named | None:
+def _subject(act: Edit | StartScene | TextStep) -> LastNamed | None:
     match act:
-        case Start(scene) if act.order:
+        case StartScene(scene) if act.order:
             thing = thing_of(scene.cells[act.order[-1]])
-            return Named(thing, act.order[-1]) if thing and len(scene.find(thing)) == 1 else None
+            return LastNamed(thing, act.order[-1]) if thing and len(scene.find(thing)) == 1 else None
         case Add(identity, cell):
-            return Named(color_and_thing(identity)[1], cell)
+            return LastNamed(color_and_thing(identity)[1], cell)
         case Replace(_, identity):
-            return Named(color_and_thing(identity)[1])
+            return LastNamed(color_and_thing(identity)[1])
         case Move(thing, cell):
-            return Named(thing, cell)
+            return LastNamed(thing, cell)
         case Recolor(thing, _):
-            return Named(thing)
+            return LastNamed(thing)
         case _:
             return None
 
 
-def phrases_of(rng: Random, acts: list[Edit | Start | Words]) -> tuple[str, ...]:
+def phrases_of(rng: Random, acts: list[Edit | StartScene | TextStep]) -> tuple[str, ...]:
     """What is told of each step, in their order."""
     phrases: list[str] = []
-    last: Named | None = None
+    last: LastNamed | None = None
     for act in acts:
         phrases.append(_phrase(rng, act, last))
         last = _subject(act)
     return tuple(phrases)
 
 
-def tell(rng: Random, phrases: tuple[str, ...], captions: bool, continues: bool) -> str:
+def request_text(rng: Random, phrases: tuple[str, ...], captions: bool, continues: bool) -> str:
     note = rng.choice(
         ["Write a caption for every picture.", "With captions.", "Add a line of text to each step."]
     )

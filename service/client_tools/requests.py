@@ -25,7 +25,7 @@ SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
 MAX_SIDE = 8192
 
 
-class Drawn(BaseModel):
+class ServiceReply(BaseModel):
     """What /edit and /generate answer, as far as it is counted; further keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
@@ -42,7 +42,7 @@ class Drawn(BaseModel):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RequestOutcome:
     """How one request ended: `kind` is IMAGE or what came instead, `digest` that of the encoded image."""
 
     kind: str
@@ -50,18 +50,18 @@ class Outcome:
     error: str = ""
 
 
-def outcome_of(status: int, body: bytes) -> Outcome:
+def outcome_of(status: int, body: bytes) -> RequestOutcome:
     """What a complete answer amounts to."""
     try:
-        drawn = Drawn.model_validate_json(body)
+        drawn = ServiceReply.model_validate_json(body)
     except ValidationError:
-        return Outcome(UNREADABLE if status == 200 else str(status))
+        return RequestOutcome(UNREADABLE if status == 200 else str(status))
     if status != 200:
-        return Outcome(str(status), error=drawn.error or "")
+        return RequestOutcome(str(status), error=drawn.error or "")
     if not drawn.success or not drawn.picture:
-        return Outcome(NO_IMAGE, error=drawn.error or "")
+        return RequestOutcome(NO_IMAGE, error=drawn.error or "")
     content = hashlib.blake2b(drawn.picture.encode("utf-8", "replace"), digest_size=16)
-    return Outcome(IMAGE, content.hexdigest())
+    return RequestOutcome(IMAGE, content.hexdigest())
 
 
 def pixels(size: str) -> tuple[int, int]:

@@ -32,7 +32,7 @@ class PlannerReport(BaseModel):
 
 
 @dataclass
-class Gathered:
+class GatheredRows:
     """Rows and counts; images lie in `folder`."""
 
     folder: Path
