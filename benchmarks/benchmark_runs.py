@@ -17,8 +17,8 @@ from pathlib import Path
 from support.small_teachers import SmallTeachers
 from support.wise_runs import carry_out, setting_of, wise_data
 
-from interleave_thinker.evaluation.runs.submission import collect
 from interleave_thinker.evaluation.runs.scores import score
+from interleave_thinker.evaluation.runs.submission import collect
 
 
 def cost(folder: Path, items: int) -> dict[str, object]:

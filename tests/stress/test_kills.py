@@ -147,7 +147,9 @@ def test_killed_trajectories_are_those_of_an_undisturbed_run(tmp_path: Path) -> 
 
     def make(folder: Path, log: Path | None = None) -> None:
         teachers, options = SmallTeachers(log, seconds=0.02), TrajectoryOptions()
-        Trajectories(folder, teachers, options, ThreadExecutor(2), log=lambda line: None).make(PromptFile(prompts))
+        Trajectories(folder, teachers, options, ThreadExecutor(2), log=lambda line: None).make(
+            PromptFile(prompts)
+        )
 
     began = time.monotonic()
     make(alone)

@@ -43,7 +43,9 @@ def spoiled_prompts(content: bytes, name: str, random: Random) -> bytes:
 def prepare_prompts(folder: Path) -> None:
     hostile_prompts.prepare(folder)
     with BenchmarkIndex.create(folder / "guard.sqlite") as guard:
-        guard.add("own", [IndexedItem(("Show how a mill grinds flour between two stones.",), ("Mill",))], "one")
+        guard.add(
+            "own", [IndexedItem(("Show how a mill grinds flour between two stones.",), ("Mill",))], "one"
+        )
 
 
 def commands_of_prompts(folder: Path, file: str) -> list[Callable[[], object]]:
