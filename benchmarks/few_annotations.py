@@ -75,7 +75,7 @@ class Way:
         reasoning = "--reasoning tinyworld " if self.exact else ""
         old = f" --old-share {self.old_share}" if self.old_share != 0.5 else ""
         part = f", {self.part:.2f} of the runs" if self.part < 1 else ""
-        return f"{reasoning}--epochs {self.epochs:g}{old}{part}"
+        return f"{reasoning}--num-train-epochs {self.epochs:g}{old}{part}"
 
 
 WAYS = (

@@ -132,9 +132,16 @@ def trained(arm: str, seed: int, options: argparse.Namespace) -> tuple[Path, flo
     rows = len(json.loads((data / "planner_sft.json").read_text(encoding="utf-8")))
     epochs = options.steps * options.batch / rows
     spent = command(
-        *("train", "planner-sft", "--config", "tiny", "--precision", "bf16"),
+        *("train", "planner-sft", "--config", "tiny", "--bf16"),
         *("--data", str(data / "planner_sft.json"), "--out", str(out), "--seed", str(seed)),
-        *("--epochs", f"{epochs:.4f}", "--batch", str(options.batch), "--rate", str(options.rate)),
+        *(
+            "--num-train-epochs",
+            f"{epochs:.4f}",
+            "--per-device-train-batch-size",
+            str(options.batch),
+            "--learning-rate",
+            str(options.rate),
+        ),
         *("--samples", "0"),
     )
     return out / "final", spent

@@ -122,12 +122,12 @@ class _PreferenceTraining(Generic[Pair, Found]):
         record = record_of(self.out, prompt_set, self.settings.image_pixels)
         if ending.finished is None:
             trainer.train(resume_from_checkpoint=str(ending.resumed) if ending.resumed else None)
-            if ending.guard.stopped is None and trainer.state.global_step % self.settings.save_every:
+            if ending.guard.stopped is None and trainer.state.global_step % self.settings.save_steps:
                 trainer.evaluate()
         ending.keep()
         if trainer.accelerator.is_main_process:
             self._report(parts, trainer.state.log_history or logged(ending.last))
-        save_trained(trainer, parts.processor, record, self.final, self.settings.half, ending.finished)
+        save_trained(trainer, parts.processor, record, self.final, self.settings.save_dtype, ending.finished)
         return ending.result()
 
     def _prepare(self) -> _Parts:
@@ -162,7 +162,7 @@ class _PreferenceTraining(Generic[Pair, Found]):
         def check() -> Found:
             with gathered(trainer) as model:
                 answers, lengths = greedy_answers(
-                    model, policy.processor, questions, settings.answer_tokens, settings.check_batch
+                    model, policy.processor, questions, settings.max_completion_length, settings.check_batch
                 )
             return of_first_rank(lambda: task.summarise(asked, answers, lengths, prompt_set), self.devices)
 
@@ -173,7 +173,7 @@ class _PreferenceTraining(Generic[Pair, Found]):
         trainer.add_callback(guard)
         trainer.add_callback(watch)
         shown = sum(len(row.images) for row in rows) / len(rows)
-        a_step = settings.batch * settings.accumulation * self.devices
+        a_step = settings.per_device_train_batch_size * settings.gradient_accumulation_steps * self.devices
         trainer.add_callback(Progress(self.log, DPO_PARTS, shown * a_step))
         notes = [
             f"{trained:,} of {whole:,} weights trained",
@@ -191,7 +191,7 @@ class _PreferenceTraining(Generic[Pair, Found]):
     def _usable(self) -> tuple[list[Pair], list[Pair]]:
         """The pairs to train on and to check on that can be shown with either answer."""
         processor = load_processor(self.checkpoint)
-        limit = TokenLimit(self.settings.cutoff, "--cutoff", self.data.skip_bad)
+        limit = TokenLimit(self.settings.max_length, "--max-length", self.data.skip_bad)
 
         def usable(some: Sequence[Pair], which: str) -> list[Pair]:
             left = list(some)

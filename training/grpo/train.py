@@ -64,14 +64,15 @@ def train(
     """Train the agent in `checkpoint` on the rows into `out`; continues a stopped run.
 
     Returns `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, also for a
-    row that cannot be shown or is longer than `settings.prompt_tokens` unless such rows are skipped, and
+    row that cannot be shown or is longer than `settings.max_prompt_length` unless such rows are skipped, and
     TrainingError for a training that had to stop; the last good checkpoint is then in `out / "final"` if
     there is one.
     """
     check_options(settings)
     devices = int(os.environ.get("WORLD_SIZE", "1"))
     batches(settings, devices)
-    if vllm_arguments(settings, devices):
+    vllm_arguments(settings, devices)
+    if settings.use_vllm:
         require("vllm")
     task.require()
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -138,7 +139,7 @@ class Reinforcement(Generic[Row, Found]):
         ending.keep()
         if trainer.accelerator.is_main_process:
             self._report(parts, trainer.state.log_history or logged(ending.last))
-        half = self.settings.half
+        half = self.settings.save_dtype
         save_trained(trainer, parts.processor, record, self.final, half, ending.finished)
         return ending.result()
 
@@ -156,7 +157,7 @@ class Reinforcement(Generic[Row, Found]):
         os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.out / "tensorboard")
         reporters = reports_to(settings, self.log)
         # A rank's share of a rollout, or the check that the first one makes for all.
-        answers = max(settings.prompts * settings.group // self.devices, len(held_out))
+        answers = max(settings.prompts * settings.num_generations // self.devices, len(held_out))
         longest = task.longest(answers)
         config = config_of(settings, self.out / "steps", steps_in_all, self.devices, reporters, longest)
         policy = load_policy(self.checkpoint, settings)
@@ -178,13 +179,13 @@ class Reinforcement(Generic[Row, Found]):
         rollouts = steps_in_all // settings.updates
         self.log(
             f"{trained:,} of {whole:,} weights train; {rollouts} rollouts of {settings.prompts} x "
-            f"{settings.group}"
+            f"{settings.num_generations}"
         )
 
         def check() -> Found:
             with gathered(trainer) as model:
                 answers, lengths = greedy_answers(
-                    model, policy.processor, asked, settings.answer_tokens, settings.check_batch
+                    model, policy.processor, asked, settings.max_completion_length, settings.check_batch
                 )
             return of_first_rank(lambda: task.summarise(held_out, answers, lengths, prompt_set), self.devices)
 
@@ -221,7 +222,7 @@ class Reinforcement(Generic[Row, Found]):
     def _usable(self, processor: Any, prompt_set: PromptSet) -> tuple[list[Row], list[Row]]:
         """The rows to train on and to check on that can be shown; raises SettingsError for another one unless
         such rows are skipped."""
-        limit = TokenLimit(self.settings.prompt_tokens, "--prompt-tokens", self.data.skip_bad)
+        limit = TokenLimit(self.settings.max_prompt_length, "--max-prompt-length", self.data.skip_bad)
 
         def usable(some: Sequence[Row], which: str = "") -> list[Row]:
             images, pixels = self.data.images, self.settings.image_pixels

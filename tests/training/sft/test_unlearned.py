@@ -78,7 +78,14 @@ def test_no_loss_falls_on_a_marked_prompt(base: Path, tmp_path: Path) -> None:
     for marked in (False, True):
         said: list[str] = []
         rows = [row(marked=marked), row(REFUSED.replace("dark", "darkest"), marked=False)]
-        settings = SftTraining(epochs=1, batch=2, rate=1e-9, device="cpu", samples=0, tensorboard=False)
+        settings = SftTraining(
+            num_train_epochs=1,
+            per_device_train_batch_size=2,
+            learning_rate=1e-9,
+            device="cpu",
+            samples=0,
+            tensorboard=False,
+        )
         data = SftData(RowSet(rows, tmp_path))
         train(base, data, tmp_path / str(marked), settings, log=said.append)
         lines.append([line for line in said if line.startswith("of the first row")])
@@ -195,7 +202,13 @@ def test_answers_are_shown_to_rows_that_are_not_trained_on(base: Path, tmp_path:
     assert hold_out(rows[:19], 4) == (rows[:19], []) and hold_out(rows, 0) == (rows, [])
     said: list[str] = []
     settings = SftTraining(
-        epochs=1, batch=40, rate=1e-9, device="cpu", samples=1, sample_tokens=16, tensorboard=False
+        num_train_epochs=1,
+        per_device_train_batch_size=40,
+        learning_rate=1e-9,
+        device="cpu",
+        samples=1,
+        sample_tokens=16,
+        tensorboard=False,
     )
     train(base, SftData(RowSet(rows, tmp_path)), tmp_path / "out", settings, log=said.append)
     assert any("train on 39 rows" in line for line in said)

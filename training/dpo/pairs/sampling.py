@@ -30,7 +30,9 @@ class SampledPairs(BaseModel):
 
     samples: int = Field(default=8, ge=2, le=64, description="Answers to each question.")
     temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of the sampled answers.")
-    answer_tokens: int = Field(default=1024, ge=16, description="Longest answer, in tokens.")
+    max_completion_length: int = Field(
+        default=1024, ge=16, serialization_alias="answer_tokens", description="Longest answer, in tokens."
+    )
     sample_batch: int = Field(default=16, ge=1, description="Answers that are written at once.")
     least_margin: float = Field(
         default=0.05,
@@ -56,7 +58,8 @@ def sampled_answers(
     """`settings.samples` answers of the checkpoint to each question (`prompt`, `images` as paths, `row` as
     what it is known by); those that are in `kept` are not written again."""
     digest = checkpoint_digest(checkpoint)
-    how = settings.model_dump_json(exclude={"sample_batch", "least_margin", "device"})
+    # Stored answers are found by the names of the settings when they were stored first.
+    how = settings.model_dump_json(by_alias=True, exclude={"sample_batch", "least_margin", "device"})
     processor = load_processor(checkpoint)
     keys = []
     for one in questions:
@@ -98,7 +101,7 @@ def _written(
                 model,
                 processor,
                 repeated,
-                settings.answer_tokens,
+                settings.max_completion_length,
                 settings.sample_batch,
                 settings.temperature,
             )

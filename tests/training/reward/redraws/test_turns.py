@@ -220,9 +220,9 @@ def test_a_base_is_a_judge_only_under_an_adapter(tmp_path: Path, monkeypatch: py
     from interleave_thinker.backend.scorers.judge import Judge
 
     base = build_checkpoint(tmp_path / "base")
-    with pytest.raises(SettingsError, match="--lora-rank"):
+    with pytest.raises(SettingsError, match="--lora-r"):
         BaseJudge(base, GrpoTraining())
-    judge = BaseJudge(base, GrpoTraining(lora_rank=4))
+    judge = BaseJudge(base, GrpoTraining(lora_r=4))
     assert judge.identity.startswith("judge:base:base:") and judge.identity != Judge(Told()).identity  # type: ignore[arg-type]
     with pytest.raises(ScorerError, match="before there is a model"):
         judge.score(None, Picture.white((8, 8)), "a boat")
