@@ -51,7 +51,7 @@ from interleave_thinker.training.own_critic.own_critic import (
     train_own_critic,
 )
 from interleave_thinker.training.own_critic.rehearsal import Rehearsal
-from interleave_thinker.training.statistics.intervals import cautious
+from interleave_thinker.training.statistics.intervals import agresti_min_interval
 from interleave_thinker.training.trainer.resume import claim_run
 
 BETTER_PROMPTS = 3
@@ -136,7 +136,7 @@ def row_of(way: Way, folder: Path, passed: bool, before: Measured, after: Measur
     if held.exists():
         told = Gate.model_validate_json(held.read_text(encoding="utf-8"))
         learned = f"{told.before.accuracy.rate:.3f} to {told.after.accuracy.rate:.3f}"
-    change = cautious(after.hits, before.hits)
+    change = agresti_min_interval(after.hits, before.hits)
     return {
         "way": asdict(way),
         "rows": made.files[SFT_FILE].rows,

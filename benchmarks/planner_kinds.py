@@ -43,7 +43,7 @@ from interleave_thinker.training.data.planner_rows.settings import KINDS  # noqa
 from interleave_thinker.training.data.rows.conversations import as_prompt_completion  # noqa: E402
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow  # noqa: E402
 from interleave_thinker.training.gate.held_out import greedy_answers  # noqa: E402
-from interleave_thinker.training.statistics.intervals import paired, share  # noqa: E402
+from interleave_thinker.training.statistics.intervals import paired_difference, share  # noqa: E402
 
 ARMS = {"all kinds": ",".join(KINDS), "whole plans": "text"}
 UNTRAINED = "as shipped"
@@ -181,7 +181,7 @@ def table(found: dict[str, list[dict[str, list[bool]]]]) -> dict[str, Any]:
             whole.setdefault(kind, {})[arm] = {**all_of.model_dump(), "by_seed": by_seed}
             cells.append(f"{all_of.rate:.3f} ({all_of.low:.3f} to {all_of.high:.3f})")
             cells[-1] += f"; {' '.join(f'{rate:.3f}' for rate in by_seed)}" if len(by_seed) > 1 else ""
-        gap = paired(flat[one], flat[other])
+        gap = paired_difference(flat[one], flat[other])
         whole[kind]["difference"] = gap.model_dump()
         print(f"| {kind} | {' | '.join(cells)} | {gap} |")
     return whole

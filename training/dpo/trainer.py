@@ -100,7 +100,7 @@ class ShownPairs:
 
 
 class PairWatch(TrainerCallback):
-    """Says how held-out pairs are told apart whenever they are measured. A guard's source of `warning`:
+    """Says how held-out pairs are told apart whenever they are measured. A monitor's source of `warning`:
     that the chosen answers themselves become rare, which the loss allows."""
 
     problem: str | None = None

@@ -50,7 +50,7 @@ class Watched(Protocol):
     def warning(self) -> str | None: ...
 
 
-class Guard(TrainerCallback):
+class CollapseMonitor(TrainerCallback):
     """Checks the agent on held-out rows at every checkpoint and asks for a stop when it must not go on."""
 
     def __init__(

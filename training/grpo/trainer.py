@@ -1,12 +1,12 @@
 """trl's GRPO trainer as reinforcement uses it here: its configuration, and what is added to it.
 
 Decisions. trl's whole configuration stands in one place that can be read without a card. Two methods that
-trainers are made to have overridden are: `log`, which adds what clock and guard measured, and `compute_loss`.
-One of trl's own is: `_tokenize_prompts`, without which requests with and without an image cannot be mixed.
-trl divides the sum over tokens by the number of all tokens of a rollout, also those of answers that were left
-out of their group: with a share m of them every gradient would be 1 - m of what the remaining answers alone
-give. The loss is multiplied by 1 / (1 - m), counted over all ranks. This module needs trl and is imported by
-what trains alone.
+trainers are made to have overridden are: `log`, which adds what clock and monitor measured, and
+`compute_loss`. One of trl's own is: `_tokenize_prompts`, without which requests with and without an image
+cannot be mixed. trl divides the sum over tokens by the number of all tokens of a rollout, also those of
+answers that were left out of their group: with a share m of them every gradient would be 1 - m of what the
+remaining answers alone give. The loss is multiplied by 1 / (1 - m), counted over all ranks. This module needs
+trl and is imported by what trains alone.
 """
 
 from __future__ import annotations

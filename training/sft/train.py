@@ -25,11 +25,11 @@ from ..data.rows.row_sets import RowSet
 from ..trainer.html_report import Answered, TrainingReport
 from ..trainer.model_loading import (
     check_options,
-    counts,
+    count_parameters,
     load_policy,
     load_processor,
-    quiet,
     reports_to,
+    silence_libraries,
     trainer_arguments,
 )
 from ..trainer.progress_line import SFT_PARTS
@@ -37,7 +37,7 @@ from ..trainer.resume import claim_run, digest_of, given_back_on_failure, logged
 from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import record_of, save_trained
 from .answers import AnswerCache, answered, sampled
-from .collator import IGNORED, Shown
+from .collator import IGNORE_INDEX, MaskedImageCollator
 from .data import SftData
 from .held_out_loss import best_checkpoint, is_to_stop, measured_losses
 from .settings import FREE_TO_CHANGE, SftTraining, steps_in_all
@@ -77,7 +77,7 @@ def train(
     if final.is_dir():
         log("this training is finished")
         return final
-    with given_back_on_failure(out), quiet():
+    with given_back_on_failure(out), silence_libraries():
         return _FineTuning(checkpoint, data, out, settings, prompt_set, log).run()
 
 
@@ -100,7 +100,7 @@ class _FineTuning:
         rows, measured, shown = self._usable()
         whole_steps = steps_in_all(self.settings, len(rows.rows), self.devices)
         trainer, processor = self._trainer(rows, measured, whole_steps)
-        trained, whole = counts(trainer.model)
+        trained, whole = count_parameters(trainer.model)
         self.log(f"{trained:,} of {whole:,} weights train on {len(rows.rows)} rows in {whole_steps} steps")
         if measured.rows:
             self.log(f"the loss of {len(measured.rows)} held-out rows is measured at every checkpoint")
@@ -221,7 +221,7 @@ class _FineTuning:
             peft_config=policy.adapter,
         )
         tokenizer = policy.processor.tokenizer
-        trainer.data_collator = Shown(trainer.data_collator, settings.image_pixels, tokenizer)
+        trainer.data_collator = MaskedImageCollator(trainer.data_collator, settings.image_pixels, tokenizer)
         images = sum(len(row.images) for row in rows.rows) / len(rows.rows)
         a_step = settings.per_device_train_batch_size * settings.gradient_accumulation_steps * self.devices
         trainer.remove_callback(PrinterCallback)
@@ -277,7 +277,7 @@ def _learned(trainer: Any, processor: Any) -> str:
     batch = trainer.data_collator([row])
     ids, labels = batch["input_ids"][0], batch["labels"][0]
     seen = int((ids == processor.image_token_id).sum())
-    learned = ids[labels != IGNORED]
+    learned = ids[labels != IGNORE_INDEX]
     if (pictures and not seen) or not len(learned) or (learned == processor.image_token_id).any():
         raise TrainingError(
             (

@@ -93,7 +93,7 @@ class Policy:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_libraries() -> Iterator[None]:
     """Keep the libraries' bars, and their warnings about their own future, out of the progress that is
     shown."""
     import logging
@@ -283,7 +283,7 @@ def trackers_of(settings: ModelTraining) -> list[str]:
     return trackers
 
 
-def counts(model: Any) -> tuple[int, int]:
+def count_parameters(model: Any) -> tuple[int, int]:
     """How many weights train, and how many there are; 4-bit ones are counted as weights, not as bytes."""
     trained = whole = 0
     for weight in model.parameters():

@@ -46,7 +46,7 @@ from interleave_thinker.training.own_critic.own_critic import (
 )
 from interleave_thinker.training.own_critic.rehearsal import Rehearsal, check_enough, mix, split
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
-from interleave_thinker.training.statistics.intervals import cautious, sign_test
+from interleave_thinker.training.statistics.intervals import agresti_min_interval, sign_test
 
 GENTLE = SftTraining(
     num_train_epochs=1,
@@ -147,7 +147,7 @@ def test_few_rows_show_little() -> None:
         truths = [True] * count + [False] * count
         same = measured(answers(list(truths)), truths)
         assert compare(same, same, GateSettings()).passed is passed
-    unchanged = cautious([True] * 400, [True] * 400)
+    unchanged = agresti_min_interval([True] * 400, [True] * 400)
     assert (unchanged.difference, unchanged.p) == (0.0, 1.0) and -0.01 < unchanged.low < 0 < unchanged.high
 
 

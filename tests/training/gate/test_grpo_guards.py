@@ -160,14 +160,15 @@ def test_another_reference_than_the_start_is_noticed(
 
 
 def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> None:
-    from interleave_thinker.training.gate.collapse_monitor import Guard
+    from interleave_thinker.training.gate.collapse_monitor import CollapseMonitor
     from interleave_thinker.training.gate.held_out import Check, CheckLog, summarise
 
     lines: list[str] = []
-    guard = Guard(lambda: summarise([], [], []), CheckLog(tmp_path, Check), SMALL, None, lines.append)  # type: ignore[arg-type]
+    checks = CheckLog(tmp_path, Check)
+    monitor = CollapseMonitor(lambda: summarise([], [], []), checks, SMALL, None, lines.append)  # type: ignore[arg-type]
     for apart in (0.015, 0.201):
         logs = {"sampling/sampling_logp_difference/mean": apart}
-        guard.on_log(None, SimpleNamespace(global_step=3), None, logs)
+        monitor.on_log(None, SimpleNamespace(global_step=3), None, logs)
     assert len(lines) == 1 and "0.20 away" in lines[0] and "old weights" in lines[0]
 
 

@@ -23,7 +23,7 @@ from interleave_thinker.training.data.rows.conversations import as_dataset
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, read_rows, write_rows
 from interleave_thinker.training.sft.answers import asked, hold_out
-from interleave_thinker.training.sft.collator import IGNORED, take_away
+from interleave_thinker.training.sft.collator import IGNORE_INDEX, mask_labels
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
 PROMPT = "a light page"
@@ -104,16 +104,16 @@ def test_labels_are_taken_away_by_characters(base: Path) -> None:
     ids = torch.tensor(tokenizer("Is it light?" + text, add_special_tokens=False)["input_ids"])
     count = len(tokenizer(text, add_special_tokens=False)["input_ids"])
     labels = ids.clone()
-    labels[:-count] = IGNORED
-    take_away(tokenizer, ids, labels, REFUSED, [refined_range(REFUSED)])
-    left = tokenizer.decode(ids[labels != IGNORED])
+    labels[:-count] = IGNORE_INDEX
+    mask_labels(tokenizer, ids, labels, REFUSED, [refined_range(REFUSED)])
+    left = tokenizer.decode(ids[labels != IGNORE_INDEX])
     assert (
         PROMPT not in left
         and left.startswith("<think>dark</think>")
         and left.endswith("</answer><|im_end|>\n")
     )
     with pytest.raises(TrainingError, match="chat template"):
-        take_away(tokenizer, ids, labels, REFUSED.replace("light", "bright"), [refined_range(REFUSED)])
+        mask_labels(tokenizer, ids, labels, REFUSED.replace("light", "bright"), [refined_range(REFUSED)])
 
 
 def masked(base: Path, answer: str, part: tuple[int, int]) -> tuple[list[tuple[int, int]], list[bool]]:
@@ -125,8 +125,8 @@ def masked(base: Path, answer: str, part: tuple[int, int]) -> tuple[list[tuple[i
     encoded = tokenizer(answer, add_special_tokens=False, return_offsets_mapping=True)
     ids = torch.tensor(encoded["input_ids"])
     labels = ids.clone()
-    take_away(tokenizer, ids, labels, answer, [part])
-    return encoded["offset_mapping"], (labels == IGNORED).tolist()
+    mask_labels(tokenizer, ids, labels, answer, [part])
+    return encoded["offset_mapping"], (labels == IGNORE_INDEX).tolist()
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_an_answer_in_other_tokens_than_the_tokenizers_is_refused(base: Path) ->
     ids = torch.tensor([token for letter in REFUSED for token in tokenizer(letter)["input_ids"]])
     assert tokenizer.decode(ids) == REFUSED
     with pytest.raises(TrainingError, match="cannot be found in its tokens"):
-        take_away(tokenizer, ids, ids.clone(), REFUSED, [refined_range(REFUSED)])
+        mask_labels(tokenizer, ids, ids.clone(), REFUSED, [refined_range(REFUSED)])
 
 
 def test_a_question_is_all_turns_before_the_answer() -> None:

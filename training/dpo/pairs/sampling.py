@@ -18,9 +18,9 @@ from ....backend.chat.chat_template import rendered
 from ....backend.chat.protocol import THOUGHT, opens_thought
 from ....backend.checkpoints.checkpoint import checkpoint_digest
 from ....backend.checkpoints.loaded import load_whole
-from ...content_cache import RewardCache, key_of
+from ...content_cache import ContentCache, key_of
 from ...gate.held_out import greedy_answers
-from ...trainer.model_loading import load_processor, quiet
+from ...trainer.model_loading import load_processor, silence_libraries
 
 
 class SampledPairs(BaseModel):
@@ -52,7 +52,7 @@ def sampled_answers(
     checkpoint: Path,
     questions: Sequence[dict[str, Any]],
     settings: SampledPairs,
-    kept: RewardCache,
+    kept: ContentCache,
     log: Callable[[str], None],
 ) -> list[list[str]]:
     """`settings.samples` answers of the checkpoint to each question (`prompt`, `images` as paths, `row` as
@@ -88,7 +88,7 @@ def _written(
     from transformers import set_seed
 
     on_gpu = settings.device != "cpu" and torch.cuda.is_available()
-    with quiet():
+    with silence_libraries():
         model = load_whole(checkpoint, dtype=torch.bfloat16 if on_gpu else torch.float32)
         model = model.to("cuda" if on_gpu else "cpu")
         together = max(1, settings.sample_batch // settings.samples)
