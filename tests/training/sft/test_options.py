@@ -304,12 +304,16 @@ def test_the_command_line_wins_over_the_recipe(tmp_path: Path) -> None:
     data = tmp_path / "d.json"
     data.write_text("[]")
     given = ["--config", "tiny", "--data", str(data), "--out", str(tmp_path / "o"), "--learning-rate", "0.5"]
-    values = command.make_context("critic-sft", given).params
+    values = command.make_context("critic-sft", list(given)).params
     assert (
         values["learning_rate"] == 0.5
         and values["save_dtype"] == "float16"
         and values["model"] == "tinyworld:critic"
     )
+    given[1] = "one-24gb"
+    assert command.make_context("critic-sft", list(given)).params["load_in_4bit"] is True
+    values = command.make_context("critic-sft", [*given, "--no-load-in-4bit", "--no-bf16"]).params
+    assert values["load_in_4bit"] is False and values["bf16"] is False and values["lora_r"] == 16
     own = tmp_path / "own.yaml"
     own.write_text("learning-rate: 0.25\nno-such-option: 1\n")
     with pytest.raises(SettingsError, match="no option 'no_such_option'"):
