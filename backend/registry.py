@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -29,6 +29,7 @@ class Registry:
         group: Entry-point group of the plug-ins.
         attribute: What is taken from a module that is named without one: `open` for those that are opened by
             `NAME:ARGUMENT`.
+        renamed: Built-in names of today by earlier ones, for the error about an earlier one.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Registry:
     package: str
     group: str
     attribute: str = "open"
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def plugins(self) -> list[str]:
@@ -86,7 +88,7 @@ class Registry:
         if name not in self.built_in:
             plugin = find_plugin(self.group, name)
             if plugin is None:
-                raise SettingsError(f"There is no {self.kind} {name!r}.", self._known())
+                raise SettingsError(f"There is no {self.kind} {name!r}.", self._known(name))
             return load_plugin(plugin, self.attribute)
         target, _, attribute = self.built_in[name].partition(":")
         try:
@@ -99,7 +101,9 @@ class Registry:
             ) from error
         return module, getattr(module, attribute or self.attribute)
 
-    def _known(self) -> str:
+    def _known(self, name: str) -> str:
+        if name in self.renamed:
+            return f"It is called {self.renamed[name]!r} now."
         form = " (as NAME or NAME:ARGUMENT)" if self.attribute == "open" else ""
         damaged = ", ".join(damaged_packages())
         unread = f" Plug-ins of {damaged} are not among them: reinstall it, its metadata is damaged."

@@ -60,9 +60,10 @@ def stages(out: Path, options: argparse.Namespace) -> list[Stage]:
     def stage(name: str, command: str, *arguments: str) -> Stage:
         return Stage(name, (*command.split(), *arguments))
 
-    training = ("--config", "tiny", "--precision", "bf16", "--seed", str(options.seed), "--rate", "1e-3")
-    planner = ("--data", at("planner-rows/planner_sft.json"), "--epochs", str(options.planner_epochs))
-    critic = ("--data", at("critic-rows/critic_sft.json"), "--epochs", str(options.critic_epochs))
+    training = ("--config", "tiny", "--bf16", "--seed", str(options.seed), "--learning-rate", "1e-3")
+    training += ("--per-device-train-batch-size", "16", "--num-train-epochs")
+    planner = (*training, str(options.planner_epochs), "--data", at("planner-rows/planner_sft.json"))
+    critic = (*training, str(options.critic_epochs), "--data", at("critic-rows/critic_sft.json"))
     measured = ("--stories", str(options.stories), "--seed", "1", "--max-attempts", "1,3")
     trained = (
         "--planner",
@@ -96,13 +97,13 @@ def stages(out: Path, options: argparse.Namespace) -> list[Stage]:
         stage(
             "planner",
             "train planner-sft",
-            *("--init", at("base/planner/checkpoint"), *planner, *training, "--batch", "16"),
+            *("--init", at("base/planner/checkpoint"), *planner),
             *("--out", at("planner")),
         ),
         stage(
             "critic",
             "train critic-sft",
-            *("--init", at("base/critic/checkpoint"), *critic, *training, "--batch", "16"),
+            *("--init", at("base/critic/checkpoint"), *critic),
             *("--out", at("critic")),
         ),
         stage(TRAINED, "evaluate tinyworld", *trained, *measured, "--json", at(f"{TRAINED}.json")),

@@ -46,7 +46,7 @@ from interleave_thinker.training.own_critic.own_critic import (
     train_own_critic,
 )
 from interleave_thinker.training.own_critic.rehearsal import Rehearsal
-from interleave_thinker.training.statistics.intervals import cautious
+from interleave_thinker.training.statistics.intervals import agresti_min_interval
 from interleave_thinker.training.trainer.resume import claim_run
 
 BETTER_PROMPTS = 3
@@ -70,7 +70,7 @@ class Way:
         reasoning = "--reasoning tinyworld " if self.exact else ""
         old = f" --old-share {self.old_share}" if self.old_share != 0.5 else ""
         part = f", {self.part:.2f} of the runs" if self.part < 1 else ""
-        return f"{reasoning}--epochs {self.epochs:g}{old}{part}"
+        return f"{reasoning}--num-train-epochs {self.epochs:g}{old}{part}"
 
 
 WAYS = (
@@ -131,7 +131,7 @@ def row_of(way: Way, folder: Path, passed: bool, before: Measured, after: Measur
     if held.exists():
         told = Gate.model_validate_json(held.read_text(encoding="utf-8"))
         learned = f"{told.before.accuracy.rate:.3f} to {told.after.accuracy.rate:.3f}"
-    change = cautious(after.hits, before.hits)
+    change = agresti_min_interval(after.hits, before.hits)
     return {
         "way": asdict(way),
         "rows": made.files[SFT_FILE].rows,

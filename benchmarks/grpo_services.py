@@ -90,7 +90,8 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=12, help="rows of a rollout, eight answers each")
     options = parser.parse_args()
     settings = SMALL.model_copy(
-        update={"rollouts": options.rollouts, "prompts": options.prompts, "group": 8, "micro_batch": 8}
+        update={"rollouts": options.rollouts, "prompts": options.prompts}
+        | {"num_generations": 8, "per_device_train_batch_size": 8}
     )
     pairs = []
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:

@@ -80,9 +80,9 @@ class Scale:
 
 def sft(start: Path, rows: RowSet, out: Path, rate: float, seed: int) -> Path:
     settings = SftTraining(
-        epochs=1, batch=16, rate=rate, warm_up=0.05, weight_decay=0.01, second_moment=0.98,
-        freeze_vision=False, save_every=250, device="cpu", half="fp16", seed=seed, samples=0,
-        tensorboard=False,
+        num_train_epochs=1, per_device_train_batch_size=16, learning_rate=rate, warmup_steps=0.05,
+        weight_decay=0.01, adam_beta2=0.98, freeze_vision=False, save_steps=250, device="cpu",
+        save_dtype="float16", seed=seed, samples=0, tensorboard=False,
     )  # fmt: skip
     return fine_tune(start, SftData(rows), out, settings, prompt_set_of(start), log_in(out))
 
@@ -170,10 +170,11 @@ class Seed:
         scale = self.scale
         path = self.rows("rl", scale.reinforced + 64, REINFORCED)
         settings = PlannerGrpoTraining(
-            rate=scale.rate, weight_decay=0.01, temperature=scale.temperature, prompts=scale.prompts,
-            group=GROUP, updates=scale.updates, micro_batch=32, rollouts=scale.rollouts, answer_tokens=TOKENS,
-            device="cpu", half="fp16", save_every=max(1, scale.rollouts // 4), check_rows=48,
-            check_batch=48, tensorboard=False, seed=self.seed,
+            learning_rate=scale.rate, weight_decay=0.01, temperature=scale.temperature, prompts=scale.prompts,
+            num_generations=GROUP, updates=scale.updates, per_device_train_batch_size=32,
+            rollouts=scale.rollouts, max_completion_length=TOKENS, device="cpu",
+            save_dtype="float16", save_every=max(1, scale.rollouts // 4), check_rows=48, check_batch=48,
+            tensorboard=False, seed=self.seed,
         )  # fmt: skip
         rows, held = split_planner_rows(read_planner_rl(path)[0], settings)
         task = PlannerTask(SimulatedWorld(), PlanRewardSettings(), JudgingSettings(), path.parent)

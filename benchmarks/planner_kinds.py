@@ -40,7 +40,7 @@ from interleave_thinker.training.data.planner_rows.settings import KINDS
 from interleave_thinker.training.data.rows.conversations import as_prompt_completion
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
 from interleave_thinker.training.gate.held_out import greedy_answers
-from interleave_thinker.training.statistics.intervals import paired, share
+from interleave_thinker.training.statistics.intervals import paired_difference, share
 
 from . import ROOT
 from .chain import HERE
@@ -132,9 +132,16 @@ def trained(arm: str, seed: int, options: argparse.Namespace) -> tuple[Path, flo
     rows = len(json.loads((data / "planner_sft.json").read_text(encoding="utf-8")))
     epochs = options.steps * options.batch / rows
     spent = command(
-        *("train", "planner-sft", "--config", "tiny", "--precision", "bf16"),
+        *("train", "planner-sft", "--config", "tiny", "--bf16"),
         *("--data", str(data / "planner_sft.json"), "--out", str(out), "--seed", str(seed)),
-        *("--epochs", f"{epochs:.4f}", "--batch", str(options.batch), "--rate", str(options.rate)),
+        *(
+            "--num-train-epochs",
+            f"{epochs:.4f}",
+            "--per-device-train-batch-size",
+            str(options.batch),
+            "--learning-rate",
+            str(options.rate),
+        ),
         *("--samples", "0"),
     )
     return out / "final", spent
@@ -174,7 +181,7 @@ def table(found: dict[str, list[dict[str, list[bool]]]]) -> dict[str, Any]:
             whole.setdefault(kind, {})[arm] = {**all_of.model_dump(), "by_seed": by_seed}
             cells.append(f"{all_of.rate:.3f} ({all_of.low:.3f} to {all_of.high:.3f})")
             cells[-1] += f"; {' '.join(f'{rate:.3f}' for rate in by_seed)}" if len(by_seed) > 1 else ""
-        gap = paired(flat[one], flat[other])
+        gap = paired_difference(flat[one], flat[other])
         whole[kind]["difference"] = gap.model_dump()
         print(f"| {kind} | {' | '.join(cells)} | {gap} |")
     return whole

@@ -113,18 +113,24 @@ def main() -> None:
         if not files[name].is_file():
             make_rl(out / name, pipeline, count, seed)
     learned, asked = (read_rl_rows(files[name])[0] for name in ("learned", "asked"))
-    how = {"samples": options.samples, "temperature": 1.4, "answer_tokens": TOKENS, "sample_batch": 64}
+    how = {"samples": options.samples, "temperature": 1.4, "sample_batch": 64}
+    how |= {"max_completion_length": TOKENS}
     log = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
     path = out / "pairs" / "critic_pairs.jsonl"
     if not path.is_file():
         maker = PairMaker(start, task(), SampledPairs(**how, device="cpu"), log)
         maker.make(SampledRows(learned, files["learned"].parent), out / "pairs")
     rows, held = split_pairs(read_critic_pairs(path)[0], 24)
-    shared: dict[str, Any] = {"rate": options.rate, "epochs": options.epochs, "batch": 16, "accumulation": 1}
-    shared |= {"warm_up": 0.05, "weight_decay": 0.01, "freeze_vision": False, "device": "cpu"}
-    shared |= {"save_every": 1000, "tensorboard": False}
-    checks = {"check_rows": 24, "check_batch": 24, "answer_tokens": TOKENS, "floor": 0.0}
-    settings = DpoTraining(**shared, **checks, likelihood=0.1)
+    shared: dict[str, Any] = {
+        "learning_rate": options.rate,
+        "num_train_epochs": options.epochs,
+        "per_device_train_batch_size": 16,
+        "gradient_accumulation_steps": 1,
+    }
+    shared |= {"warmup_steps": 0.05, "weight_decay": 0.01, "freeze_vision": False, "device": "cpu"}
+    shared |= {"save_steps": 1000, "tensorboard": False}
+    checks = {"check_rows": 24, "check_batch": 24, "max_completion_length": TOKENS, "collapse_threshold": 0.0}
+    settings = DpoTraining(**shared, **checks, sft_loss_weight=0.1)
     data = PairData(rows, held, path.parent)
     dpo = prefer(start, data, out / "dpo", settings, CriticPairs(), log)
     chosen = SftData(RowSet([row.answered(row.chosen) for row in rows], path.parent))

@@ -108,8 +108,8 @@ def fine_tuning(folder: Path, steps: int, rounds: int) -> dict[str, Any]:
     counted."""
     recipe = settings_of(read_recipe("tiny", "critic-sft"), "critic-sft")
     assert isinstance(recipe, SftTraining)
-    settings = recipe.model_copy(update={"save_every": steps, "samples": 0, "tensorboard": False})
-    rows = make_rendered(folder / "sft", 0, steps * settings.batch, seed=0)
+    settings = recipe.model_copy(update={"save_steps": steps, "samples": 0, "tensorboard": False})
+    rows = make_rendered(folder / "sft", 0, steps * settings.per_device_train_batch_size, seed=0)
     rates = []
     row: dict[str, Any] = {}
     for number in range(rounds):
@@ -123,9 +123,9 @@ def fine_tuning(folder: Path, steps: int, rounds: int) -> dict[str, Any]:
         rates.append(tokens / wall)
         row = {
             "steps": count,
-            "rows": count * settings.batch,
+            "rows": count * settings.per_device_train_batch_size,
             "tokens": int(tokens),
-            "tokens_a_row": round(tokens / (count * settings.batch), 1),
+            "tokens_a_row": round(tokens / (count * settings.per_device_train_batch_size), 1),
             "cpu_seconds_a_step": round(cpu / count, 3),
             "tokens_a_cpu_second": round(tokens / cpu),
         }
@@ -241,13 +241,13 @@ def main() -> None:
         "prompts": options.prompts,
         "save_every": options.rollouts,
         "check_rows": 2,
-        "floor": 0.0,
+        "collapse_threshold": 0.0,
         "tensorboard": False,
     }
     if options.temperature:
         changes["temperature"] = options.temperature
-    if options.prompts * recipe.group % recipe.micro_batch:
-        changes["micro_batch"] = recipe.group
+    if options.prompts * recipe.num_generations % recipe.per_device_train_batch_size:
+        changes["per_device_train_batch_size"] = recipe.num_generations
     settings = recipe.model_copy(update=changes)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -272,7 +272,7 @@ def main() -> None:
         "fine_tuning": tuned,
         "rollouts": options.rollouts,
         "prompts": options.prompts,
-        "group": settings.group,
+        "group": settings.num_generations,
         "temperature": settings.temperature,
         "redraw": options.redraw,
         "pairs": [

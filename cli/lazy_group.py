@@ -40,18 +40,6 @@ fault."""
 HOW_TO_GET = 'Install it: pip install "interleave-thinker[training]"'
 
 
-RENAMED_OPTIONS = {
-    "--levers": "--engine",
-    "--hold": "--constrained-decoding",
-    "--keep-words": "--keep-labelled",
-    "--no-keep-words": "--no-keep-labelled",
-    "--torn": "--shifted",
-    "--makers": "--draw-processes",
-    "--count": "--rows",
-}
-"""Options of earlier versions by the names that they have now."""
-
-
 class LazyCommand(TyperCommand):
     """Stands for a command in the list; the real one takes over when it is called."""
 
@@ -64,7 +52,7 @@ class LazyCommand(TyperCommand):
         command = self.load()
         if "--help" in args:
             _name_plugins(command)
-        return command.make_context(info_name, _with_new_names(args), parent=parent, **extra)
+        return command.make_context(info_name, args, parent=parent, **extra)
 
     def load(self) -> Any:
         """Import the real command; raises SettingsError if a library that it needs is not installed."""
@@ -103,18 +91,6 @@ def _name_plugins(command: Any) -> None:
         _name_plugins(one)
 
 
-def _with_new_names(args: list[str]) -> list[str]:
-    """The arguments with options of earlier versions by their new names; a line on stderr for each."""
-    end = args.index("--") if "--" in args else len(args)
-    renamed = list(args)
-    for at, argument in enumerate(args[:end]):
-        option, equals, value = argument.partition("=")
-        if option in RENAMED_OPTIONS:
-            typer.echo(f"{option} is now {RENAMED_OPTIONS[option]}.", err=True)
-            renamed[at] = f"{RENAMED_OPTIONS[option]}{equals}{value}"
-    return renamed
-
-
 class LazyGroup(TyperGroup):
     """The root command."""
 
@@ -136,6 +112,11 @@ class LazyGroup(TyperGroup):
             absent = error.name if isinstance(error, ModuleNotFoundError) else None
             if absent in EXTRAS:
                 error = SettingsError(f"This command needs {absent!r}, which is not installed.", HOW_TO_GET)
+            if (option := getattr(error, "option_name", None)) is not None:
+                from .renamed_options import new_option
+
+                now = new_option(option, error.ctx.command)  # type: ignore[attr-defined]
+                error = SettingsError(f"{option} is called {now} now.") if now else error
             if not isinstance(error, InterleaveError):
                 raise
             if ctx.params.get("debug"):

@@ -28,6 +28,7 @@ from interleave_thinker.training.data.from_runs.convert import RunConverter
 from interleave_thinker.training.data.from_runs.settings import RunsData
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import read_rows
+from interleave_thinker.training.renamed_settings import with_new_names
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
 DATA = Path(__file__).parent / "data"
@@ -78,7 +79,7 @@ def test_a_finished_run_draws_and_judges_nothing_again(run: Path, monkeypatch: p
     agents = ("--planner", f"transformers:{PLANNER}", "--critic", f"transformers:{CRITIC}")
     # As `tinyworld:planner` and `tinyworld:critic` open them.
     opened = ("--dtype", "float32", "--device", "cpu", "--engine", "prompt_lookup_tokens=0")
-    drawn = ("--seed", 3, "--generator", "painted:48", "--max-attempts", 3)
+    drawn = ("--seed", 3, "--generator", "fake:48", "--max-attempts", 3)
     ended = call("run", REQUEST, "--out", run, *agents, *opened, *drawn)
     assert ended.exit_code == 3, ended.output  # as then: no attempt was accepted
     assert records(run) == before
@@ -145,7 +146,7 @@ def test_an_adapter_opens_and_judges_as_it_did(run: Path) -> None:
 
 def test_a_finished_training_is_known_as_finished(tmp_path: Path) -> None:
     out = Path(shutil.copytree(DATA / "training", tmp_path / "training"))
-    known = content(out / "training.json")
+    known = with_new_names(content(out / "training.json"))
     settings = SftTraining.model_validate(
         {name: known[name] for name in SftTraining.model_fields if name in known}
         | {"samples": 0, "tensorboard": False, "device": "cpu"}

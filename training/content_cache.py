@@ -37,7 +37,7 @@ def key_of(*parts: str | int | None) -> str:
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
-class RewardCache:
+class ContentCache:
     """Pictures and scores by key, in one file; safe to use from several threads and processes of one
     machine."""
 

@@ -12,9 +12,14 @@ REGISTRY = {
     "http": ".generators.services.published",
     "images": ".generators.services.images",
     "fake": ".generators.fake",
-    "painted": ".generators.fake",  # its earlier name
 }
-GENERATORS = Registry("generator", REGISTRY, __name__.removesuffix(".generators"), plugins.GENERATORS)
+GENERATORS = Registry(
+    "generator",
+    REGISTRY,
+    __name__.removesuffix(".generators"),
+    plugins.GENERATORS,
+    renamed={"painted": "fake"},
+)
 
 __all__ = ["GENERATORS", "REGISTRY", "Generator", "open_generator"]
 

@@ -95,7 +95,7 @@ class FakeGenerator:
 
 
 def open(argument: str, size: str | int | None = None) -> FakeGenerator:
-    """`fake` or `fake:SIZE` (`painted` is its earlier name); the option `size` (pixels, or WIDTHxHEIGHT with
+    """`fake` or `fake:SIZE`; the option `size` (pixels, or WIDTHxHEIGHT with
     both equal) wins. Raises SettingsError."""
     text = str(size if size is not None else argument or 64)
     width, _, height = text.partition("x")

@@ -31,7 +31,7 @@ from .image_shapes import (
 
 AGENTS = {name.split("/")[1].removesuffix("-Instruct").lower(): name for name in SHAPES}
 """Short names of the known agents, such as qwen3-vl-8b."""
-ELSEWHERE = ("openai", "scripted", "http", "images", "fake", "painted", "none")
+ELSEWHERE = ("openai", "scripted", "http", "images", "fake", "none")
 """Kinds of agents and generators that put nothing on the card that is planned for."""
 SAME = 0.01
 """How far the numbers of weights of two files of one model may differ, as a share."""

@@ -12,8 +12,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ...backend.errors import SettingsError
-
 SECTIONS = {"own-critic": "critic-sft"}
 """Commands whose settings stand in the section of another one."""
 
@@ -49,13 +47,12 @@ def check_recipe(context: typer.Context, recipe: str) -> None:
 
 
 def _check_keys(values: dict[str, Any], commands: Sequence[Any], recipe: str, stage: str) -> None:
+    from ...training.recipes.recipe import unknown_key
+
     known = {parameter.name for command in commands for parameter in command.params} - {"config"}
     for key in values:
         if key not in known:
-            raise SettingsError(
-                f"Recipe {recipe!r}: {stage} has no option {key!r}.",
-                f"See interleave-thinker train {stage} --help.",
-            )
+            raise unknown_key(recipe, stage, key, known)
 
 
 Config = Annotated[

@@ -50,7 +50,7 @@ def _parameters(
         for field_name, field in models[name].model_fields.items():
             kind, default = _option_type(field_name, field)
             panel = (models[name].__doc__ or "").partition(".")[0]
-            flags = _flags(_flag(field_name, field), kind, default)
+            flags = _flags(_flag(field_name, field), kind)
             option = typer.Option(*flags, help=field.description, rich_help_panel=panel, **_range(field))
             yield inspect.Parameter(
                 field_name,
@@ -82,8 +82,9 @@ def _flag(name: str, field: FieldInfo) -> str:
     return f"--{named or name.replace('_', '-')}"
 
 
-def _flags(flag: str, kind: Any, default: Any) -> tuple[str, ...]:
-    return (f"{flag}/--no-{flag[2:]}",) if kind is bool and default else (flag,)
+def _flags(flag: str, kind: Any) -> tuple[str, ...]:
+    # A switch has both forms, so that the command line wins over a recipe that switches it on.
+    return (f"{flag}/--no-{flag[2:]}",) if kind is bool else (flag,)
 
 
 def _range(field: FieldInfo) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class ServedModel(DrawingOptions):
     """The model. All of it can also stand in a file (--config), for several models."""
 
     generator: str | None = Field(
-        default=None, description="Image model to serve, such as diffusers:FOLDER, tinyworld or painted."
+        default=None, description="Image model to serve, such as diffusers:FOLDER, tinyworld or fake."
     )
     devices: str = Field(
         default="auto",

@@ -150,7 +150,7 @@ def critic_sft(
     check_options(settings)
     before = checkpoint_of(model, download)
     given = read_row_set(held_out, "critic", skip_bad, log, images)
-    limit = TokenLimit(settings.cutoff, "--cutoff", skip_bad)
+    limit = TokenLimit(settings.max_length, "--max-length", skip_bad)
     asked = examination(askable(given, before, limit, settings.image_pixels, log), gate)
     made = _fine_tune(model, download, files, out, settings, Checked(asked))
     if os.environ.get("RANK", "0") != "0":  # the first process asks and publishes

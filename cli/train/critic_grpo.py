@@ -66,8 +66,8 @@ def command(
     from ...training.trainer.model_loading import check_options
 
     check_options(settings)
-    if drawing.take_turns and settings.vllm != "off":
-        raise SettingsError("--take-turns leaves no card to vLLM.", "Give --vllm off, or leave it out.")
+    if drawing.take_turns and settings.use_vllm:
+        raise SettingsError("--take-turns leaves no card to vLLM.", "Leave --use-vllm out.")
     rows, problems = read_rl_rows(data, skip_bad, images)
     show_problems(problems, len(rows), log)
     if held_out is not None:

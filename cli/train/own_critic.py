@@ -52,7 +52,7 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     from ...backend.generators import open_generator
     from ...backend.scorers import open_scorer
     from ...training.grpo.settings import GrpoTraining
-    from ...training.recipes.recipe import read_recipe
+    from ...training.recipes.recipe import read_recipe, unknown_key
     from ...training.reward.critic_reward import RewardSettings, RewardSetup
     from ...training.reward.redraws.drawing_settings import DrawingSettings
     from ...training.trainer.model_loading import check_options
@@ -66,18 +66,20 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     except KeyError as error:
         raise SettingsError(f"Recipe {recipe!r}, critic-grpo, does not say {error}.") from error
 
+    parts = (GrpoTraining, RewardSettings, DrawingSettings, ServiceOptions, RewarderOptions)
+
     def part(kind: type[BaseModel]) -> Any:
         return kind(**{name: values.pop(name) for name in list(values) if name in kind.model_fields})
 
     try:
-        settings, reward, drawing = part(GrpoTraining), part(RewardSettings), part(DrawingSettings)
-        services, rewarders = part(ServiceOptions), part(RewarderOptions)
+        settings, reward, drawing, services, rewarders = map(part, parts)
     except ValidationError as error:
         fault = error.errors()[0]
         raise SettingsError(f"Recipe {recipe!r}, critic-grpo, {fault['loc'][0]}: {fault['msg']}.") from error
     check_options(settings)  # found out after the fine-tuning, it would have cost hours
     if values:
-        raise SettingsError(f"Recipe {recipe!r}: critic-grpo has no option {sorted(values)[0]!r}.")
+        known = {name for kind in parts for name in kind.model_fields}
+        raise unknown_key(recipe, "critic-grpo", sorted(values)[0], known)
     drawer = open_generator(generator, **rewarders.generator, **services.given)
     setup = RewardSetup(drawer, open_scorer(scorer, **rewarders.judge), reward, drawing)
     return ReinforcementStage(settings, setup)

@@ -19,7 +19,7 @@ from pathlib import Path
 from ...backend.chat.protocol import ChatModel, Message, ReplySettings
 from ...backend.errors import ChatError, ServerError, boundary
 from ...backend.pictures import Picture
-from ...training.content_cache import RewardCache, key_of
+from ...training.content_cache import ContentCache, key_of
 
 DEADLINE = 180.0
 MAX_ATTEMPTS = 2
@@ -33,7 +33,7 @@ class BenchmarkJudge:
     def __init__(self, chat: ChatModel, answers: Path, deadline: float = DEADLINE) -> None:
         """`answers`: the file in which they are kept; `deadline`: seconds of a try. Raises SettingsError."""
         self._chat, self.deadline = chat, deadline
-        self._answers = RewardCache(answers, "The judge's answers")
+        self._answers = ContentCache(answers, "The judge's answers")
         self._under_way: dict[str, Future[str]] = {}
         self._lock = threading.Lock()
         self.asked = self.remembered = 0

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from ...backend.errors import SettingsError
 from ...training.statistics.bootstrap import OF_DIFFERENCES, UNBOUNDED, stratified_means
-from ...training.statistics.intervals import paired
+from ...training.statistics.intervals import paired_difference
 from .scores import NONE, BenchmarkScores, read_scores, table_row
 
 MAX_SHOWN = 20
@@ -97,7 +97,7 @@ def _compared(metric: str, yes_no: bool, one: BenchmarkScores, other: BenchmarkS
         key=lambda found: (-abs(found[2] - found[1]), found[0]),
     )
     if yes_no:
-        found = paired(
+        found = paired_difference(
             [pair[1] == 1.0 for pair in pairs.values()], [pair[0] == 1.0 for pair in pairs.values()]
         )
         figures = {"difference": found.difference, "low": found.low, "high": found.high, "p": found.p}

@@ -257,11 +257,5 @@ def test_how_many_rows_is_one_option_everywhere(tmp_path: Path) -> None:
     for command in ("prompts", "tinyworld-prompts", "tinyworld-planner", "tinyworld-planner-rl"):
         shown = call("data", command, "--help").output
         assert "--rows" in shown and "--count" not in shown, command
-    for command, file in (("prompts", "prompts.jsonl"), ("tinyworld-prompts", "prompts.jsonl")):
-        for option in ("--rows", "--count"):
-            made = call("data", command, "--out", tmp_path / command / option, option, 3)
-            assert made.exit_code == 0, made.output
-            assert len((tmp_path / command / option / file).read_text().splitlines()) == 3
-            assert ("--count is now --rows." in made.stderr) is (option == "--count")
     refused = call("data", "prompts", "--out", tmp_path / "none", "--rows", 0)
     assert refused.exit_code == 2 and "--rows" in refused.output

@@ -49,7 +49,7 @@ COMMANDS = {
     "planner-sft": [*SFT, "--out", "made/1"],
     "critic-sft": [*SFT, "--out", "made/2"],
     "critic-sft, a recipe": ["--config", "tiny", "--data", "sft.json", "--out", "made/3"],
-    "critic-sft, QLoRA": [*SFT, "--lora-rank", "4", "--quantization", "4bit", "--out", "made/4"],
+    "critic-sft, QLoRA": [*SFT, "--lora-r", "4", "--load-in-4bit", "--out", "made/4"],
     "critic-grpo": [*GRPO, "--out", "made/5"],
     "merge": ["--model", "tinyworld:critic", "--adapter", "adapter", "--out", "made/6"],
     "tinyworld-planner": ["--rows", "32", "--out", "made/7"],

@@ -105,7 +105,14 @@ def fine_tune(folder: Path, out: Path, log: Log, **changes: object) -> None:
         asked = SftMessage(role="user", content=f"<image><image>Is it light? {number % 3}")
         told = SftMessage(role="assistant", content=ACCEPTED if number % 2 else REFUSED)
         rows.append(SftRow(messages=[asked, told], images=["0.png", "255.png" if number % 2 else "0.png"]))
-    settings = sft.SftTraining(epochs=1, batch=4, rate=1e-2, device="cpu", save_every=2, samples=0)
+    settings = sft.SftTraining(
+        num_train_epochs=1,
+        per_device_train_batch_size=4,
+        learning_rate=1e-2,
+        device="cpu",
+        save_steps=2,
+        samples=0,
+    )
     settings = settings.model_copy(update={"freeze_vision": False, "tensorboard": False, **changes})
     sft.train(folder / "base", sft.SftData(RowSet(rows, folder)), out, settings, log=log)
 
@@ -126,7 +133,7 @@ def reinforce(folder: Path, out: Path, log: Log) -> None:
 
 def adapt(folder: Path, out: Path, log: Log) -> None:
     """An adapter whose dropout needs the random numbers to go on where they were."""
-    fine_tune(folder, out, log, lora_rank=4, lora_dropout=0.2)
+    fine_tune(folder, out, log, lora_r=4, lora_dropout=0.2)
 
 
 STAGES = {"sft": fine_tune, "lora": adapt, "grpo": reinforce}

@@ -62,18 +62,18 @@ def six_rows() -> list[SftRow]:
 
 def settings_of(split: tuple[int, int], lora_rank: int) -> SftTraining:
     return SftTraining(
-        epochs=1,
-        batch=split[0],
-        accumulation=split[1],
-        rate=1e-12,
-        warm_up=0,
+        num_train_epochs=1,
+        per_device_train_batch_size=split[0],
+        gradient_accumulation_steps=split[1],
+        learning_rate=1e-12,
+        warmup_steps=0,
         freeze_vision=False,
         device="cpu",
         samples=0,
-        save_every=1,
+        save_steps=1,
         loss_rows=6,
         tensorboard=False,
-        lora_rank=lora_rank,
+        lora_r=lora_rank,
     )
 
 

@@ -20,17 +20,17 @@ from interleave_thinker.training.reward.critic_reward import RewardSettings, Rew
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 
 SMALL = GrpoTraining(
-    rate=1e-4,
+    learning_rate=1e-4,
     prompts=2,
-    group=4,
+    num_generations=4,
     updates=2,
-    micro_batch=4,
+    per_device_train_batch_size=4,
     rollouts=2,
-    answer_tokens=200,
+    max_completion_length=200,
     save_every=1,
     check_rows=4,
     check_batch=4,
-    floor=0.0,
+    collapse_threshold=0.0,
     weight_decay=0.01,
     device="cpu",
 )

@@ -95,28 +95,30 @@ def check_distance(out: Path, kl: float) -> None:
 @pytest.mark.parametrize("rank", WEIGHTS.values(), ids=WEIGHTS)
 @pytest.mark.parametrize("kl", [0.0, 0.1])
 @pytest.mark.parametrize(
-    ("counts", "micro_batch"), [(MIXED, 2), (MIXED, 6), (NONE, 6)], ids=["apart", "in one batch", "no images"]
+    ("counts", "micro_batch"),
+    [(MIXED, 2), (MIXED, 6), (NONE, 6)],
+    ids=["apart", "in one batch", "no images"],
 )
 def test_a_planner_is_reinforced(
     images: Path, tmp_path: Path, counts: tuple[int, ...], micro_batch: int, kl: float, rank: int
 ) -> None:
     settings = PlannerGrpoTraining(
-        rate=1e-4,
+        learning_rate=1e-4,
         prompts=3,
-        group=2,
+        num_generations=2,
         updates=1,
-        micro_batch=micro_batch,
+        per_device_train_batch_size=micro_batch,
         rollouts=1,
-        answer_tokens=16,
+        max_completion_length=16,
         save_every=1,
         check_rows=2,
         check_batch=2,
-        floor=0.0,
+        collapse_threshold=0.0,
         freeze_vision=False,
         tensorboard=False,
         device="cpu",
-        kl=kl,
-        lora_rank=rank,
+        beta=kl,
+        lora_r=rank,
     )
     rows = [
         PlannerRlRow(
@@ -133,8 +135,14 @@ def test_a_planner_is_reinforced(
 @pytest.mark.parametrize("rank", WEIGHTS.values(), ids=WEIGHTS)
 @pytest.mark.parametrize("kl", [0.0, 0.1])
 def test_a_critic_is_reinforced(critic_rows: Path, tmp_path: Path, kl: float, rank: int) -> None:
-    changes = {"rollouts": 1, "updates": 1, "group": 2, "answer_tokens": 16, "tensorboard": False}
-    settings = small_grpo.SMALL.model_copy(update={**changes, "kl": kl, "lora_rank": rank})
+    changes = {
+        "rollouts": 1,
+        "updates": 1,
+        "num_generations": 2,
+        "max_completion_length": 16,
+        "tensorboard": False,
+    }
+    settings = small_grpo.SMALL.model_copy(update={**changes, "beta": kl, "lora_r": rank})
     small_grpo.run(critic_rows, tmp_path, settings)
     check_distance(tmp_path, kl)
 
@@ -149,19 +157,19 @@ def test_preferences_are_learned(
 ) -> None:
     critic = kind is CriticPair
     settings = (DpoTraining if critic else PlannerDpoTraining)(
-        rate=1e-4,
-        batch=batch,
-        accumulation=3 // batch,
+        learning_rate=1e-4,
+        per_device_train_batch_size=batch,
+        gradient_accumulation_steps=3 // batch,
         max_steps=1,
-        save_every=1,
+        save_steps=1,
         check_rows=3,
         check_batch=3,
-        answer_tokens=16,
-        floor=0.0,
+        max_completion_length=16,
+        collapse_threshold=0.0,
         freeze_vision=False,
         tensorboard=False,
         device="cpu",
-        lora_rank=rank,
+        lora_r=rank,
     )
     pairs = [
         kind(
@@ -195,14 +203,14 @@ def test_pairs_and_chosen_tokens_count_the_same_in_every_split(images: Path, tmp
     losses = []
     for batch, accumulation in ((3, 1), (2, 2), (1, 3)):
         settings = PlannerDpoTraining(
-            rate=1e-12,
-            batch=batch,
-            accumulation=accumulation,
+            learning_rate=1e-12,
+            per_device_train_batch_size=batch,
+            gradient_accumulation_steps=accumulation,
             max_steps=1,
-            save_every=1,
+            save_steps=1,
             check_rows=3,
-            answer_tokens=16,
-            likelihood=1.0,
+            max_completion_length=16,
+            sft_loss_weight=1.0,
             tensorboard=False,
             device="cpu",
         )

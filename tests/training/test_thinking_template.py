@@ -15,7 +15,7 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from interleave_thinker.backend.chat.protocol import Reply, as_read, opens_thought
 from interleave_thinker.backend.prompts import default_prompt_set, prompt_set_of
 from interleave_thinker.tinyworld.runtime import checkpoint
-from interleave_thinker.training.content_cache import RewardCache
+from interleave_thinker.training.content_cache import ContentCache
 from interleave_thinker.training.data.rows.rl import as_question, read_rl_rows
 from interleave_thinker.training.dpo.pairs.sampling import SampledPairs, sampled_answers
 from interleave_thinker.training.gate.held_out import greedy_answers, summarise
@@ -67,7 +67,13 @@ def test_checks_read_the_same_answers(rows: Path, thinking: Path, tmp_path: Path
 
 
 def test_rewards_read_the_same_answers(rows: Path, thinking: Path, tmp_path: Path) -> None:
-    changes = {"rollouts": 1, "updates": 1, "group": 2, "answer_tokens": 120, "temperature": 0.1}
+    changes = {
+        "rollouts": 1,
+        "updates": 1,
+        "num_generations": 2,
+        "max_completion_length": 120,
+        "temperature": 0.1,
+    }
     small_grpo.run(rows, tmp_path, small_grpo.SMALL.model_copy(update=changes), model=thinking)
     lines = (tmp_path / "rollouts" / "step_000000.jsonl").read_text().splitlines()
     answers = [json.loads(line)["answer"] for line in lines]
@@ -83,8 +89,8 @@ def test_samples_for_pairs_are_read_alike_and_kept_apart_from_older_ones(
     question = as_question(
         row, rows.parent, tmp_path / "shown", prompt_set_of(thinking) or default_prompt_set()
     )
-    settings = SampledPairs(samples=2, temperature=0.1, answer_tokens=120, device="cpu")
-    kept = RewardCache(tmp_path / "kept.sqlite")
+    settings = SampledPairs(samples=2, temperature=0.1, max_completion_length=120, device="cpu")
+    kept = ContentCache(tmp_path / "kept.sqlite")
     ((first, second),) = sampled_answers(thinking, [question], settings, kept, lambda line: None)
     assert first.startswith("<think>") and second.startswith("<think>")
     said: list[str] = []

@@ -96,7 +96,7 @@ def test_the_launchers_files_are_read_by_the_launcher(name: str) -> None:
 
 def test_a_recipe_of_ones_own_is_reckoned_as_far_as_it_goes(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
-    own.write_text("critic-sft:\n  model: Qwen/Qwen3-VL-2B-Instruct\n  lora_rank: 16\n  gate_rows: 10\n")
+    own.write_text("critic-sft:\n  model: Qwen/Qwen3-VL-2B-Instruct\n  lora_r: 16\n  gate_rows: 10\n")
     said = CliRunner().invoke(app, ["doctor", "--config", str(own)])
     assert said.exit_code == 0 and "LoRA of rank 16" in said.output and "planner-sft" not in said.output
     own.write_text("critic-sft:\n  model: Qwen/Qwen3-VL-2B-Instruct\n  lora_rnak: 16\n")

@@ -19,13 +19,13 @@ from ..trainer.model_loading import ModelTraining
 
 FREE_TO_CHANGE = {
     "device",
-    "save_every",
-    "workers",
+    "save_steps",
+    "dataloader_num_workers",
     "check_batch",
-    "floor",
+    "collapse_threshold",
     "tensorboard",
     "report_to",
-    "half",
+    "save_dtype",
 }
 """Settings that change nothing of what a stopped training goes on with."""
 HELD_OUT = 0.2
@@ -37,19 +37,21 @@ Pair = TypeVar("Pair", bound=PreferenceRow)
 class DpoTraining(ModelTraining):
     """Settings of preference training (DPO); nothing of it is published."""
 
-    rate: float = Field(default=1e-6, gt=0, description="Peak learning rate; cosine after the warm-up.")
-    epochs: float = Field(default=1.0, gt=0, description="Passes over the pairs.")
+    learning_rate: float = Field(
+        default=1e-6, gt=0, description="Peak learning rate; cosine after the warm-up."
+    )
+    num_train_epochs: float = Field(default=1.0, gt=0, description="Passes over the pairs.")
     max_steps: int | None = Field(
         default=None,
         ge=1,
         description="Optimiser steps after which it ends, with the learning rate at its end; empty: those of "
         "the epochs. Never more than these.",
     )
-    batch: int = Field(
+    per_device_train_batch_size: int = Field(
         default=4, ge=1, description="Pairs in one forward pass on one device, two answers each."
     )
-    accumulation: int = Field(default=8, ge=1, description="Such batches per optimiser step.")
-    cutoff: int = Field(
+    gradient_accumulation_steps: int = Field(default=8, ge=1, description="Such batches per optimiser step.")
+    max_length: int = Field(
         default=16384,
         ge=16,
         description="Longest question with one answer in tokens, images included; longer ones are an error.",
@@ -57,46 +59,45 @@ class DpoTraining(ModelTraining):
     beta: float = Field(
         default=0.1, gt=0, description="How strongly the model is held to the one that it starts from."
     )
-    loss: Literal["sigmoid", "sigmoid_norm", "ipo", "hinge"] = Field(
+    loss_type: Literal["sigmoid", "sigmoid_norm", "ipo", "hinge"] = Field(
         default="sigmoid",
         description="The loss: DPO's, the same a token (length gains nothing), IPO's, or a hinge.",
     )
-    likelihood: float = Field(
+    sft_loss_weight: float = Field(
         default=0.0,
         ge=0,
         description="Weight of the chosen answers' likelihood beside it, against making both answers rarer.",
     )
-    beyond_shorter: float | None = Field(
+    ld_alpha: float | None = Field(
         default=None,
         ge=0,
         le=1,
         description="What tokens count past the length of the shorter answer (LD-DPO: below 1, against "
         "length); empty: as all others.",
     )
-    save_every: int = Field(default=50, ge=1, description="Steps between checkpoints; each has a check.")
-    workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
+    save_steps: int = Field(default=50, ge=1, description="Steps between checkpoints; each has a check.")
+    dataloader_num_workers: int = Field(
+        default=0, ge=0, description="Processes that read and prepare images."
+    )
     check_rows: int = Field(
         default=64, ge=1, description="Held-out pairs of each check, at most a fifth of the data."
     )
     check_batch: int = Field(default=16, ge=1, description="Questions in one batch of a check.")
-    answer_tokens: int = Field(default=1024, ge=16, description="Longest answer of a check, in tokens.")
-    floor: float = Field(
+    max_completion_length: int = Field(
+        default=1024, ge=16, description="Longest answer of a check, in tokens."
+    )
+    collapse_threshold: float = Field(
         default=0.5,
         ge=0,
         le=1,
         description="Recall on held-out right or wrong images below which training stops.",
     )
 
-    @property
-    def updates(self) -> int:
-        """Optimiser steps that belong together: each stands alone here."""
-        return 1
-
 
 class PlannerDpoTraining(DpoTraining):
     """Settings of a planner's preference training; nothing of it is published."""
 
-    floor: float = Field(
+    collapse_threshold: float = Field(
         default=0.8,
         ge=0,
         le=1,
@@ -107,8 +108,11 @@ class PlannerDpoTraining(DpoTraining):
 
 def steps_of(settings: DpoTraining, pairs: int, devices: int = 1) -> int:
     """Optimiser steps of a training on so many pairs."""
-    an_epoch = math.ceil(math.ceil(pairs / (settings.batch * devices)) / settings.accumulation)
-    steps = math.ceil(an_epoch * settings.epochs)
+    an_epoch = math.ceil(
+        math.ceil(pairs / (settings.per_device_train_batch_size * devices))
+        / settings.gradient_accumulation_steps
+    )
+    steps = math.ceil(an_epoch * settings.num_train_epochs)
     return min(steps, settings.max_steps or steps)
 
 

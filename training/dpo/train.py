@@ -1,7 +1,7 @@
 """Preference training of planner and critic with trl's DPO trainer: pairs of answers, the better one made
 more likely than the worse.
 
-Decisions. The trainer is trl's, used as it is; ours are the checks before it starts, the guard that
+Decisions. The trainer is trl's, used as it is; ours are the checks before it starts, the monitor that
 reinforcement has too (held-out answers at every checkpoint, the last good one kept), and the checkpoint that
 comes out. Rows are measured with either answer before a model is loaded. What is left out by a mistake in a
 pair's images would be learned from words alone, so the first row is looked at: its image tokens are counted.
@@ -23,10 +23,17 @@ from ...backend.prompts import default_prompt_set, prompt_set_of
 from ..data.rows.conversations import with_images
 from ..data.rows.lengths import TokenLimit, fitting
 from ..data.rows.preference import as_preference, shown_pair
-from ..gate.checkpoint_selection import Ending, ended
+from ..gate.checkpoint_selection import CheckpointSelection, ended
 from ..gate.held_out import CheckLog, greedy_answers
 from ..trainer.html_report import Answered, TrainingReport
-from ..trainer.model_loading import check_options, counts, load_policy, load_processor, quiet, reports_to
+from ..trainer.model_loading import (
+    check_options,
+    count_parameters,
+    load_policy,
+    load_processor,
+    reports_to,
+    silence_libraries,
+)
 from ..trainer.progress_line import DPO_PARTS
 from ..trainer.ranks import agreed, gathered, of_first_rank
 from ..trainer.resume import claim_run, digest_of, given_back_on_failure, logged
@@ -69,7 +76,7 @@ def train(
     claim_run(out, run.description())
     if run.final.is_dir():
         return ended(out, log)
-    with given_back_on_failure(out), quiet():
+    with given_back_on_failure(out), silence_libraries():
         return run.run()
 
 
@@ -77,7 +84,7 @@ class _Parts(NamedTuple):
     """What a training is put together from, for its steps and its end."""
 
     trainer: Any
-    ending: Ending
+    selection: CheckpointSelection
     checks: CheckLog[Any]
     processor: Any
     asked: list[Any]
@@ -115,25 +122,27 @@ class _PreferenceTraining(Generic[Pair, Found]):
         }
 
     def run(self) -> Path:
-        """Train to the end, or until the guard stops it, and save; see `train`."""
+        """Train to the end, or until the monitor stops it, and save; see `train`."""
         parts = self._prepare()
-        trainer, ending = parts.trainer, parts.ending
+        trainer, selection = parts.trainer, parts.selection
         prompt_set = prompt_set_of(self.checkpoint) or default_prompt_set()
         record = record_of(self.out, prompt_set, self.settings.image_pixels)
-        if ending.finished is None:
-            trainer.train(resume_from_checkpoint=str(ending.resumed) if ending.resumed else None)
-            if ending.guard.stopped is None and trainer.state.global_step % self.settings.save_every:
+        if selection.finished is None:
+            trainer.train(resume_from_checkpoint=str(selection.resumed) if selection.resumed else None)
+            if selection.monitor.stopped is None and trainer.state.global_step % self.settings.save_steps:
                 trainer.evaluate()
-        ending.keep()
+        selection.keep()
         if trainer.accelerator.is_main_process:
-            self._report(parts, trainer.state.log_history or logged(ending.last))
-        save_trained(trainer, parts.processor, record, self.final, self.settings.half, ending.finished)
-        return ending.result()
+            self._report(parts, trainer.state.log_history or logged(selection.last))
+        save_trained(
+            trainer, parts.processor, record, self.final, self.settings.save_dtype, selection.finished
+        )
+        return selection.result()
 
     def _prepare(self) -> _Parts:
         from transformers import PrinterCallback
 
-        from ..gate.collapse_monitor import Guard
+        from ..gate.collapse_monitor import CollapseMonitor
         from ..trainer.callbacks import Progress
         from .trainer import PairTrainer, PairWatch, ShownPairs, config_of
 
@@ -152,7 +161,7 @@ class _PreferenceTraining(Generic[Pair, Found]):
             peft_config=policy.adapter,
         )
         trainer.data_collator = ShownPairs(trainer.data_collator, settings.image_pixels)
-        trained, whole = counts(trainer.model)
+        trained, whole = count_parameters(trainer.model)
         self.log(f"{trained:,} of {whole:,} weights train on {len(rows)} pairs in {steps} steps")
         self.log(_first_row(trainer, policy.processor))
         asked = task.questions(held_out)
@@ -162,25 +171,25 @@ class _PreferenceTraining(Generic[Pair, Found]):
         def check() -> Found:
             with gathered(trainer) as model:
                 answers, lengths = greedy_answers(
-                    model, policy.processor, questions, settings.answer_tokens, settings.check_batch
+                    model, policy.processor, questions, settings.max_completion_length, settings.check_batch
                 )
             return of_first_rank(lambda: task.summarise(asked, answers, lengths, prompt_set), self.devices)
 
         checks = CheckLog(self.out, task.check)
         watch = PairWatch(self.log, settings.beta)
-        guard = Guard(check, checks, settings, watch, self.log, agreed(self.devices))
+        monitor = CollapseMonitor(check, checks, settings, watch, self.log, agreed(self.devices))
         trainer.remove_callback(PrinterCallback)
-        trainer.add_callback(guard)
+        trainer.add_callback(monitor)
         trainer.add_callback(watch)
         shown = sum(len(row.images) for row in rows) / len(rows)
-        a_step = settings.batch * settings.accumulation * self.devices
+        a_step = settings.per_device_train_batch_size * settings.gradient_accumulation_steps * self.devices
         trainer.add_callback(Progress(self.log, DPO_PARTS, shown * a_step))
         notes = [
             f"{trained:,} of {whole:,} weights trained",
             f"{len(rows)} pairs, {steps} steps planned; {len(held_out)} pairs held out",
         ]
-        ending = Ending(self.out, guard, steps, self.log)
-        return _Parts(trainer, ending, checks, policy.processor, asked, notes)
+        selection = CheckpointSelection(self.out, monitor, steps, self.log)
+        return _Parts(trainer, selection, checks, policy.processor, asked, notes)
 
     def _question(self, row: Pair) -> dict[str, Any]:
         """A held-out question with its images as they are shown."""
@@ -191,7 +200,7 @@ class _PreferenceTraining(Generic[Pair, Found]):
     def _usable(self) -> tuple[list[Pair], list[Pair]]:
         """The pairs to train on and to check on that can be shown with either answer."""
         processor = load_processor(self.checkpoint)
-        limit = TokenLimit(self.settings.cutoff, "--cutoff", self.data.skip_bad)
+        limit = TokenLimit(self.settings.max_length, "--max-length", self.data.skip_bad)
 
         def usable(some: Sequence[Pair], which: str) -> list[Pair]:
             left = list(some)
@@ -211,7 +220,7 @@ class _PreferenceTraining(Generic[Pair, Found]):
             held_out=self.task.curves(parts.checks),
             answers=self._answered(parts),
             notes=parts.notes,
-            stopped=parts.ending.guard.stopped,
+            stopped=parts.selection.monitor.stopped,
             made_of={
                 "model": f"{self.checkpoint.name} (digest {known['model']})",
                 **digests(
@@ -225,7 +234,7 @@ class _PreferenceTraining(Generic[Pair, Found]):
             },
             settings=shown_settings(self.settings),
         ).write(self.out)
-        parts.ending.write_result()
+        parts.selection.write_result()
 
     def _answered(self, parts: _Parts) -> list[Answered]:
         """The first held-out questions with the answers of the first check and of the last."""

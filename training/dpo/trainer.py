@@ -4,9 +4,9 @@ agents show them.
 Decisions. The reference is what the training starts from: with an adapter the same weights with the adapter
 off, else a second copy that trl reads from the checkpoint's folder (log-probabilities cannot be reckoned
 beforehand where there are images, trl refuses it). Every pair of an optimizer step counts the same, and so
-does every chosen token of `--likelihood`, whatever micro-batch they are in; trl averages the means of the
-micro-batches. Nothing is cut: `max_length` is off, since rows were measured before, and trl would cut answers
-silently. This module needs trl and is imported by what trains alone.
+does every chosen token of `--sft-loss-weight`, whatever micro-batch they are in; trl averages the means of
+the micro-batches. Nothing is cut: `max_length` is off, since rows were measured before, and trl would cut
+answers silently. This module needs trl and is imported by what trains alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trl.trainer.dpo_trainer import DPOTrainer
 
 from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ...backend.pictures import Picture
-from ..trainer.model_loading import arguments
+from ..trainer.model_loading import trainer_arguments
 from ..trainer.progress_line import number
 from .settings import DpoTraining
 
@@ -32,33 +32,26 @@ RARER = 20.0
 
 def config_of(settings: DpoTraining, steps: Path, steps_in_all: int, report_to: list[str]) -> DPOConfig:
     """The configuration of trl's trainer. Made before the model is loaded (see policy_model)."""
-    losses: list[str] = [settings.loss]
+    losses: list[str] = [settings.loss_type]
     weights = [1.0]
-    if settings.likelihood:
+    if settings.sft_loss_weight:
         losses.append("sft")
-        weights.append(settings.likelihood)
-    return DPOConfig(
-        **arguments(settings, steps, steps_in_all),
-        num_train_epochs=settings.epochs,
-        max_steps=steps_in_all if settings.max_steps else -1,
-        per_device_train_batch_size=settings.batch,
-        per_device_eval_batch_size=settings.batch,
-        gradient_accumulation_steps=settings.accumulation,
-        lr_scheduler_type="cosine",
-        beta=settings.beta,
-        loss_type=losses,
-        loss_weights=weights,
-        ld_alpha=settings.beyond_shorter,
-        max_length=None,
-        remove_unused_columns=False,
-        dataloader_num_workers=settings.workers,
-        eval_strategy="steps",
-        eval_steps=settings.save_every,
-        prediction_loss_only=True,
-        logging_steps=max(1, min(20, int(steps_in_all / 10))),
-        save_steps=settings.save_every,
-        report_to=report_to,
-    )
+        weights.append(settings.sft_loss_weight)
+    own: dict[str, Any] = {
+        "max_steps": steps_in_all if settings.max_steps else -1,
+        "per_device_eval_batch_size": settings.per_device_train_batch_size,
+        "lr_scheduler_type": "cosine",
+        "loss_type": losses,
+        "loss_weights": weights,
+        "max_length": None,
+        "remove_unused_columns": False,
+        "eval_strategy": "steps",
+        "eval_steps": settings.save_steps,
+        "prediction_loss_only": True,
+        "logging_steps": max(1, min(20, int(steps_in_all / 10))),
+        "report_to": report_to,
+    }
+    return DPOConfig(**trainer_arguments(settings, DPOConfig, steps, steps_in_all) | own)
 
 
 class PairTrainer(DPOTrainer):
@@ -107,7 +100,7 @@ class ShownPairs:
 
 
 class PairWatch(TrainerCallback):
-    """Says how held-out pairs are told apart whenever they are measured. A guard's source of `warning`:
+    """Says how held-out pairs are told apart whenever they are measured. A monitor's source of `warning`:
     that the chosen answers themselves become rare, which the loss allows."""
 
     problem: str | None = None
@@ -133,8 +126,8 @@ class PairWatch(TrainerCallback):
             f"{loss:.4f}, chosen answers {change:+.1f} nats"
         )
         self.warning = (
-            f"held-out chosen answers have become {-change:.0f} nats rarer than at the start: --likelihood "
-            "holds them"
+            f"held-out chosen answers have become {-change:.0f} nats rarer than at the start: "
+            "--sft-loss-weight holds them"
             if change < -RARER
             else None
         )

@@ -27,16 +27,13 @@ before 1.10)."""
 
 
 class Paced(Protocol):
-    """Settings of a training that is checked: every `save_every` times `updates` steps, down to `floor`."""
+    """Settings of a training that is checked: every `save_steps` steps, down to `collapse_threshold`."""
 
     @property
-    def save_every(self) -> int: ...
+    def save_steps(self) -> int: ...
 
     @property
-    def updates(self) -> int: ...
-
-    @property
-    def floor(self) -> float: ...
+    def collapse_threshold(self) -> float: ...
 
 
 class Watched(Protocol):
@@ -53,7 +50,7 @@ class Watched(Protocol):
     def warning(self) -> str | None: ...
 
 
-class Guard(TrainerCallback):
+class CollapseMonitor(TrainerCallback):
     """Checks the agent on held-out rows at every checkpoint and asks for a stop when it must not go on."""
 
     def __init__(
@@ -69,8 +66,8 @@ class Guard(TrainerCallback):
         others waiting for it."""
         self.check = check
         self.checks = checks
-        self.every = settings.save_every * settings.updates
-        self.floor = settings.floor
+        self.every = settings.save_steps
+        self.floor = settings.collapse_threshold
         self.reward = reward
         self.log = log
         self.agree = agree
@@ -96,7 +93,7 @@ class Guard(TrainerCallback):
         if fall:
             raise TrainingError(
                 f"The agent is below the floor before any step: {fall}.",
-                "Train it further by SFT first, or lower --floor.",
+                "Train it further by SFT first, or lower --collapse-threshold.",
             )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:

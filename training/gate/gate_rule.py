@@ -14,7 +14,14 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 
 from ..reward.terms import read_answer
-from ..statistics.intervals import Difference, Share, apart, cautious, share, sign_test
+from ..statistics.intervals import (
+    Difference,
+    Share,
+    agresti_min_interval,
+    newcombe_interval,
+    share,
+    sign_test,
+)
 from .gate_rows import GateSettings
 
 MEASURES = {
@@ -94,7 +101,7 @@ def compare(before: Measured, after: Measured, settings: GateSettings, key: str 
                 "the change it may "
                 f"have fallen by {-change.low:.3f} (allowed: {limit:g})"
             )
-    low, high = apart(after.false_recall, after.right_refused)
+    low, high = newcombe_interval(after.false_recall, after.right_refused)
     if low <= 0:
         faults.append(
             f"it does not distinguish wrong images from right ones: it refuses \
@@ -117,7 +124,7 @@ def compare(before: Measured, after: Measured, settings: GateSettings, key: str 
 
 
 def _change(pairs: Sequence[tuple[bool, bool, bool]]) -> Difference:
-    return cautious([new for _, _, new in pairs], [old for _, old, _ in pairs])
+    return agresti_min_interval([new for _, _, new in pairs], [old for _, old, _ in pairs])
 
 
 def as_lines(gate: Gate, what: str) -> list[str]:

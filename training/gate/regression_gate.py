@@ -25,7 +25,7 @@ from ...backend.files.atomic import write_text, writing_folder
 from ...backend.files.bounded_reader import read_json
 from ..data.rows.conversations import as_prompt_completion
 from ..data.rows.row_sets import RowSet
-from ..trainer.model_loading import load_processor, quiet
+from ..trainer.model_loading import load_processor, silence_libraries
 from ..trainer.resume import digest_of
 from .gate_rows import GateSettings, chosen, truth_of
 from .gate_rule import Gate, as_lines, compare, learned_line, measured
@@ -147,7 +147,7 @@ def answers_of(
     if adapter is not None:
         check_usable(adapter)
     on_gpu = device != "cpu" and torch.cuda.is_available()
-    with quiet():
+    with silence_libraries():
         processor = load_processor(checkpoint)
         model = load_whole(checkpoint, dtype=torch.bfloat16 if on_gpu else torch.float32)
         if adapter is not None:

@@ -15,7 +15,7 @@ from .settings import HELD_OUT, GrpoTraining
 class PlannerGrpoTraining(GrpoTraining):
     """Settings of a planner's reinforcement learning; nothing of it is published."""
 
-    floor: float = Field(
+    collapse_threshold: float = Field(
         default=0.8,
         ge=0,
         le=1,

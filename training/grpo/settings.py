@@ -23,14 +23,14 @@ FREE_TO_CHANGE = {
     "device",
     "save_every",
     "check_batch",
-    "floor",
+    "collapse_threshold",
     "tensorboard",
     "report_to",
-    "half",
-    "vllm_memory",
-    "vllm_length",
-    "vllm_tensor_parallel",
-    "vllm_url",
+    "save_dtype",
+    "vllm_gpu_memory_utilization",
+    "vllm_max_model_length",
+    "vllm_tensor_parallel_size",
+    "vllm_server_base_url",
 }
 """Settings that change nothing of what a stopped training goes on with."""
 HELD_OUT = 0.2
@@ -40,16 +40,18 @@ HELD_OUT = 0.2
 class GrpoTraining(ModelTraining):
     """Settings of the critic's reinforcement learning. The published run is the recipe paper-8b."""
 
-    rate: float = Field(default=2e-6, gt=0, description="Peak learning rate.")
-    schedule: Literal["cosine", "constant"] = Field(
+    learning_rate: float = Field(default=2e-6, gt=0, description="Peak learning rate.")
+    lr_scheduler_type: Literal["cosine", "constant_with_warmup"] = Field(
         default="cosine",
         description="The learning rate after the warm-up: down to 0, or the same (published).",
     )
-    warm_up: float = Field(default=0.0, ge=0, lt=1, description="Share of the steps for the warm-up.")
+    warmup_steps: float = Field(
+        default=0.0, ge=0, description="Steps of the warm-up; below 1, their share of all steps."
+    )
     freeze_vision: bool = Field(
         default=False, description="Keep the vision tower and its projector as they are."
     )
-    epochs: float = Field(default=1.0, gt=0, description="Passes over the rows.")
+    num_train_epochs: float = Field(default=1.0, gt=0, description="Passes over the rows.")
     rollouts: int | None = Field(default=None, ge=1, description="Rollouts in all, instead of epochs.")
     max_steps: int | None = Field(
         default=None,
@@ -58,22 +60,24 @@ class GrpoTraining(ModelTraining):
         "of --updates steps each are made of them. Empty: those of the rollouts.",
     )
     prompts: int = Field(default=16, ge=1, description="Rows of one rollout, over all devices.")
-    group: int = Field(default=8, ge=2, description="Answers to each row.")
+    num_generations: int = Field(default=8, ge=2, description="Answers to each row.")
     updates: int = Field(default=2, ge=1, description="Optimiser steps of one rollout.")
-    micro_batch: int = Field(default=8, ge=1, description="Answers in one forward pass on one device.")
-    prompt_tokens: int = Field(
+    per_device_train_batch_size: int = Field(
+        default=8, ge=1, description="Answers in one forward pass on one device."
+    )
+    max_prompt_length: int = Field(
         default=16384,
         ge=64,
         description="Longest question in tokens, images included; longer ones are an error.",
     )
-    answer_tokens: int = Field(default=4096, ge=16, description="Longest answer, in tokens.")
+    max_completion_length: int = Field(default=4096, ge=16, description="Longest answer, in tokens.")
     temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of the sampled answers.")
-    kl: float = Field(
+    beta: float = Field(
         default=0.0, ge=0, description="Weight of the distance to the first model; the paper says 1e-3."
     )
-    clip_low: float = Field(default=0.2, gt=0, description="How far a token's ratio may fall below 1.")
-    clip_high: float = Field(default=0.3, gt=0, description="How far a token's ratio may rise above 1.")
-    clip_dual: float | None = Field(
+    epsilon: float = Field(default=0.2, gt=0, description="How far a token's ratio may fall below 1.")
+    epsilon_high: float = Field(default=0.3, gt=0, description="How far a token's ratio may rise above 1.")
+    delta: float | None = Field(
         default=None,
         gt=1,
         description=(
@@ -81,73 +85,74 @@ class GrpoTraining(ModelTraining):
             "empty: no bound."
         ),
     )
-    scale: Literal["group", "batch", "none"] = Field(
+    scale_rewards: Literal["group", "batch", "none"] = Field(
         default="group",
         description=(
             "What a group's rewards are divided by: their own spread (published), the batch's, or nothing."
         ),
     )
-    vllm: Literal["off", "colocate", "server"] = Field(
-        default="off", description="Who writes the answers: the model itself, or vLLM (to be installed)."
+    use_vllm: bool = Field(
+        default=False,
+        description="Have vLLM (to be installed) write the answers instead of the model itself.",
     )
-    vllm_memory: float = Field(
+    vllm_mode: Literal["colocate", "server"] = Field(
+        default="colocate", description="Where vLLM runs: beside the model on its cards, or as a server."
+    )
+    vllm_gpu_memory_utilization: float = Field(
         default=0.3, gt=0, lt=1, description="Share of each card's memory for a colocated vLLM."
     )
-    vllm_length: int | None = Field(
+    vllm_max_model_length: int | None = Field(
         default=None,
         ge=128,
         description="Longest question and answer together for which a colocated vLLM keeps a cache; empty: "
         "the sum of both "
         "limits. The model's own 262,144 tokens would take 36 GiB at 8B.",
     )
-    vllm_tensor_parallel: int = Field(
+    vllm_tensor_parallel_size: int = Field(
         default=1, ge=1, description="Cards that share one colocated vLLM's weights; divides the devices."
     )
-    vllm_url: str | None = Field(
+    vllm_server_base_url: str | None = Field(
         default=None,
         max_length=2048,
-        description="Address of a vLLM server, such as http://host:8000 (--vllm server).",
+        description="Address of a vLLM server, such as http://host:8000 (--vllm-mode server).",
     )
     save_every: int = Field(default=10, ge=1, description="Rollouts between checkpoints; each has a check.")
     check_rows: int = Field(default=64, ge=2, description="Held-out rows that each check asks about.")
     check_batch: int = Field(default=16, ge=1, description="Rows in one batch of a check.")
-    floor: float = Field(
+    collapse_threshold: float = Field(
         default=0.5,
         ge=0,
         le=1,
         description="Recall on held-out right or wrong images below which training stops.",
     )
 
+    @property
+    def save_steps(self) -> int:
+        """Optimiser steps between checkpoints."""
+        return self.save_every * self.updates
+
 
 def vllm_arguments(settings: GrpoTraining, devices: int) -> dict[str, Any]:
-    """trl's arguments for vLLM, none if it is off; raises SettingsError for options that do not
-    go together."""
-    if settings.vllm == "off":
+    """trl's arguments for vLLM that are no settings; raises SettingsError for options that do not go
+    together."""
+    if not settings.use_vllm:
         return {}
-    if settings.vllm == "server":
-        if not re.match(r"https?://[^/]", settings.vllm_url or ""):
+    if settings.vllm_mode == "server":
+        address = settings.vllm_server_base_url
+        if not re.match(r"https?://[^/]", address or ""):
             raise SettingsError(
-                (
-                    "--vllm server has "
-                    f"{f'the address {settings.vllm_url!r}' if settings.vllm_url else 'no address'}."
-                ),
-                "Give one that begins with http:// or https://: --vllm-url http://host:8000.",
+                f"--vllm-mode server has {f'the address {address!r}' if address else 'no address'}.",
+                "Give one that begins with http:// or https://: --vllm-server-base-url http://host:8000.",
             )
-        return {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": settings.vllm_url}
-    if devices % settings.vllm_tensor_parallel:
+        return {}
+    if devices % settings.vllm_tensor_parallel_size:
         raise SettingsError(
-            (
-                f"{devices} device(s) cannot be shared out to vLLMs on {settings.vllm_tensor_parallel} cards "
-                "each."
-            ),
-            "Change --vllm-tensor-parallel.",
+            f"{devices} device(s) cannot be shared out to vLLMs on {settings.vllm_tensor_parallel_size} "
+            "cards each.",
+            "Change --vllm-tensor-parallel-size.",
         )
     return {
-        "use_vllm": True,
-        "vllm_mode": "colocate",
-        "vllm_gpu_memory_utilization": settings.vllm_memory,
         "vllm_max_model_length": vllm_length(settings),
-        "vllm_tensor_parallel_size": settings.vllm_tensor_parallel,
         "vllm_enable_sleep_mode": True,
     }
 
@@ -155,15 +160,13 @@ def vllm_arguments(settings: GrpoTraining, devices: int) -> dict[str, Any]:
 def vllm_length(settings: GrpoTraining) -> int:
     """Tokens of question and answer for which a colocated vLLM keeps a cache; raises SettingsError if an
     answer could not be finished in it."""
-    whole = settings.prompt_tokens + settings.answer_tokens
-    length = settings.vllm_length or whole
+    whole = settings.max_prompt_length + settings.max_completion_length
+    length = settings.vllm_max_model_length or whole
     if length < whole:
         raise SettingsError(
-            (
-                f"--vllm-length {length} is less than {settings.prompt_tokens} + {settings.answer_tokens} "
-                "tokens."
-            ),
-            "Raise it, or lower --prompt-tokens or --answer-tokens.",
+            f"--vllm-max-model-length {length} is less than {settings.max_prompt_length} + "
+            f"{settings.max_completion_length} tokens.",
+            "Raise it, or lower --max-prompt-length or --max-completion-length.",
         )
     return length
 
@@ -171,14 +174,14 @@ def vllm_length(settings: GrpoTraining) -> int:
 def batches(settings: GrpoTraining, devices: int) -> tuple[int, int]:
     """(micro-batches of an optimiser step, of a rollout) on each of `devices`; raises SettingsError if
     uneven."""
-    answers = settings.prompts * settings.group
-    a_step, rest = divmod(answers, settings.updates * settings.micro_batch * devices)
+    answers = settings.prompts * settings.num_generations
+    a_step, rest = divmod(answers, settings.updates * settings.per_device_train_batch_size * devices)
     if rest:
         raise SettingsError(
-            f"{settings.prompts} prompts x {settings.group} answers = {answers} do not divide into "
+            f"{settings.prompts} prompts x {settings.num_generations} answers = {answers} do not divide into "
             f"{settings.updates} "
-            f"updates of micro-batches of {settings.micro_batch} on {devices} device(s).",
-            "Change --prompts, --updates or --micro-batch.",
+            f"updates of micro-batches of {settings.per_device_train_batch_size} on {devices} device(s).",
+            "Change --prompts, --updates or --per-device-train-batch-size.",
         )
     return a_step, a_step * settings.updates
 
@@ -191,7 +194,7 @@ def rollouts_of(settings: GrpoTraining, rows: int) -> int:
             f"There are {rows} rows to train on, but {settings.prompts} in a rollout.",
             "Lower --prompts, or give more rows.",
         )
-    rollouts = settings.rollouts or max(1, math.floor(settings.epochs * (rows // settings.prompts)))
+    rollouts = settings.rollouts or max(1, math.floor(settings.num_train_epochs * (rows // settings.prompts)))
     if settings.max_steps is None:
         return rollouts
     if settings.max_steps < settings.updates:

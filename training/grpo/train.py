@@ -1,11 +1,10 @@
 """Reinforcement learning of an agent with trl's GRPO trainer: several answers to each row, one reward each.
 
 Decisions. The trainer is trl's, used as it is; ours are the task (task.py: what is asked, and what an answer
-is worth), the settings that make its batches come out even, the guard (guard.py), and the checkpoint that
-comes out. Everything is counted
-in rollouts: one is `prompts` groups of `group` answers, drawn, scored and learned from in `updates` optimiser
-steps; checkpoints and checks fall on whole rollouts only, because a run that is stopped within one goes on
-with other answers.
+is worth), the settings that make its batches come out even, the monitor (gate/collapse_monitor.py), and
+the checkpoint that comes out. Everything is counted in rollouts: one is `prompts` groups of
+`num_generations` answers, drawn, scored and learned from in `updates` optimiser steps; checkpoints and checks
+fall on whole rollouts only, because a run that is stopped within one goes on with other answers.
 """
 
 from __future__ import annotations
@@ -23,11 +22,18 @@ from ...backend.machine.requirements import require
 from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
 from ..data.rows.conversations import with_images
 from ..data.rows.lengths import TokenLimit, fitting
-from ..gate.checkpoint_selection import Ending, ended
+from ..gate.checkpoint_selection import CheckpointSelection, ended
 from ..gate.held_out import CheckLog, HeldOutCheck, greedy_answers
 from ..reward.rollout_reward import RolloutReading, RolloutReward
 from ..trainer.html_report import Answered, TrainingReport
-from ..trainer.model_loading import check_options, counts, load_policy, load_processor, quiet, reports_to
+from ..trainer.model_loading import (
+    check_options,
+    count_parameters,
+    load_policy,
+    load_processor,
+    reports_to,
+    silence_libraries,
+)
 from ..trainer.ranks import agreed, gathered, of_first_rank
 from ..trainer.resume import claim_run, digest_of, given_back_on_failure, logged
 from ..trainer.run_description import digests, libraries, shown_settings
@@ -64,14 +70,15 @@ def train(
     """Train the agent in `checkpoint` on the rows into `out`; continues a stopped run.
 
     Returns `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, also for a
-    row that cannot be shown or is longer than `settings.prompt_tokens` unless such rows are skipped, and
+    row that cannot be shown or is longer than `settings.max_prompt_length` unless such rows are skipped, and
     TrainingError for a training that had to stop; the last good checkpoint is then in `out / "final"` if
     there is one.
     """
     check_options(settings)
     devices = int(os.environ.get("WORLD_SIZE", "1"))
     batches(settings, devices)
-    if vllm_arguments(settings, devices):
+    vllm_arguments(settings, devices)
+    if settings.use_vllm:
         require("vllm")
     task.require()
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -79,7 +86,7 @@ def train(
     claim_run(out, run.description())
     if run.final.is_dir():
         return ended(out, log)
-    with given_back_on_failure(out), quiet():
+    with given_back_on_failure(out), silence_libraries():
         return run.run()
 
 
@@ -87,7 +94,7 @@ class _Parts(NamedTuple):
     """What a training is put together from, for its steps and its end."""
 
     trainer: RewardTrainer
-    ending: Ending
+    selection: CheckpointSelection
     checks: CheckLog[Any]
     processor: Any
     prompt_set: PromptSet
@@ -129,23 +136,23 @@ class Reinforcement(Generic[Row, Found]):
         }
 
     def run(self) -> Path:
-        """Train to the end, or until the guard stops it, and save; see `train`."""
+        """Train to the end, or until the monitor stops it, and save; see `train`."""
         parts = self._prepare()
-        trainer, ending = parts.trainer, parts.ending
+        trainer, selection = parts.trainer, parts.selection
         record = record_of(self.out, parts.prompt_set, self.settings.image_pixels)
-        if ending.finished is None:
-            trainer.train(resume_from_checkpoint=str(ending.resumed) if ending.resumed else None)
-        ending.keep()
+        if selection.finished is None:
+            trainer.train(resume_from_checkpoint=str(selection.resumed) if selection.resumed else None)
+        selection.keep()
         if trainer.accelerator.is_main_process:
-            self._report(parts, trainer.state.log_history or logged(ending.last))
-        half = self.settings.half
-        save_trained(trainer, parts.processor, record, self.final, half, ending.finished)
-        return ending.result()
+            self._report(parts, trainer.state.log_history or logged(selection.last))
+        half = self.settings.save_dtype
+        save_trained(trainer, parts.processor, record, self.final, half, selection.finished)
+        return selection.result()
 
     def _prepare(self) -> _Parts:
         from transformers import PrinterCallback
 
-        from ..gate.collapse_monitor import Guard
+        from ..gate.collapse_monitor import CollapseMonitor
         from ..trainer.callbacks import Progress, Stopwatch
         from .trainer import RewardTrainer, config_of
 
@@ -156,7 +163,7 @@ class Reinforcement(Generic[Row, Found]):
         os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.out / "tensorboard")
         reporters = reports_to(settings, self.log)
         # A rank's share of a rollout, or the check that the first one makes for all.
-        answers = max(settings.prompts * settings.group // self.devices, len(held_out))
+        answers = max(settings.prompts * settings.num_generations // self.devices, len(held_out))
         longest = task.longest(answers)
         config = config_of(settings, self.out / "steps", steps_in_all, self.devices, reporters, longest)
         policy = load_policy(self.checkpoint, settings)
@@ -174,33 +181,33 @@ class Reinforcement(Generic[Row, Found]):
             peft_config=policy.adapter,
         )
         reward.begin(trainer, policy.processor)
-        trained, whole = counts(trainer.model)
+        trained, whole = count_parameters(trainer.model)
         rollouts = steps_in_all // settings.updates
         self.log(
             f"{trained:,} of {whole:,} weights train; {rollouts} rollouts of {settings.prompts} x "
-            f"{settings.group}"
+            f"{settings.num_generations}"
         )
 
         def check() -> Found:
             with gathered(trainer) as model:
                 answers, lengths = greedy_answers(
-                    model, policy.processor, asked, settings.answer_tokens, settings.check_batch
+                    model, policy.processor, asked, settings.max_completion_length, settings.check_batch
                 )
             return of_first_rank(lambda: task.summarise(held_out, answers, lengths, prompt_set), self.devices)
 
         checks = CheckLog(self.out, task.check)
-        guard = Guard(check, checks, settings, reward, self.log, agreed(self.devices))
-        trainer.measured += [clock.taken, guard.taken]
+        monitor = CollapseMonitor(check, checks, settings, reward, self.log, agreed(self.devices))
+        trainer.measured += [clock.taken, monitor.taken]
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(Stopwatch(clock))
-        trainer.add_callback(guard)
+        trainer.add_callback(monitor)
         trainer.add_callback(Progress(self.log, task.parts))
         notes = [
             f"{trained:,} of {whole:,} weights trained",
             f"{len(rows)} rows, {steps_in_all} steps planned",
         ]
-        ending = Ending(self.out, guard, steps_in_all, self.log)
-        return _Parts(trainer, ending, checks, policy.processor, prompt_set, held_out, asked, notes)
+        selection = CheckpointSelection(self.out, monitor, steps_in_all, self.log)
+        return _Parts(trainer, selection, checks, policy.processor, prompt_set, held_out, asked, notes)
 
     def _reward(
         self, processor: Any, question: Any, prompt_set: PromptSet, clock: StepClock
@@ -221,7 +228,7 @@ class Reinforcement(Generic[Row, Found]):
     def _usable(self, processor: Any, prompt_set: PromptSet) -> tuple[list[Row], list[Row]]:
         """The rows to train on and to check on that can be shown; raises SettingsError for another one unless
         such rows are skipped."""
-        limit = TokenLimit(self.settings.prompt_tokens, "--prompt-tokens", self.data.skip_bad)
+        limit = TokenLimit(self.settings.max_prompt_length, "--max-prompt-length", self.data.skip_bad)
 
         def usable(some: Sequence[Row], which: str = "") -> list[Row]:
             images, pixels = self.data.images, self.settings.image_pixels
@@ -254,11 +261,11 @@ class Reinforcement(Generic[Row, Found]):
             held_out=self.task.curves(parts.checks),
             answers=self._answered(parts),
             notes=parts.notes,
-            stopped=parts.ending.guard.stopped,
+            stopped=parts.selection.monitor.stopped,
             made_of=self._made_of(),
             settings=shown_settings(self.settings, *self.task.settings()),
         ).write(self.out)
-        parts.ending.write_result()
+        parts.selection.write_result()
 
     def _answered(self, parts: _Parts) -> list[Answered]:
         """The first held-out rows with the answers of the first check and of the last."""

@@ -1,12 +1,12 @@
 """trl's GRPO trainer as reinforcement uses it here: its configuration, and what is added to it.
 
 Decisions. trl's whole configuration stands in one place that can be read without a card. Two methods that
-trainers are made to have overridden are: `log`, which adds what clock and guard measured, and `compute_loss`.
-One of trl's own is: `_tokenize_prompts`, without which requests with and without an image cannot be mixed.
-trl divides the sum over tokens by the number of all tokens of a rollout, also those of answers that were left
-out of their group: with a share m of them every gradient would be 1 - m of what the remaining answers alone
-give. The loss is multiplied by 1 / (1 - m), counted over all ranks. This module needs trl and is imported by
-what trains alone.
+trainers are made to have overridden are: `log`, which adds what clock and monitor measured, and
+`compute_loss`. One of trl's own is: `_tokenize_prompts`, without which requests with and without an image
+cannot be mixed. trl divides the sum over tokens by the number of all tokens of a rollout, also those of
+answers that were left out of their group: with a share m of them every gradient would be 1 - m of what the
+remaining answers alone give. The loss is multiplied by 1 / (1 - m), counted over all ranks. This module needs
+trl and is imported by what trains alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from ..reward.rollout_reward import RolloutReward
-from ..trainer.model_loading import arguments, on_cpu
+from ..trainer.model_loading import on_cpu, trainer_arguments
 from ..trainer.ranks import patience
 from .settings import GrpoTraining, batches, vllm_arguments
 
@@ -38,33 +38,23 @@ def config_of(
     before the model is loaded (see policy_model). `longest`: seconds that one rank may be at its rewards or a
     check while the others wait."""
     a_step, a_rollout = batches(settings, devices)
-    return GRPOConfig(
-        **arguments(settings, steps, steps_in_all),
+    own: dict[str, Any] = {
         **vllm_arguments(settings, devices),
-        max_steps=steps_in_all,
-        per_device_train_batch_size=settings.micro_batch,
-        gradient_accumulation_steps=a_step,
-        steps_per_generation=a_rollout,
-        num_generations=settings.group,
-        max_completion_length=settings.answer_tokens,
-        temperature=settings.temperature,
+        "max_steps": steps_in_all,
+        "gradient_accumulation_steps": a_step,
+        "steps_per_generation": a_rollout,
         # A cache that grows is copied whole at every token, which a processor feels in a rollout of a hundred
         # answers (benchmarks/answer_cache.py). On a GPU one of full length would have the model compiled.
-        cache_implementation="static" if on_cpu(settings) else None,
-        beta=settings.kl,
-        epsilon=settings.clip_low,
-        epsilon_high=settings.clip_high,
-        delta=settings.clip_dual,
-        loss_type="dapo",
-        scale_rewards=settings.scale,
-        use_bias_correction_kl=False,
-        lr_scheduler_type="cosine" if settings.schedule == "cosine" else "constant_with_warmup",
-        remove_unused_columns=False,
-        logging_steps=1,
-        save_steps=settings.save_every * settings.updates,
-        report_to=report_to,
-        ddp_timeout=patience(longest),
-    )
+        "cache_implementation": "static" if on_cpu(settings) else None,
+        "loss_type": "dapo",
+        "use_bias_correction_kl": False,
+        "remove_unused_columns": False,
+        "logging_steps": 1,
+        "save_steps": settings.save_steps,
+        "report_to": report_to,
+        "ddp_timeout": patience(longest),
+    }
+    return GRPOConfig(**trainer_arguments(settings, GRPOConfig, steps, steps_in_all) | own)
 
 
 class RewardTrainer(GRPOTrainer):

@@ -205,7 +205,7 @@ class _OwnCritic:
 
     def _askable(self, rows: RowSet) -> RowSet:
         sft = self.settings.sft
-        limit = TokenLimit(sft.cutoff, "--cutoff", self.data.skip_bad)
+        limit = TokenLimit(sft.max_length, "--max-length", self.data.skip_bad)
         return askable(rows, self.checkpoint, limit, sft.image_pixels, self.log)
 
     def _examined(self, trained: Path, rows: _Rows, folder: Path, device: str) -> Path:

@@ -87,7 +87,8 @@ def check_enough(new: Sequence[SftRow], mixed: int, settings: SftTraining, rehea
     steps = steps_in_all(settings, mixed)
     if steps < rehearsal.least_steps:
         epochs = math.ceil(
-            rehearsal.least_steps / max(1, steps_in_all(settings.model_copy(update={"epochs": 1.0}), mixed))
+            rehearsal.least_steps
+            / max(1, steps_in_all(settings.model_copy(update={"num_train_epochs": 1.0}), mixed))
         )
         raise SettingsError(
             (
@@ -95,5 +96,6 @@ def check_enough(new: Sequence[SftRow], mixed: int, settings: SftTraining, rehea
                 "little "
                 "is learned."
             ),
-            f"Give --epochs {epochs}, or a smaller --batch; --least-steps sets another limit.",
+            f"Give --num-train-epochs {epochs}, or a smaller --per-device-train-batch-size; "
+            "--least-steps sets another limit.",
         )

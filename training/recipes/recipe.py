@@ -7,6 +7,7 @@ line wins.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,11 @@ from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_bytes
 from ...backend.files.bounded_yaml import bounded_loader, load_yaml
 from ...backend.machine.requirements import require
+from ..renamed_settings import RENAMED
 
 FOLDER = Path(__file__).parent
 STAGES = ("planner-sft", "critic-sft", "critic-dpo", "planner-dpo", "critic-grpo", "planner-grpo")
 MAX_BYTES = 64 * 1024
-RENAMED = {"keep_words": "keep_labelled"}
-"""Settings of earlier recipes by the names that they have now."""
 
 
 def recipe_names() -> list[str]:
@@ -64,9 +64,6 @@ def read_recipe(name: str, stage: str) -> dict[str, Any]:
     if not isinstance(section, dict):
         raise SettingsError(f"Recipe {name!r}, section {stage!r} is not a list of settings.")
     values = {str(key).replace("-", "_"): value for key, value in section.items() if value is not None}
-    values = {RENAMED.get(key, key): value for key, value in values.items()}
-    if values.get("vllm") is False:  # YAML reads an unquoted off as false
-        values["vllm"] = "off"
     for key, value in values.items():
         if not isinstance(value, (str, int, float, bool)):
             raise SettingsError(f"Recipe {name!r}, {stage}, {key[:80]}: it is not one value.")
@@ -92,3 +89,11 @@ def _read(path: Path, name: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise SettingsError(f"Recipe {name!r} holds no settings.")
     return content
+
+
+def unknown_key(recipe: str, stage: str, key: str, known: Collection[str]) -> SettingsError:
+    """Return the error of a recipe with a key that is not among the known ones, with its new name."""
+    message, new = f"Recipe {recipe!r}: {stage} has no option {key!r}.", RENAMED.get(key)
+    if new in known:
+        return SettingsError(message, f"It is called {new!r} now.")
+    return SettingsError(message, f"See interleave-thinker train {stage} --help.")

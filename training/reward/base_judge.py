@@ -35,13 +35,13 @@ class BaseJudge:
 
     def __init__(self, checkpoint: Path, settings: ModelTraining) -> None:
         """Raises SettingsError unless an adapter is trained, under which the base stays as it is."""
-        if not settings.lora_rank:
+        if not settings.lora_r:
             raise SettingsError(
                 f"--scorer {NAME} is the model under the adapter, and all weights are trained here.",
-                "Give --lora-rank, or a judge of its own: judge:transformers:FOLDER.",
+                "Give --lora-r, or a judge of its own: judge:transformers:FOLDER.",
             )
         self.checkpoint = checkpoint
-        how = f"{settings.precision}:{settings.quantization}"
+        how = f"{'bf16' if settings.bf16 else 'fp32'}:{'4bit' if settings.load_in_4bit else 'none'}"
         chat = f"base:{checkpoint.name}:{checkpoint_digest(checkpoint)}:{how}"
         self.identity = identity_of(chat, JUDGING)
         self._judge: ChatJudge | None = None

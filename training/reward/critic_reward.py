@@ -20,7 +20,7 @@ from ...backend.errors import SettingsError
 from ...backend.generators import Generator
 from ...backend.pictures import Picture
 from ...backend.scorers import Scorer
-from ..content_cache import RewardCache
+from ..content_cache import ContentCache
 from ..data.rows.rl import CriticRlRow, before_of, row_redraw_seed
 from ..trainer.step_clock import StepClock
 from .published import read_published
@@ -129,7 +129,7 @@ class RewardSetup:
 
     def open_redrawer(self, out: Path) -> Redrawer:
         """The redrawer of a training in the folder `out`; raises SettingsError for an unusable cache."""
-        cache = RewardCache(self.cache or out / "rewards.sqlite")
+        cache = ContentCache(self.cache or out / "rewards.sqlite")
         return self.redrawer(self.generator, self.scorer, cache, self.drawing, self.card)
 
 

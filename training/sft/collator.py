@@ -17,13 +17,13 @@ from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ...backend.errors import TrainingError
 from ...backend.pictures import Picture
 
-IGNORED = -100
+IGNORE_INDEX = -100
 """The label of a token that is not learned."""
 CONTEXT = 40
 """Characters around a part by which it is found again."""
 
 
-class Shown:
+class MaskedImageCollator:
     """A collator whose images are scaled down as in use, and to at most `pixels`, and which takes the labels
     of `not_learned` away; `collator` is trl's."""
 
@@ -42,17 +42,19 @@ class Shown:
         batch = self.collator(examples)
         for number, (answer, parts) in enumerate(marked):
             if parts:
-                take_away(self.tokenizer, batch["input_ids"][number], batch["labels"][number], answer, parts)
+                mask_labels(
+                    self.tokenizer, batch["input_ids"][number], batch["labels"][number], answer, parts
+                )
         return batch
 
 
-def take_away(tokenizer: Any, ids: Any, labels: Any, answer: str, parts: Sequence[tuple[int, int]]) -> None:
+def mask_labels(tokenizer: Any, ids: Any, labels: Any, answer: str, parts: Sequence[tuple[int, int]]) -> None:
     """Take the labels of these parts of the answer, ranges of its characters, out of a row of a batch, in
     place.
 
     Raises TrainingError if the answer is not what the row's labels say.
     """
-    places = (labels != IGNORED).nonzero().flatten()
+    places = (labels != IGNORE_INDEX).nonzero().flatten()
     learned = ids[places].tolist()
     text = tokenizer.decode(learned, skip_special_tokens=False, clean_up_tokenization_spaces=False)
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
@@ -63,7 +65,7 @@ def take_away(tokenizer: Any, ids: Any, labels: Any, answer: str, parts: Sequenc
         inside = [begin < last and first < stop for begin, stop in encoded["offset_mapping"]]
         for place, within in zip(places.tolist(), inside, strict=True):
             if within:
-                labels[place] = IGNORED
+                labels[place] = IGNORE_INDEX
 
 
 def _found(text: str, answer: str, start: int, end: int) -> tuple[int, int]:

@@ -47,8 +47,10 @@ class SftData:
 
         Raises SettingsError for a patience without rows to measure."""
         wanted = settings.loss_rows or 0
-        if settings.patience and not wanted:
-            raise SettingsError("--patience has no held-out loss to look at.", "Give --loss-rows as well.")
+        if settings.early_stopping_patience and not wanted:
+            raise SettingsError(
+                "--early-stopping-patience has no held-out loss to look at.", "Give --loss-rows as well."
+            )
         folder, measured, held_out = self.rows.folder, self.measured, self.held_out
         spare = max(wanted if measured is None else 0, settings.samples if held_out is None else 0)
         rows, spared = hold_out(self.rows.rows, spare)
@@ -57,9 +59,10 @@ class SftData:
         if held_out is None:
             held_out = RowSet(spared[: settings.samples], folder)
         measured = RowSet(measured.rows[:wanted], measured.folder)
-        if settings.patience and not measured.rows:
+        if settings.early_stopping_patience and not measured.rows:
             raise SettingsError(
-                f"{len(self.rows.rows)} rows are too few to hold any out: --patience has no loss to look at.",
+                f"{len(self.rows.rows)} rows are too few to hold any out: "
+                "--early-stopping-patience has no loss to look at.",
                 "Give more rows, or leave it out.",
             )
         return replace(self, rows=RowSet(rows, folder), held_out=held_out, measured=measured)

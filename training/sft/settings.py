@@ -7,6 +7,7 @@ existed goes on as the same one.
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from pydantic import Field
 
@@ -14,11 +15,11 @@ from ..trainer.model_loading import ModelTraining
 
 FREE_TO_CHANGE = {
     "device",
-    "save_every",
-    "workers",
+    "save_steps",
+    "dataloader_num_workers",
     "tensorboard",
     "report_to",
-    "half",
+    "save_dtype",
     "samples",
     "sample_tokens",
 }
@@ -28,20 +29,25 @@ FREE_TO_CHANGE = {
 class SftTraining(ModelTraining):
     """Settings of supervised fine-tuning. The published runs are in the recipe paper-8b."""
 
-    epochs: float = Field(default=2.0, gt=0, description="Passes over the data.")
+    num_train_epochs: float = Field(default=2.0, gt=0, description="Passes over the data.")
     max_steps: int | None = Field(
         default=None,
         ge=1,
         description="Optimiser steps after which it ends, with the learning rate at its end; empty: those of "
         "the epochs. Never more than these.",
     )
-    batch: int = Field(default=32, ge=1, description="Rows in one forward pass on one device.")
-    accumulation: int = Field(default=1, ge=1, description="Such batches per optimiser step.")
-    cutoff: int = Field(
+    per_device_train_batch_size: int = Field(
+        default=32, ge=1, description="Rows in one forward pass on one device."
+    )
+    gradient_accumulation_steps: int = Field(default=1, ge=1, description="Such batches per optimiser step.")
+    max_length: int = Field(
         default=16384, ge=16, description="Longest row in tokens, images included; longer ones are an error."
     )
-    ordered: bool = Field(default=False, description="Take the rows as the file has them (a curriculum).")
-    save_every: int = Field(default=500, ge=1, description="Steps between resumable checkpoints.")
+    train_sampling_strategy: Literal["random", "sequential"] = Field(
+        default="random",
+        description="Order of the rows: another one in each epoch, or as the file has them (a curriculum).",
+    )
+    save_steps: int = Field(default=500, ge=1, description="Steps between resumable checkpoints.")
     loss_rows: int | None = Field(
         default=None,
         ge=1,
@@ -49,13 +55,15 @@ class SftTraining(ModelTraining):
         description="Held-out rows whose loss is measured at every checkpoint: of a planner's --held-out, "
         "else taken out of the data (one of 20 at most); empty: none.",
     )
-    patience: int | None = Field(
+    early_stopping_patience: int | None = Field(
         default=None,
         ge=1,
         description="Stop after so many checkpoints without a lower held-out loss, and take the checkpoint "
         "with the lowest; empty: train to the end and take the last.",
     )
-    workers: int = Field(default=0, ge=0, description="Processes that read and prepare images.")
+    dataloader_num_workers: int = Field(
+        default=0, ge=0, description="Processes that read and prepare images."
+    )
     samples: int = Field(
         default=4,
         ge=0,
@@ -69,6 +77,9 @@ class SftTraining(ModelTraining):
 
 def steps_in_all(settings: SftTraining, rows: int, devices: int = 1) -> int:
     """Optimiser steps of a training on so many rows."""
-    an_epoch = math.ceil(math.ceil(rows / (settings.batch * devices)) / settings.accumulation)
-    steps = math.ceil(an_epoch * settings.epochs)
+    an_epoch = math.ceil(
+        math.ceil(rows / (settings.per_device_train_batch_size * devices))
+        / settings.gradient_accumulation_steps
+    )
+    steps = math.ceil(an_epoch * settings.num_train_epochs)
     return min(steps, settings.max_steps or steps)

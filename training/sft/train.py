@@ -24,20 +24,20 @@ from ..data.rows.lengths import TokenLimit, fitting, shown_of
 from ..data.rows.row_sets import RowSet
 from ..trainer.html_report import Answered, TrainingReport
 from ..trainer.model_loading import (
-    arguments,
     check_options,
-    counts,
+    count_parameters,
     load_policy,
     load_processor,
-    quiet,
     reports_to,
+    silence_libraries,
+    trainer_arguments,
 )
 from ..trainer.progress_line import SFT_PARTS
 from ..trainer.resume import claim_run, digest_of, given_back_on_failure, logged, newest_checkpoint, step_of
 from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import record_of, save_trained
 from .answers import AnswerCache, answered, sampled
-from .collator import IGNORED, Shown
+from .collator import IGNORE_INDEX, MaskedImageCollator
 from .data import SftData
 from .held_out_loss import best_checkpoint, is_to_stop, measured_losses
 from .settings import FREE_TO_CHANGE, SftTraining, steps_in_all
@@ -77,7 +77,7 @@ def train(
     if final.is_dir():
         log("this training is finished")
         return final
-    with given_back_on_failure(out), quiet():
+    with given_back_on_failure(out), silence_libraries():
         return _FineTuning(checkpoint, data, out, settings, prompt_set, log).run()
 
 
@@ -100,7 +100,7 @@ class _FineTuning:
         rows, measured, shown = self._usable()
         whole_steps = steps_in_all(self.settings, len(rows.rows), self.devices)
         trainer, processor = self._trainer(rows, measured, whole_steps)
-        trained, whole = counts(trainer.model)
+        trained, whole = count_parameters(trainer.model)
         self.log(f"{trained:,} of {whole:,} weights train on {len(rows.rows)} rows in {whole_steps} steps")
         if measured.rows:
             self.log(f"the loss of {len(measured.rows)} held-out rows is measured at every checkpoint")
@@ -129,16 +129,16 @@ class _FineTuning:
             answers = answered(shown, before, after)
             self._report(history, answers, notes, (rows, measured))
         final = self.out / self.data.name
-        return save_trained(trainer, processor, record, final, self.settings.half, chosen)
+        return save_trained(trainer, processor, record, final, self.settings.save_dtype, chosen)
 
     def _is_over(self, resumed: Path, whole_steps: int) -> bool:
         """Whether nothing is left to train after this checkpoint."""
         losses = measured_losses(logged(resumed))
-        return step_of(resumed) >= whole_steps or is_to_stop(losses, self.settings.patience)
+        return step_of(resumed) >= whole_steps or is_to_stop(losses, self.settings.early_stopping_patience)
 
     def _chosen(self, history: Sequence[Mapping[str, Any]]) -> Path | None:
         """The checkpoint that becomes the result, None for what the trainer holds at its end."""
-        if self.settings.patience is None:
+        if self.settings.early_stopping_patience is None:
             return None
         best = best_checkpoint(self.out / "steps", measured_losses(history))
         if best is not None:
@@ -176,7 +176,7 @@ class _FineTuning:
         """The rows to train on, those whose loss is measured and those whose answers are shown, each short
         enough; where there are several processes nobody is asked."""
         processor = load_processor(self.checkpoint)
-        limit = TokenLimit(self.settings.cutoff, "--cutoff", self.data.skip_bad)
+        limit = TokenLimit(self.settings.max_length, "--max-length", self.data.skip_bad)
 
         def usable(rows: RowSet, which: str = "") -> RowSet:
             measured = [shown_of(row, rows.folder, self.settings.image_pixels) for row in rows.rows]
@@ -201,23 +201,18 @@ class _FineTuning:
 
         settings = self.settings
         os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.out / "tensorboard")
-        config = SFTConfig(
-            **arguments(settings, self.out / "steps", whole_steps),
-            num_train_epochs=settings.epochs,
-            max_steps=whole_steps if settings.max_steps else -1,
+        own: dict[str, Any] = {
+            "max_steps": whole_steps if settings.max_steps else -1,
+            "lr_scheduler_type": "cosine",
+            "max_length": None,
+            "logging_steps": max(1, min(20, int(whole_steps / 10))),
+            "report_to": reports_to(settings, self.log),
             **(_measuring(settings) if measured.rows else {}),
-            per_device_train_batch_size=settings.batch,
-            gradient_accumulation_steps=settings.accumulation,
-            lr_scheduler_type="cosine",
-            max_length=None,
-            dataloader_num_workers=settings.workers,
-            logging_steps=max(1, min(20, int(whole_steps / 10))),
-            save_steps=settings.save_every,
-            report_to=reports_to(settings, self.log),
-        )
+        }
+        config = SFTConfig(**trainer_arguments(settings, SFTConfig, self.out / "steps", whole_steps) | own)
         policy = load_policy(self.checkpoint, settings)
         trainer = RowTrainer(
-            ordered=settings.ordered,
+            ordered=settings.train_sampling_strategy == "sequential",
             model=policy.model,
             args=config,
             train_dataset=as_dataset(rows.rows, rows.folder),
@@ -226,12 +221,12 @@ class _FineTuning:
             peft_config=policy.adapter,
         )
         tokenizer = policy.processor.tokenizer
-        trainer.data_collator = Shown(trainer.data_collator, settings.image_pixels, tokenizer)
+        trainer.data_collator = MaskedImageCollator(trainer.data_collator, settings.image_pixels, tokenizer)
         images = sum(len(row.images) for row in rows.rows) / len(rows.rows)
-        a_step = settings.batch * settings.accumulation * self.devices
+        a_step = settings.per_device_train_batch_size * settings.gradient_accumulation_steps * self.devices
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(Progress(self.log, SFT_PARTS, images * a_step))
-        trainer.add_callback(HeldOutLoss(self.log, settings.patience))
+        trainer.add_callback(HeldOutLoss(self.log, settings.early_stopping_patience))
         return trainer, policy.processor
 
     def _answers_before(self, trainer: Any, processor: Any, shown: RowSet, resumed: Path | None) -> list[str]:
@@ -249,8 +244,8 @@ def _measuring(settings: SftTraining) -> dict[str, Any]:
     checkpoint from being cleared away."""
     return {
         "eval_strategy": "steps",
-        "eval_steps": settings.save_every,
-        "per_device_eval_batch_size": settings.batch,
+        "eval_steps": settings.save_steps,
+        "per_device_eval_batch_size": settings.per_device_train_batch_size,
         "prediction_loss_only": True,
         "metric_for_best_model": "eval_loss",
         "greater_is_better": False,
@@ -282,7 +277,7 @@ def _learned(trainer: Any, processor: Any) -> str:
     batch = trainer.data_collator([row])
     ids, labels = batch["input_ids"][0], batch["labels"][0]
     seen = int((ids == processor.image_token_id).sum())
-    learned = ids[labels != IGNORED]
+    learned = ids[labels != IGNORE_INDEX]
     if (pictures and not seen) or not len(learned) or (learned == processor.image_token_id).any():
         raise TrainingError(
             (

@@ -19,7 +19,7 @@ import torch
 from torch.utils.data import SequentialSampler
 from trl.trainer.sft_trainer import SFTTrainer
 
-from .collator import IGNORED
+from .collator import IGNORE_INDEX
 
 
 class RowTrainer(SFTTrainer):
@@ -49,7 +49,7 @@ class RowTrainer(SFTTrainer):
         """Measure the mean loss of a held-out batch, and add it to the sum over tokens."""
         rows, size = len(self.eval_dataset), self.args.per_device_eval_batch_size  # pyright: ignore[reportArgumentType]
         inputs = self._prepare_inputs(self._without_repeats(inputs, rows, size))
-        tokens = int((inputs["labels"][:, 1:] != IGNORED).sum())
+        tokens = int((inputs["labels"][:, 1:] != IGNORE_INDEX).sum())
         with torch.no_grad(), self.compute_loss_context_manager():
             loss: Any = self.compute_loss(model, inputs)
         if tokens:
@@ -72,5 +72,5 @@ class RowTrainer(SFTTrainer):
         state, ranks = self.accelerator.gradient_state, self.accelerator.num_processes
         left = rows % (size * ranks)
         if ranks > 1 and left and state.end_of_dataloader:
-            batch["labels"][max(0, left - self.accelerator.process_index * size) :] = IGNORED
+            batch["labels"][max(0, left - self.accelerator.process_index * size) :] = IGNORE_INDEX
         return batch

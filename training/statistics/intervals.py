@@ -83,7 +83,7 @@ class Difference(BaseModel):
         return f"{self.difference:+.3f} [{self.low:+.3f}, {self.high:+.3f}], p {self.p:.2g}, {self.n} pairs"
 
 
-def paired(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
+def paired_difference(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
     """How much more often `ones` came out right than `others`, case by case; raises ValueError for other
     lengths.
 
@@ -101,11 +101,11 @@ def paired(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
     return Difference(difference=mean, low=mean - half, high=mean + half, p=sign_test(won, lost), n=n)
 
 
-def cautious(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
-    """`paired` with the interval of A. Agresti and Y. Min (2005), which adds half a case to each of the four
-    outcomes: few cases without a difference have a wide interval, where Wald's has none. Raises ValueError
-    for other lengths."""
-    plain = paired(ones, others)
+def agresti_min_interval(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
+    """`paired_difference` with the interval of A. Agresti and Y. Min (2005), which adds half a case to each
+    of the four outcomes: few cases without a difference have a wide interval, where Wald's has none. Raises
+    ValueError for other lengths."""
+    plain = paired_difference(ones, others)
     won = sum(one and not other for one, other in zip(ones, others, strict=True)) + 0.5
     lost = sum(other and not one for one, other in zip(ones, others, strict=True)) + 0.5
     n = plain.n + 2
@@ -114,11 +114,11 @@ def cautious(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
 
 
 def cases_for(drop: float) -> int:
-    """The fewest cases whose `cautious` interval, where none differs, does not reach below -`drop`."""
+    """The fewest cases whose `agresti_min_interval`, where none differs, does not reach below -`drop`."""
     return max(1, ceil(Z / drop - 2 - 1e-9))
 
 
-def apart(one: Share, other: Share) -> tuple[float, float]:
+def newcombe_interval(one: Share, other: Share) -> tuple[float, float]:
     """The 95 % interval of `one`'s rate less `other`'s, of other cases (R. G. Newcombe's of 1998, from the
     two Wilson ones)."""
     mean = one.rate - other.rate

@@ -35,26 +35,30 @@ class ModelTraining(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    rate: float = Field(default=2e-5, gt=0, description="Peak learning rate; cosine after the warm-up.")
-    warm_up: float = Field(default=0.1, ge=0, lt=1, description="Share of the steps for the warm-up.")
-    weight_decay: float = Field(default=1e-6, ge=0, description="AdamW weight decay.")
-    second_moment: float = Field(default=0.999, gt=0, lt=1, description="AdamW beta 2.")
-    optimizer: Literal["adamw", "adamw_8bit"] = Field(
-        default="adamw", description="AdamW, or its 8-bit form of bitsandbytes (a GPU is needed)."
+    learning_rate: float = Field(
+        default=2e-5, gt=0, description="Peak learning rate; cosine after the warm-up."
     )
-    lora_rank: int = Field(
+    warmup_steps: float = Field(
+        default=0.1, ge=0, description="Steps of the warm-up; below 1, their share of all steps."
+    )
+    weight_decay: float = Field(default=1e-6, ge=0, description="AdamW weight decay.")
+    adam_beta2: float = Field(default=0.999, gt=0, lt=1, description="AdamW beta 2.")
+    optim: Literal["adamw_torch", "adamw_8bit"] = Field(
+        default="adamw_torch", description="AdamW, or its 8-bit form of bitsandbytes (a GPU is needed)."
+    )
+    lora_r: int = Field(
         default=0, ge=0, le=1024, description="Rank of a LoRA adapter; 0 trains the weights themselves."
     )
     lora_alpha: int = Field(default=32, ge=1, description="LoRA's scale is alpha / rank.")
     lora_dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout before the adapter.")
-    quantization: Literal["none", "4bit"] = Field(
-        default="none", description="4bit holds the frozen base in NF4 (QLoRA); needs a rank."
+    load_in_4bit: bool = Field(
+        default=False, description="Hold the frozen base in NF4 (QLoRA); needs a rank."
     )
     freeze_vision: bool = Field(
         default=True, description="Keep the vision tower and its projector as they are."
     )
     device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
-    precision: Literal["fp32", "bf16"] = Field(default="fp32", description="Arithmetic of the training.")
+    bf16: bool = Field(default=False, description="Train in bfloat16 (mixed precision) instead of float32.")
     gradient_checkpointing: bool = Field(
         default=True, description="On a GPU, compute activations twice instead of keeping them."
     )
@@ -63,11 +67,10 @@ class ModelTraining(BaseModel):
         ge=1024,
         description="Largest area of an image that is shown, in pixels; a running agent shows 1,048,576.",
     )
-    half: Literal["none", "fp16", "bf16"] = Field(
-        default="none",
-        description="Precision that the finished checkpoint is saved in: as trained, or half of it (bf16 "
-        "keeps the range of "
-        "what was trained in bf16).",
+    save_dtype: Literal["auto", "float16", "bfloat16"] = Field(
+        default="auto",
+        description="Precision that the finished checkpoint is saved in: as trained, or half of it (bfloat16 "
+        "keeps the range of what was trained in bf16).",
     )
     tensorboard: bool = Field(default=True, description="Write TensorBoard files where it is installed.")
     report_to: str | None = Field(
@@ -90,7 +93,7 @@ class Policy:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_libraries() -> Iterator[None]:
     """Keep the libraries' bars, and their warnings about their own future, out of the progress that is
     shown."""
     import logging
@@ -143,15 +146,13 @@ def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
 
     check_options(settings)
     processor = load_processor(checkpoint)
-    frozen = settings.lora_rank > 0
-    options: dict[str, Any] = {
-        "dtype": torch.bfloat16 if frozen and settings.precision == "bf16" else torch.float32
-    }
-    if settings.quantization == "4bit":
+    frozen = settings.lora_r > 0
+    options: dict[str, Any] = {"dtype": torch.bfloat16 if frozen and settings.bf16 else torch.float32}
+    if settings.load_in_4bit:
         options["quantization_config"] = quantized(settings, empty_model(checkpoint))
         options["device_map"] = {"": "cpu" if on_cpu(settings) else torch.cuda.current_device()}
     model = load_whole(checkpoint, **options)
-    if settings.quantization == "4bit" and on_cpu(settings):
+    if settings.load_in_4bit and on_cpu(settings):
         _unpacked(model)
     if settings.freeze_vision:
         ModelParts(model).freeze_seeing()
@@ -185,9 +186,9 @@ def _unpacked(model: Any) -> None:
 
 def check_options(settings: ModelTraining) -> None:
     """Raise SettingsError for options that do not go together or need a library that is not there."""
-    if settings.quantization == "4bit" and not settings.lora_rank:
+    if settings.load_in_4bit and not settings.lora_r:
         raise SettingsError(
-            "Quantised weights cannot be trained themselves.", "Give --lora-rank as well (QLoRA)."
+            "Quantised weights cannot be trained themselves.", "Give --lora-r as well (QLoRA)."
         )
     require(*TRAINERS, *libraries_of(settings))
     trackers_of(settings)
@@ -195,8 +196,8 @@ def check_options(settings: ModelTraining) -> None:
 
 def libraries_of(settings: ModelTraining) -> list[str]:
     """The libraries that these options need beside the trainers."""
-    quantizes = settings.quantization == "4bit" or settings.optimizer == "adamw_8bit"
-    return (["peft"] if settings.lora_rank else []) + (["bitsandbytes"] if quantizes else [])
+    quantizes = settings.load_in_4bit or settings.optim == "adamw_8bit"
+    return (["peft"] if settings.lora_r else []) + (["bitsandbytes"] if quantizes else [])
 
 
 def quantized(settings: ModelTraining, model: Any) -> Any:
@@ -210,7 +211,7 @@ def quantized(settings: ModelTraining, model: Any) -> Any:
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=torch.bfloat16 if settings.precision == "bf16" else torch.float32,
+        bnb_4bit_compute_dtype=torch.bfloat16 if settings.bf16 else torch.float32,
         # A bare "visual" would be ignored silently, and naming it alone would quantise the output layer.
         llm_int8_skip_modules=[*parts.seeing, parts.head],
     )
@@ -218,12 +219,12 @@ def quantized(settings: ModelTraining, model: Any) -> Any:
 
 def adapter_config(settings: ModelTraining, model: Any) -> Any | None:
     """The LoRA configuration for a model, None for full training."""
-    if not settings.lora_rank:
+    if not settings.lora_r:
         return None
     from peft import LoraConfig
 
     return LoraConfig(
-        r=settings.lora_rank,
+        r=settings.lora_r,
         lora_alpha=settings.lora_alpha,
         lora_dropout=settings.lora_dropout,
         target_modules=ModelParts(model).adapter_targets(with_seeing=not settings.freeze_vision),
@@ -231,22 +232,24 @@ def adapter_config(settings: ModelTraining, model: Any) -> Any | None:
     )
 
 
-def arguments(settings: ModelTraining, steps: Path, steps_in_all: int) -> dict[str, Any]:
-    """The trainer arguments that all stages share; a GPU's defaults are switched off by name on a CPU."""
-    cpu = on_cpu(settings)
+def trainer_arguments(
+    settings: ModelTraining, config: type[Any], steps: Path, steps_in_all: int
+) -> dict[str, Any]:
+    """Return the arguments of a trl configuration: settings by their own names, and what follows from them.
+
+    A GPU's defaults are switched off by name on a CPU.
+    """
+    cpu, warmup = on_cpu(settings), settings.warmup_steps
     return {
+        **settings.model_dump(
+            include=type(settings).model_fields.keys() & config.__dataclass_fields__.keys()
+        ),
         "output_dir": str(steps),
-        "learning_rate": settings.rate,
-        "warmup_steps": round(settings.warm_up * steps_in_all),
-        "weight_decay": settings.weight_decay,
-        "adam_beta2": settings.second_moment,
-        "optim": "adamw_torch" if settings.optimizer == "adamw" else "adamw_bnb_8bit",
+        "warmup_steps": round(warmup if warmup >= 1 else warmup * steps_in_all),
         "use_cpu": cpu,
-        "bf16": settings.precision == "bf16",
         "gradient_checkpointing": settings.gradient_checkpointing and not cpu,
         "save_total_limit": 2,
         "disable_tqdm": True,
-        "seed": settings.seed,
     }
 
 
@@ -280,7 +283,7 @@ def trackers_of(settings: ModelTraining) -> list[str]:
     return trackers
 
 
-def counts(model: Any) -> tuple[int, int]:
+def count_parameters(model: Any) -> tuple[int, int]:
     """How many weights train, and how many there are; 4-bit ones are counted as weights, not as bytes."""
     trained = whole = 0
     for weight in model.parameters():

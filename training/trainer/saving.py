@@ -31,7 +31,7 @@ def save_trained(
     processor: Any,
     record: TrainedWith,
     folder: Path,
-    half: str,
+    save_dtype: str,
     checkpoint: Path | None = None,
 ) -> Path:
     """Save what a trainer holds (a model or an adapter, gathered from all ranks), or what it wrote into
@@ -53,8 +53,8 @@ def save_trained(
                     shutil.copyfile(path, part / path.name)
             for name in LEFT_OUT:
                 (part / name).unlink(missing_ok=True)
-            if half != "none":
-                _to_half(part, half)
+            if save_dtype != "auto":
+                _convert(part, save_dtype)
             processor.save_pretrained(part)
             record.save(part)
             replace_folder(part, folder, TrainingError, "The checkpoint")
@@ -88,15 +88,17 @@ def narrowed(name: str, weight: Any, kind: Any, hint: str) -> Any:
     return made
 
 
-def _to_half(folder: Path, half: str) -> None:
-    """Rewrite the weight files in half precision ("fp16" or "bf16"), one at a time."""
+def _convert(folder: Path, dtype: str) -> None:
+    """Rewrite the weight files in half precision ("float16" or "bfloat16"), one at a time."""
     import torch
     from safetensors.torch import load_file, save_file
 
-    kind = torch.bfloat16 if half == "bf16" else torch.float16
+    kind = getattr(torch, dtype)
     for path in sorted(folder.glob("*.safetensors")):
         weights = {
-            name: narrowed(name, weight, kind, "The training is complete: run it again with --half bf16.")
+            name: narrowed(
+                name, weight, kind, "The training is complete: run it again with --save-dtype bfloat16."
+            )
             for name, weight in load_file(path).items()
         }
         save_file(weights, path, metadata={"format": "pt"})

@@ -16,7 +16,7 @@ from support import tiny_pipelines
 from support.image_service import image_service
 from support.images_api import images_service
 
-from interleave_thinker.backend.errors import InterleaveError
+from interleave_thinker.backend.errors import InterleaveError, SettingsError
 from interleave_thinker.backend.generators import REGISTRY, Generator, open_generator
 from interleave_thinker.backend.generators.protocol import (
     DrawsInBatches,
@@ -159,7 +159,7 @@ def test_an_identity_fits_into_a_record_whatever_the_negative_prompt(name: str, 
 
 
 def test_every_generator_is_tried_in_threads() -> None:
-    assert {name.partition(",")[0] for name in IN_THREADS} == set(REGISTRY) - {"painted"}
+    assert {name.partition(",")[0] for name in IN_THREADS} == set(REGISTRY)
 
 
 @pytest.mark.parametrize("name", IN_THREADS)
@@ -219,10 +219,10 @@ def test_bad_options_are_typed_errors(subject: Subject) -> None:
         subject.open(no_such_option=1)
 
 
-def test_the_fake_generator_opens_by_its_earlier_name_with_the_same_identity() -> None:
-    old, new = open_generator("painted:48"), open_generator("fake:48")
-    assert old.identity == new.identity == "painted/1 48x48"
-    assert old.draw("a boat", None, 3) == new.draw("a boat", None, 3)
+def test_the_fake_generator_is_refused_by_its_earlier_name_and_keeps_its_identity() -> None:
+    with pytest.raises(SettingsError, match=r"no generator 'painted'.*called 'fake' now"):
+        open_generator("painted:48")
+    assert open_generator("fake:48").identity == "painted/1 48x48"
 
 
 def test_who_takes_a_reference_is_shown_earlier_images_and_their_order_matters(generator: Generator) -> None:

@@ -16,7 +16,7 @@ from interleave_thinker.tinyworld.lab.ablation.pipeline import ROWS, all_jobs, m
 from interleave_thinker.tinyworld.lab.ablation.plot import as_svg
 from interleave_thinker.tinyworld.lab.ablation.run import as_markdown
 from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
-from interleave_thinker.training.statistics.intervals import paired
+from interleave_thinker.training.statistics.intervals import paired_difference
 
 
 def test_the_table_says_what_was_found(tmp_path: Path) -> None:
@@ -154,10 +154,10 @@ def test_an_order_that_is_the_papers_is_not_listed() -> None:
 
 def test_paired_shares() -> None:
     ones, others = [True] * 15 + [False] * 85, [False] * 10 + [True] * 5 + [False] * 85
-    found = paired(ones, others)
+    found = paired_difference(ones, others)
     assert found.difference == pytest.approx(0.10) and found.n == 100
     assert found.p == pytest.approx(2 * 0.5**10)
     assert found.low == pytest.approx(0.10 - 1.959964 * (10 - 1) ** 0.5 / 100)
-    assert paired([True], [True]).p == 1.0
+    assert paired_difference([True], [True]).p == 1.0
     with pytest.raises(ValueError, match="1 cases against 2"):
-        paired([True], [True, False])
+        paired_difference([True], [True, False])

@@ -105,7 +105,9 @@ def test_a_damaged_or_foreign_training_state_is_one_clear_error(tmp_path: Path) 
 
 def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
     lines: list[str] = []
-    folder = train_planner(tmp_path, PlannerRecipe(rows=512, batch=16, layers=2), log=lines.append)
+    folder = train_planner(
+        tmp_path, PlannerRecipe(rows=512, per_device_train_batch_size=16, layers=2), log=lines.append
+    )
     losses = _losses(lines)
     assert losses[-1] < 0.7 * losses[0]
     chat = open_chat(f"transformers:{folder}", device="cpu", dtype="float32")
@@ -117,7 +119,7 @@ def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
         Planner(chat, settings=ReplySettings(max_tokens=3)).plan(Request(text="Draw a sea page."))
 
     lines = []
-    recipe = PlannerRecipe(rows=32, batch=16, seed=1, rate=1e-4)
+    recipe = PlannerRecipe(rows=32, per_device_train_batch_size=16, seed=1, learning_rate=1e-4)
     later = train_planner(tmp_path / "later", recipe, start=folder, log=lines.append)
     assert _losses(lines)[0] < 1.2 * losses[-1]
     assert (later / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
@@ -153,7 +155,9 @@ def test_a_generator_that_draws_nothing_right_is_an_error_and_no_endless_search(
 def test_a_critic_is_made_from_real_pages_and_answers(tmp_path: Path) -> None:
     pipeline = checkpoint("generator")
     lines: list[str] = []
-    recipe = CriticRecipe(describe=32, rendered=256, real=32, mistakes=16, rounds=1, batch=16, layers=2)
+    recipe = CriticRecipe(
+        describe=32, rendered=256, real=32, mistakes=16, rounds=1, per_device_train_batch_size=16, layers=2
+    )
     folder = train_critic(tmp_path, pipeline, recipe, lines.append)
     losses = _losses(lines)
     assert losses[-1] < 0.7 * losses[0]

@@ -26,15 +26,15 @@ from interleave_thinker.training.dpo.task import CriticPairs
 from interleave_thinker.training.dpo.train import PairData, train
 
 SMALL = DpoTraining(
-    rate=1e-4,
-    batch=4,
-    accumulation=1,
+    learning_rate=1e-4,
+    per_device_train_batch_size=4,
+    gradient_accumulation_steps=1,
     max_steps=4,
-    save_every=2,
+    save_steps=2,
     check_rows=4,
     check_batch=4,
-    answer_tokens=100,
-    floor=0.0,
+    max_completion_length=100,
+    collapse_threshold=0.0,
     freeze_vision=False,
     tensorboard=False,
     device="cpu",
@@ -115,7 +115,16 @@ def test_a_killed_training_goes_on_to_the_same_critic(data: Path, tmp_path: Path
 
 
 def test_the_loss_falls_and_an_adapter_needs_no_second_model(data: Path, tmp_path: Path) -> None:
-    adapter = run(data, tmp_path, lora_rank=4, rate=5e-3, epochs=3.0, max_steps=6, save_every=6, warm_up=0.0)
+    adapter = run(
+        data,
+        tmp_path,
+        lora_r=4,
+        learning_rate=5e-3,
+        num_train_epochs=3.0,
+        max_steps=6,
+        save_steps=6,
+        warmup_steps=0.0,
+    )
     assert weights(adapter, "adapter_model.safetensors")
     state = json.loads((tmp_path / "steps" / "checkpoint-6" / "trainer_state.json").read_text())
     losses = [entry["loss"] for entry in state["log_history"] if "loss" in entry]
@@ -127,7 +136,7 @@ def test_the_images_of_a_pair_reach_the_model(data: Path, tmp_path: Path) -> Non
     """The same pairs with other pages have another loss: were images lost, it would be the same."""
 
     def first_loss(path: Path, out: Path) -> list[float]:
-        run(path, out, max_steps=2, save_every=2, warm_up=0.0)
+        run(path, out, max_steps=2, save_steps=2, warmup_steps=0.0)
         state = json.loads((out / "steps" / "checkpoint-2" / "trainer_state.json").read_text())
         return [entry["logps/chosen"] for entry in state["log_history"] if "logps/chosen" in entry]
 
@@ -175,8 +184,18 @@ def test_one_command_from_a_recipe(data: Path, tmp_path: Path) -> None:
     from interleave_thinker.cli.train.command import app
 
     out = tmp_path / "run"
-    given = ["critic-dpo", "--config", "tiny", "--max-steps", "1", "--batch", "2", "--floor", "0"]
-    given += ["--answer-tokens", "40", "--data", str(data), "--out", str(out)]
+    given = [
+        "critic-dpo",
+        "--config",
+        "tiny",
+        "--max-steps",
+        "1",
+        "--per-device-train-batch-size",
+        "2",
+        "--collapse-threshold",
+        "0",
+    ]
+    given += ["--max-completion-length", "40", "--data", str(data), "--out", str(out)]
     refused = CliRunner().invoke(app, [*given, "--held-out", str(data)])
     assert isinstance(refused.exception, SettingsError) and "none is left" in str(refused.exception)
     result = CliRunner().invoke(app, [*given, "--check-rows", "2"])

@@ -26,15 +26,15 @@ from interleave_thinker.training.dpo.task import PlannerPairs
 from interleave_thinker.training.dpo.train import PairData, train
 
 SMALL = PlannerDpoTraining(
-    rate=1e-4,
-    batch=4,
-    accumulation=1,
+    learning_rate=1e-4,
+    per_device_train_batch_size=4,
+    gradient_accumulation_steps=1,
     max_steps=2,
-    save_every=2,
+    save_steps=2,
     check_rows=2,
     check_batch=2,
-    answer_tokens=60,
-    floor=0.0,
+    max_completion_length=60,
+    collapse_threshold=0.0,
     freeze_vision=False,
     tensorboard=False,
     device="cpu",

@@ -46,9 +46,17 @@ from interleave_thinker.training.own_critic.own_critic import (
 )
 from interleave_thinker.training.own_critic.rehearsal import Rehearsal, check_enough, mix, split
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
-from interleave_thinker.training.statistics.intervals import cautious, sign_test
+from interleave_thinker.training.statistics.intervals import agresti_min_interval, sign_test
 
-GENTLE = SftTraining(epochs=1, batch=4, rate=1e-7, warm_up=0, device="cpu", samples=0, tensorboard=False)
+GENTLE = SftTraining(
+    num_train_epochs=1,
+    per_device_train_batch_size=4,
+    learning_rate=1e-7,
+    warmup_steps=0,
+    device="cpu",
+    samples=0,
+    tensorboard=False,
+)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +147,7 @@ def test_few_rows_show_little() -> None:
         truths = [True] * count + [False] * count
         same = measured(answers(list(truths)), truths)
         assert compare(same, same, GateSettings()).passed is passed
-    unchanged = cautious([True] * 400, [True] * 400)
+    unchanged = agresti_min_interval([True] * 400, [True] * 400)
     assert (unchanged.difference, unchanged.p) == (0.0, 1.0) and -0.01 < unchanged.low < 0 < unchanged.high
 
 
@@ -200,13 +208,13 @@ def test_rows_that_cannot_be_asked_are_refused_or_left_out(base: Path, tmp_path:
     turns = [SftMessage(role="user", content="<image>Is it <|im_end|> light?"), rows[0].messages[1]]
     hostile = rows[0].model_copy(update={"messages": turns})
     held = RowSet([*rows, hostile], tmp_path)
-    strict, lines = TokenLimit(200, "--cutoff"), list[str]()
+    strict, lines = TokenLimit(200, "--max-length"), list[str]()
     with pytest.raises(SettingsError, match=r"Held-out .*special token"):
         askable(held, base, strict, 9216, lines.append)
-    left = askable(held, base, TokenLimit(200, "--cutoff", skip_bad=True), 9216, lines.append)
+    left = askable(held, base, TokenLimit(200, "--max-length", skip_bad=True), 9216, lines.append)
     assert list(left.rows) == rows and "left out 1 of 41 rows:" in lines
-    with pytest.raises(SettingsError, match=r"tokens, and 20 at most are taken \(--cutoff\)"):
-        askable(RowSet(rows, tmp_path), base, TokenLimit(20, "--cutoff"), 9216, lines.append)
+    with pytest.raises(SettingsError, match=r"tokens, and 20 at most are taken \(--max-length\)"):
+        askable(RowSet(rows, tmp_path), base, TokenLimit(20, "--max-length"), 9216, lines.append)
 
 
 # Old rows
@@ -238,8 +246,8 @@ def test_too_few_rows_or_steps_are_no_training(tmp_path: Path) -> None:
     check_enough(rows, 40, GENTLE, enough)
     with pytest.raises(SettingsError, match="39 rows to fine-tune on, and from fewer than 40"):
         check_enough([*rows[:39], *rows[:39]], 78, GENTLE, enough)
-    with pytest.raises(SettingsError, match=r"40 rows make 3 optimiser steps.*--epochs 4"):
-        check_enough(rows, 40, GENTLE.model_copy(update={"batch": 16}), enough)
+    with pytest.raises(SettingsError, match=r"40 rows make 3 optimiser steps.*--num-train-epochs 4"):
+        check_enough(rows, 40, GENTLE.model_copy(update={"per_device_train_batch_size": 16}), enough)
 
 
 # The commands
@@ -262,11 +270,11 @@ def test_a_critic_that_got_worse_is_not_published(
         tmp_path / "out",
     ]
     command += [
-        "--epochs",
+        "--num-train-epochs",
         8,
-        "--batch",
+        "--per-device-train-batch-size",
         8,
-        "--rate",
+        "--learning-rate",
         3e-3,
         "--device",
         "cpu",
@@ -317,7 +325,12 @@ def test_rows_that_are_trained_on_are_not_asked(
 def critic_of(
     base: Path, tmp_path: Path, name: str, rows: list[SftRow], folder: Path, **changes: Any
 ) -> Path:
-    hot = {"epochs": 4, "batch": 8, "rate": 1e-3, "freeze_vision": False} | changes
+    hot = {
+        "num_train_epochs": 4,
+        "per_device_train_batch_size": 8,
+        "learning_rate": 1e-3,
+        "freeze_vision": False,
+    } | changes
     settings = GENTLE.model_copy(update=hot)
     data = SftData(RowSet(rows, folder))
     return train(base, data, tmp_path / name, settings, log=lambda line: None)
@@ -342,7 +355,9 @@ def test_a_critic_that_always_says_the_same_does_not_pass_and_one_step_teaches_n
         assert gate.after.says_true.rate == float(said) and gate.before.accuracy.rate == 1.0
         with pytest.raises(GateRefused, match="does not distinguish wrong images from right ones"):
             enforce(gate, collapsed, force=False, log=lambda line: None)
-    one_step = critic_of(base, tmp_path, "one step", taught[:4], folder, epochs=1, rate=1e-6)
+    one_step = critic_of(
+        base, tmp_path, "one step", taught[:4], folder, num_train_epochs=1, learning_rate=1e-6
+    )
     lines: list[str] = []
     said_aloud = RegressionGate(settings, "cpu", lines.append)
     gate = said_aloud.check(base, one_step, asked, tmp_path / "gate")
@@ -363,6 +378,9 @@ def test_reinforcement_is_a_recipes_own_section(tmp_path: Path) -> None:
         reinforcement_of(str(recipe))
     told = "critic-grpo:\n  generator: fake\n  scorer: tinyworld\n"
     recipe.write_text(f"{told}  quantization: 4bit\n")
+    with pytest.raises(SettingsError, match="It is called 'load_in_4bit' now"):
+        reinforcement_of(str(recipe))
+    recipe.write_text(f"{told}  load_in_4bit: true\n")
     with pytest.raises(SettingsError, match="lora"):
         reinforcement_of(str(recipe))
     recipe.write_text(f"{told}  colour: red\n")
@@ -372,9 +390,13 @@ def test_reinforcement_is_a_recipes_own_section(tmp_path: Path) -> None:
 
 def test_own_critic_takes_the_recipe_of_fine_tuning(tmp_path: Path) -> None:
     command = typer.main.get_command(cli_train.app).commands["own-critic"]  # type: ignore[attr-defined]
-    given = [str(tmp_path), "--config", "tiny", "--out", str(tmp_path / "o"), "--rate", "0.5"]
+    given = [str(tmp_path), "--config", "tiny", "--out", str(tmp_path / "o"), "--learning-rate", "0.5"]
     values = command.make_context("own-critic", given).params
-    assert values["rate"] == 0.5 and values["half"] == "fp16" and values["model"] == "tinyworld:critic"
+    assert (
+        values["learning_rate"] == 0.5
+        and values["save_dtype"] == "float16"
+        and values["model"] == "tinyworld:critic"
+    )
 
 
 def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:

@@ -38,10 +38,10 @@ def test_a_critic_below_the_floor_is_not_trained(data: Path, tmp_path: Path) -> 
     rows, _ = read_rl_rows(data)
     held = _lied_about(split_held_out(rows, SMALL)[1])
     with pytest.raises(TrainingError, match="below the floor before any step"):
-        run(data, tmp_path, SMALL.model_copy(update={"floor": 0.9}), held=held)
+        run(data, tmp_path, SMALL.model_copy(update={"collapse_threshold": 0.9}), held=held)
     # The same command once more.
     with pytest.raises(TrainingError, match="below the floor before any step"):
-        run(data, tmp_path, SMALL.model_copy(update={"floor": 0.9}), held=held)
+        run(data, tmp_path, SMALL.model_copy(update={"collapse_threshold": 0.9}), held=held)
 
 
 def test_a_collapse_stops_and_keeps_the_last_good_checkpoint(
@@ -60,7 +60,7 @@ def test_a_collapse_stops_and_keeps_the_last_good_checkpoint(
 
     monkeypatch.setattr(critic_task, "summarise", worse_and_worse)
     lines: list[str] = []
-    settings = SMALL.model_copy(update={"floor": 0.5, "rollouts": 3})
+    settings = SMALL.model_copy(update={"collapse_threshold": 0.5, "rollouts": 3})
     with pytest.raises(TrainingError, match=r"true recall 0\.20"):
         run(data, tmp_path, settings, lines.append)
     kept, good = weights(tmp_path / "final"), weights(tmp_path / "steps" / "checkpoint-2")
@@ -112,7 +112,7 @@ def test_what_fails_is_left_out_and_training_goes_on(
     import torch
 
     generator = Moody(way)
-    settings = SMALL.model_validate({**SMALL.model_dump(), "scale": scale, "rollouts": 1})
+    settings = SMALL.model_validate({**SMALL.model_dump(), "scale_rewards": scale, "rollouts": 1})
     lines: list[str] = []
     final = run(
         data,
@@ -156,18 +156,19 @@ def test_another_reference_than_the_start_is_noticed(
 
     monkeypatch.setattr(grpo, "load_policy", loaded)
     with pytest.raises(TrainingError, match="away from its reference"):
-        run(data, tmp_path / "run", SMALL.model_copy(update={"kl": 1e-3}), model=start)
+        run(data, tmp_path / "run", SMALL.model_copy(update={"beta": 1e-3}), model=start)
 
 
 def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> None:
-    from interleave_thinker.training.gate.collapse_monitor import Guard
+    from interleave_thinker.training.gate.collapse_monitor import CollapseMonitor
     from interleave_thinker.training.gate.held_out import Check, CheckLog, summarise
 
     lines: list[str] = []
-    guard = Guard(lambda: summarise([], [], []), CheckLog(tmp_path, Check), SMALL, None, lines.append)  # type: ignore[arg-type]
+    checks = CheckLog(tmp_path, Check)
+    monitor = CollapseMonitor(lambda: summarise([], [], []), checks, SMALL, None, lines.append)  # type: ignore[arg-type]
     for apart in (0.015, 0.201):
         logs = {"sampling/sampling_logp_difference/mean": apart}
-        guard.on_log(None, SimpleNamespace(global_step=3), None, logs)
+        monitor.on_log(None, SimpleNamespace(global_step=3), None, logs)
     assert len(lines) == 1 and "0.20 away" in lines[0] and "old weights" in lines[0]
 
 

@@ -109,15 +109,15 @@ def test_a_finished_training_is_left_alone_and_another_one_refused(
     made = (out / "final" / "model.safetensors").stat().st_mtime_ns
     assert run(data, out, log=lines.append) == out / "final" and lines == ["this training is finished"]
     assert (out / "final" / "model.safetensors").stat().st_mtime_ns == made
-    with pytest.raises(TrainingError, match="other rate"):
-        run(data, out, SMALL.model_copy(update={"rate": 2e-4}))
+    with pytest.raises(TrainingError, match="other learning_rate"):
+        run(data, out, SMALL.model_copy(update={"learning_rate": 2e-4}))
 
 
 def test_a_lora_is_trained_with_a_reference_that_is_the_start_and_merged(data: Path, tmp_path: Path) -> None:
     import torch
 
     lines: list[str] = []
-    settings = SMALL.model_copy(update={"lora_rank": 4, "kl": 1e-3, "rollouts": 1, "freeze_vision": True})
+    settings = SMALL.model_copy(update={"lora_r": 4, "beta": 1e-3, "rollouts": 1, "freeze_vision": True})
     adapter = run(data, tmp_path / "run", settings, lines.append)
     assert any("of 1," in line or "weights train" in line for line in lines)
     assert (adapter / "adapter_model.safetensors").is_file() and (adapter / "prompt_set").is_dir()
@@ -136,7 +136,10 @@ def test_one_command_from_a_recipe_to_a_critic(data: Path, tmp_path: Path) -> No
 
     from interleave_thinker.cli.train.command import app
 
-    told = "--config tiny --rollouts 1 --prompts 2 --group 4 --micro-batch 8 --check-rows 4 --floor 0"
+    told = (
+        "--config tiny --rollouts 1 --prompts 2 --num-generations 4 --per-device-train-batch-size 8 "
+        "--check-rows 4 --collapse-threshold 0"
+    )
     given = ["critic-grpo", *told.split(), "--data", str(data), "--out", str(tmp_path / "run")]
     result = CliRunner().invoke(app, given)
     assert result.exit_code == 0, result.output
@@ -164,12 +167,26 @@ def test_one_command_from_a_recipe_to_a_critic(data: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["one-24gb", "one-80gb"])
 def test_a_large_recipe_runs_in_small(name: str, data: Path, tmp_path: Path) -> None:
     recipe = settings_of(read_recipe(name, "critic-grpo"), "critic-grpo")
-    assert recipe.precision == "bf16" and recipe.lora_rank and recipe.freeze_vision
+    assert recipe.bf16 and recipe.lora_r and recipe.freeze_vision
     kept = SMALL.model_dump(
-        include={"device", "answer_tokens", "check_rows", "check_batch", "save_every", "floor"}
+        include={
+            "device",
+            "max_completion_length",
+            "check_rows",
+            "check_batch",
+            "save_every",
+            "collapse_threshold",
+        }
     )
-    changes = {**kept, "rollouts": 1, "prompts": 2, "group": 4, "temperature": 1.4, "tensorboard": False}
-    if recipe.quantization == "4bit":
+    changes = {
+        **kept,
+        "rollouts": 1,
+        "prompts": 2,
+        "num_generations": 4,
+        "temperature": 1.4,
+        "tensorboard": False,
+    }
+    if recipe.load_in_4bit:
         pytest.importorskip("bitsandbytes", reason="quantisation needs bitsandbytes")
     adapter = run(data, tmp_path / "run", recipe.model_copy(update=changes))
     learned = weights(adapter, "adapter_model.safetensors")

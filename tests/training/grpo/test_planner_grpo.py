@@ -23,18 +23,18 @@ from interleave_thinker.training.reward.plans.judging import JudgingSettings
 from interleave_thinker.training.reward.plans.terms import PlanRewardSettings
 
 SMALL = PlannerGrpoTraining(
-    rate=1e-4,
+    learning_rate=1e-4,
     prompts=4,
-    group=2,
+    num_generations=2,
     updates=2,
-    micro_batch=4,
+    per_device_train_batch_size=4,
     rollouts=2,
-    answer_tokens=120,
+    max_completion_length=120,
     temperature=1.5,
     save_every=1,
     check_rows=2,
     check_batch=2,
-    floor=0.0,
+    collapse_threshold=0.0,
     freeze_vision=False,
     tensorboard=False,
     device="cpu",
@@ -92,8 +92,8 @@ def test_a_killed_training_goes_on_to_the_same_planner(data: Path, tmp_path: Pat
     assert sorted(map(int, json.loads((straight / "checks.json").read_text()))) == [0, 2, 4]
     page = (straight / "report.html").read_text()
     assert "The planner&#39;s reinforcement" in page and "asked for:" in page and "Plans: exact" in page
-    with pytest.raises(TrainingError, match="other rate"):
-        run(data, straight, rate=2e-4)
+    with pytest.raises(TrainingError, match="other learning_rate"):
+        run(data, straight, learning_rate=2e-4)
 
 
 def test_a_planner_that_gets_worse_is_stopped_and_the_last_good_one_kept(
@@ -108,7 +108,7 @@ def test_a_planner_that_gets_worse_is_stopped_and_the_last_good_one_kept(
 
     monkeypatch.setattr(planner_task, "plan_check", worse)
     with pytest.raises(TrainingError, match=r"match of 0\.20.*last good"):
-        run(data, tmp_path, floor=0.8)
+        run(data, tmp_path, collapse_threshold=0.8)
     assert (tmp_path / "final" / "prompt_set").is_dir()
 
 
@@ -121,14 +121,17 @@ def test_one_command_from_data_to_a_planner(tmp_path: Path) -> None:
     made = tmp_path / "rows"
     given = ["tinyworld-planner-rl", "--out", str(made), "--rows", "10", "--most", "1"]
     assert CliRunner().invoke(data_app, given).exit_code == 0
-    told = "--config tiny --rollouts 1 --prompts 2 --group 2 --updates 1 --micro-batch 4 --check-rows 2"
+    told = (
+        "--config tiny --rollouts 1 --prompts 2 --num-generations 2 --updates 1 "
+        "--per-device-train-batch-size 4 --check-rows 2"
+    )
     out = tmp_path / "run"
     given = [
         "planner-grpo",
         *told.split(),
-        "--floor",
+        "--collapse-threshold",
         "0",
-        "--answer-tokens",
+        "--max-completion-length",
         "96",
         "--data",
         str(made / "planner_rl.jsonl"),

@@ -93,7 +93,7 @@ def test_the_process_group_starts_before_the_model_is_loaded(
 
 
 def told(tmp_path: Path, devices: int = 8, **changes: Any) -> Any:
-    values = read_recipe("paper-8b", "critic-grpo") | {"device": "cpu", "precision": "fp32"} | changes
+    values = read_recipe("paper-8b", "critic-grpo") | {"device": "cpu", "bf16": False} | changes
     return config_of(settings_of(values, "critic-grpo"), tmp_path, 100, devices, "none")  # type: ignore[arg-type]
 
 
@@ -113,7 +113,7 @@ def test_the_published_run_is_what_trl_is_told(tmp_path: Path) -> None:
 
 
 def test_the_usual_settings_are_ours(tmp_path: Path) -> None:
-    config = config_of(GrpoTraining(device="cpu", micro_batch=8), tmp_path, 100, 1, "none")
+    config = config_of(GrpoTraining(device="cpu", per_device_train_batch_size=8), tmp_path, 100, 1, "none")
     assert config.lr_scheduler_type == "cosine" and config.delta is None and not config.use_vllm
 
 
@@ -121,19 +121,19 @@ def test_vllm_is_asked_for_the_cache_of_one_answer(tmp_path: Path) -> None:
     config = told(tmp_path)
     assert config.use_vllm and config.vllm_mode == "colocate" and config.vllm_enable_sleep_mode
     assert config.vllm_max_model_length == 16384 + 4096
-    assert told(tmp_path, vllm_length=32768).vllm_max_model_length == 32768
-    assert told(tmp_path, vllm_tensor_parallel=4).vllm_tensor_parallel_size == 4
-    served = told(tmp_path, vllm="server", vllm_url="http://elsewhere:8000")
+    assert told(tmp_path, vllm_max_model_length=32768).vllm_max_model_length == 32768
+    assert told(tmp_path, vllm_tensor_parallel_size=4).vllm_tensor_parallel_size == 4
+    served = told(tmp_path, vllm_mode="server", vllm_server_base_url="http://elsewhere:8000")
     assert served.vllm_mode == "server" and served.vllm_server_base_url == "http://elsewhere:8000"
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"vllm": "server"}, "no address.*--vllm-url"),
-        ({"vllm": "server", "vllm_url": "elsewhere:8000"}, "http://"),
-        ({"vllm_length": 8192}, "less than 16384 \\+ 4096"),
-        ({"vllm_tensor_parallel": 3}, "--vllm-tensor-parallel"),
+        ({"vllm_mode": "server"}, "no address.*--vllm-server-base-url"),
+        ({"vllm_mode": "server", "vllm_server_base_url": "elsewhere:8000"}, "http://"),
+        ({"vllm_max_model_length": 8192}, "less than 16384 \\+ 4096"),
+        ({"vllm_tensor_parallel_size": 3}, "--vllm-tensor-parallel-size"),
     ],
 )
 def test_a_vllm_that_cannot_start_is_one_error(changes: dict[str, Any], said: str, tmp_path: Path) -> None:

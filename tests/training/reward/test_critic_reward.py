@@ -15,7 +15,7 @@ from support.reward_fakes import Artist, Taste
 from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Score, Verdict
-from interleave_thinker.training.content_cache import RewardCache
+from interleave_thinker.training.content_cache import ContentCache
 from interleave_thinker.training.data.rows.rl import CriticRlRow, Evaluation, row_redraw_seed
 from interleave_thinker.training.reward.critic_reward import (
     MIN_VERDICTS,
@@ -66,7 +66,7 @@ def row(success: bool, name: str = "after.png") -> CriticRlRow:
 def reward(folder: Path, artist: Artist, taste: Taste, **settings) -> CriticReward:
     Image.new("RGB", (32, 32)).save(folder / "after.png")
     drawing = DrawingSettings(tries=1)
-    engine = Redrawer(artist, taste, RewardCache(folder / "cache"), drawing)
+    engine = Redrawer(artist, taste, ContentCache(folder / "cache"), drawing)
     reading = RolloutReading(folder, lambda ids: "".join(map(chr, ids)))
     return CriticReward(engine, RewardSettings(**settings), reading)
 

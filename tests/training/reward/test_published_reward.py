@@ -13,7 +13,7 @@ from PIL import Image
 from support.reward_fakes import Artist, Taste
 
 from interleave_thinker.backend.types import Score
-from interleave_thinker.training.content_cache import RewardCache
+from interleave_thinker.training.content_cache import ContentCache
 from interleave_thinker.training.data.rows.rl import CriticRlRow, Evaluation
 from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings
 from interleave_thinker.training.reward.published import read_published
@@ -46,7 +46,7 @@ def rewarded(
     rewritten prompt."""
     Image.new("RGB", (32, 32)).save(folder / "after.png")
     artist = Artist()
-    cache = RewardCache(folder / f"cache {truth} {before}")
+    cache = ContentCache(folder / f"cache {truth} {before}")
     engine = Redrawer(artist, Ten(), cache, DrawingSettings(tries=1))
     judge = CriticReward(engine, RewardSettings(published_quirks=True), RolloutReading(folder, str))
     mark = 10 if truth else 4

@@ -22,13 +22,13 @@ from interleave_thinker.training.sft.train import train
 from interleave_thinker.training.trainer.resume import newest_checkpoint
 
 FAST = SftTraining(
-    epochs=4,
-    batch=4,
-    rate=1e-2,
-    warm_up=0,
+    num_train_epochs=4,
+    per_device_train_batch_size=4,
+    learning_rate=1e-2,
+    warmup_steps=0,
     freeze_vision=False,
     device="cpu",
-    save_every=2,
+    save_steps=2,
     samples=0,
     tensorboard=False,
 )
@@ -100,7 +100,14 @@ def test_measured_rows_are_not_learned_and_are_said(base: Path, images: Path, tm
 def test_a_rising_loss_ends_it_and_the_lowest_is_taken(base: Path, images: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     final = tune(
-        base, images, tmp_path, lines.append, measured=opposite(images), loss_rows=4, patience=2, epochs=8
+        base,
+        images,
+        tmp_path,
+        lines.append,
+        measured=opposite(images),
+        loss_rows=4,
+        early_stopping_patience=2,
+        num_train_epochs=8,
     )
     (stop,) = [line for line in lines if line.startswith("STOPPING")]
     last = newest_checkpoint(tmp_path / "steps")
@@ -120,7 +127,12 @@ class Killed(BaseException):
 
 
 def test_a_killed_one_stops_at_the_same_step(base: Path, images: Path, tmp_path: Path) -> None:
-    options = {"measured": opposite(images), "loss_rows": 4, "patience": 2, "epochs": 8}
+    options = {
+        "measured": opposite(images),
+        "loss_rows": 4,
+        "early_stopping_patience": 2,
+        "num_train_epochs": 8,
+    }
     straight = tune(base, images, tmp_path / "straight", **options)
 
     def killer(line: str) -> None:
@@ -138,19 +150,19 @@ def test_settings_that_failed_before_the_first_step_can_be_corrected(
     base: Path, images: Path, tmp_path: Path
 ) -> None:
     (tmp_path / ".before.json.0123456789abcdef.tmp").write_text("half")
-    with pytest.raises(SettingsError, match="cutoff"):
-        tune(base, images, tmp_path, cutoff=16, max_steps=1)
+    with pytest.raises(SettingsError, match="max-length"):
+        tune(base, images, tmp_path, max_length=16, max_steps=1)
     assert tune(base, images, tmp_path, max_steps=1).is_dir()
     assert not list(tmp_path.glob(".*.tmp"))
-    with pytest.raises(TrainingError, match="other cutoff"):
-        tune(base, images, tmp_path, cutoff=16, max_steps=1)
+    with pytest.raises(TrainingError, match="other max_length"):
+        tune(base, images, tmp_path, max_length=16, max_steps=1)
 
 
 def test_patience_without_rows_is_refused(base: Path, images: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--loss-rows"):
-        tune(base, images, tmp_path, patience=2)
+        tune(base, images, tmp_path, early_stopping_patience=2)
     with pytest.raises(SettingsError, match="too few"):
-        tune(base, images, tmp_path, patience=2, loss_rows=4)
+        tune(base, images, tmp_path, early_stopping_patience=2, loss_rows=4)
 
 
 def test_a_gates_rows_are_not_the_measured_ones(images: Path) -> None:

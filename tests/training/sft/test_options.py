@@ -34,7 +34,14 @@ from interleave_thinker.training.sft.train import SftData, SftTraining, train
 from interleave_thinker.training.trainer.resume import newest_checkpoint
 
 FAST = SftTraining(
-    epochs=1, batch=4, rate=1e-2, warm_up=0, freeze_vision=False, device="cpu", save_every=2, samples=0
+    num_train_epochs=1,
+    per_device_train_batch_size=4,
+    learning_rate=1e-2,
+    warmup_steps=0,
+    freeze_vision=False,
+    device="cpu",
+    save_steps=2,
+    samples=0,
 )
 
 
@@ -93,7 +100,9 @@ def test_a_lora_opens_on_its_base(base: Path, images: Path, tmp_path: Path) -> N
     from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 
     lines: list[str] = []
-    adapter = tune(base, images, tmp_path / "run", lines.append, lora_rank=4, freeze_vision=True, rate=5e-2)
+    adapter = tune(
+        base, images, tmp_path / "run", lines.append, lora_r=4, freeze_vision=True, learning_rate=5e-2
+    )
     names = weights(adapter, "adapter_model.safetensors")
     assert names and all("language_model" in name for name in names)
     assert any("weights train on 16 rows" in line for line in lines)
@@ -105,7 +114,7 @@ def test_a_lora_opens_on_its_base(base: Path, images: Path, tmp_path: Path) -> N
 
 
 def test_a_lora_can_reach_the_vision_tower(base: Path, images: Path, tmp_path: Path) -> None:
-    adapter = tune(base, images, tmp_path, lora_rank=4)
+    adapter = tune(base, images, tmp_path, lora_r=4)
     names = weights(adapter, "adapter_model.safetensors")
     assert any("visual.blocks" in name for name in names) and any("merger" in name for name in names)
 
@@ -114,11 +123,11 @@ def test_qlora_runs_and_leaves_the_vision_tower_alone(base: Path, images: Path, 
     pytest.importorskip("bitsandbytes", reason="quantisation needs bitsandbytes")
     from interleave_thinker.training.trainer.model_loading import load_policy
 
-    settings = FAST.model_copy(update={"lora_rank": 4, "quantization": "4bit"})
+    settings = FAST.model_copy(update={"lora_r": 4, "load_in_4bit": True})
     model = load_policy(base, settings).model
     quantised = {name for name, module in model.named_modules() if type(module).__name__ == "Linear4bit"}
     assert quantised and all("language_model" in name for name in quantised)
-    adapter = tune(base, images, tmp_path, lora_rank=4, quantization="4bit", freeze_vision=True)
+    adapter = tune(base, images, tmp_path, lora_r=4, load_in_4bit=True, freeze_vision=True)
     assert (adapter / "adapter_model.safetensors").is_file()
 
 
@@ -127,18 +136,18 @@ def test_a_large_recipe_runs_in_small(name: str, base: Path, images: Path, tmp_p
     recipe = settings_of(read_recipe(name, "critic-sft"), "critic-sft")
     changes = {
         "device": "cpu",
-        "accumulation": 2,
-        "batch": 2,
-        "half": "none",
+        "gradient_accumulation_steps": 2,
+        "per_device_train_batch_size": 2,
+        "save_dtype": "auto",
         "samples": 0,
         "tensorboard": False,
-        "epochs": 1,
+        "num_train_epochs": 1,
     }
     settings = recipe.model_copy(update=changes)
-    assert isinstance(settings, SftTraining) and settings.precision == "bf16" and settings.freeze_vision
+    assert isinstance(settings, SftTraining) and settings.bf16 and settings.freeze_vision
     data = SftData(RowSet(rows(8), images))
     final = train(base, data, tmp_path / "run", settings, log=lambda line: None)
-    if settings.lora_rank:
+    if settings.lora_r:
         learned = weights(final, "adapter_model.safetensors")
         assert any(one.float().abs().max() > 0 for key, one in learned.items() if "lora_B" in key)
     else:
@@ -171,8 +180,8 @@ def test_only_the_answer_is_learned_and_it_is_said(base: Path, images: Path, tmp
 
 
 def test_quantised_weights_need_an_adapter(base: Path, images: Path, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="--lora-rank"):
-        tune(base, images, tmp_path, quantization="4bit")
+    with pytest.raises(SettingsError, match="--lora-r"):
+        tune(base, images, tmp_path, load_in_4bit=True)
 
 
 def test_image_tokens_count_towards_the_cutoff(base: Path, images: Path, tmp_path: Path) -> None:
@@ -187,7 +196,7 @@ def test_image_tokens_count_towards_the_cutoff(base: Path, images: Path, tmp_pat
     text = [len(processor.tokenizer(message.content)["input_ids"]) for message in small[0].messages]
     assert exact[0] > sum(text) + 2 and exact[4] >= exact[0]
     with pytest.raises(SettingsError, match=r"[Rr]ow 0, length: \d+ tokens"):
-        tune(base, images, tmp_path, rows=small, cutoff=16)
+        tune(base, images, tmp_path, rows=small, max_length=16)
     capped = row_lengths([shown_of(large[0], images, 48 * 48)], processor, limit=1)
     assert capped[0] <= exact[4]
 
@@ -220,8 +229,8 @@ def test_a_killed_fine_tuning_goes_on_to_the_same_weights(base: Path, images: Pa
     pages = [(folder / "report.html").read_text() for folder in (tmp_path / "straight", out)]
     answers = [page_text.partition("Answers before and after")[2] for page_text in pages]
     assert answers[0] and answers[0] == answers[1] and "Say it." in answers[0]
-    with pytest.raises(TrainingError, match="other rate"):
-        tune(base, images, out, rate=1e-3)
+    with pytest.raises(TrainingError, match="other learning_rate"):
+        tune(base, images, out, learning_rate=1e-3)
 
 
 def test_bad_rows_are_listed_with_their_reason(images: Path, tmp_path: Path) -> None:
@@ -294,14 +303,22 @@ def test_the_command_line_wins_over_the_recipe(tmp_path: Path) -> None:
     command = typer.main.get_command(cli_train.app).commands["critic-sft"]  # type: ignore[attr-defined]
     data = tmp_path / "d.json"
     data.write_text("[]")
-    given = ["--config", "tiny", "--data", str(data), "--out", str(tmp_path / "o"), "--rate", "0.5"]
-    values = command.make_context("critic-sft", given).params
-    assert values["rate"] == 0.5 and values["half"] == "fp16" and values["model"] == "tinyworld:critic"
+    given = ["--config", "tiny", "--data", str(data), "--out", str(tmp_path / "o"), "--learning-rate", "0.5"]
+    values = command.make_context("critic-sft", list(given)).params
+    assert (
+        values["learning_rate"] == 0.5
+        and values["save_dtype"] == "float16"
+        and values["model"] == "tinyworld:critic"
+    )
+    given[1] = "one-24gb"
+    assert command.make_context("critic-sft", list(given)).params["load_in_4bit"] is True
+    values = command.make_context("critic-sft", [*given, "--no-load-in-4bit", "--no-bf16"]).params
+    assert values["load_in_4bit"] is False and values["bf16"] is False and values["lora_r"] == 16
     own = tmp_path / "own.yaml"
-    own.write_text("rate: 0.25\nno-such-option: 1\n")
+    own.write_text("learning-rate: 0.25\nno-such-option: 1\n")
     with pytest.raises(SettingsError, match="no option 'no_such_option'"):
         command.make_context("critic-sft", ["--config", str(own)])
-    own.write_text("rate: [1, 2]\n")
+    own.write_text("learning_rate: [1, 2]\n")
     with pytest.raises(SettingsError, match="not one value"):
         command.make_context("critic-sft", ["--config", str(own)])
     with pytest.raises(SettingsError, match="paper-8b"):
@@ -313,7 +330,7 @@ def test_the_published_model_is_counted_exactly() -> None:
     full = groups(meta_model(config, SftTraining()))
     assert sum(whole for _, whole in full.values()) == 8_767_123_696
     assert full["vision tower"][0] == full["projectors (mergers)"][0] == 0
-    lora = groups(meta_model(config, SftTraining(lora_rank=16)))
+    lora = groups(meta_model(config, SftTraining(lora_r=16)))
     assert {part: trained for part, (trained, _) in lora.items() if trained} == {
         "adapter, language": 43_646_976
     }
@@ -321,9 +338,9 @@ def test_the_published_model_is_counted_exactly() -> None:
 
 def test_reckoned_memory_moves_as_it_should() -> None:
     config = published_config("Qwen/Qwen3-VL-2B-Instruct")
-    full = reckon(config, SftTraining(precision="bf16"))
-    spread = reckon(config, SftTraining(precision="bf16"), devices=8)
-    lora = reckon(config, SftTraining(precision="bf16", lora_rank=16))
-    small = reckon(config, SftTraining(precision="bf16", lora_rank=16, quantization="4bit"))
+    full = reckon(config, SftTraining(bf16=True))
+    spread = reckon(config, SftTraining(bf16=True), devices=8)
+    lora = reckon(config, SftTraining(bf16=True, lora_r=16))
+    small = reckon(config, SftTraining(bf16=True, lora_r=16, load_in_4bit=True))
     assert full.total > spread.total and full.total > lora.total > small.total
     assert full.parts["optimiser"] == 8.0 * full.trained

@@ -23,7 +23,7 @@ from interleave_thinker.training.data.rows.conversations import as_dataset
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, read_rows, write_rows
 from interleave_thinker.training.sft.answers import asked, hold_out
-from interleave_thinker.training.sft.collator import IGNORED, take_away
+from interleave_thinker.training.sft.collator import IGNORE_INDEX, mask_labels
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
 
 PROMPT = "a light page"
@@ -78,7 +78,14 @@ def test_no_loss_falls_on_a_marked_prompt(base: Path, tmp_path: Path) -> None:
     for marked in (False, True):
         said: list[str] = []
         rows = [row(marked=marked), row(REFUSED.replace("dark", "darkest"), marked=False)]
-        settings = SftTraining(epochs=1, batch=2, rate=1e-9, device="cpu", samples=0, tensorboard=False)
+        settings = SftTraining(
+            num_train_epochs=1,
+            per_device_train_batch_size=2,
+            learning_rate=1e-9,
+            device="cpu",
+            samples=0,
+            tensorboard=False,
+        )
         data = SftData(RowSet(rows, tmp_path))
         train(base, data, tmp_path / str(marked), settings, log=said.append)
         lines.append([line for line in said if line.startswith("of the first row")])
@@ -97,16 +104,16 @@ def test_labels_are_taken_away_by_characters(base: Path) -> None:
     ids = torch.tensor(tokenizer("Is it light?" + text, add_special_tokens=False)["input_ids"])
     count = len(tokenizer(text, add_special_tokens=False)["input_ids"])
     labels = ids.clone()
-    labels[:-count] = IGNORED
-    take_away(tokenizer, ids, labels, REFUSED, [refined_range(REFUSED)])
-    left = tokenizer.decode(ids[labels != IGNORED])
+    labels[:-count] = IGNORE_INDEX
+    mask_labels(tokenizer, ids, labels, REFUSED, [refined_range(REFUSED)])
+    left = tokenizer.decode(ids[labels != IGNORE_INDEX])
     assert (
         PROMPT not in left
         and left.startswith("<think>dark</think>")
         and left.endswith("</answer><|im_end|>\n")
     )
     with pytest.raises(TrainingError, match="chat template"):
-        take_away(tokenizer, ids, labels, REFUSED.replace("light", "bright"), [refined_range(REFUSED)])
+        mask_labels(tokenizer, ids, labels, REFUSED.replace("light", "bright"), [refined_range(REFUSED)])
 
 
 def masked(base: Path, answer: str, part: tuple[int, int]) -> tuple[list[tuple[int, int]], list[bool]]:
@@ -118,8 +125,8 @@ def masked(base: Path, answer: str, part: tuple[int, int]) -> tuple[list[tuple[i
     encoded = tokenizer(answer, add_special_tokens=False, return_offsets_mapping=True)
     ids = torch.tensor(encoded["input_ids"])
     labels = ids.clone()
-    take_away(tokenizer, ids, labels, answer, [part])
-    return encoded["offset_mapping"], (labels == IGNORED).tolist()
+    mask_labels(tokenizer, ids, labels, answer, [part])
+    return encoded["offset_mapping"], (labels == IGNORE_INDEX).tolist()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +167,7 @@ def test_an_answer_in_other_tokens_than_the_tokenizers_is_refused(base: Path) ->
     ids = torch.tensor([token for letter in REFUSED for token in tokenizer(letter)["input_ids"]])
     assert tokenizer.decode(ids) == REFUSED
     with pytest.raises(TrainingError, match="cannot be found in its tokens"):
-        take_away(tokenizer, ids, ids.clone(), REFUSED, [refined_range(REFUSED)])
+        mask_labels(tokenizer, ids, ids.clone(), REFUSED, [refined_range(REFUSED)])
 
 
 def test_a_question_is_all_turns_before_the_answer() -> None:
@@ -195,7 +202,13 @@ def test_answers_are_shown_to_rows_that_are_not_trained_on(base: Path, tmp_path:
     assert hold_out(rows[:19], 4) == (rows[:19], []) and hold_out(rows, 0) == (rows, [])
     said: list[str] = []
     settings = SftTraining(
-        epochs=1, batch=40, rate=1e-9, device="cpu", samples=1, sample_tokens=16, tensorboard=False
+        num_train_epochs=1,
+        per_device_train_batch_size=40,
+        learning_rate=1e-9,
+        device="cpu",
+        samples=1,
+        sample_tokens=16,
+        tensorboard=False,
     )
     train(base, SftData(RowSet(rows, tmp_path)), tmp_path / "out", settings, log=said.append)
     assert any("train on 39 rows" in line for line in said)

@@ -8,7 +8,13 @@ import pytest
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.machine import requirements
-from interleave_thinker.training.statistics.intervals import Z, paired, share, sign_flip_test, sign_test
+from interleave_thinker.training.statistics.intervals import (
+    Z,
+    paired_difference,
+    share,
+    sign_flip_test,
+    sign_test,
+)
 
 
 def wilson(successes: int, n: int) -> tuple[float, float]:
@@ -48,7 +54,7 @@ def test_changed_cases_have_mcnemars_probability(first: int, second: int) -> Non
     assert sign_test(first, second) == pytest.approx(mcnemar(first, second), abs=1e-9)
     outcomes = [True] * first + [False] * second + [True] * 5
     others = [False] * first + [True] * second + [True] * 5
-    assert paired(outcomes, others).p == pytest.approx(mcnemar(first, second), abs=1e-9)
+    assert paired_difference(outcomes, others).p == pytest.approx(mcnemar(first, second), abs=1e-9)
 
 
 def test_no_cases_show_nothing() -> None:

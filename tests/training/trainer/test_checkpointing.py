@@ -52,14 +52,14 @@ def test_the_weights_that_are_spread_count_too(tmp_path: Path) -> None:
 def test_a_training_goes_on_with_as_many_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With others the schedule would bend and every device see other rows."""
     monkeypatch.setenv("WORLD_SIZE", "8")
-    claim_run(tmp_path, {"rate": 1.0})
-    claim_run(tmp_path, {"rate": 1.0})
+    claim_run(tmp_path, {"learning_rate": 1.0})
+    claim_run(tmp_path, {"learning_rate": 1.0})
     monkeypatch.setenv("WORLD_SIZE", "4")
     with pytest.raises(TrainingError, match="devices: 8 there, 4 here"):
-        claim_run(tmp_path, {"rate": 1.0})
+        claim_run(tmp_path, {"learning_rate": 1.0})
     monkeypatch.delenv("WORLD_SIZE")
     with pytest.raises(TrainingError, match="other devices"):
-        claim_run(tmp_path, {"rate": 1.0})
+        claim_run(tmp_path, {"learning_rate": 1.0})
 
 
 def test_another_training_is_refused_in_one_short_line(tmp_path: Path) -> None:
@@ -84,29 +84,29 @@ def fail(out: Path, made_of: dict[str, float]) -> None:
 def test_a_training_that_failed_without_a_checkpoint_leaves_its_folder_to_other_settings(
     tmp_path: Path,
 ) -> None:
-    fail(tmp_path, {"rate": 1.0})
+    fail(tmp_path, {"learning_rate": 1.0})
     (tmp_path / "checks.json").write_text("{}")
-    fail(tmp_path, {"rate": 1.0})
+    fail(tmp_path, {"learning_rate": 1.0})
     assert (tmp_path / "checks.json").exists(), "the same training goes on with what it has"
     (tmp_path / "rollouts").mkdir()
     default_prompt_set().save(tmp_path / "prompt_set")
-    claim_run(tmp_path, {"rate": 2.0})
+    claim_run(tmp_path, {"learning_rate": 2.0})
     assert [path.name for path in tmp_path.iterdir()] == ["training.json"]
-    with pytest.raises(TrainingError, match="other rate"):
-        claim_run(tmp_path, {"rate": 1.0})
+    with pytest.raises(TrainingError, match="other learning_rate"):
+        claim_run(tmp_path, {"learning_rate": 1.0})
     checkpoint(tmp_path / "steps" / "checkpoint-1", "optimizer.pt")
-    fail(tmp_path, {"rate": 2.0})
-    with pytest.raises(TrainingError, match="other rate"):
-        claim_run(tmp_path, {"rate": 1.0})
+    fail(tmp_path, {"learning_rate": 2.0})
+    with pytest.raises(TrainingError, match="other learning_rate"):
+        claim_run(tmp_path, {"learning_rate": 1.0})
 
 
 def test_a_failed_training_that_another_process_went_on_with_keeps_its_folder(tmp_path: Path) -> None:
-    claim_run(tmp_path, {"rate": 1.0})
-    fail(tmp_path, {"rate": 1.0})
+    claim_run(tmp_path, {"learning_rate": 1.0})
+    fail(tmp_path, {"learning_rate": 1.0})
     checkpoint(tmp_path / "steps" / "checkpoint-1", "optimizer.pt")
     (tmp_path / "checks.json").write_text("{}")
-    with pytest.raises(TrainingError, match="other rate"):
-        claim_run(tmp_path, {"rate": 2.0})
+    with pytest.raises(TrainingError, match="other learning_rate"):
+        claim_run(tmp_path, {"learning_rate": 2.0})
     assert (tmp_path / "checks.json").exists()
 
 

@@ -36,10 +36,10 @@ from interleave_thinker.training.trainer.model_parts import ModelParts
 TRAINED = ("qwen3_vl", "qwen3_5", "glm4v", "internvl")
 FAST = SftTraining(
     max_steps=1,
-    batch=2,
-    rate=1e-2,
-    warm_up=0,
-    lora_rank=4,
+    per_device_train_batch_size=2,
+    learning_rate=1e-2,
+    warmup_steps=0,
+    lora_r=4,
     device="cpu",
     samples=0,
     tensorboard=False,
@@ -96,7 +96,14 @@ def test_rows_are_measured_in_the_familys_own_tokens(base: Path, tmp_path: Path)
 
 
 def test_a_critic_is_reinforced(base: Path, tmp_path: Path) -> None:
-    small = {"group": 2, "updates": 1, "micro_batch": 4, "rollouts": 1, "answer_tokens": 6, "lora_rank": 4}
+    small = {
+        "num_generations": 2,
+        "updates": 1,
+        "per_device_train_batch_size": 4,
+        "rollouts": 1,
+        "max_completion_length": 6,
+        "lora_r": 4,
+    }
     settings = SMALL.model_copy(update={**small, "tensorboard": False, "check_rows": 2})
     reward = RewardSettings(semantic_weight=0, quality_weight=0)
     data, drawing = make_data(tmp_path, 4, 4), DrawingSettings(tries=1, take_turns=True)
@@ -106,7 +113,7 @@ def test_a_critic_is_reinforced(base: Path, tmp_path: Path) -> None:
 
 def test_only_the_language_model_is_quantised(base: Path) -> None:
     pytest.importorskip("bitsandbytes", reason="quantisation needs bitsandbytes")
-    model = load_policy(base, FAST.model_copy(update={"quantization": "4bit"})).model
+    model = load_policy(base, FAST.model_copy(update={"load_in_4bit": True})).model
     quantised = [name for name, one in model.named_modules() if type(one).__name__ == "Linear4bit"]
     language = ModelParts(model).language
     assert quantised and all(name.startswith(f"{language}.") for name in quantised)

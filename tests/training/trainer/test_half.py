@@ -15,20 +15,20 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 
 from interleave_thinker.backend.errors import TrainingError
 from interleave_thinker.training.trainer.merge import merge
-from interleave_thinker.training.trainer.saving import _to_half
+from interleave_thinker.training.trainer.saving import _convert
 
 
-@pytest.mark.parametrize(("half", "most"), [("fp16", 7e4), ("bf16", None)])
-def test_a_weight_that_becomes_infinite_is_named(half: str, most: float | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("dtype", "most"), [("float16", 7e4), ("bfloat16", None)])
+def test_a_weight_that_becomes_infinite_is_named(dtype: str, most: float | None, tmp_path: Path) -> None:
     weights = {"small": torch.tensor([1.0, 65504.0]), "ids": torch.tensor([2**40])}
     save_file(weights | {"large": torch.tensor([1.0, 7e4])}, tmp_path / "model.safetensors")
     if most is None:
-        _to_half(tmp_path, half)
+        _convert(tmp_path, dtype)
         assert load_file(tmp_path / "model.safetensors")["large"].isfinite().all()
         return
     with pytest.raises(TrainingError, match=r"'large' has 1 values, up to 70000.*float16") as error:
-        _to_half(tmp_path, half)
-    assert "--half bf16" in error.value.hint
+        _convert(tmp_path, dtype)
+    assert "--save-dtype bfloat16" in error.value.hint
     assert load_file(tmp_path / "model.safetensors")["large"].dtype == torch.float32
 
 

@@ -11,7 +11,6 @@ pytest.importorskip("trl", reason='training needs: pip install "interleave-think
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.grpo.trainer import config_of
-from interleave_thinker.training.recipes.recipe import read_recipe
 from interleave_thinker.training.sft.train import SftTraining
 from interleave_thinker.training.trainer import model_loading as policy
 
@@ -46,9 +45,3 @@ def test_a_missing_or_unknown_tracker_is_named_before_anything_is_loaded() -> No
         policy.check_options(SftTraining(report_to="wandb,mlflow"))
     with pytest.raises(SettingsError, match=r"no 'weights'.*wandb, trackio, mlflow, tensorboard"):
         policy.check_options(SftTraining(report_to="weights"))
-
-
-def test_an_unquoted_off_is_off(tmp_path: Path) -> None:
-    recipe = tmp_path / "mine.yaml"
-    recipe.write_text("critic-grpo:\n  vllm: off\n")
-    assert read_recipe(str(recipe), "critic-grpo") == {"vllm": "off"}

@@ -16,7 +16,13 @@ from itertools import combinations, pairwise
 from pydantic import BaseModel
 
 from ....training.statistics.bootstrap import OF_DIFFERENCES, Mean, two_level_mean
-from ....training.statistics.intervals import Share, cautious, paired, share, sign_flip_test
+from ....training.statistics.intervals import (
+    Share,
+    agresti_min_interval,
+    paired_difference,
+    share,
+    sign_flip_test,
+)
 from ..data.noisy_teacher import TEACHERS
 from .measures import ALL_ATTEMPTS, ATTEMPTS
 from .outcomes import AblationOutcomes, SeedOutcomes, StoryLetters
@@ -149,14 +155,14 @@ def compare(row: str, baseline: str, ones: Right, others: Right) -> RowCompariso
     published = [ROWS[name].published if name in ROWS else None for name in (row, baseline)]
     difference = two_level_mean(differences, bounds=OF_DIFFERENCES)
     if difference.low == difference.high:
-        alike = cautious([one for one, _ in every], [other for _, other in every])
+        alike = agresti_min_interval([one for one, _ in every], [other for _, other in every])
         difference = difference.model_copy(update={"low": alike.low, "high": alike.high})
     return RowComparison(
         row=row,
         baseline=baseline,
         difference=difference,
         of_each_seed=[round(mean, 3) for mean in means],
-        p_stories=paired([one for one, _ in every], [other for _, other in every]).p,
+        p_stories=paired_difference([one for one, _ in every], [other for _, other in every]).p,
         p_seeds=sign_flip_test(means),
         published=round(published[0] - published[1], 1)
         if published[0] is not None and published[1] is not None

@@ -92,7 +92,7 @@ def best_rows(
         best: list[SftRow] = []
         for number in range(settings.rollouts):
             some = asked[number * training.prompts : (number + 1) * training.prompts]
-            groups = await _groups(agent, reward, some, training.group, settings.temperature)
+            groups = await _groups(agent, reward, some, training.num_generations, settings.temperature)
             write_text(
                 target / "samples" / f"step_{number:06d}.jsonl",
                 "".join(f"{sample.model_dump_json()}\n" for group in groups for sample in group),

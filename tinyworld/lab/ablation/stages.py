@@ -74,19 +74,19 @@ def agent_in(folder: Path, settings: AblationSettings) -> BatchedAgent:
 def sft_settings(rate: float, seed: int) -> SftTraining:
     """How all agents are fine-tuned; rows are taken in the order in which they are given."""
     return SftTraining(
-        epochs=1,
-        batch=BATCH,
-        rate=rate,
-        warm_up=0.05,
+        num_train_epochs=1,
+        per_device_train_batch_size=BATCH,
+        learning_rate=rate,
+        warmup_steps=0.05,
         weight_decay=0.01,
-        second_moment=0.98,
+        adam_beta2=0.98,
         freeze_vision=False,
-        ordered=True,
-        save_every=250,
+        train_sampling_strategy="sequential",
+        save_steps=250,
         device="cpu",
-        precision="bf16",
+        bf16=True,
         gradient_checkpointing=False,
-        half="fp16",
+        save_dtype="float16",
         samples=0,
         tensorboard=False,
         seed=seed,
@@ -106,7 +106,7 @@ def fine_tuned(start: Path, rows: Sequence[SftRow], images: Path, out: Path, tra
     """The checkpoint `start` trained on the rows, in batches of about equal length, into `out`."""
     shuffled = list(rows)
     Random(f"order/{training.seed}").shuffle(shuffled)
-    ordered = RowSet(in_buckets(shuffled, training.batch, training.seed), images)
+    ordered = RowSet(in_buckets(shuffled, training.per_device_train_batch_size, training.seed), images)
     return train(start, SftData(ordered), out, training, PROMPT_SET, log_in(out))
 
 
@@ -171,24 +171,24 @@ def reward_of(remaining: Remaining) -> RewardSetup:
 def grpo_settings(settings: AblationSettings, seed: int) -> GrpoTraining:
     """How critics are reinforced."""
     return GrpoTraining(
-        rate=settings.rl_rate,
+        learning_rate=settings.rl_rate,
         weight_decay=0.01,
         temperature=settings.temperature,
-        kl=settings.kl,
-        scale="group",
+        beta=settings.kl,
+        scale_rewards="group",
         prompts=16,
-        group=8,
+        num_generations=8,
         updates=4,
-        micro_batch=32,
+        per_device_train_batch_size=32,
         rollouts=settings.rollouts,
-        answer_tokens=settings.verdict_tokens,
+        max_completion_length=settings.verdict_tokens,
         device="cpu",
-        precision="bf16",
-        half="fp16",
+        bf16=True,
+        save_dtype="float16",
         save_every=max(1, settings.rollouts // 2),
         check_rows=settings.checked,
         check_batch=settings.checked,
-        floor=0.0,
+        collapse_threshold=0.0,
         tensorboard=False,
         seed=seed,
     )

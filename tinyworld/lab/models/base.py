@@ -32,7 +32,11 @@ def train_base(out: Path, recipe: BaseRecipe, log: Log = print) -> tuple[Path, P
 
 def _planner(out: Path, recipe: BaseRecipe, log: Log) -> Path:
     def sentences(folder: Path) -> list[SftRow]:
-        return in_buckets(make_sentences(folder, recipe.sentences, recipe.seed), recipe.batch, recipe.seed)
+        return in_buckets(
+            make_sentences(folder, recipe.sentences, recipe.seed),
+            recipe.per_device_train_batch_size,
+            recipe.seed,
+        )
 
     data, fresh = out / "data", out / "untrained"
     rows = stored_rows(data, "sentences_sft.json", sentences, log)
@@ -57,5 +61,5 @@ def _critic(out: Path, recipe: BaseRecipe, log: Log) -> Path:
 
 
 def _trained(out: Path, fresh: Path, rows: RowSet, recipe: BaseRecipe, log: Log) -> Path:
-    settings = sft_settings(recipe.rate, recipe, ordered=True).model_copy(update={"samples": 0})
+    settings = sft_settings(recipe.learning_rate, recipe, ordered=True).model_copy(update={"samples": 0})
     return publish(train(fresh, SftData(rows), out / "sft", settings, PROMPT_SET, log), out)

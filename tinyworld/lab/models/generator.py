@@ -42,7 +42,7 @@ class _Run:
         ).to(device)
         self.learned = torch.nn.ModuleList([self.pipeline.transformer, self.pipeline.text_encoder])
         self.optimizer = torch.optim.AdamW(
-            self.learned.parameters(), settings.rate, betas=(0.9, 0.98), weight_decay=0.01
+            self.learned.parameters(), settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
         )
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: _rate(step, settings))
         self.average = torch.optim.swa_utils.AveragedModel(
@@ -122,8 +122,8 @@ def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
 
 
 def _written(settings: GeneratorTraining) -> str:
-    """Settings as a run's state names them; where it is trained may change."""
-    return settings.model_dump_json(exclude={"device"})
+    """Settings as a run's state names them, `rate` by its first name; where it is trained may change."""
+    return settings.model_dump_json(by_alias=True, exclude={"device"})
 
 
 def _rate(step: int, settings: GeneratorTraining) -> float:

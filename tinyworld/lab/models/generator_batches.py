@@ -37,7 +37,12 @@ class GeneratorTraining(BaseModel):
 
     steps: int = Field(default=6000, ge=1, description="Optimiser steps.")
     batch: int = Field(default=32, ge=1, description="Pages per step.")
-    rate: float = Field(default=1e-3, gt=0, description="Peak learning rate (AdamW, warm-up, cosine).")
+    learning_rate: float = Field(
+        default=1e-3,
+        gt=0,
+        serialization_alias="rate",
+        description="Peak learning rate (AdamW, warm-up, cosine).",
+    )
     changed_weight: float = Field(
         default=5.0, ge=1, description="Weight of cells that differ from the source."
     )

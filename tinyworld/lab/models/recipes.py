@@ -38,9 +38,9 @@ Log = Callable[[str], None]
 
 
 Device = Annotated[Literal["auto", "cpu"], Field(description="Where to train.")]
-Precision = Annotated[
-    Literal["fp32", "bf16"],
-    Field(description="Arithmetic of the training; bf16 is 1.7 times as fast where the processor has it."),
+Bf16 = Annotated[
+    bool,
+    Field(description="Train in bfloat16, which is 1.7 times as fast where the processor has it."),
 ]
 Workers = Annotated[int, Field(ge=0, description="Processes that read and prepare images.")]
 
@@ -50,12 +50,12 @@ class PlannerRecipe(BaseModel):
 
     rows: int = Field(default=96000, ge=32, description="Requests to train on, each seen once.")
     layers: int = Field(default=4, ge=1, description="Layers of the language model.")
-    rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
-    batch: int = Field(default=16, ge=1, description="Rows per optimiser step.")
+    learning_rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
+    per_device_train_batch_size: int = Field(default=16, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and requests.")
     device: Device = "auto"
-    precision: Precision = "bf16"
-    workers: Workers = 0
+    bf16: Bf16 = True
+    dataloader_num_workers: Workers = 0
 
 
 class CriticRecipe(BaseModel):
@@ -73,20 +73,20 @@ class CriticRecipe(BaseModel):
     )
     rounds: int = Field(default=2, ge=1, description="Rounds of such rows, each drawn anew.")
     layers: int = Field(default=3, ge=1, description="Layers of the language model.")
-    rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate on rendered pages.")
-    real_rate: float = Field(default=1.2e-3, gt=0, description="Peak learning rate on real pages.")
-    last_rate: float = Field(
+    learning_rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate on rendered pages.")
+    real_learning_rate: float = Field(default=1.2e-3, gt=0, description="Peak learning rate on real pages.")
+    last_learning_rate: float = Field(
         default=6e-4, gt=0, description="Peak learning rate on the generator's own mistakes."
     )
-    batch: int = Field(default=32, ge=1, description="Rows per optimiser step.")
+    per_device_train_batch_size: int = Field(default=32, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and pages.")
     draw_processes: int = Field(default=1, ge=1, description="Processes that draw pages to train on.")
     page_side: int = Field(
         default=48, ge=12, le=96, description="Pages are scaled to this many pixels a side."
     )
     device: Device = "auto"
-    precision: Precision = "bf16"
-    workers: Workers = 0
+    bf16: Bf16 = True
+    dataloader_num_workers: Workers = 0
 
 
 class BaseRecipe(BaseModel):
@@ -96,15 +96,15 @@ class BaseRecipe(BaseModel):
     described: int = Field(default=16000, ge=32, description="Pairs of pages that the critic describes.")
     planner_layers: int = Field(default=4, ge=1, description="Layers of the planner's language model.")
     critic_layers: int = Field(default=3, ge=1, description="Layers of the critic's language model.")
-    rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
-    batch: int = Field(default=16, ge=1, description="Rows per optimiser step.")
+    learning_rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
+    per_device_train_batch_size: int = Field(default=16, ge=1, description="Rows per optimiser step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights, sentences and pages.")
     page_side: int = Field(
         default=48, ge=12, le=96, description="The critic's pages are scaled to this many pixels a side."
     )
     device: Device = "auto"
-    precision: Precision = "bf16"
-    workers: Workers = 0
+    bf16: Bf16 = True
+    dataloader_num_workers: Workers = 0
 
 
 def sft_settings(
@@ -112,20 +112,20 @@ def sft_settings(
 ) -> SftTraining:
     """How every model of the tiny world is trained, but for its learning rate and the order of its rows."""
     return SftTraining(
-        epochs=1,
-        batch=recipe.batch,
-        rate=rate,
-        warm_up=0.05,
+        num_train_epochs=1,
+        per_device_train_batch_size=recipe.per_device_train_batch_size,
+        learning_rate=rate,
+        warmup_steps=0.05,
         weight_decay=0.01,
-        second_moment=0.98,
+        adam_beta2=0.98,
         freeze_vision=False,
-        ordered=ordered,
-        save_every=250,
+        train_sampling_strategy="sequential" if ordered else "random",
+        save_steps=250,
         device=recipe.device,
-        precision=recipe.precision,
+        bf16=recipe.bf16,
         gradient_checkpointing=False,
-        workers=recipe.workers,
-        half="fp16",
+        dataloader_num_workers=recipe.dataloader_num_workers,
+        save_dtype="float16",
         seed=recipe.seed,
     )
 
@@ -203,8 +203,8 @@ def train_planner(out: Path, recipe: PlannerRecipe, start: Path | None = None, l
     fresh = start or out / "untrained"
     if not (fresh / "prompt_set").exists():
         untrained(fresh, texts_of(rows[:4000]), recipe.layers, recipe.seed)
-    settings = sft_settings(recipe.rate, recipe, ordered=True)
-    ordered = RowSet(in_buckets(rows, recipe.batch, recipe.seed), data)
+    settings = sft_settings(recipe.learning_rate, recipe, ordered=True)
+    ordered = RowSet(in_buckets(rows, recipe.per_device_train_batch_size, recipe.seed), data)
     made = train(fresh, SftData(ordered), out / "sft", settings, PROMPT_SET, log)
     return publish(made, out)
 
@@ -226,14 +226,14 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
         )
     first = out / "rendered" / "final"
     if not (first / "prompt_set").exists():
-        settings = sft_settings(recipe.rate, recipe, ordered=True)
+        settings = sft_settings(recipe.learning_rate, recipe, ordered=True)
         train(fresh, SftData(RowSet(rows, data)), out / "rendered", settings, PROMPT_SET, log)
     seed = recipe.seed * 10_000
     drawn = _ImageShards(data, generator, recipe.draw_processes, log)
     rows = drawn.rows("critic_sft.json", make_real, recipe.real, seed)
     second = out / "real" / "final"
     if not (second / "prompt_set").exists():
-        settings = sft_settings(recipe.real_rate, recipe, ordered=False)
+        settings = sft_settings(recipe.real_learning_rate, recipe, ordered=False)
         train(first, SftData(RowSet(rows, data)), out / "real", settings, PROMPT_SET, log)
     latest = second
     for number in range(recipe.rounds):
@@ -241,7 +241,7 @@ def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = pr
         rows = drawn.rows(name, make_mistakes, recipe.mistakes, seed)
         finished = out / f"mistakes_{number}" / "final"
         if not (finished / "prompt_set").exists():
-            settings = sft_settings(recipe.last_rate, recipe, ordered=False)
+            settings = sft_settings(recipe.last_learning_rate, recipe, ordered=False)
             train(latest, SftData(RowSet(rows, data)), finished.parent, settings, PROMPT_SET, log)
         latest = finished
     return publish(latest, out)

@@ -192,19 +192,19 @@ def judged_rows(
 def training_of(settings: ShowSettings) -> SftTraining:
     """How the critic is fine-tuned: the recipe `tiny`, in bf16."""
     return SftTraining(
-        epochs=settings.epochs,
-        batch=32,
-        rate=settings.rate,
-        warm_up=0.05,
+        num_train_epochs=settings.epochs,
+        per_device_train_batch_size=32,
+        learning_rate=settings.rate,
+        warmup_steps=0.05,
         weight_decay=0.01,
-        second_moment=0.98,
+        adam_beta2=0.98,
         freeze_vision=False,
-        cutoff=1024,
+        max_length=1024,
         image_pixels=9216,
         device="cpu",
-        precision="bf16",
-        half="fp16",
-        save_every=100,
+        bf16=True,
+        save_dtype="float16",
+        save_steps=100,
         tensorboard=False,
         seed=settings.seed,
     )

@@ -25,7 +25,7 @@ from ....backend.journal.files import first_fault
 from ....backend.pictures import MAX_BYTES, Picture
 from ....backend.prompts import PromptSet
 from ....backend.scorers import Scorer
-from ...content_cache import RewardCache
+from ...content_cache import ContentCache
 from ..decontamination.screening import Screened, Screening
 from ..executors import Executor
 from ..executors.threads import ThreadExecutor
@@ -132,7 +132,7 @@ class RunConverter:
         with Screening.opened(self.guard) as screening:
             scorer, opened = self.scorer, None
             if scorer is not None:
-                opened = RunScores(scorer.identity, RewardCache(out.with_name(f"{out.name}.{SCORES}")))
+                opened = RunScores(scorer.identity, ContentCache(out.with_name(f"{out.name}.{SCORES}")))
             reader = RunReader(
                 self.prompt_set.digest,
                 opened,

@@ -17,7 +17,7 @@ from ....backend.errors import ChatError, InterleaveError, PictureError, ScorerE
 from ....backend.pictures import Picture
 from ....backend.scorers import Scorer, open_scorer
 from ....backend.types import Score, Trajectory
-from ...content_cache import RewardCache, key_of
+from ...content_cache import ContentCache, key_of
 from ..executors import CancelToken, Executor, LocalCancelToken
 from .repeated_scorer import RepeatedScorer, score_in_full
 
@@ -104,7 +104,7 @@ class RunScores:
     """The scores of one scorer, of this call and earlier ones."""
 
     identity: str
-    cache: RewardCache
+    cache: ContentCache
     _asked: set[str] = field(default_factory=set)
     _failed: set[str] = field(default_factory=set)
     _damaged: dict[str, str] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import AnswerError, ChatError
 from ....backend.pictures import Picture
 from ....backend.types import MAX_STEPS
-from ...content_cache import RewardCache, key_of
+from ...content_cache import ContentCache, key_of
 from ..rows.planner_rl import StepRange
 
 GIVE_UP = 5
@@ -91,7 +91,7 @@ class ChecklistTeacher:
 
     def __init__(self, chat: ChatModel, cache: Path) -> None:
         """Raises SettingsError if the file cannot be used."""
-        self.chat, self._cache = chat, RewardCache(cache)
+        self.chat, self._cache = chat, ContentCache(cache)
         self._lock = threading.Lock()
         self._failed = 0
 

@@ -16,7 +16,7 @@ from ....backend.answers.reply_text import spoken
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import ChatError
 from ....backend.pictures import Picture
-from ...content_cache import RewardCache, key_of
+from ...content_cache import ContentCache, key_of
 from .comm import CommStory
 from .kinds import NOT_IN_PROMPTS
 
@@ -39,7 +39,7 @@ class PromptTeacher:
     """Asks `chat` for the prompts of stories; answers are kept in the file `cache`."""
 
     def __init__(self, chat: ChatModel, cache: Path) -> None:
-        self._chat, self._cache = chat, RewardCache(cache)
+        self._chat, self._cache = chat, ContentCache(cache)
         self._lock = threading.Lock()
         self._failed = 0
         self._down: ChatError | None = None

@@ -22,7 +22,7 @@ from ....backend.files.atomic import write_text, writing_folder
 from ....backend.loop.replay import load_trajectory
 from ....backend.pictures import Picture
 from ....backend.prompts import default_prompt_set, prompt_set_of
-from ...content_cache import RewardCache
+from ...content_cache import ContentCache
 from ...data.from_runs.run_folders import find_runs
 from ...data.rows.planner_rl import PlannerRlRow
 from ...data.rows.preference import (
@@ -78,7 +78,7 @@ class PairMaker(Generic[Row, Found]):
         questions = [
             self.task.question(row, data.images, shown, prompt_set, self.settings.pixels) for row in data.rows
         ]
-        kept = RewardCache(work / "samples.sqlite", "The answers' file")
+        kept = ContentCache(work / "samples.sqlite", "The answers' file")
         try:
             answers = sampled_answers(self.checkpoint, questions, self.settings, kept, self.log)
         finally:

@@ -18,9 +18,9 @@ from ....backend.chat.chat_template import rendered
 from ....backend.chat.protocol import THOUGHT, opens_thought
 from ....backend.checkpoints.checkpoint import checkpoint_digest
 from ....backend.checkpoints.loaded import load_whole
-from ...content_cache import RewardCache, key_of
+from ...content_cache import ContentCache, key_of
 from ...gate.held_out import greedy_answers
-from ...trainer.model_loading import load_processor, quiet
+from ...trainer.model_loading import load_processor, silence_libraries
 
 
 class SampledPairs(BaseModel):
@@ -30,7 +30,9 @@ class SampledPairs(BaseModel):
 
     samples: int = Field(default=8, ge=2, le=64, description="Answers to each question.")
     temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of the sampled answers.")
-    answer_tokens: int = Field(default=1024, ge=16, description="Longest answer, in tokens.")
+    max_completion_length: int = Field(
+        default=1024, ge=16, serialization_alias="answer_tokens", description="Longest answer, in tokens."
+    )
     sample_batch: int = Field(default=16, ge=1, description="Answers that are written at once.")
     least_margin: float = Field(
         default=0.05,
@@ -50,13 +52,14 @@ def sampled_answers(
     checkpoint: Path,
     questions: Sequence[dict[str, Any]],
     settings: SampledPairs,
-    kept: RewardCache,
+    kept: ContentCache,
     log: Callable[[str], None],
 ) -> list[list[str]]:
     """`settings.samples` answers of the checkpoint to each question (`prompt`, `images` as paths, `row` as
     what it is known by); those that are in `kept` are not written again."""
     digest = checkpoint_digest(checkpoint)
-    how = settings.model_dump_json(exclude={"sample_batch", "least_margin", "device"})
+    # Stored answers are found by the names of the settings when they were stored first.
+    how = settings.model_dump_json(by_alias=True, exclude={"sample_batch", "least_margin", "device"})
     processor = load_processor(checkpoint)
     keys = []
     for one in questions:
@@ -85,7 +88,7 @@ def _written(
     from transformers import set_seed
 
     on_gpu = settings.device != "cpu" and torch.cuda.is_available()
-    with quiet():
+    with silence_libraries():
         model = load_whole(checkpoint, dtype=torch.bfloat16 if on_gpu else torch.float32)
         model = model.to("cuda" if on_gpu else "cpu")
         together = max(1, settings.sample_batch // settings.samples)
@@ -98,7 +101,7 @@ def _written(
                 model,
                 processor,
                 repeated,
-                settings.answer_tokens,
+                settings.max_completion_length,
                 settings.sample_batch,
                 settings.temperature,
             )

@@ -37,7 +37,7 @@ WAITS = ("weights", "gradients", "optimiser")
 def host_memory(memory: Memory, settings: ModelTraining, devices: int) -> float:
     """Bytes of main memory: every process reads all weights before they go to its card, and the first one of
     several gathers weights and optimiser for a checkpoint."""
-    if settings.quantization == "4bit":
+    if settings.load_in_4bit:
         return 5 * GB * devices  # one file of weights at a time
     reading = memory.whole * _held(settings) * devices
     return max(reading, checkpoint_size(memory, settings, 1) if devices > 1 else 0.0)
@@ -46,15 +46,15 @@ def host_memory(memory: Memory, settings: ModelTraining, devices: int) -> float:
 def checkpoint_size(memory: Memory, settings: ModelTraining, devices: int) -> float:
     """Bytes of one resumable checkpoint: weights (under FSDP2 in two forms) and AdamW's two moments, of what
     trains."""
-    moments = 2.0 if settings.optimizer == "adamw_8bit" else 8.0
-    weights = memory.trained * 4.0 if settings.lora_rank else memory.whole * 4.0
+    moments = 2.0 if settings.optim == "adamw_8bit" else 8.0
+    weights = memory.trained * 4.0 if settings.lora_r else memory.whole * 4.0
     return weights * (2 if devices > 1 else 1) + memory.trained * moments
 
 
 def disk(memory: Memory, settings: ModelTraining, devices: int) -> float:
     """Bytes on the disk at the fullest moment: the checkpoints, and the finished weights as they are saved
     first."""
-    weights = memory.trained if settings.lora_rank else memory.whole
+    weights = memory.trained if settings.lora_r else memory.whole
     return KEPT * checkpoint_size(memory, settings, devices) + weights * 4.0
 
 
@@ -62,7 +62,7 @@ def vllm_need(config: Any, memory: Memory, settings: GrpoTraining) -> float:
     """Bytes on each card without which a colocated vLLM does not start: 16-bit weights, the cache of one
     question and answer as long as they may be, and the rest."""
     cache = vllm_length(settings) * cache_bytes_per_token(config)
-    return (memory.whole * 2.0 + cache) / settings.vllm_tensor_parallel + VLLM_REST
+    return (memory.whole * 2.0 + cache) / settings.vllm_tensor_parallel_size + VLLM_REST
 
 
 def hours(config: Any, memory: Memory, settings: Stage, devices: int) -> float:
@@ -72,14 +72,14 @@ def hours(config: Any, memory: Memory, settings: Stage, devices: int) -> float:
     # not kept.
     passes = 2 + 2 + 2 * (memory.trained / memory.whole) + (2 if settings.gradient_checkpointing else 0)
     if isinstance(settings, SftTraining):
-        return settings.epochs * _computed(1000 * tokens * passes * memory.whole, devices)
+        return settings.num_train_epochs * _computed(1000 * tokens * passes * memory.whole, devices)
     if isinstance(settings, DpoTraining):
         # Two answers, and the reference reads both once.
-        return settings.epochs * _computed(2000 * tokens * (passes + 2) * memory.whole, devices)
-    again = 2 if settings.updates > 1 or settings.vllm != "off" else 0
-    learned = _computed(1000 * settings.group * tokens * (passes + again) * memory.whole, devices)
+        return settings.num_train_epochs * _computed(2000 * tokens * (passes + 2) * memory.whole, devices)
+    again = 2 if settings.updates > 1 or settings.use_vllm else 0
+    learned = _computed(1000 * settings.num_generations * tokens * (passes + again) * memory.whole, devices)
     read = memory.whole * 2.0 / (BANDWIDTH * SHARE_OF_BANDWIDTH)
-    return settings.epochs * (learned + 1000 / settings.prompts * ANSWER_TOKENS * read / 3600)
+    return settings.num_train_epochs * (learned + 1000 / settings.prompts * ANSWER_TOKENS * read / 3600)
 
 
 def _computed(operations: float, devices: int) -> float:
@@ -87,7 +87,7 @@ def _computed(operations: float, devices: int) -> float:
 
 
 def _held(settings: ModelTraining) -> float:
-    return 4.0 if not settings.lora_rank or settings.precision == "fp32" else 2.0
+    return 4.0 if not settings.lora_r or not settings.bf16 else 2.0
 
 
 @dataclass(frozen=True)
@@ -111,17 +111,17 @@ def lines(config: Any, memory: Memory, settings: Stage, machine: Machine, parall
     one, all_of_it = checkpoint_size(memory, settings, devices), disk(memory, settings, devices)
     small = "" if all_of_it < free else f"; free here: {free / GB:.0f}"
     yield f"disk: about {_gb(all_of_it)} (reckoned: {KEPT} checkpoints of {_gb(one)}, and the result){small}"
-    if isinstance(settings, GrpoTraining) and settings.vllm == "colocate":
-        need, share = vllm_need(config, memory, settings), settings.vllm_memory * card
+    if isinstance(settings, GrpoTraining) and settings.use_vllm and settings.vllm_mode == "colocate":
+        need, share = vllm_need(config, memory, settings), settings.vllm_gpu_memory_utilization * card
         said = f"vLLM: {_gb(need)} for its weights and {vllm_length(settings):,} tokens of cache (reckoned)"
         yield (
             f"{said}, of {_gb(share)}"
             if need <= share
             else (
                 f"{said}, but its share of the card is {_gb(share)}: it would not start. Raise "
-                "--vllm-memory to "
-                f"{need / card + 0.005:.2f}, or --vllm-tensor-parallel, or lower --prompt-tokens or "
-                "--answer-tokens"
+                "--vllm-gpu-memory-utilization to "
+                f"{need / card + 0.005:.2f}, or --vllm-tensor-parallel-size, or lower --max-prompt-length or "
+                "--max-completion-length"
             )
         )
     if settings.device == "cpu":
@@ -132,7 +132,7 @@ def lines(config: Any, memory: Memory, settings: Stage, machine: Machine, parall
         "that on A100)"
     )
     if isinstance(settings, GrpoTraining):
-        each = settings.epochs * 1000 * settings.group / (parallel * devices) / 3600
+        each = settings.num_train_epochs * 1000 * settings.num_generations / (parallel * devices) / 3600
         what = "a judgement" if isinstance(settings, PlannerGrpoTraining) else "a redraw with its score"
         yield f"      and {each:.2g} hours more at most for every second that {what} takes"
 

@@ -141,7 +141,7 @@ def _stage(
     if config is None:
         yield f"  {stage}: the model {model!r} is not at hand, so nothing is reckoned"
         return
-    if settings.lora_rank and missing(["peft"]):
+    if settings.lora_r and missing(["peft"]):
         yield f"  {stage}: {model}, {_how(settings)}: needs peft, without which nothing is counted"
         return
     wanted = devices or int(values.get("devices", 0)) or max(1, len(cards))
@@ -172,9 +172,10 @@ def _stage(
 
 
 def _how(settings: ModelTraining) -> str:
-    how = f"LoRA of rank {settings.lora_rank}" if settings.lora_rank else "all weights"
-    base = " on a 4-bit base" if settings.quantization == "4bit" else ""
-    return f"{how}{base}, {settings.precision}, vision {'kept' if settings.freeze_vision else 'trained'}"
+    how = f"LoRA of rank {settings.lora_r}" if settings.lora_r else "all weights"
+    base = " on a 4-bit base" if settings.load_in_4bit else ""
+    arithmetic = "bf16" if settings.bf16 else "fp32"
+    return f"{how}{base}, {arithmetic}, vision {'kept' if settings.freeze_vision else 'trained'}"
 
 
 def _parts(memory: Memory) -> str:
@@ -199,5 +200,5 @@ def _verdict(memory: Memory, settings: ModelTraining, devices: int, cards: list[
 
 def _missing(settings: ModelTraining) -> list[str]:
     wanted = [*TRAINERS, *libraries_of(settings)]
-    wanted += ["vllm"] if isinstance(settings, GrpoTraining) and settings.vllm != "off" else []
+    wanted += ["vllm"] if isinstance(settings, GrpoTraining) and settings.use_vllm else []
     return missing(wanted) + outdated(wanted)

@@ -85,13 +85,13 @@ def reckon(config: Any, settings: Stage, devices: int = 1, card: float = 80 * GB
     ZeRO-3)."""
     model = meta_model(config, settings)
     trained, whole, quantised = _weights(model, settings)
-    full = settings.lora_rank == 0
-    held = 4.0 if full or settings.precision == "fp32" else 2.0
+    full = settings.lora_r == 0
+    held = 4.0 if full or not settings.bf16 else 2.0
     text = config.get_text_config()
     tokens, sequences = _tokens(config, settings)
     layers, width = text.num_hidden_layers, text.hidden_size
-    active = 2.0 if settings.precision == "bf16" else 4.0
-    moments = 2.0 if settings.optimizer == "adamw_8bit" else 8.0
+    active = 2.0 if settings.bf16 else 4.0
+    moments = 2.0 if settings.optim == "adamw_8bit" else 8.0
     parts = {
         "weights": ((whole - quantised - trained) * held + quantised * NF4_DOUBLE + trained * 4.0) / devices,
         "gradients": trained * 4.0 / devices,
@@ -112,7 +112,7 @@ def reckon(config: Any, settings: Stage, devices: int = 1, card: float = 80 * GB
             active,
             _is_twice(settings),
         )
-    if devices == 1 and full and settings.precision == "bf16":
+    if devices == 1 and full and settings.bf16:
         parts["weights in bf16 (autocast)"] = whole * 2.0
     if devices > 1:
         # The layers one at a time and the next ahead; what lies around them (embeddings, output layer) is one
@@ -123,12 +123,12 @@ def reckon(config: Any, settings: Stage, devices: int = 1, card: float = 80 * GB
         parts["reference model"] = whole * 4.0 / devices
     if isinstance(settings, GrpoTraining):
         each = cache_bytes_per_token(config)
-        answers = settings.prompts * settings.group / devices
-        if settings.vllm == "colocate":
-            parts["vLLM (its share of the card)"] = settings.vllm_memory * card
+        answers = settings.prompts * settings.num_generations / devices
+        if settings.use_vllm and settings.vllm_mode == "colocate":
+            parts["vLLM (its share of the card)"] = settings.vllm_gpu_memory_utilization * card
         else:
             parts["cache of generation"] = answers * tokens * each * active / 2
-        if settings.kl and full:
+        if settings.beta and full:
             parts["reference model"] = whole * 4.0 / devices
     return Memory(parts, trained, whole)
 
@@ -142,7 +142,7 @@ def _weights(model: Any, settings: ModelTraining) -> tuple[int, int, int]:
         whole += weight.numel()
         trained += weight.numel() if weight.requires_grad else 0
         linear = weight.dim() == 2 and parts.part_of(name) == "language layers"
-        if settings.quantization == "4bit" and linear:
+        if settings.load_in_4bit and linear:
             quantised += weight.numel()
     return trained, whole, quantised
 
@@ -194,10 +194,12 @@ def _image_tokens_in(config: Any, settings: Stage) -> int:
 def _tokens(config: Any, settings: Stage) -> tuple[int, int]:
     """(tokens of the longest row, rows in one forward pass)."""
     if isinstance(settings, SftTraining):
-        return settings.cutoff, settings.batch
+        return settings.max_length, settings.per_device_train_batch_size
     if isinstance(settings, DpoTraining):
-        return settings.cutoff, 2 * settings.batch
-    return question_tokens(config, settings) + settings.answer_tokens, settings.micro_batch
+        return settings.max_length, 2 * settings.per_device_train_batch_size
+    return question_tokens(
+        config, settings
+    ) + settings.max_completion_length, settings.per_device_train_batch_size
 
 
 def _is_twice(settings: ModelTraining) -> bool:

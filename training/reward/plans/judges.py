@@ -18,7 +18,7 @@ from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import AnswerError, ScorerError, SettingsError
 from ....backend.pictures import Picture
 from ....backend.types import Plan, Value
-from ...content_cache import RewardCache, key_of
+from ...content_cache import ContentCache, key_of
 from ...data.rows.planner_rl import PlannerRlRow
 
 ANSWER_TOKENS = 4096
@@ -59,7 +59,7 @@ class ChecklistJudge:
     def __init__(self, chat: ChatModel, settings: ReplySettings | None = None) -> None:
         self.chat = chat
         self.settings = settings or ReplySettings(max_tokens=ANSWER_TOKENS)
-        self._cache: RewardCache | None = None
+        self._cache: ContentCache | None = None
 
     @property
     def identity(self) -> str:
@@ -68,7 +68,7 @@ class ChecklistJudge:
 
     def keep_in(self, path: Path) -> None:
         """Keep answers in this file; raises SettingsError if it cannot be used."""
-        self._cache = RewardCache(path)
+        self._cache = ContentCache(path)
 
     def check(self, row: PlannerRlRow) -> None:
         """A row needs a checklist."""

@@ -35,7 +35,7 @@ from ....backend.generators.protocol import DrawsAtOnce, DrawsInBatches, DrawsMa
 from ....backend.pictures import Picture
 from ....backend.scorers import Scorer
 from ....backend.types import Score
-from ...content_cache import RewardCache, SingleFlight, key_of
+from ...content_cache import ContentCache, SingleFlight, key_of
 from .batch_counts import BatchCounts
 from .bounded_calls import BoundedCalls, CallTimeout
 from .drawing_settings import DrawingSettings
@@ -75,7 +75,7 @@ class Redrawer:
         self,
         generator: Generator,
         scorer: Scorer,
-        cache: RewardCache,
+        cache: ContentCache,
         settings: DrawingSettings,
         card: Card | None = None,
     ) -> None:

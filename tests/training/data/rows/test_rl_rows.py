@@ -259,7 +259,7 @@ def test_few_rows_are_not_all_held_out(tmp_path: Path) -> None:
 
 
 def test_batches_come_out_even_or_say_so() -> None:
-    published = GrpoTraining(prompts=16, group=8, updates=2, micro_batch=2)
+    published = GrpoTraining(prompts=16, num_generations=8, updates=2, per_device_train_batch_size=2)
     assert batches(published, 8) == (4, 8)
     assert rollouts_of(published, 100) == 6 and rollouts_of(GrpoTraining(rollouts=3), 100) == 3
     assert (

@@ -98,13 +98,13 @@ def rl_call(folder: Path, bad: dict[str, Any], *more: str, beside: bool = False)
     small = [
         "--prompts",
         "2",
-        "--group",
+        "--num-generations",
         "4",
-        "--micro-batch",
+        "--per-device-train-batch-size",
         "8",
         "--check-rows",
         "4",
-        "--prompt-tokens",
+        "--max-prompt-length",
         "1024",
     ]
     return CliRunner().invoke(app, ["critic-grpo", *told, *small, *held, *more])
@@ -173,7 +173,9 @@ def test_a_planners_held_out_rows_are_not_trained_on(tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, [*shared, "--data", str(data)])
     assert isinstance(refused.exception, SettingsError) and "1 of 2 held-out rows" in str(refused.exception)
     data.write_text(json.dumps([plan_row(word="three")]))
-    taken = CliRunner().invoke(app, [*shared, "--data", str(data), "--loss-rows", "2", "--patience", "1"])
+    taken = CliRunner().invoke(
+        app, [*shared, "--data", str(data), "--loss-rows", "2", "--early-stopping-patience", "1"]
+    )
     assert isinstance(taken.exception, Reached), taken.output
 
 

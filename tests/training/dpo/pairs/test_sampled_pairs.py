@@ -23,7 +23,8 @@ from interleave_thinker.training.data.rows.preference import read_critic_pairs, 
 from interleave_thinker.training.dpo.pairs.sampled import plans_of_runs
 
 SAMPLED = (
-    "--samples 4 --temperature 1.9 --answer-tokens 100 --device cpu --sample-batch 24 --least-margin 0.01"
+    "--samples 4 --temperature 1.9 --max-completion-length 100 --device cpu --sample-batch 24 "
+    "--least-margin 0.01"
 )
 
 

@@ -51,9 +51,11 @@ def test_a_vllm_that_would_not_start_is_said_to() -> None:
 
     # 2 bytes x 8.767e9, 20,480 tokens x 147,456 bytes, and 2 GB.
     assert "22.6 GB" in said() and "would not start" not in said()
-    whole = said(vllm_length=262_144)
-    assert "58.2 GB" in whole and "would not start" in whole and "--vllm-memory to 0.73" in whole
-    assert "would not start" not in said(vllm_length=262_144, vllm_tensor_parallel=4)
+    whole = said(vllm_max_model_length=262_144)
+    assert (
+        "58.2 GB" in whole and "would not start" in whole and "--vllm-gpu-memory-utilization to 0.73" in whole
+    )
+    assert "would not start" not in said(vllm_max_model_length=262_144, vllm_tensor_parallel_size=4)
 
 
 def test_hours_grow_with_the_work() -> None:
@@ -65,7 +67,7 @@ def test_hours_grow_with_the_work() -> None:
     assert eight == pytest.approx(
         8000 * 3160 * 10 * WHOLE / (8 * 346.15e12) / 3600 + 62.5 * 600 * 2 * WHOLE / 1.675e12 / 3600, rel=1e-3
     )
-    assert costs.hours(config, memory, published("critic-grpo", group=16), 8) > 1.6 * eight
+    assert costs.hours(config, memory, published("critic-grpo", num_generations=16), 8) > 1.6 * eight
     assert costs.hours(config, memory, rl, 4) > 1.4 * eight
     assert costs.hours(config, memory, published("critic-sft"), 8) < eight
 

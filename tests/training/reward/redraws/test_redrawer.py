@@ -17,7 +17,7 @@ from interleave_thinker.backend.generators.protocol import Generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers.protocol import Scorer
 from interleave_thinker.backend.types import Score
-from interleave_thinker.training.content_cache import RewardCache, key_of
+from interleave_thinker.training.content_cache import ContentCache, key_of
 from interleave_thinker.training.reward.redraws.batch_counts import BatchCounts
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 from interleave_thinker.training.reward.redraws.failures import MIN_SEEN
@@ -31,7 +31,7 @@ def ask(prompt: str, seed: int = 1) -> Redraw:
 def run(
     cache: Path, artist: Generator, taste: Scorer, redraws: Sequence[Redraw], **settings: float
 ) -> tuple[list[Outcome], BatchCounts, Redrawer]:
-    engine = Redrawer(artist, taste, RewardCache(cache), DrawingSettings(**settings))  # type: ignore[arg-type]
+    engine = Redrawer(artist, taste, ContentCache(cache), DrawingSettings(**settings))  # type: ignore[arg-type]
     outcomes, counts = asyncio.run(engine.score_all(redraws))
     return outcomes, counts, engine
 
@@ -213,7 +213,7 @@ def test_what_hangs_is_given_up_and_the_rest_fails_at_once(tmp_path: Path) -> No
 
     started = time.monotonic()
     redraws = [ask("fine"), ask("hang"), *(ask(f"boat {n}") for n in range(5))]
-    cache = RewardCache(tmp_path / "c")
+    cache = ContentCache(tmp_path / "c")
     engine = Redrawer(Artist(fault), Taste(), cache, DrawingSettings(draw_seconds=1.5))
     outcomes, counts = asyncio.run(engine.score_all(redraws))
     assert time.monotonic() - started < 60
@@ -268,7 +268,7 @@ def test_an_image_is_scored_at_the_size_of_the_one_before_it(tmp_path: Path) -> 
     assert taste.sizes == [(40, 40), (80, 60), (80, 60)]
     assert [outcome.picture for outcome in outcomes] == [drawn] * 3
     # A score that was kept of the image as it was drawn is not one of the scaled image.
-    kept = RewardCache(tmp_path / "d")
+    kept = ContentCache(tmp_path / "d")
     kept.keep_score(
         key_of("score", taste.identity, "a boat", small.digest, drawn.digest), Score(semantics=0, quality=0)
     )
@@ -292,7 +292,7 @@ def test_past_a_share_of_failures_there_is_a_problem(tmp_path: Path) -> None:
     engine = Redrawer(
         Artist(_dies_at("bad")),
         Taste(),
-        RewardCache(tmp_path / "c"),
+        ContentCache(tmp_path / "c"),
         DrawingSettings(tries=1, max_failures=0.5),
     )
     asyncio.run(engine.score_all(good))
@@ -316,7 +316,7 @@ def test_few_failures_are_a_problem_at_the_end_alone(tmp_path: Path) -> None:
 
 
 def test_the_cache_survives_damage_and_names_a_foreign_file(tmp_path: Path) -> None:
-    cache = RewardCache(tmp_path / "c")
+    cache = ContentCache(tmp_path / "c")
     cache.keep_picture("a", WHITE)
     cache.keep_score("a", Score(semantics=1, quality=2))
     cache._store("UPDATE pictures SET png = ?", b"no image")
@@ -327,7 +327,7 @@ def test_the_cache_survives_damage_and_names_a_foreign_file(tmp_path: Path) -> N
     foreign = tmp_path / "foreign"
     foreign.write_text("this is no database, however long it may be" * 100)
     with pytest.raises(SettingsError, match="delete it"):
-        RewardCache(foreign)
+        ContentCache(foreign)
 
 
 def test_keys_tell_parts_apart() -> None:
@@ -352,7 +352,7 @@ def test_the_engine_it_is_measured_against_gives_the_same_outcomes(tmp_path: Pat
             raise GeneratorError("out of paint")
 
     ours, counts, _ = run(tmp_path / "c", Artist(fault), Taste(), redraws, tries=1)
-    plain = OneByOne(Artist(fault), Taste(), RewardCache(tmp_path / "d"), DrawingSettings())
+    plain = OneByOne(Artist(fault), Taste(), ContentCache(tmp_path / "d"), DrawingSettings())
     theirs, plain_counts = asyncio.run(plain.score_all(redraws))
     assert [one.score for one in ours] == [one.score for one in theirs]
     assert (counts.asked, counts.drawn, counts.failed) == (4, 2, 1)

@@ -22,7 +22,7 @@ from interleave_thinker.backend.chat.local.chat import TransformersChat
 from interleave_thinker.backend.errors import ScorerError, SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Score
-from interleave_thinker.training.content_cache import RewardCache
+from interleave_thinker.training.content_cache import ContentCache
 from interleave_thinker.training.grpo.settings import GrpoTraining
 from interleave_thinker.training.reward.base_judge import BaseJudge, TrainedBase
 from interleave_thinker.training.reward.critic_reward import CriticReward, RewardSettings
@@ -90,13 +90,13 @@ def test_each_phase_has_the_card_to_itself(monkeypatch: pytest.MonkeyPatch, tmp_
     assert together.places == (CARD, MEMORY, MEMORY), "the model that is trained is loaded next"
     card.begin(together.trainer)
     settings = DrawingSettings(take_turns=True, draw_batch=2)
-    engine = Redrawer(together.artist, together.taste, RewardCache(tmp_path / "a"), settings, card)
+    engine = Redrawer(together.artist, together.taste, ContentCache(tmp_path / "a"), settings, card)
     found = scores(engine, redraws())
     assert set(together.drawing) == {(MEMORY, CARD, MEMORY)} and len(together.drawing) == 5
     assert set(together.scoring) == {(MEMORY, MEMORY, CARD)} and len(together.scoring) == 5
     assert together.places == (CARD, MEMORY, MEMORY) and card.holder == "policy"
     assert dict(card.moves) == {"generator": 1, "judge": 1, "policy": 1}
-    plain = Redrawer(ManyArtist(), Taste(), RewardCache(tmp_path / "b"), DrawingSettings(draw_batch=2))
+    plain = Redrawer(ManyArtist(), Taste(), ContentCache(tmp_path / "b"), DrawingSettings(draw_batch=2))
     assert found == scores(plain, redraws()) and None not in found
     assert scores(engine, redraws()) == found and dict(card.moves)["generator"] == 1, "all from the cache"
 
@@ -109,7 +109,7 @@ def test_the_card_is_given_back_when_nothing_could_be_drawn(
     card = Card(together.artist, together.taste)
     card.begin(together.trainer)
     settings = DrawingSettings(take_turns=True, tries=1)
-    engine = Redrawer(together.artist, together.taste, RewardCache(tmp_path / "a"), settings, card)
+    engine = Redrawer(together.artist, together.taste, ContentCache(tmp_path / "a"), settings, card)
     assert scores(engine, redraws(2)) == [None, None]
     assert together.places == (CARD, MEMORY, MEMORY) and not together.scoring
 
@@ -169,7 +169,7 @@ def test_who_could_not_leave_is_asked_again_before_another_comes(monkeypatch: py
 
 def test_what_has_no_weights_here_takes_no_turn(tmp_path: Path) -> None:
     card = Card(Artist(), Taste())
-    engine = Redrawer(Artist(), Taste(), RewardCache(tmp_path / "a"), DrawingSettings(), card)
+    engine = Redrawer(Artist(), Taste(), ContentCache(tmp_path / "a"), DrawingSettings(), card)
     assert None not in scores(engine, redraws(2)) and card.holder == "policy"
     spread = SimpleNamespace(accelerator=SimpleNamespace(num_processes=2))
     with pytest.raises(SettingsError, match="one card"):
@@ -220,14 +220,14 @@ def test_a_base_is_a_judge_only_under_an_adapter(tmp_path: Path, monkeypatch: py
     from interleave_thinker.backend.scorers.judge import ChatJudge
 
     base = build_checkpoint(tmp_path / "base")
-    with pytest.raises(SettingsError, match="--lora-rank"):
+    with pytest.raises(SettingsError, match="--lora-r"):
         BaseJudge(base, GrpoTraining())
-    judge = BaseJudge(base, GrpoTraining(lora_rank=4))
+    judge = BaseJudge(base, GrpoTraining(lora_r=4))
     assert judge.identity.startswith("judge:base:base:") and judge.identity != ChatJudge(Told()).identity  # type: ignore[arg-type]
     with pytest.raises(ScorerError, match="before there is a model"):
         judge.score(None, Picture.white((8, 8)), "a boat")
     assert isinstance(judge, turns.UsesPolicy)
-    engine = Redrawer(Artist(), judge, RewardCache(tmp_path / "cache"), DrawingSettings())
+    engine = Redrawer(Artist(), judge, ContentCache(tmp_path / "cache"), DrawingSettings())
     sharded = SimpleNamespace(is_fsdp_enabled=True, is_deepspeed_enabled=False)
     with pytest.raises(SettingsError, match="FSDP"):
         CriticReward(engine, RewardSettings(), RolloutReading(tmp_path, str)).begin(sharded, None)
