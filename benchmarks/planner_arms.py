@@ -28,9 +28,9 @@ from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow, plann
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, read_rows, write_rows
 from interleave_thinker.training.gate.held_out import greedy_answers
+from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining, split_planner_rows
 from interleave_thinker.training.grpo.planner_task import PlannerTask
-from interleave_thinker.training.grpo.train import RlData
 from interleave_thinker.training.grpo.train import train as reinforce
 from interleave_thinker.training.reward.plans.judging import JudgingSettings, PlanJudging
 from interleave_thinker.training.reward.plans.reward import plan_samples
@@ -178,7 +178,7 @@ class Seed:
         )  # fmt: skip
         rows, held = split_planner_rows(read_planner_rl(path)[0], settings)
         task = PlannerTask(SimulatedWorld(), PlanRewardSettings(), JudgingSettings(), path.parent)
-        data = RlData(rows, held, path.parent)
+        data = TrainingData(rows, held, path.parent)
         reinforce(self.planner("start"), data, self.out / "grpo", settings, task, log_in(self.out / "grpo"))
 
     def rejection(self) -> None:

@@ -32,9 +32,9 @@ from interleave_thinker.training.dpo.pairs.sampled import PairMaker, SampledRows
 from interleave_thinker.training.dpo.pairs.sampling import SampledPairs
 from interleave_thinker.training.dpo.settings import DpoTraining, split_pairs
 from interleave_thinker.training.dpo.task import CriticPairs
-from interleave_thinker.training.dpo.train import PairData
 from interleave_thinker.training.dpo.train import train as prefer
 from interleave_thinker.training.gate.held_out import greedy_answers
+from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
@@ -131,7 +131,7 @@ def main() -> None:
     shared |= {"save_steps": 1000, "tensorboard": False}
     checks = {"check_rows": 24, "check_batch": 24, "max_completion_length": TOKENS, "collapse_threshold": 0.0}
     settings = DpoTraining(**shared, **checks, sft_loss_weight=0.1)
-    data = PairData(rows, held, path.parent)
+    data = TrainingData(rows, held, path.parent)
     dpo = prefer(start, data, out / "dpo", settings, CriticPairs(), log)
     chosen = SftData(RowSet([row.answered(row.chosen) for row in rows], path.parent))
     sft = SftTraining(**shared, samples=0)

@@ -35,6 +35,7 @@ from interleave_thinker.tinyworld.lab.world.judged_images import rendered
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import CriticRlRow
 from interleave_thinker.training.data.rows.row_sets import RowSet
+from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.grpo import train as grpo
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.grpo.settings import GrpoTraining
@@ -151,7 +152,7 @@ def reinforce(
     heard = Heard()
     grpo.train(
         checkpoint("critic"),
-        grpo.RlData(rows[2:], rows[:2], folder),
+        TrainingData(rows[2:], rows[:2], folder),
         out,
         settings,
         CriticTask(

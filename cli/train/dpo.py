@@ -18,7 +18,7 @@ from .planner_grpo import opened_judge
 if TYPE_CHECKING:
     from ...training.data.rows.preference import PreferenceRow
     from ...training.data.rows.sft import RowProblem
-    from ...training.dpo.train import PairData
+    from ...training.gate.monitored_run import TrainingData
 
     Pair = TypeVar("Pair", bound=PreferenceRow)
     Read = Callable[[Path, bool, Path | None], tuple[list[Pair], list[RowProblem]]]
@@ -102,11 +102,11 @@ def planner(
     log(f"checkpoint: {made}")
 
 
-def _read(files: PairFiles, read: Read[Pair], settings: DpoTraining) -> PairData[Pair]:
+def _read(files: PairFiles, read: Read[Pair], settings: DpoTraining) -> TrainingData[Pair]:
     """The pairs to train on and those to check on, none about the same image or request."""
     from ...training.data.rows.sft import show_problems
     from ...training.dpo.settings import split_pairs
-    from ...training.dpo.train import PairData
+    from ...training.gate.monitored_run import TrainingData
 
     rows, problems = read(files.data, files.skip_bad, files.images)
     show_problems(problems, len(rows), log)
@@ -124,4 +124,4 @@ def _read(files: PairFiles, read: Read[Pair], settings: DpoTraining) -> PairData
             "Every pair is held out, and none is left to train on.", "Give other --held-out pairs."
         )
     log(f"{len(rows)} pairs; {len(held)} held out")
-    return PairData(rows, held, files.data.parent, files.skip_bad)
+    return TrainingData(rows, held, files.data.parent, files.skip_bad)

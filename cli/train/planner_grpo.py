@@ -50,9 +50,10 @@ def command(
     """Train a planner by reinforcement on planner_rl.jsonl: its plans are judged, and nothing is drawn."""
     from ...training.data.rows.planner_rl import read_planner_rl
     from ...training.data.rows.sft import show_problems
+    from ...training.gate.monitored_run import TrainingData
     from ...training.grpo.planner_settings import split_planner_rows
     from ...training.grpo.planner_task import PlannerTask
-    from ...training.grpo.train import RlData, train
+    from ...training.grpo.train import train
     from ...training.trainer.model_loading import check_options
 
     check_options(settings)
@@ -69,7 +70,7 @@ def command(
     log(f"{len(rows)} requests; {len(held)} held out")
     task = PlannerTask(opened_judge(judge), reward, judging, data.parent)
     folder = checkpoint_of(model, download)
-    made = train(folder, RlData(rows, held, data.parent, skip_bad), out, settings, task, log)
+    made = train(folder, TrainingData(rows, held, data.parent, skip_bad), out, settings, task, log)
     log(f"checkpoint: {made}")
 
 

@@ -28,6 +28,7 @@ from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import read_rl_rows
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
+from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.grpo import train as grpo
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
@@ -127,7 +128,7 @@ def reinforce(folder: Path, out: Path, log: Log) -> None:
         RewardSettings(),
         DrawingSettings(tries=1),
     )
-    data = grpo.RlData(rows[2:], rows[:2], folder)
+    data = TrainingData(rows[2:], rows[:2], folder)
     grpo.train(checkpoint("critic"), data, out, settings, CriticTask(reward), log)
 
 

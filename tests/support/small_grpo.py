@@ -13,9 +13,10 @@ from interleave_thinker.tinyworld.lab.data.rl_rows import rl_row
 from interleave_thinker.tinyworld.lab.world.judged_images import rendered
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.rl import read_rl_rows, write_rl_rows
+from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.grpo.critic_task import CriticTask
 from interleave_thinker.training.grpo.settings import GrpoTraining, split_held_out
-from interleave_thinker.training.grpo.train import RlData, train
+from interleave_thinker.training.grpo.train import train
 from interleave_thinker.training.reward.critic_reward import RewardSettings, RewardSetup
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
 
@@ -66,7 +67,7 @@ def run(
         options.get("drawing", DrawingSettings(tries=1)),
         options.get("cache"),
     )
-    rl = RlData(options.get("rows", wrong_first), options.get("held", held), data.parent)
+    rl = TrainingData(options.get("rows", wrong_first), options.get("held", held), data.parent)
     return train(options.get("model", checkpoint("critic")), rl, out, settings, CriticTask(reward), log)
 
 

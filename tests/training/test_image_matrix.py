@@ -23,12 +23,11 @@ from interleave_thinker.training.data.rows.preference import CriticPair, Planner
 from interleave_thinker.training.dpo.checks import PlanFormCheck
 from interleave_thinker.training.dpo.settings import DpoTraining, PlannerDpoTraining
 from interleave_thinker.training.dpo.task import CriticPairs, PlannerPairs
-from interleave_thinker.training.dpo.train import PairData
 from interleave_thinker.training.dpo.train import train as train_dpo
+from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.gate.plan_checks import PlanCheck
 from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining
 from interleave_thinker.training.grpo.planner_task import PlannerTask
-from interleave_thinker.training.grpo.train import RlData
 from interleave_thinker.training.grpo.train import train as train_grpo
 from interleave_thinker.training.reward.plans.judges import PlanScore
 from interleave_thinker.training.reward.plans.judging import JudgingSettings
@@ -127,7 +126,7 @@ def test_a_planner_is_reinforced(
         for number, count in enumerate(counts)
     ]
     task = PlannerTask(Lengths(), PlanRewardSettings(), JudgingSettings(), images)
-    data = RlData(rows, rows[:2], images)
+    data = TrainingData(rows, rows[:2], images)
     train_grpo(checkpoint("planner"), data, tmp_path, settings, task, lambda line: None)
     check_distance(tmp_path, kl)
 
@@ -183,7 +182,7 @@ def test_preferences_are_learned(
     ]
     task = CriticPairs() if critic else PlannerPairs(images)
     agent = checkpoint("critic" if critic else "planner")
-    train_dpo(agent, PairData(pairs, pairs, images), tmp_path, settings, task, lambda line: None)
+    train_dpo(agent, TrainingData(pairs, pairs, images), tmp_path, settings, task, lambda line: None)
     # The first step's answers are as likely as the reference's: log 2.
     assert first_step(tmp_path)["loss"] == pytest.approx(0.6931472, abs=1e-5)
 
@@ -215,7 +214,7 @@ def test_pairs_and_chosen_tokens_count_the_same_in_every_split(images: Path, tmp
             device="cpu",
         )
         out, task = tmp_path / f"{batch}", PlannerPairs(images)
-        data = PairData(pairs, pairs[:1], images)
+        data = TrainingData(pairs, pairs[:1], images)
         train_dpo(checkpoint("planner"), data, out, settings, task, lambda line: None)
         losses.append(first_step(out)["loss"])
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-6)

@@ -7,7 +7,6 @@ training of such agents is nothing, so every default here is a usual one and say
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from typing import Literal, TypeVar
 
@@ -15,7 +14,7 @@ from pydantic import Field
 
 from ...backend.errors import SettingsError
 from ..data.rows.preference import PreferenceRow
-from ..trainer.model_loading import ModelTraining
+from ..trainer.step_schedule import StepSchedule
 
 FREE_TO_CHANGE = {
     "device",
@@ -34,19 +33,13 @@ HELD_OUT = 0.2
 Pair = TypeVar("Pair", bound=PreferenceRow)
 
 
-class DpoTraining(ModelTraining):
+class DpoTraining(StepSchedule):
     """Settings of preference training (DPO); nothing of it is published."""
 
     learning_rate: float = Field(
         default=1e-6, gt=0, description="Peak learning rate; cosine after the warm-up."
     )
     num_train_epochs: float = Field(default=1.0, gt=0, description="Passes over the pairs.")
-    max_steps: int | None = Field(
-        default=None,
-        ge=1,
-        description="Optimiser steps after which it ends, with the learning rate at its end; empty: those of "
-        "the epochs. Never more than these.",
-    )
     per_device_train_batch_size: int = Field(
         default=4, ge=1, description="Pairs in one forward pass on one device, two answers each."
     )
@@ -76,9 +69,6 @@ class DpoTraining(ModelTraining):
         "length); empty: as all others.",
     )
     save_steps: int = Field(default=50, ge=1, description="Steps between checkpoints; each has a check.")
-    dataloader_num_workers: int = Field(
-        default=0, ge=0, description="Processes that read and prepare images."
-    )
     check_rows: int = Field(
         default=64, ge=1, description="Held-out pairs of each check, at most a fifth of the data."
     )
@@ -104,16 +94,6 @@ class PlannerDpoTraining(DpoTraining):
         description="Share of the first check's match (or form) on held-out requests below which training "
         "stops.",
     )
-
-
-def steps_of(settings: DpoTraining, pairs: int, devices: int = 1) -> int:
-    """Optimiser steps of a training on so many pairs."""
-    an_epoch = math.ceil(
-        math.ceil(pairs / (settings.per_device_train_batch_size * devices))
-        / settings.gradient_accumulation_steps
-    )
-    steps = math.ceil(an_epoch * settings.num_train_epochs)
-    return min(steps, settings.max_steps or steps)
 
 
 def split_pairs(rows: Sequence[Pair], count: int) -> tuple[list[Pair], list[Pair]]:

@@ -18,6 +18,7 @@ from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
 from ..data.rows.preference import CriticPair, PlannerPair, PreferenceRow
 from ..gate.held_out import CheckLog, HeldOutCheck
+from ..gate.monitored_run import MonitoredTask
 from ..gate.plan_checks import PlanCheck, plan_check
 from ..grpo.critic_task import CURVES
 from ..grpo.planner_task import CURVES as PLAN_CURVES
@@ -32,35 +33,11 @@ Pair = TypeVar("Pair", bound=PreferenceRow)
 Found = TypeVar("Found", bound=HeldOutCheck)
 
 
-class PairTask(Protocol[Pair, Found]):
+class PairTask(MonitoredTask[Pair, Found], Protocol[Pair, Found]):
     """An agent whose answers are compared in pairs."""
-
-    stage: str
-    """The name of its command and of its section in a recipe."""
-    agent: str
-    """"critic" or "planner"."""
-
-    @property
-    def check(self) -> type[Found]:
-        """The kind of its checks."""
-        ...
-
-    def identity(self) -> dict[str, Any]:
-        """Who checks, by which a stopped training is known again; as JSON."""
-        ...
 
     def questions(self, rows: Sequence[Pair]) -> list[Pair]:
         """The pairs whose questions are asked in a check, each question once."""
-        ...
-
-    def summarise(
-        self, rows: Sequence[Pair], answers: Sequence[str], lengths: Sequence[int], prompt_set: PromptSet
-    ) -> Found:
-        """What a check finds of these answers, `lengths` tokens long."""
-        ...
-
-    def curves(self, checks: CheckLog[Found]) -> dict[str, Points]:
-        """The held-out measures over steps, for the end page."""
         ...
 
     def answered(self, row: Pair, folder: Path, before: str, after: str) -> Answered:

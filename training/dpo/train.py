@@ -9,56 +9,36 @@ pair's images would be learned from words alone, so the first row is looked at: 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, NamedTuple
+from typing import Any
 
 from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
-from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.errors import TrainingError
 from ...backend.pictures import Picture
-from ...backend.prompts import default_prompt_set, prompt_set_of
 from ..data.rows.conversations import with_images
 from ..data.rows.lengths import TokenLimit, fitting
 from ..data.rows.preference import as_preference, shown_pair
-from ..gate.checkpoint_selection import CheckpointSelection, ended
-from ..gate.held_out import CheckLog, greedy_answers
-from ..trainer.html_report import Answered, TrainingReport
+from ..gate.checkpoint_selection import CheckpointSelection
+from ..gate.monitored_run import MonitoredRun, Parts, TrainingData
+from ..trainer.html_report import Answered
 from ..trainer.model_loading import (
     check_options,
     count_parameters,
     load_policy,
     load_processor,
     reports_to,
-    silence_libraries,
 )
 from ..trainer.progress_line import DPO_PARTS
-from ..trainer.ranks import agreed, gathered, of_first_rank
-from ..trainer.resume import claim_run, digest_of, given_back_on_failure, logged
-from ..trainer.run_description import digests, libraries, shown_settings
-from ..trainer.saving import record_of, save_trained
-from .settings import FREE_TO_CHANGE, DpoTraining, steps_of
+from ..trainer.run import Log
+from .settings import FREE_TO_CHANGE, DpoTraining
 from .task import Found, Pair, PairTask
-
-Log = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class PairData(Generic[Pair]):
-    """Pairs to train on and pairs to check on, with image paths relative to one folder. Those that cannot be
-    used are left out if `skip_bad`, else an error."""
-
-    rows: Sequence[Pair]
-    held_out: Sequence[Pair]
-    images: Path
-    skip_bad: bool = False
 
 
 def train(
     checkpoint: Path,
-    data: PairData[Pair],
+    data: TrainingData[Pair],
     out: Path,
     settings: DpoTraining,
     task: PairTask[Pair, Any],
@@ -71,85 +51,49 @@ def train(
     for a training that had to stop; the last good checkpoint is then in `out / "final"` if there is one.
     """
     check_options(settings)
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    run = _PreferenceTraining(checkpoint, data, out, settings, task, log)
-    claim_run(out, run.description())
-    if run.final.is_dir():
-        return ended(out, log)
-    with given_back_on_failure(out), silence_libraries():
-        return run.run()
-
-
-class _Parts(NamedTuple):
-    """What a training is put together from, for its steps and its end."""
-
-    trainer: Any
-    selection: CheckpointSelection
-    checks: CheckLog[Any]
-    processor: Any
-    asked: list[Any]
-    notes: list[str]
+    return _PreferenceTraining(checkpoint, data, out, settings, task, log).carry_out()
 
 
 @dataclass(frozen=True)
-class _PreferenceTraining(Generic[Pair, Found]):
+class _PreferenceTraining(MonitoredRun[Pair, Found]):
     """One preference training under way: what `train` was given, and the parts of it in their order."""
 
+    kind = "preference training"
+    unit = "pairs"
+    free_to_change = FREE_TO_CHANGE
+
     checkpoint: Path
-    data: PairData[Pair]
+    data: TrainingData[Pair]
     out: Path
     settings: DpoTraining
     task: PairTask[Pair, Found]
     log: Log
 
     @property
-    def final(self) -> Path:
-        return self.out / "final"
+    def monitored(self) -> PairTask[Pair, Found]:
+        return self.task
 
-    @property
-    def devices(self) -> int:
-        return int(os.environ.get("WORLD_SIZE", "1"))
+    def lines(self, rows: Sequence[Pair]) -> Iterable[str]:
+        return (row.line() for row in rows)
 
-    def description(self) -> dict[str, Any]:
-        """What this training is made of, by which a stopped one is known again."""
-        return {
-            "stage": self.task.stage,
-            "model": checkpoint_digest(self.checkpoint),
-            "rows": digest_of(row.line() for row in self.data.rows),
-            "held_out": digest_of(row.line() for row in self.data.held_out),
-            **self.settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
-            **self.task.identity(),
-        }
+    def answered(self, row: Pair, question: dict[str, Any], before: str, after: str) -> Answered:
+        return self.task.answered(row, self.data.images, before, after)
 
-    def run(self) -> Path:
-        """Train to the end, or until the monitor stops it, and save; see `train`."""
-        parts = self._prepare()
-        trainer, selection = parts.trainer, parts.selection
-        prompt_set = prompt_set_of(self.checkpoint) or default_prompt_set()
-        record = record_of(self.out, prompt_set, self.settings.image_pixels)
-        if selection.finished is None:
-            trainer.train(resume_from_checkpoint=str(selection.resumed) if selection.resumed else None)
-            if selection.monitor.stopped is None and trainer.state.global_step % self.settings.save_steps:
-                trainer.evaluate()
-        selection.keep()
-        if trainer.accelerator.is_main_process:
-            self._report(parts, trainer.state.log_history or logged(selection.last))
-        save_trained(
-            trainer, parts.processor, record, self.final, self.settings.save_dtype, selection.finished
-        )
-        return selection.result()
+    def train(self, parts: Parts) -> None:
+        super().train(parts)
+        stopped = parts.selection.monitor.stopped is not None
+        if not stopped and parts.trainer.state.global_step % self.settings.save_steps:
+            parts.trainer.evaluate()
 
-    def _prepare(self) -> _Parts:
+    def prepare(self) -> Parts:
         from transformers import PrinterCallback
 
-        from ..gate.collapse_monitor import CollapseMonitor
         from ..trainer.callbacks import Progress
         from .trainer import PairTrainer, PairWatch, ShownPairs, config_of
 
         settings, task, images = self.settings, self.task, self.data.images
         rows, held_out = self._usable()
-        steps = steps_of(settings, len(rows), self.devices)
-        os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.out / "tensorboard")
+        steps = settings.optimizer_steps(len(rows), self.devices)
         config = config_of(settings, self.out / "steps", steps, reports_to(settings, self.log))
         policy = load_policy(self.checkpoint, settings)
         trainer = PairTrainer(
@@ -166,30 +110,19 @@ class _PreferenceTraining(Generic[Pair, Found]):
         self.log(_first_row(trainer, policy.processor))
         asked = task.questions(held_out)
         questions = [self._question(row) for row in asked]
-        prompt_set = prompt_set_of(self.checkpoint) or default_prompt_set()
-
-        def check() -> Found:
-            with gathered(trainer) as model:
-                answers, lengths = greedy_answers(
-                    model, policy.processor, questions, settings.max_completion_length, settings.check_batch
-                )
-            return of_first_rank(lambda: task.summarise(asked, answers, lengths, prompt_set), self.devices)
-
-        checks = CheckLog(self.out, task.check)
         watch = PairWatch(self.log, settings.beta)
-        monitor = CollapseMonitor(check, checks, settings, watch, self.log, agreed(self.devices))
+        monitor, checks = self.monitor(trainer, policy.processor, asked, questions, watch)
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(monitor)
         trainer.add_callback(watch)
         shown = sum(len(row.images) for row in rows) / len(rows)
-        a_step = settings.per_device_train_batch_size * settings.gradient_accumulation_steps * self.devices
-        trainer.add_callback(Progress(self.log, DPO_PARTS, shown * a_step))
+        trainer.add_callback(Progress(self.log, DPO_PARTS, shown * settings.rows_per_step(self.devices)))
         notes = [
             f"{trained:,} of {whole:,} weights trained",
             f"{len(rows)} pairs, {steps} steps planned; {len(held_out)} pairs held out",
         ]
         selection = CheckpointSelection(self.out, monitor, steps, self.log)
-        return _Parts(trainer, selection, checks, policy.processor, asked, notes)
+        return Parts(trainer, selection, checks, policy.processor, asked, questions, notes)
 
     def _question(self, row: Pair) -> dict[str, Any]:
         """A held-out question with its images as they are shown."""
@@ -211,38 +144,6 @@ class _PreferenceTraining(Generic[Pair, Found]):
             return left
 
         return usable(self.data.rows, ""), usable(self.data.held_out, "held-out ")
-
-    def _report(self, parts: _Parts, history: list[dict[str, Any]]) -> None:
-        known = self.description()
-        TrainingReport(
-            title=f"The {self.task.agent}'s preference training",
-            history=history,
-            held_out=self.task.curves(parts.checks),
-            answers=self._answered(parts),
-            notes=parts.notes,
-            stopped=parts.selection.monitor.stopped,
-            made_of={
-                "model": f"{self.checkpoint.name} (digest {known['model']})",
-                **digests(
-                    [
-                        ("pairs learned", len(self.data.rows), known["rows"]),
-                        ("pairs held out", len(self.data.held_out), known["held_out"]),
-                    ]
-                ),
-                **self.task.identity(),
-                "libraries": libraries(),
-            },
-            settings=shown_settings(self.settings),
-        ).write(self.out)
-        parts.selection.write_result()
-
-    def _answered(self, parts: _Parts) -> list[Answered]:
-        """The first held-out questions with the answers of the first check and of the last."""
-        checks = list(parts.checks.all.values())
-        if not checks:
-            return []
-        answers = zip(parts.asked, checks[0].answers, checks[-1].answers, strict=False)
-        return [self.task.answered(row, self.data.images, before, after) for row, before, after in answers]
 
 
 def _first_row(trainer: Any, processor: Any) -> str:

@@ -15,9 +15,10 @@ from pydantic import BaseModel
 
 from ...backend.prompts import PromptSet
 from ..data.rows.lengths import ShownRow
-from ..gate.held_out import CheckLog, HeldOutCheck
+from ..gate.held_out import HeldOutCheck
+from ..gate.monitored_run import MonitoredTask
 from ..reward.rollout_reward import RolloutReading, RolloutReward
-from ..trainer.html_report import Answered, Points
+from ..trainer.html_report import Answered
 from ..trainer.progress_line import LineParts
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining
@@ -26,23 +27,14 @@ Row = TypeVar("Row")
 Found = TypeVar("Found", bound=HeldOutCheck)
 
 
-class Task(Protocol[Row, Found]):
+class Task(MonitoredTask[Row, Found], Protocol[Row, Found]):
     """An agent's reinforcement: rows in, rewards and held-out checks out."""
 
-    stage: str
-    """The name of its command and of its section in a recipe."""
-    agent: str
-    """"critic" or "planner"."""
-    check: type[Found]
     parts: LineParts
     """What is shown of a log entry while it trains."""
 
     def require(self) -> None:
         """Raise SettingsError for a library that is missing."""
-        ...
-
-    def identity(self) -> dict[str, Any]:
-        """What makes the rewards, by which a stopped training is known again; as JSON."""
         ...
 
     def rewarders(self) -> dict[str, str]:
@@ -79,19 +71,9 @@ class Task(Protocol[Row, Found]):
         """The reward of a training in the folder `out`; raises SettingsError."""
         ...
 
-    def summarise(
-        self, rows: Sequence[Row], answers: Sequence[str], lengths: Sequence[int], prompt_set: PromptSet
-    ) -> Found:
-        """What a check finds of these answers, `lengths` tokens long."""
-        ...
-
     def longest(self, answers: int) -> float:
         """Seconds after which the rewards, or a check, of so many answers have ended, by the deadlines of
         their calls."""
-        ...
-
-    def curves(self, checks: CheckLog[Found]) -> dict[str, Points]:
-        """The held-out measures over steps, for the end page."""
         ...
 
     def answered(self, row: Row, question: dict[str, Any], before: str, after: str) -> Answered:

@@ -27,9 +27,9 @@ from ..data.rows.rl import read_rl_rows
 from ..data.rows.row_sets import RowSet, read_row_set
 from ..data.rows.sft import show_balance
 from ..gate.gate_rows import GateSettings, askable, examination, refuse_trained
+from ..gate.monitored_run import TrainingData
 from ..gate.regression_gate import RegressionGate, enforce, publish
 from ..grpo.settings import GrpoTraining, rollouts_of, split_held_out
-from ..grpo.train import RlData
 from ..reward.critic_reward import RewardSetup
 from ..sft.data import FINAL, SftData
 from ..sft.train import SftTraining
@@ -219,7 +219,7 @@ class _OwnCritic:
         enforce(result, trained, self.settings.force, self.log)
         return publish(trained, self.out / FINAL)
 
-    def _reinforced(self, trained: Path, data: RlData, stage: ReinforcementStage) -> Path:
+    def _reinforced(self, trained: Path, data: TrainingData, stage: ReinforcementStage) -> Path:
         """The critic that passed, reinforced; adapters are merged."""
         from ..grpo.critic_task import CriticTask
         from ..grpo.train import train
@@ -237,7 +237,7 @@ class _OwnCritic:
         return folder if folder.is_dir() else merge(base, made, folder)
 
 
-def _rl_rows(made: MadeData, stage: ReinforcementStage) -> RlData:
+def _rl_rows(made: MadeData, stage: ReinforcementStage) -> TrainingData:
     """The rows of the reinforcement; raises SettingsError, before anything is trained, if there are too
     few."""
     if made.rl is None:
@@ -247,4 +247,4 @@ def _rl_rows(made: MadeData, stage: ReinforcementStage) -> RlData:
         )
     rest, held = split_held_out(read_rl_rows(made.rl)[0], stage.settings)
     rollouts_of(stage.settings, len(rest))
-    return RlData(rest, held, made.folder)
+    return TrainingData(rest, held, made.folder)

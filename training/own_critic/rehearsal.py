@@ -20,7 +20,7 @@ from ...backend.errors import SettingsError
 from ...backend.feedback.sft_row import SftRow
 from ..data.rows.row_sets import RowSet, asked_in_both
 from ..gate.gate_rows import GateSettings, chosen, content_of, needed, truth_of
-from ..sft.train import SftTraining, steps_in_all
+from ..sft.train import SftTraining
 
 
 class Rehearsal(BaseModel):
@@ -84,11 +84,11 @@ def check_enough(new: Sequence[SftRow], mixed: int, settings: SftTraining, rehea
             ),
             "Annotate more images or more runs; --least-rows sets another limit.",
         )
-    steps = steps_in_all(settings, mixed)
+    steps = settings.optimizer_steps(mixed)
     if steps < rehearsal.least_steps:
         epochs = math.ceil(
             rehearsal.least_steps
-            / max(1, steps_in_all(settings.model_copy(update={"num_train_epochs": 1.0}), mixed))
+            / max(1, settings.model_copy(update={"num_train_epochs": 1.0}).optimizer_steps(mixed))
         )
         raise SettingsError(
             (

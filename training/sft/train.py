@@ -10,8 +10,7 @@ not trained on.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,22 +28,20 @@ from ..trainer.model_loading import (
     load_policy,
     load_processor,
     reports_to,
-    silence_libraries,
     trainer_arguments,
 )
 from ..trainer.progress_line import SFT_PARTS
-from ..trainer.resume import claim_run, digest_of, given_back_on_failure, logged, newest_checkpoint, step_of
+from ..trainer.resume import digest_of, logged, newest_checkpoint, step_of
+from ..trainer.run import Log, TrainingRun
 from ..trainer.run_description import digests, libraries, shown_settings
 from ..trainer.saving import record_of, save_trained
 from .answers import AnswerCache, answered, sampled
 from .collator import IGNORE_INDEX, MaskedImageCollator
 from .data import SftData
 from .held_out_loss import best_checkpoint, is_to_stop, measured_losses
-from .settings import FREE_TO_CHANGE, SftTraining, steps_in_all
+from .settings import FREE_TO_CHANGE, SftTraining
 
 SHOWN_TOKENS = 24
-
-Log = Callable[[str], None]
 
 
 def train(
@@ -62,27 +59,11 @@ def train(
     longer than the cutoff, unless such rows are skipped; TrainingError if `out` holds another training.
     """
     check_options(settings)
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    data = data.with_held_out(settings)
-    made_of = {
-        "stage": "sft",
-        "model": checkpoint_digest(checkpoint),
-        "rows": digest_of(row.line() for row in data.rows.rows),
-        **settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
-    }
-    if data.losses.rows:
-        made_of["measured"] = digest_of(row.line() for row in data.losses.rows)
-    claim_run(out, made_of)
-    final = out / data.name
-    if final.is_dir():
-        log("this training is finished")
-        return final
-    with given_back_on_failure(out), silence_libraries():
-        return _FineTuning(checkpoint, data, out, settings, prompt_set, log).run()
+    return _FineTuning(checkpoint, data.with_held_out(settings), out, settings, prompt_set, log).carry_out()
 
 
 @dataclass(frozen=True)
-class _FineTuning:
+class _FineTuning(TrainingRun):
     """One fine-tuning under way: what `train` was given, and the parts of it in their order."""
 
     checkpoint: Path
@@ -93,12 +74,23 @@ class _FineTuning:
     log: Log
 
     @property
-    def devices(self) -> int:
-        return int(os.environ.get("WORLD_SIZE", "1"))
+    def final(self) -> Path:
+        return self.out / self.data.name
+
+    def description(self) -> dict[str, Any]:
+        known = {
+            "stage": "sft",
+            "model": checkpoint_digest(self.checkpoint),
+            "rows": digest_of(row.line() for row in self.data.rows.rows),
+            **self.settings.model_dump(mode="json", exclude=FREE_TO_CHANGE),
+        }
+        if self.data.losses.rows:
+            known["measured"] = digest_of(row.line() for row in self.data.losses.rows)
+        return known
 
     def run(self) -> Path:
         rows, measured, shown = self._usable()
-        whole_steps = steps_in_all(self.settings, len(rows.rows), self.devices)
+        whole_steps = self.settings.optimizer_steps(len(rows.rows), self.devices)
         trainer, processor = self._trainer(rows, measured, whole_steps)
         trained, whole = count_parameters(trainer.model)
         self.log(f"{trained:,} of {whole:,} weights train on {len(rows.rows)} rows in {whole_steps} steps")
@@ -128,8 +120,7 @@ class _FineTuning:
                 notes.append(f"The {len(shown.rows)} answers below are to rows that were not trained on.")
             answers = answered(shown, before, after)
             self._report(history, answers, notes, (rows, measured))
-        final = self.out / self.data.name
-        return save_trained(trainer, processor, record, final, self.settings.save_dtype, chosen)
+        return save_trained(trainer, processor, record, self.final, self.settings.save_dtype, chosen)
 
     def _is_over(self, resumed: Path, whole_steps: int) -> bool:
         """Whether nothing is left to train after this checkpoint."""
@@ -200,7 +191,6 @@ class _FineTuning:
         from .trainer import RowTrainer
 
         settings = self.settings
-        os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.out / "tensorboard")
         own: dict[str, Any] = {
             "max_steps": whole_steps if settings.max_steps else -1,
             "lr_scheduler_type": "cosine",
@@ -223,9 +213,8 @@ class _FineTuning:
         tokenizer = policy.processor.tokenizer
         trainer.data_collator = MaskedImageCollator(trainer.data_collator, settings.image_pixels, tokenizer)
         images = sum(len(row.images) for row in rows.rows) / len(rows.rows)
-        a_step = settings.per_device_train_batch_size * settings.gradient_accumulation_steps * self.devices
         trainer.remove_callback(PrinterCallback)
-        trainer.add_callback(Progress(self.log, SFT_PARTS, images * a_step))
+        trainer.add_callback(Progress(self.log, SFT_PARTS, images * settings.rows_per_step(self.devices)))
         trainer.add_callback(HeldOutLoss(self.log, settings.early_stopping_patience))
         return trainer, policy.processor
 

@@ -23,7 +23,8 @@ from interleave_thinker.training.data.rows.preference import CriticPair, read_cr
 from interleave_thinker.training.data.rows.rl import as_question, read_rl_rows
 from interleave_thinker.training.dpo.settings import DpoTraining, split_pairs
 from interleave_thinker.training.dpo.task import CriticPairs
-from interleave_thinker.training.dpo.train import PairData, train
+from interleave_thinker.training.dpo.train import train
+from interleave_thinker.training.gate.monitored_run import TrainingData
 
 SMALL = DpoTraining(
     learning_rate=1e-4,
@@ -79,7 +80,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(data: Path, out: Path, log: Callable[[str], None] = lambda line: None, **changes: Any) -> Path:
     settings = SMALL.model_copy(update=changes)
     rows, held = split_pairs(read_critic_pairs(data)[0], settings.check_rows)
-    return train(checkpoint("critic"), PairData(rows, held, data.parent), out, settings, CriticPairs(), log)
+    return train(
+        checkpoint("critic"), TrainingData(rows, held, data.parent), out, settings, CriticPairs(), log
+    )
 
 
 class Killed(BaseException):

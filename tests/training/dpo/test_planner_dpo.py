@@ -23,7 +23,8 @@ from interleave_thinker.training.data.rows.preference import PlannerPair, read_p
 from interleave_thinker.training.dpo.checks import plan_form_check
 from interleave_thinker.training.dpo.settings import PlannerDpoTraining, split_pairs
 from interleave_thinker.training.dpo.task import PlannerPairs
-from interleave_thinker.training.dpo.train import PairData, train
+from interleave_thinker.training.dpo.train import train
+from interleave_thinker.training.gate.monitored_run import TrainingData
 
 SMALL = PlannerDpoTraining(
     learning_rate=1e-4,
@@ -74,7 +75,7 @@ def run(data: Path, out: Path, judge: Any = None, **changes: Any) -> Path:
     rows, held = split_pairs(read_planner_pairs(data)[0], settings.check_rows)
     task = PlannerPairs(data.parent, judge)
     silent = lambda line: None  # noqa: E731
-    return train(checkpoint("planner"), PairData(rows, held, data.parent), out, settings, task, silent)
+    return train(checkpoint("planner"), TrainingData(rows, held, data.parent), out, settings, task, silent)
 
 
 @pytest.mark.parametrize("judge", [SimulatedWorld(), None], ids=["judged", "form alone"])

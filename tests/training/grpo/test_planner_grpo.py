@@ -16,9 +16,10 @@ from interleave_thinker.tinyworld.lab.planning.rows import StoryKind, make_plann
 from interleave_thinker.tinyworld.lab.planning.simulated_world import SimulatedWorld
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.training.data.rows.planner_rl import read_planner_rl
+from interleave_thinker.training.gate.monitored_run import TrainingData
 from interleave_thinker.training.grpo.planner_settings import PlannerGrpoTraining, split_planner_rows
 from interleave_thinker.training.grpo.planner_task import PlannerTask
-from interleave_thinker.training.grpo.train import RlData, train
+from interleave_thinker.training.grpo.train import train
 from interleave_thinker.training.reward.plans.judging import JudgingSettings
 from interleave_thinker.training.reward.plans.terms import PlanRewardSettings
 
@@ -57,7 +58,7 @@ def run(data: Path, out: Path, log: Callable[[str], None] = lambda line: None, *
     settings = SMALL.model_copy(update=changes)
     rows, held = split_planner_rows(read_planner_rl(data)[0], settings)
     task = PlannerTask(SimulatedWorld(), PlanRewardSettings(), JudgingSettings(), data.parent)
-    return train(checkpoint("planner"), RlData(rows, held, data.parent), out, settings, task, log)
+    return train(checkpoint("planner"), TrainingData(rows, held, data.parent), out, settings, task, log)
 
 
 class Killed(BaseException):

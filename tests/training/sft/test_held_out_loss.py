@@ -17,7 +17,7 @@ from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
 from interleave_thinker.training.sft.data import SftData
 from interleave_thinker.training.sft.held_out_loss import is_to_stop, lowest, measured_losses
-from interleave_thinker.training.sft.settings import SftTraining, steps_in_all
+from interleave_thinker.training.sft.settings import SftTraining
 from interleave_thinker.training.sft.train import train
 from interleave_thinker.training.trainer.resume import newest_checkpoint
 
@@ -175,8 +175,10 @@ def test_a_gates_rows_are_not_the_measured_ones(images: Path) -> None:
 
 
 def test_steps_are_never_more_than_those_of_the_epochs() -> None:
-    assert steps_in_all(FAST, 16) == 16 and steps_in_all(FAST.model_copy(update={"max_steps": 3}), 16) == 3
-    assert steps_in_all(FAST.model_copy(update={"max_steps": 99}), 16) == 16
+    assert (
+        FAST.optimizer_steps(16) == 16 and FAST.model_copy(update={"max_steps": 3}).optimizer_steps(16) == 3
+    )
+    assert FAST.model_copy(update={"max_steps": 99}).optimizer_steps(16) == 16
 
 
 def test_what_is_not_a_number_neither_is_lowest_nor_stops() -> None:

@@ -1,0 +1,64 @@
+"""The sequence that fine-tuning, preference training and reinforcement learning share.
+
+A training claims its folder, returns at once if it is finished, gives the folder back if it fails before its
+first checkpoint, and is known again after a stop by its description.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .model_loading import silence_libraries
+from .resume import claim_run, given_back_on_failure
+
+Log = Callable[[str], None]
+
+
+class TrainingRun(ABC):
+    """One training of the agent in `checkpoint` into the folder `out`."""
+
+    checkpoint: Path
+    out: Path
+    log: Log
+
+    @property
+    def final(self) -> Path:
+        """Folder of the finished checkpoint."""
+        return self.out / "final"
+
+    @property
+    def devices(self) -> int:
+        """Number of processes that train together."""
+        return int(os.environ.get("WORLD_SIZE", "1"))
+
+    @abstractmethod
+    def description(self) -> dict[str, Any]:
+        """Return what determines this training, as JSON; a stopped one is known again by it."""
+
+    @abstractmethod
+    def run(self) -> Path:
+        """Train to the end and save; returns the folder of the finished checkpoint."""
+
+    def finished(self) -> Path:
+        """Return the result of a training that ended before."""
+        self.log("this training is finished")
+        return self.final
+
+    def carry_out(self) -> Path:
+        """Train, resume, or return the result of an earlier call.
+
+        Raises:
+            TrainingError: `out` contains another training, or this one had to stop.
+            SettingsError: A row cannot be used.
+        """
+        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+        claim_run(self.out, self.description())
+        if self.final.is_dir():
+            return self.finished()
+        os.environ["TENSORBOARD_LOGGING_DIR"] = str(self.out / "tensorboard")
+        with given_back_on_failure(self.out), silence_libraries():
+            return self.run()
