@@ -6,7 +6,7 @@ under old names is read with them, so that it can be resumed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 RENAMED = {
@@ -61,12 +61,21 @@ VALUES: Mapping[str, Mapping[Any, Any]] = {
 """New values by old ones, of settings whose values changed."""
 
 
-def with_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the note of a training with the names and values of today."""
+def with_new_names(settings: Mapping[str, Any], today: Collection[str]) -> dict[str, Any]:
+    """Return the note of a training with the names and values of today.
+
+    Args:
+        settings: The note, maybe of an earlier commit.
+        today: Names that this kind of training has today. They are never renamed: the ablation still has a
+            setting named `kl`.
+    """
+    old = {name for name in settings if name not in today}
     made = {
-        RENAMED.get(name, name): VALUES[name].get(value, value) if name in VALUES else value
+        RENAMED.get(name, name) if name in old else name: (
+            VALUES[name].get(value, value) if name in old and name in VALUES else value
+        )
         for name, value in settings.items()
     }
-    if "vllm" in settings:
+    if "vllm" in old:
         made["vllm_mode"] = "server" if settings["vllm"] == "server" else "colocate"
     return made

@@ -143,7 +143,7 @@ def test_all_images_of_a_form_are_known_by_their_headers_before_one_is_decoded(
     def decoded(data: bytes, where: str) -> Picture:
         raise AssertionError(f"{where} was decoded")
 
-    monkeypatch.setattr(request_images, "picture_of", decoded)
+    monkeypatch.setattr(request_images, "decode_image", decoded)
     buffer = io.BytesIO()
     Image.new("1", (7000, 7000)).save(buffer, "PNG")
     files = [("image[]", (f"{number}.png", buffer.getvalue())) for number in range(3)]

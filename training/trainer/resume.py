@@ -132,7 +132,7 @@ def claim_run(out: Path, made_of: Mapping[str, Any]) -> None:
     found = _json(path)
     if found is None and path.exists():
         raise TrainingError(f"{str(path)!r} cannot be read.", "Give another --out, or delete it to go on.")
-    known = with_new_names(found or {})
+    known = with_new_names(found or {}, wanted)
     # Another process may have gone on with the same training after this one failed.
     failed = known.pop(FAILED, False) and not _has_checkpoints(out)
     differing = sorted(name for name in {**known, **wanted} if known.get(name) != wanted.get(name))

@@ -311,7 +311,7 @@ def test_feedback_rows_train(tmp_path: Path) -> None:
 
     data = add_feedback_rows(tmp_path / "data", RUN, [word(accepted=False), word(2, accepted=True)])
     lines: list[str] = []
-    settings = SftTraining(epochs=1, batch=1, device="cpu")
+    settings = SftTraining(num_train_epochs=1, per_device_train_batch_size=1, device="cpu")
     final = train(
         build_checkpoint(tmp_path / "tiny"),
         SftData(RowSet(read_rows(data.path), data.path.parent)),

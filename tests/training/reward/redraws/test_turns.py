@@ -59,7 +59,7 @@ class Together:
         self.artist = ManyArtist(lambda prompt: self.drawing.append(self.places))
         self.artist.modules = [self.painter]  # type: ignore[attr-defined]
         self.taste = Taste(self._scored)
-        self.taste.chat = SimpleNamespace(leave=lambda: self.judge.to(MEMORY))  # type: ignore[attr-defined]
+        self.taste.chat = SimpleNamespace(offload=lambda: self.judge.to(MEMORY))  # type: ignore[attr-defined]
         self.trainer = SimpleNamespace(
             accelerator=SimpleNamespace(num_processes=1, unwrap_model=lambda model: model),
             model=self.policy,
