@@ -146,7 +146,7 @@ def test_an_adapter_opens_and_judges_as_it_did(run: Path) -> None:
 
 def test_a_finished_training_is_known_as_finished(tmp_path: Path) -> None:
     out = Path(shutil.copytree(DATA / "training", tmp_path / "training"))
-    known = with_new_names(content(out / "training.json"))
+    known = with_new_names(content(out / "training.json"), SftTraining.model_fields)
     settings = SftTraining.model_validate(
         {name: known[name] for name in SftTraining.model_fields if name in known}
         | {"samples": 0, "tensorboard": False, "device": "cpu"}

@@ -26,7 +26,7 @@ from ..reward.plans.judges import PlanJudge
 from ..reward.plans.judging import JudgingSettings, PlanJudging
 from ..reward.plans.reward import plan_samples
 from ..reward.plans.terms import PlanRewardSettings
-from ..trainer.html_report import Answered, Points
+from ..trainer.report.html_report import Answered, Points
 from .checks import CriticPairCheck, PlanFormCheck, critic_pair_check, plan_form_check
 
 Pair = TypeVar("Pair", bound=PreferenceRow)

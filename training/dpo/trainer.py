@@ -23,7 +23,7 @@ from trl.trainer.dpo_trainer import DPOTrainer
 from ...backend.chat.image_limits import MAX_PIXELS, scaled_down
 from ...backend.pictures import Picture
 from ..trainer.model_loading import trainer_arguments
-from ..trainer.progress_line import number
+from ..trainer.report.progress_line import number
 from .settings import DpoTraining
 
 RARER = 20.0

@@ -14,7 +14,7 @@ from transformers import TrainerCallback
 
 from ...backend.errors import TrainingError
 from ..trainer.callbacks import Log
-from ..trainer.progress_line import number
+from ..trainer.report.progress_line import number
 from .held_out import CheckLog, HeldOutCheck
 
 REFERENCE_KL = 1e-3

@@ -18,8 +18,8 @@ from ..data.rows.rl import CriticRlRow, as_question, shown_of
 from ..gate.held_out import Check, CheckLog, summarise
 from ..reward.critic_reward import CriticReward, RewardSetup
 from ..reward.rollout_reward import RolloutReading
-from ..trainer.html_report import Answered, Points
-from ..trainer.progress_line import GRPO_PARTS
+from ..trainer.report.html_report import Answered, Points
+from ..trainer.report.progress_line import GRPO_PARTS
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining, check_rows_of
 

@@ -21,8 +21,8 @@ from ..reward.plans.judging import JudgingSettings, PlanJudging
 from ..reward.plans.reward import PlannerReward, plan_samples
 from ..reward.plans.terms import PlanRewardSettings
 from ..reward.rollout_reward import RolloutReading
-from ..trainer.html_report import Answered, Points
-from ..trainer.progress_line import PLANNER_GRPO_PARTS
+from ..trainer.report.html_report import Answered, Points
+from ..trainer.report.progress_line import PLANNER_GRPO_PARTS
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining
 

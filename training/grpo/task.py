@@ -18,8 +18,8 @@ from ..data.rows.lengths import ShownRow
 from ..gate.held_out import HeldOutCheck
 from ..gate.monitored_run import MonitoredTask
 from ..reward.rollout_reward import RolloutReading, RolloutReward
-from ..trainer.html_report import Answered
-from ..trainer.progress_line import LineParts
+from ..trainer.report.html_report import Answered
+from ..trainer.report.progress_line import LineParts
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining
 

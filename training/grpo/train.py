@@ -26,7 +26,7 @@ from ..data.rows.lengths import TokenLimit, fitting
 from ..gate.checkpoint_selection import CheckpointSelection
 from ..gate.monitored_run import MonitoredRun, Parts, TrainingData
 from ..reward.rollout_reward import RolloutReading, RolloutReward
-from ..trainer.html_report import Answered
+from ..trainer.report.html_report import Answered
 from ..trainer.model_loading import (
     check_options,
     count_parameters,

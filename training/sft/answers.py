@@ -20,7 +20,7 @@ from ...backend.files.bounded_reader import read_json
 from ...backend.pictures import Picture
 from ..data.rows.conversations import as_prompt_completion
 from ..data.rows.row_sets import RowSet
-from ..trainer.html_report import Answered
+from ..trainer.report.html_report import Answered
 
 MIN_ROWS_PER_HELD_OUT = 20
 """Rows to train on for each that is held out to be shown."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..trainer.progress_line import number
+from ..trainer.report.progress_line import number
 from ..trainer.resume import is_whole
 
 LOSS = "eval_loss"

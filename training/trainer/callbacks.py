@@ -14,7 +14,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from .progress_line import LineParts, Pace, line, number
+from .report.progress_line import LineParts, Pace, line, number
 from .step_clock import StepClock
 
 Log = Callable[[str], None]

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ...backend.machine.libraries import installed
+from ....backend.machine.libraries import installed
 
 LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes", "vllm")
 PRIVATE = ("url",)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...backend.errors import TrainingError
-from ...backend.files.atomic import write_text
-from ...backend.pictures import Picture
+from ....backend.errors import TrainingError
+from ....backend.files.atomic import write_text
+from ....backend.pictures import Picture
 from .progress_line import number
 from .run_description import ShownSetting
 
