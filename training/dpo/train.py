@@ -22,7 +22,6 @@ from ..data.rows.lengths import TokenLimit, fitting
 from ..data.rows.preference import as_preference, shown_pair
 from ..gate.checkpoint_selection import CheckpointSelection
 from ..gate.monitored_run import MonitoredRun, Parts, TrainingData
-from ..trainer.report.html_report import Answered
 from ..trainer.model_loading import (
     check_options,
     count_parameters,
@@ -30,6 +29,7 @@ from ..trainer.model_loading import (
     load_processor,
     reports_to,
 )
+from ..trainer.report.html_report import Answered
 from ..trainer.report.progress_line import DPO_PARTS
 from ..trainer.run import Log
 from .settings import FREE_TO_CHANGE, DpoTraining

@@ -16,11 +16,11 @@ from pydantic import BaseModel
 
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
-from ..trainer.report.html_report import Answered, Points, TrainingReport
 from ..trainer.ranks import agreed, gathered, of_first_rank
+from ..trainer.report.html_report import Answered, Points, TrainingReport
+from ..trainer.report.run_description import digests, libraries, shown_settings
 from ..trainer.resume import digest_of, logged
 from ..trainer.run import TrainingRun
-from ..trainer.report.run_description import digests, libraries, shown_settings
 from ..trainer.saving import record_of, save_trained
 from .checkpoint_selection import CheckpointSelection, ended
 from .held_out import CheckLog, HeldOutCheck, greedy_answers

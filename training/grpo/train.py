@@ -26,7 +26,6 @@ from ..data.rows.lengths import TokenLimit, fitting
 from ..gate.checkpoint_selection import CheckpointSelection
 from ..gate.monitored_run import MonitoredRun, Parts, TrainingData
 from ..reward.rollout_reward import RolloutReading, RolloutReward
-from ..trainer.report.html_report import Answered
 from ..trainer.model_loading import (
     check_options,
     count_parameters,
@@ -34,6 +33,7 @@ from ..trainer.model_loading import (
     load_processor,
     reports_to,
 )
+from ..trainer.report.html_report import Answered
 from ..trainer.run import Log
 from ..trainer.step_clock import StepClock
 from .settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of, vllm_arguments

@@ -21,7 +21,6 @@ from ...backend.prompts import PromptSet
 from ..data.rows.conversations import as_dataset
 from ..data.rows.lengths import TokenLimit, fitting, shown_of
 from ..data.rows.row_sets import RowSet
-from ..trainer.report.html_report import Answered, TrainingReport
 from ..trainer.model_loading import (
     check_options,
     count_parameters,
@@ -30,10 +29,11 @@ from ..trainer.model_loading import (
     reports_to,
     trainer_arguments,
 )
+from ..trainer.report.html_report import Answered, TrainingReport
 from ..trainer.report.progress_line import SFT_PARTS
+from ..trainer.report.run_description import digests, libraries, shown_settings
 from ..trainer.resume import digest_of, logged, newest_checkpoint, step_of
 from ..trainer.run import Log, TrainingRun
-from ..trainer.report.run_description import digests, libraries, shown_settings
 from ..trainer.saving import record_of, save_trained
 from .answers import AnswerCache, answered, sampled
 from .collator import IGNORE_INDEX, MaskedImageCollator

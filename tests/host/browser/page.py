@@ -82,6 +82,7 @@ def opened(page: Any, name: str) -> None:
 def opened_graph(page: Any, graph: dict[str, Any]) -> None:
     """Open a graph in API form, its Critic Loop close up."""
     page.evaluate("async graph => await app.loadApiJson(graph, 'live')", graph)
+    page.wait_for_function(f"() => {LOOP}")  # on a busy machine the graph comes later
     page.wait_for_timeout(300)
     page.evaluate(CLOSE_UP)
 

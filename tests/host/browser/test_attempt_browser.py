@@ -17,13 +17,14 @@ from ..server.comfy_server import ComfyServer
 from ..server.runs import journals, ran_in
 from .page import RUN, screenshot
 
-CLOSE_UP = """() => {
-  const node = app.graph._nodes.find(one => one.type === 'InterleaveTryClose'), scale = 1.1;
+CLOSE = "app.graph._nodes.find(one => one.type === 'InterleaveTryClose')"
+CLOSE_UP = f"""() => {{
+  const node = {CLOSE}, scale = 1.1;
   app.canvas.ds.scale = scale;
   app.canvas.ds.offset[0] = 600 / scale - node.pos[0];
   app.canvas.ds.offset[1] = 120 / scale - node.pos[1];
   app.canvas.setDirty(true, true);
-}"""
+}}"""
 APART = """async () => {
   const columns = [['agent', 'loader'], ['open'], ['paint'], ['tint', 'preview'], ['close'],
     ['out', 'tries', 'text', 'accepted', 'final']];
@@ -57,6 +58,7 @@ INTO_ONE_NODE = """() => {
 def opened(page: Any, graph: Graph) -> None:
     page.evaluate("async graph => await app.loadApiJson(graph, 'pair')", graph)
     page.evaluate(APART)
+    page.wait_for_function(f"() => {CLOSE}")  # on a busy machine the graph comes later
     page.wait_for_timeout(500)
     page.evaluate(CLOSE_UP)
 
