@@ -30,12 +30,16 @@ def __getattr__(name: str) -> Any:
     """Return `__version__`, or a name of the public API (`backend/__init__.py`), imported when it is used."""
     if name == "__version__":
         return _version()
-    if not name.startswith("_"):
+    if name == "__all__" or not name.startswith("_"):
         # Not `from . import backend`, which asks this function for `backend`.
         backend = import_module(".backend", __name__)
-        if name in backend.__all__:
+        if name in ("__all__", *backend.__all__):
             return getattr(backend, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})
 
 
 def _version() -> str:

@@ -69,11 +69,15 @@ class Registry:
         """
         name, argument = split_spec(spec)
         module, opened = self._load(name)
-        accepted = _option_names(module, opened)
+        accepted = self._option_names(name, module, opened)
         given = {key: value for key, value in options.items() if value is not None}
         for key in given:
             if key not in accepted:
                 raise SettingsError(f"{self.kind.capitalize()} {name!r} takes no option {key!r}.")
+        try:
+            inspect.signature(opened).bind(argument, **given)
+        except TypeError as error:
+            raise SettingsError(f"Cannot open the {self.kind} {name!r}: {error}.") from error
         return opened(argument, **given)
 
     def option_names(self, spec: str) -> frozenset[str]:
@@ -82,7 +86,25 @@ class Registry:
         Raises:
             SettingsError: There is no such name, or it cannot be imported.
         """
-        return _option_names(*self._load(split_spec(spec)[0]))
+        name = split_spec(spec)[0]
+        return self._option_names(name, *self._load(name))
+
+    def parameters(self, name: str, implementation: Any) -> list[inspect.Parameter]:
+        """Return the parameters of the implementation of this name.
+
+        Raises:
+            SettingsError: It is not a function, or Python does not know its parameters.
+        """
+        try:
+            return list(inspect.signature(implementation).parameters.values())
+        except (TypeError, ValueError) as error:
+            raise SettingsError(f"Cannot use the {self.kind} {name!r}: {error}.") from error
+
+    def _option_names(self, name: str, module: ModuleType, opened: Any) -> frozenset[str]:
+        parameters = self.parameters(name, opened)[1:]
+        named = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
+        # A module can list the options of `**options` as fields of a pydantic model named OPTIONS.
+        return frozenset(named.union(getattr(getattr(module, "OPTIONS", None), "model_fields", ())))
 
     def _load(self, name: str) -> tuple[ModuleType, Any]:
         if name not in self.built_in:
@@ -106,7 +128,7 @@ class Registry:
             return f"It is called {self.renamed[name]!r} now."
         form = " (as NAME or NAME:ARGUMENT)" if self.attribute == "open" else ""
         damaged = ", ".join(damaged_packages())
-        unread = f" Plug-ins of {damaged} are not among them: reinstall it, its metadata is damaged."
+        unread = f" The plug-in metadata of {damaged} is damaged: update or reinstall it."
         return f"Known: {', '.join(self.names)}{form}.{unread if damaged else ''}"
 
 
@@ -114,10 +136,3 @@ def split_spec(spec: str) -> tuple[str, str]:
     """Name and argument. An address alone names who speaks to it, `https://HOST` as well as `http://HOST`."""
     name, _, argument = spec.partition(":")
     return ("http", spec) if name == "https" and argument.startswith("//") else (name, argument)
-
-
-def _option_names(module: ModuleType, opened: Any) -> frozenset[str]:
-    """A module may give the options of `**options` as fields of a model named OPTIONS."""
-    parameters = list(inspect.signature(opened).parameters.values())[1:]
-    named = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
-    return frozenset(named.union(module.OPTIONS.model_fields if hasattr(module, "OPTIONS") else ()))

@@ -15,7 +15,14 @@ from support import plugin_package
 from support.cli_calls import call
 from support.stories import make_trajectory
 
-from interleave_thinker import InterleaveError, Pipeline, SettingsError, export_by_name, open_generator
+from interleave_thinker import (
+    InterleaveError,
+    JournalError,
+    Pipeline,
+    SettingsError,
+    export_by_name,
+    open_generator,
+)
 from interleave_thinker.backend.chat import CHAT_BACKENDS
 from interleave_thinker.backend.exporters import EXPORTERS
 from interleave_thinker.backend.generators import GENERATORS
@@ -164,6 +171,61 @@ def test_damaged_metadata_is_named_and_hides_no_other_plugin(install: Install) -
     assert GENERATORS.plugins == ["sound"]
     with pytest.raises(SettingsError, match="damaged-package"):
         open_generator("no")
+
+
+def test_a_plugin_whose_name_cannot_be_written_is_not_listed(install: Install) -> None:
+    names = ("a:b", "\x1b[31mred", "two words", "")
+    lines = "\n".join(f"{name} = sound_one" for name in (*names, "sound-1.0"))
+    install("odd-package", f"[interleave_thinker.generators]\n{lines}\n", sound_one="open = len")
+    assert GENERATORS.plugins == ["sound-1.0"]
+    with pytest.raises(SettingsError, match=r"fake, sound-1\.0 .* metadata of odd-package is damaged"):
+        open_generator("a:b")
+
+
+def test_a_package_whose_own_name_cannot_be_read_is_no_other_error(install: Install) -> None:
+    site = install("nameless", "[interleave_thinker.generators]\nbroken = no_such_module\n")
+    (site / "nameless-1.0.dist-info" / "METADATA").write_bytes(b"Name: \xff\n")
+    with pytest.raises(SettingsError, match="a package without a name: ModuleNotFoundError"):
+        open_generator("broken")
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        ("open = 5", "5 is not a callable object"),
+        ("open = dict", "no signature found"),
+        ("def open(): pass", "too many positional arguments"),
+        ("def open(argument, size): pass", "missing a required argument: 'size'"),
+    ],
+)
+def test_an_open_that_cannot_be_called_is_named(module: str, reason: str, install: Install) -> None:
+    install("odd-package", "[interleave_thinker.generators]\nodd = odd_one\n", odd_one=module)
+    with pytest.raises(SettingsError, match=f"the generator 'odd': {reason}"):
+        open_generator("odd:1")
+
+
+def test_constants_of_a_plugin_named_options_are_its_own(install: Install) -> None:
+    module = "OPTIONS = {}\ndef open(argument, size=1): return size"
+    install("some-package", "[interleave_thinker.generators]\nown = own_one\n", own_one=module)
+    assert open_generator("own", size=2) == 2
+
+
+def test_options_of_an_export_and_a_full_disk(install: Install, tmp_path: Path) -> None:
+    module = (
+        "def full(story, place): raise OSError(28, 'No space left')\n"
+        "def every(story, place, **options): return place / options['any']\n"
+    )
+    entries = "full = full_one:full\nevery = full_one:every\nnone = full_one:__name__\n"
+    install("some-package", f"[interleave_thinker.exporters]\n{entries}", full_one=module)
+    trajectory = make_trajectory()
+    with pytest.raises(JournalError, match=r"Export 'full' .*No space left.*temporary"):
+        export_by_name("full", trajectory, tmp_path)
+    assert export_by_name("every", trajectory, tmp_path, any="name") == tmp_path / "name"
+    with pytest.raises(SettingsError, match=r"the export 'none': .* not a callable"):
+        export_by_name("none", trajectory, tmp_path)
+    for name, known in (("full", "none"), ("page", "audience, language, title")):
+        with pytest.raises(SettingsError, match=f"no option 'options'. Known: {known}"):
+            export_by_name(name, trajectory, tmp_path, options=1)
 
 
 def test_a_name_of_two_packages_is_refused(install: Install) -> None:

@@ -63,6 +63,12 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = interleave_thinker.no_such_name
 
 
+def test_all_names_are_imported_with_a_star_and_completed() -> None:
+    package: Any = interleave_thinker
+    assert package.__all__ == backend.__all__
+    assert set(backend.__all__) <= set(dir(package))
+
+
 def test_a_name_is_imported_when_it_is_used() -> None:
     code = (
         "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest\n"

@@ -7,13 +7,14 @@ agent or a generator anything, so every run that can be read can be exported aga
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Mapping
+from inspect import Parameter
 from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from ..errors import SettingsError
+from ..errors import JournalError, SettingsError
 from ..journal.files import first_fault
 from ..machine import plugins
 from ..registry import Registry
@@ -57,17 +58,24 @@ def open_exporter(name: str) -> Exporter:
 
 def options_of(name: str) -> frozenset[str]:
     """Names of the options that this export takes; raises SettingsError."""
-    exporter = open_exporter(name)
-    taken = frozenset(inspect.signature(exporter).parameters) - {"trajectory", "folder"}
-    if _takes_export_options(exporter):
-        return (taken - {OPTIONS}) | frozenset(ExportOptions.model_fields)
-    return taken
+    return _option_names(_option_parameters(name, open_exporter(name)))
 
 
-def _takes_export_options(exporter: Exporter) -> bool:
+def _option_parameters(name: str, exporter: Exporter) -> dict[str, Parameter]:
+    """Return the parameters after the trajectory and the folder."""
+    return {parameter.name: parameter for parameter in EXPORTERS.parameters(name, exporter)[2:]}
+
+
+def _option_names(parameters: Mapping[str, Parameter]) -> frozenset[str]:
+    named = frozenset(name for name, taken in parameters.items() if taken.kind is not Parameter.VAR_KEYWORD)
+    if _takes_export_options(parameters):
+        return (named - {OPTIONS}) | frozenset(ExportOptions.model_fields)
+    return named
+
+
+def _takes_export_options(parameters: Mapping[str, Parameter]) -> bool:
     """Whether it has the parameter `options`; the `**options` of a plug-in are others."""
-    taken = inspect.signature(exporter).parameters.get(OPTIONS)
-    return taken is not None and taken.kind is not inspect.Parameter.VAR_KEYWORD
+    return OPTIONS in parameters and parameters[OPTIONS].kind is not Parameter.VAR_KEYWORD
 
 
 def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **options: Any) -> Path:
@@ -87,10 +95,24 @@ def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **opti
         JournalError: The folder cannot be written.
     """
     exporter = open_exporter(name)
-    if _takes_export_options(exporter):
+    parameters = _option_parameters(name, exporter)
+    known = _option_names(parameters)
+    unknown = sorted(options.keys() - known)
+    if unknown and not any(taken.kind is Parameter.VAR_KEYWORD for taken in parameters.values()):
+        raise SettingsError(
+            f"Export {name!r} takes no option {unknown[0]!r}.",
+            f"Known: {', '.join(sorted(known)) or 'none'}.",
+        )
+    if _takes_export_options(parameters):
         given = {field: options.pop(field) for field in ExportOptions.model_fields if field in options}
         try:
             options[OPTIONS] = ExportOptions(**given)
         except ValidationError as error:
             raise SettingsError(f"Export {name!r}{first_fault(error)}") from error
-    return exporter(trajectory, Path(folder), **options)
+    try:
+        return exporter(trajectory, Path(folder), **options)
+    except OSError as error:
+        raise JournalError(
+            f"Export {name!r} cannot be written ({error}).",
+            "Make room, also for temporary files, or give another folder.",
+        ) from error

@@ -6,6 +6,7 @@ plug-in is imported only when its name is asked for, so a broken one is an error
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -22,6 +23,10 @@ CHAT_BACKENDS = "interleave_thinker.chat_backends"
 SCORERS = "interleave_thinker.scorers"
 EXPORTERS = "interleave_thinker.exporters"
 BENCHMARKS = "interleave_thinker.benchmarks"
+NAME = re.compile(r"[\w.-]+")
+"""Names of plug-ins. A colon would begin the argument, and control characters must not reach a terminal."""
+UNREADABLE = (OSError, TypeError, ValueError, AttributeError)
+"""What importlib.metadata raises for damaged metadata."""
 
 PUBLIC_NAME = "interleave_thinker"
 """Name by which plug-ins import this package."""
@@ -80,13 +85,20 @@ def package_of(entry: EntryPoint) -> str:
 
 
 def damaged_packages() -> list[str]:
-    """Return the names of the installed packages whose list of entry points cannot be read."""
-    return sorted({_name_of(package) for package in distributions() if _entries_of(package) is None})
+    """Return the names of the installed packages whose plug-ins cannot be read or have invalid names."""
+    return sorted({_name_of(package) for package in distributions() if _is_damaged(package)})
+
+
+def _is_damaged(package: Distribution) -> bool:
+    entries = _entries_of(package)
+    return entries is None or any(
+        entry.group.startswith(f"{PUBLIC_NAME}.") and not NAME.fullmatch(entry.name) for entry in entries
+    )
 
 
 def _entries(group: str) -> list[EntryPoint]:
     every = [entry for package in distributions() for entry in _entries_of(package) or ()]
-    return [entry for entry in every if entry.group == group]
+    return [entry for entry in every if entry.group == group and NAME.fullmatch(entry.name)]
 
 
 def _entries_of(package: Distribution) -> tuple[EntryPoint, ...] | None:
@@ -94,12 +106,16 @@ def _entries_of(package: Distribution) -> tuple[EntryPoint, ...] | None:
     # importlib.metadata.entry_points() fails for every package if one of them has a damaged list.
     try:
         return tuple(package.entry_points)
-    except (OSError, TypeError, ValueError, AttributeError):
+    except UNREADABLE:
         return None
 
 
 def _name_of(package: Distribution) -> str:
-    return str(package.metadata["Name"]) if "Name" in package.metadata else "a package without a name"
+    try:
+        name = str(package.metadata["Name"]) if "Name" in package.metadata else ""
+    except UNREADABLE:
+        name = ""
+    return name or "a package without a name"
 
 
 class _SamePackage(MetaPathFinder, Loader):

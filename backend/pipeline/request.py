@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def read_picture(image: ImageInput) -> Picture:
         return image
     if isinstance(image, Image.Image):
         return Picture(image)
-    path = Path(image)
-    if not path.exists():
-        raise SettingsError(f"There is no image {str(path)!r}.")
-    return Picture.open(path)
+    # Path.exists raises OSError for a name that is too long.
+    if not os.path.exists(image):
+        raise SettingsError(f"There is no image {str(image)!r}.")
+    return Picture.open(image)

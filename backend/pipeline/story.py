@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator as EventStream
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,11 +73,11 @@ class Story:
 class StoryStream(Iterator[Event]):
     """The events of a run while it is carried out; `result` gives the story.
 
-    Stop iterating, or call `close`, to stop the run. What is finished is in its folder, and the same call
-    resumes there.
+    Call `close` to stop the run, which also releases its folder. Finished attempts are in the folder, and the
+    same request resumes there.
     """
 
-    def __init__(self, events: Iterator[Event], folder: Path | None) -> None:
+    def __init__(self, events: EventStream[Event, None, None], folder: Path | None) -> None:
         self._events, self._folder = events, folder
         self._trajectory: Trajectory | None = None
 
@@ -90,10 +91,8 @@ class StoryStream(Iterator[Event]):
         return event
 
     def close(self) -> None:
-        """Stop the run."""
-        close = getattr(self._events, "close", None)
-        if close is not None:
-            close()
+        """Stop the run and release its folder."""
+        self._events.close()
 
     def result(self) -> Story:
         """Carry out the rest of the run and return the story.

@@ -81,6 +81,17 @@ def test_a_stopped_stream_is_resumed(tmp_path: Path) -> None:
     assert [one.reused for one in drawn] == [True, False]
 
 
+def test_a_stream_that_is_left_open_can_be_finished(tmp_path: Path) -> None:
+    pipeline = Pipeline(OwnPlanner(), "fake:32", None)
+    stream = pipeline.stream("Two boats.", tmp_path / "run")
+    for event in stream:
+        if isinstance(event, StepFinished):
+            break
+    with pytest.raises(JournalError, match="Another run is using"):
+        pipeline("Two boats.", tmp_path / "run")
+    assert stream.result().complete and pipeline("Two boats.", tmp_path / "run").complete
+
+
 def test_a_given_plan_needs_no_planner_and_one_attempt_no_critic() -> None:
     pipeline = Pipeline("scripted:no such file", "fake", "scripted:no such file")
     story = pipeline("Two boats.", plan=PLAN, settings=RunSettings(max_attempts=1))
@@ -114,7 +125,7 @@ def test_a_request_has_its_images(tmp_path: Path) -> None:
     story = Pipeline(OwnPlanner(), "fake", None)("Boats.", images=[image, tmp_path / "red.png"])
     first, second = story.trajectory.request.images
     assert first == second
-    for text, images in (("  ", []), ("Boats.", [tmp_path / "blue.png"])):
+    for text, images in (("  ", []), ("Boats.", [tmp_path / "blue.png"]), ("Boats.", ["x" * 5000])):
         with pytest.raises(SettingsError):
             Pipeline(OwnPlanner(), "fake", None)(text, images=images)
 
