@@ -6,7 +6,7 @@ under old names is read with them, so that it can be resumed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 RENAMED = {
@@ -72,7 +72,9 @@ def with_new_names(settings: Mapping[str, Any], today: Collection[str]) -> dict[
     old = {name for name in settings if name not in today}
     made = {
         RENAMED.get(name, name) if name in old else name: (
-            VALUES[name].get(value, value) if name in old and name in VALUES else value
+            VALUES[name].get(value, value)
+            if name in old and name in VALUES and isinstance(value, Hashable)
+            else value
         )
         for name, value in settings.items()
     }
