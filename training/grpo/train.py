@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -38,9 +38,6 @@ from ..trainer.run import Log
 from ..trainer.step_clock import StepClock
 from .settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of, vllm_arguments
 from .task import Found, Row, Task
-
-if TYPE_CHECKING:
-    pass
 
 
 def train(

@@ -56,7 +56,8 @@ def train(
 
     `prompt_set` is saved with the result. Returns the finished checkpoint's folder, `out / data.name`:
     a model, or an adapter if a LoRA rank is set. Raises SettingsError for a row that cannot be shown or is
-    longer than the cutoff, unless such rows are skipped; TrainingError if `out` holds another training.
+    longer than `settings.max_length`, unless such rows are skipped; TrainingError if `out` holds another
+    training.
     """
     check_options(settings)
     return _FineTuning(checkpoint, data.with_held_out(settings), out, settings, prompt_set, log).carry_out()
