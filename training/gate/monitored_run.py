@@ -23,14 +23,13 @@ from ..trainer.resume import digest_of, logged
 from ..trainer.run import TrainingRun
 from ..trainer.saving import record_of, save_trained
 from .checkpoint_selection import CheckpointSelection, ended
-from .held_out import CheckLog, HeldOutCheck, greedy_answers
+from .held_out import CheckLog, Found, HeldOutCheck, greedy_answers
 
 if TYPE_CHECKING:
     from .collapse_monitor import CollapseMonitor
 
 Row = TypeVar("Row")
 RowIn = TypeVar("RowIn", contravariant=True)
-Found = TypeVar("Found", bound=HeldOutCheck)
 
 
 @dataclass(frozen=True)
@@ -119,8 +118,7 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
 
     def train(self, parts: Parts) -> None:
         """Train from where a stopped training was."""
-        resumed = parts.selection.resumed
-        parts.trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+        self.train_from(parts.trainer, parts.selection.resumed)
 
     def judges(self) -> Mapping[str, Any]:
         """Who judges, for the report."""

@@ -103,7 +103,7 @@ class _FineTuning(TrainingRun):
         before = self._answers_before(trainer, processor, shown, resumed)
         finished = resumed if resumed and self._is_over(resumed, whole_steps) else None
         if finished is None:
-            trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+            self.train_from(trainer, resumed)
         history = trainer.state.log_history or logged(resumed)
         chosen = self._chosen(history) or finished
         if chosen is not None and self.devices == 1:

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ...backend.errors import TrainingError, boundary
 from .model_loading import silence_libraries
 from .resume import claim_run, given_back_on_failure
 
 Log = Callable[[str], None]
+AGAIN = "Remove the cause and run the same command: it resumes from the newest whole checkpoint."
 
 
 class TrainingRun(ABC):
@@ -42,6 +44,15 @@ class TrainingRun(ABC):
     @abstractmethod
     def run(self) -> Path:
         """Train to the end and save; returns the folder of the finished checkpoint."""
+
+    def train_from(self, trainer: Any, checkpoint: Path | None) -> None:
+        """Train from a checkpoint, or from the start.
+
+        Raises:
+            TrainingError: A step or a checkpoint failed, such as one for which the disk is too small.
+        """
+        with boundary(TrainingError, f"The training in {str(self.out)!r} stopped", AGAIN):
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
     def finished(self) -> Path:
         """Return the result of a training that ended before."""
