@@ -18,9 +18,9 @@ RENAMED = {
 
 
 def new_option(option: str, command: Any) -> str | None:
-    """Return the name that an unknown option of this command has now, None if it never was one of it.
+    """Return today's name of an unknown option, None if this command never had the option.
 
-    A switch may have become an option with a value: the name of `--no-ordered` has no `--no-` today.
+    A switch may have become an option with a value: `--no-ordered` is `--train-sampling-strategy` today.
     """
     name = option.removeprefix("--")
     new = RENAMED.get(name.removeprefix("no-").replace("-", "_"), "").replace("_", "-")

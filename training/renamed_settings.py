@@ -62,11 +62,11 @@ VALUES: Mapping[str, Mapping[Any, Any]] = {
 
 
 def with_new_names(settings: Mapping[str, Any], today: Collection[str]) -> dict[str, Any]:
-    """Return the note of a training with the names and values of today.
+    """Return the note of a training with today's names and values.
 
     Args:
-        settings: The note, maybe of an earlier commit.
-        today: Names that this kind of training has today. They are never renamed: the ablation still has a
+        settings: The note, which an earlier commit may have written.
+        today: Setting names of this kind of training today. They are never renamed: the ablation still has a
             setting named `kl`.
     """
     old = {name for name in settings if name not in today}

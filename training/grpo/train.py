@@ -56,13 +56,13 @@ def train(
     there is one.
     """
     check_options(settings)
-    devices = int(os.environ.get("WORLD_SIZE", "1"))
-    batches(settings, devices)
-    vllm_arguments(settings, devices)
+    run = Reinforcement(checkpoint, data, out, settings, task, log)
+    batches(settings, run.devices)
+    vllm_arguments(settings, run.devices)
     if settings.use_vllm:
         require("vllm")
     task.require()
-    return Reinforcement(checkpoint, data, out, settings, task, log).carry_out()
+    return run.carry_out()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The sequence that fine-tuning, preference training and reinforcement learning share.
 
-A training claims its folder, returns at once if it is finished, gives the folder back if it fails before its
-first checkpoint, and is known again after a stop by its description.
+A training claims its folder, returns at once if it is finished, and releases the folder if it fails before
+its first checkpoint. It is resumed only if its description is the same.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TrainingRun(ABC):
 
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """Return what determines this training, as JSON; a stopped one is known again by it."""
+        """Return the model, data and settings of this training, as JSON; a resumed one must have the same."""
 
     @abstractmethod
     def run(self) -> Path:
@@ -55,7 +55,7 @@ class TrainingRun(ABC):
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
     def finished(self) -> Path:
-        """Return the result of a training that ended before."""
+        """Return the result of a training that an earlier call finished."""
         self.log("this training is finished")
         return self.final
 
