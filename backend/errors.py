@@ -109,11 +109,11 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def boundary(kind: type[InterleaveError], where: str) -> Iterator[None]:
+def boundary(kind: type[InterleaveError], where: str, hint: str = "") -> Iterator[None]:
     """Turn any foreign exception inside into `kind`, naming `where`; our own errors pass unchanged."""
     try:
         yield
     except InterleaveError:
         raise
     except Exception as error:
-        raise kind(f"{where}: {type(error).__name__}: {error}".rstrip(". ") + ".") from error
+        raise kind(f"{where}: {type(error).__name__}: {error}".rstrip(". ") + ".", hint=hint) from error

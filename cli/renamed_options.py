@@ -18,11 +18,12 @@ RENAMED = {
 
 
 def new_option(option: str, command: Any) -> str | None:
-    """Return the name that an unknown option of this command has now, None if it never was one of it."""
+    """Return today's name of an unknown option, None if this command never had the option.
+
+    A switch may have become an option with a value: `--no-ordered` is `--train-sampling-strategy` today.
+    """
     name = option.removeprefix("--")
-    negated = name.startswith("no-")
-    new = RENAMED.get(name.removeprefix("no-").replace("-", "_"))
-    if new is None:
-        return None
-    now = f"--{'no-' if negated else ''}{new.replace('_', '-')}"
-    return now if any(now in [*one.opts, *one.secondary_opts] for one in command.params) else None
+    new = RENAMED.get(name.removeprefix("no-").replace("-", "_"), "").replace("_", "-")
+    names = [f"--no-{new}", f"--{new}"] if name.startswith("no-") else [f"--{new}"]
+    known = {one for parameter in command.params for one in (*parameter.opts, *parameter.secondary_opts)}
+    return next((now for now in names if now in known), None)

@@ -46,7 +46,8 @@ def options_of(command: Any) -> set[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_commands_and_their_options_exist(document: Path) -> None:
-    for line in re.findall(r"interleave-thinker ((?:[a-z-]+|--).*)", document.read_text(encoding="utf-8")):
+    text = re.sub(r"\\\n\s*", " ", document.read_text(encoding="utf-8"))
+    for line in re.findall(r"interleave-thinker ((?:[a-z-]+|--).*)", text):
         command: Any = typer.main.get_command(app)
         said = re.split(r"[`#|;]|&&", line)[0].split()
         if not re.fullmatch(r"[a-z][a-z-]*|--[a-z-]+", said[0]) or said[0] not in {

@@ -6,7 +6,7 @@ under old names is read with them, so that it can be resumed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 RENAMED = {
@@ -62,17 +62,19 @@ VALUES: Mapping[str, Mapping[Any, Any]] = {
 
 
 def with_new_names(settings: Mapping[str, Any], today: Collection[str]) -> dict[str, Any]:
-    """Return the note of a training with the names and values of today.
+    """Return the note of a training with today's names and values.
 
     Args:
-        settings: The note, maybe of an earlier commit.
-        today: Names that this kind of training has today. They are never renamed: the ablation still has a
+        settings: The note, which an earlier commit may have written.
+        today: Setting names of this kind of training today. They are never renamed: the ablation still has a
             setting named `kl`.
     """
     old = {name for name in settings if name not in today}
     made = {
         RENAMED.get(name, name) if name in old else name: (
-            VALUES[name].get(value, value) if name in old and name in VALUES else value
+            VALUES[name].get(value, value)
+            if name in old and name in VALUES and isinstance(value, Hashable)
+            else value
         )
         for name, value in settings.items()
     }

@@ -18,7 +18,7 @@ from ...training.reward.plans.terms import PlanRewardSettings
 from ...training.reward.redraws.drawing_settings import DrawingSettings
 from ..options.models import with_model_options
 from ..options.service import ServiceOptions
-from ..options.training import Download, Images, Model, SkipBad, checkpoint_of, log
+from ..options.training import Download, Images, Model, SkipBad, checkpoint_of, existing_file, log
 from ..train.planner_grpo import opened_judge
 
 Folder = Annotated[Path, typer.Option(help="Folder for the pairs, their images and report.json.")]
@@ -85,7 +85,7 @@ def from_runs(
 @with_model_options
 def critic_pairs(
     *,
-    data: Annotated[Path, typer.Option(help="Data file: critic_rl.jsonl.", exists=True, dir_okay=False)],
+    data: Annotated[Path, existing_file("Data file: critic_rl.jsonl.")],
     images: Images = None,
     model: Model,
     download: Download = False,
@@ -122,7 +122,7 @@ def planner_pairs(
         list[Path] | None,
         typer.Argument(help="Folders of runs whose plans for the same requests take part, if any."),
     ] = None,
-    data: Annotated[Path, typer.Option(help="Data file: planner_rl.jsonl.", exists=True, dir_okay=False)],
+    data: Annotated[Path, existing_file("Data file: planner_rl.jsonl.")],
     images: Images = None,
     model: Model,
     download: Download = False,

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ...backend.shown_text import shown_text
 
 TINYWORLD = "tinyworld:"
+
+
+def existing_file(description: str) -> Any:
+    """Return an option that takes a file which exists."""
+    return typer.Option(help=description, exists=True, dir_okay=False)
+
+
 Model = Annotated[
     str,
     typer.Option(

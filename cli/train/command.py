@@ -13,7 +13,17 @@ from ...training.gate.gate_rows import GateSettings
 from ...training.sft.train import SftTraining
 from ..options.config import Config, check_recipe
 from ..options.models import with_model_options
-from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, folder_of, log
+from ..options.training import (
+    Download,
+    Images,
+    Model,
+    Out,
+    SkipBad,
+    checkpoint_of,
+    existing_file,
+    folder_of,
+    log,
+)
 from .critic_grpo import command as critic_grpo
 from .dpo import critic as critic_dpo
 from .dpo import planner as planner_dpo
@@ -30,12 +40,7 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Train planner, critic and the tiny world's models."
 )
 
-Data = Annotated[
-    Path,
-    typer.Option(
-        help="Data file: a JSON list, or JSON lines, of messages and images.", exists=True, dir_okay=False
-    ),
-]
+Data = Annotated[Path, existing_file("Data file: a JSON list, or JSON lines, of messages and images.")]
 
 
 class MergeFormat(str, Enum):
@@ -101,11 +106,9 @@ def planner_sft(
     skip_bad: SkipBad = False,
     held_out: Annotated[
         Path | None,
-        typer.Option(
-            help="Rows that are not trained on, another planner_sft.json: their answers are shown, and the "
-            "loss of --loss-rows of them is measured. Empty: a few of --data.",
-            exists=True,
-            dir_okay=False,
+        existing_file(
+            "Rows that are not trained on, another planner_sft.json: their answers are shown, and the "
+            "loss of --loss-rows of them is measured. Empty: a few of --data."
         ),
     ] = None,
     settings: SftTraining,

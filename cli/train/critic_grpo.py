@@ -14,7 +14,7 @@ from ...training.reward.redraws.drawing_settings import DrawingSettings
 from ..options.config import Config
 from ..options.models import with_model_options
 from ..options.service import RewarderOptions, ServiceOptions
-from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, log
+from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, existing_file, log
 
 
 @with_model_options
@@ -23,14 +23,10 @@ def command(
     config: Config = None,
     model: Model,
     download: Download = False,
-    data: Annotated[Path, typer.Option(help="Data file: critic_rl.jsonl.", exists=True, dir_okay=False)],
+    data: Annotated[Path, existing_file("Data file: critic_rl.jsonl.")],
     held_out: Annotated[
         Path | None,
-        typer.Option(
-            help="Rows to check on, another critic_rl.jsonl; empty: the last ones of --data.",
-            exists=True,
-            dir_okay=False,
-        ),
+        existing_file("Rows to check on, another critic_rl.jsonl; empty: the last ones of --data."),
     ] = None,
     images: Images = None,
     generator: Annotated[str, typer.Option(help="Who redraws: NAME or NAME:ARGUMENT, as in `run`.")],

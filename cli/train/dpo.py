@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -12,24 +12,19 @@ from ...backend.errors import SettingsError
 from ...training.dpo.settings import DpoTraining, PlannerDpoTraining
 from ..options.config import Config
 from ..options.models import with_model_options
-from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, log
+from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, existing_file, log
 from .planner_grpo import opened_judge
 
 if TYPE_CHECKING:
-    from ...training.data.rows.preference import PreferenceRow
+    from ...training.data.rows.preference import Pair
     from ...training.data.rows.sft import RowProblem
     from ...training.gate.monitored_run import TrainingData
 
-    Pair = TypeVar("Pair", bound=PreferenceRow)
     Read = Callable[[Path, bool, Path | None], tuple[list[Pair], list[RowProblem]]]
 
 HeldOut = Annotated[
     Path | None,
-    typer.Option(
-        help="Pairs to check on, another file of the same kind; empty: up to a fifth of --data.",
-        exists=True,
-        dir_okay=False,
-    ),
+    existing_file("Pairs to check on, another file of the same kind; empty: up to a fifth of --data."),
 ]
 
 
@@ -48,7 +43,7 @@ def critic(
     config: Config = None,
     model: Model,
     download: Download = False,
-    data: Annotated[Path, typer.Option(help="Data file: critic_pairs.jsonl.", exists=True, dir_okay=False)],
+    data: Annotated[Path, existing_file("Data file: critic_pairs.jsonl.")],
     held_out: HeldOut = None,
     images: Images = None,
     out: Out,
@@ -75,7 +70,7 @@ def planner(
     config: Config = None,
     model: Model,
     download: Download = False,
-    data: Annotated[Path, typer.Option(help="Data file: planner_pairs.jsonl.", exists=True, dir_okay=False)],
+    data: Annotated[Path, existing_file("Data file: planner_pairs.jsonl.")],
     held_out: HeldOut = None,
     images: Images = None,
     judge: Annotated[

@@ -17,20 +17,15 @@ from ...training.sft.train import SftTraining
 from ..options.config import Config
 from ..options.models import with_model_options
 from ..options.runs import Runs, Score, SkipBadRuns, oracle_of
-from ..options.training import Images, checkpoint_of, log
+from ..options.training import Images, checkpoint_of, existing_file, log
 
 REFUSED = 3
 """Exit code of a training whose critic was not published."""
 
 HeldOut = Annotated[
     Path | None,
-    typer.Option(
-        help=(
-            "Rows that the critic must still judge as well as before, a critic_sft.json that is not "
-            "trained on."
-        ),
-        exists=True,
-        dir_okay=False,
+    existing_file(
+        "Rows that the critic must still judge as well as before, a critic_sft.json that is not trained on."
     ),
 ]
 Force = Annotated[
@@ -104,11 +99,7 @@ def command(
     out: Annotated[Path, typer.Option(help="Folder of the whole training; the same folder again goes on.")],
     old: Annotated[
         Path | None,
-        typer.Option(
-            help="Rows the critic learned from before, a critic_sft.json, mixed in against forgetting.",
-            exists=True,
-            dir_okay=False,
-        ),
+        existing_file("Rows the critic learned from before, a critic_sft.json, mixed in against forgetting."),
     ] = None,
     held_out: HeldOut = None,
     images: Images = None,

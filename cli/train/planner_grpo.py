@@ -12,7 +12,7 @@ from ...training.reward.plans.judging import JudgingSettings
 from ...training.reward.plans.terms import PlanRewardSettings
 from ..options.config import Config
 from ..options.models import with_model_options
-from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, log
+from ..options.training import Download, Images, Model, Out, SkipBad, checkpoint_of, existing_file, log
 
 if TYPE_CHECKING:
     from ...training.reward.plans.judges import PlanJudge
@@ -24,14 +24,10 @@ def command(
     config: Config = None,
     model: Model,
     download: Download = False,
-    data: Annotated[Path, typer.Option(help="Data file: planner_rl.jsonl.", exists=True, dir_okay=False)],
+    data: Annotated[Path, existing_file("Data file: planner_rl.jsonl.")],
     held_out: Annotated[
         Path | None,
-        typer.Option(
-            help="Rows to check on, another planner_rl.jsonl; empty: the last ones of --data.",
-            exists=True,
-            dir_okay=False,
-        ),
+        existing_file("Rows to check on, another planner_rl.jsonl; empty: the last ones of --data."),
     ] = None,
     images: Images = None,
     judge: Annotated[

@@ -22,6 +22,7 @@ from interleave_thinker.training.renamed_settings import RENAMED as RENAMED_SETT
         (("train", "critic-sft"), "--rate", "--rate is called --learning-rate now."),
         (("train", "critic-sft"), "--save-every", "--save-every is called --save-steps now."),
         (("train", "critic-grpo"), "--clip-high", "--clip-high is called --epsilon-high now."),
+        (("train", "critic-sft"), "--no-ordered", "--no-ordered is called --train-sampling-strategy now."),
         (("train", "planner-dpo"), "--beyond-shorter=1", "--beyond-shorter is called --ld-alpha now."),
     ],
 )

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Literal, TypeVar
+from typing import Literal
 
 from pydantic import Field
 
 from ...backend.errors import SettingsError
-from ..data.rows.preference import PreferenceRow
+from ..data.rows.preference import Pair
 from ..trainer.step_schedule import StepSchedule
 
 FREE_TO_CHANGE = {
@@ -29,8 +29,6 @@ FREE_TO_CHANGE = {
 """Settings that change nothing of what a stopped training goes on with."""
 HELD_OUT = 0.2
 """Largest share of the pairs that is held out of a training to check on."""
-
-Pair = TypeVar("Pair", bound=PreferenceRow)
 
 
 class DpoTraining(StepSchedule):

@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from ...backend.errors import SettingsError
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
-from ..data.rows.preference import CriticPair, PlannerPair, PreferenceRow
-from ..gate.held_out import CheckLog, HeldOutCheck
+from ..data.rows.preference import CriticPair, Pair, PlannerPair, PreferenceRow
+from ..gate.held_out import CheckLog, Found
 from ..gate.monitored_run import MonitoredTask
 from ..gate.plan_checks import PlanCheck, plan_check
 from ..grpo.critic_task import CURVES
@@ -28,9 +28,6 @@ from ..reward.plans.reward import plan_samples
 from ..reward.plans.terms import PlanRewardSettings
 from ..trainer.report.html_report import Answered, Points
 from .checks import CriticPairCheck, PlanFormCheck, critic_pair_check, plan_form_check
-
-Pair = TypeVar("Pair", bound=PreferenceRow)
-Found = TypeVar("Found", bound=HeldOutCheck)
 
 
 class PairTask(MonitoredTask[Pair, Found], Protocol[Pair, Found]):

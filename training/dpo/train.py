@@ -47,8 +47,9 @@ def train(
     """Train the agent in `checkpoint` on the pairs into `out`; continues a stopped run.
 
     Returns `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, also for a
-    pair that cannot be shown or is longer than the cutoff unless such pairs are skipped, and TrainingError
-    for a training that had to stop; the last good checkpoint is then in `out / "final"` if there is one.
+    pair that cannot be shown or is longer than `settings.max_length` unless such pairs are skipped, and
+    TrainingError for a training that had to stop; the last good checkpoint is then in `out / "final"` if
+    there is one.
     """
     check_options(settings)
     return _PreferenceTraining(checkpoint, data, out, settings, task, log).carry_out()

@@ -1,7 +1,7 @@
-"""The course of a training whose held-out answers are checked at every checkpoint (DPO, GRPO).
+"""The sequence of a training that checks held-out answers at every checkpoint (DPO, GRPO).
 
-A monitor stops a training that collapses, and the last good checkpoint is kept. Preference training and
-reinforcement learning differ in their trainer and in what they ask; that is left to the subclasses.
+A monitor stops a training that collapses, and the last good checkpoint becomes the result. The subclasses for
+preference training and reinforcement learning add their trainer and their questions.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from ..trainer.resume import digest_of, logged
 from ..trainer.run import TrainingRun
 from ..trainer.saving import record_of, save_trained
 from .checkpoint_selection import CheckpointSelection, ended
-from .held_out import CheckLog, HeldOutCheck, greedy_answers
+from .held_out import CheckLog, Found, HeldOutCheck, greedy_answers
 
 if TYPE_CHECKING:
     from .collapse_monitor import CollapseMonitor
 
 Row = TypeVar("Row")
 RowIn = TypeVar("RowIn", contravariant=True)
-Found = TypeVar("Found", bound=HeldOutCheck)
 
 
 @dataclass(frozen=True)
@@ -45,56 +44,56 @@ class TrainingData(Generic[Row]):
 
 
 class MonitoredTask(Protocol[RowIn, Found]):
-    """What the agent that is trained is asked, and what its held-out answers are worth."""
+    """The questions of the trained agent, and the evaluation of its answers to held-out rows."""
 
     stage: str
-    """The name of its command and of its section in a recipe."""
+    """Name of the command and of its section in a recipe."""
     agent: str
     """"critic" or "planner"."""
 
     @property
     def check(self) -> type[Found]:
-        """The kind of its checks."""
+        """Class of a check's result."""
         ...
 
     def identity(self) -> dict[str, Any]:
-        """Who judges, by which a stopped training is known again; as JSON."""
+        """Return the identity of the judge, as JSON; a training is resumed only with the same one."""
         ...
 
     def summarise(
         self, rows: Sequence[RowIn], answers: Sequence[str], lengths: Sequence[int], prompt_set: PromptSet
     ) -> Found:
-        """What a check finds of these answers, `lengths` tokens long."""
+        """Return the result of a check of these answers, which are `lengths` tokens long."""
         ...
 
     def curves(self, checks: CheckLog[Found]) -> dict[str, Points]:
-        """The held-out measures over steps, for the end page."""
+        """Return the held-out measures over steps, for the report."""
         ...
 
 
 class Parts(NamedTuple):
-    """What a training is put together from, for its steps and its end."""
+    """The objects of a training that its steps and its end need."""
 
     trainer: Any
     selection: CheckpointSelection
     checks: CheckLog[Any]
     processor: Any
     held_out: Sequence[Any]
-    """The rows that a check asks about."""
+    """Rows of a check."""
     asked: Sequence[dict[str, Any]]
-    """Their questions."""
+    """Questions of these rows."""
     notes: list[str]
 
 
 class MonitoredRun(TrainingRun, Generic[Row, Found]):
-    """One training with a monitor."""
+    """A training with a monitor."""
 
     kind: ClassVar[str]
-    """What the report calls it, such as "preference training"."""
+    """Name in the report's title, such as "preference training"."""
     unit: ClassVar[str]
-    """What its rows are called: "rows" or "pairs"."""
+    """Name of its rows in the report: "rows" or "pairs"."""
     free_to_change: ClassVar[set[str]]
-    """Settings that a stopped training may go on with changed."""
+    """Settings that may change when a training is resumed."""
 
     data: TrainingData[Row]
     settings: Any
@@ -107,32 +106,31 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
 
     @abstractmethod
     def lines(self, rows: Sequence[Row]) -> Iterable[str]:
-        """The rows as lines of JSON, over which digests are taken."""
+        """Return the rows as lines of JSON, for their digest."""
 
     @abstractmethod
     def prepare(self) -> Parts:
-        """Load the model and put the trainer together."""
+        """Load the model and build the trainer."""
 
     @abstractmethod
     def answered(self, row: Row, question: dict[str, Any], before: str, after: str) -> Answered:
-        """A held-out row with its first and last answer, for the report."""
+        """Return a held-out row with its first and last answer, for the report."""
 
     def train(self, parts: Parts) -> None:
-        """Train from where a stopped training was."""
-        resumed = parts.selection.resumed
-        parts.trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+        """Train from the newest checkpoint, or from the start."""
+        self.train_from(parts.trainer, parts.selection.resumed)
 
     def judges(self) -> Mapping[str, Any]:
-        """Who judges, for the report."""
+        """Return the judges' names by their task, for the report."""
         return self.monitored.identity()
 
     def more_settings(self) -> Sequence[BaseModel]:
-        """Settings that the report shows in addition to the training's own."""
+        """Return settings that the report shows in addition to the training's own."""
         return ()
 
     @property
     def prompt_set(self) -> PromptSet:
-        """The prompt set that the agent is trained with."""
+        """Prompt set of the trained agent."""
         return prompt_set_of(self.checkpoint) or default_prompt_set()
 
     def finished(self) -> Path:
@@ -170,8 +168,10 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
         asked: Sequence[dict[str, Any]],
         watch: Any,
     ) -> tuple[CollapseMonitor, CheckLog[Found]]:
-        """The monitor that asks `asked` at every checkpoint, and the log of its checks; `watch` measures the
-        training between them."""
+        """Return the monitor that asks the questions `asked` at every checkpoint, and the log of its checks.
+
+        `watch` reports problems of the training between the checks.
+        """
         from .collapse_monitor import CollapseMonitor
 
         settings = self.settings
@@ -213,7 +213,7 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
         parts.selection.write_result()
 
     def _answered(self, parts: Parts) -> list[Answered]:
-        """The first held-out rows with the answers of the first check and of the last."""
+        """Return the first held-out rows with their answers of the first and of the last check."""
         checks: list[HeldOutCheck] = list(parts.checks.all.values())
         if not checks:
             return []

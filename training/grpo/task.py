@@ -9,22 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 
 from ...backend.prompts import PromptSet
 from ..data.rows.lengths import ShownRow
-from ..gate.held_out import HeldOutCheck
-from ..gate.monitored_run import MonitoredTask
+from ..gate.held_out import Found
+from ..gate.monitored_run import MonitoredTask, Row
 from ..reward.rollout_reward import RolloutReading, RolloutReward
 from ..trainer.report.html_report import Answered
 from ..trainer.report.progress_line import LineParts
 from ..trainer.step_clock import StepClock
 from .settings import GrpoTraining
-
-Row = TypeVar("Row")
-Found = TypeVar("Found", bound=HeldOutCheck)
 
 
 class Task(MonitoredTask[Row, Found], Protocol[Row, Found]):

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -39,9 +39,6 @@ from ..trainer.step_clock import StepClock
 from .settings import FREE_TO_CHANGE, GrpoTraining, batches, rollouts_of, vllm_arguments
 from .task import Found, Row, Task
 
-if TYPE_CHECKING:
-    pass
-
 
 def train(
     checkpoint: Path,
@@ -59,13 +56,13 @@ def train(
     there is one.
     """
     check_options(settings)
-    devices = int(os.environ.get("WORLD_SIZE", "1"))
-    batches(settings, devices)
-    vllm_arguments(settings, devices)
+    run = Reinforcement(checkpoint, data, out, settings, task, log)
+    batches(settings, run.devices)
+    vllm_arguments(settings, run.devices)
     if settings.use_vllm:
         require("vllm")
     task.require()
-    return Reinforcement(checkpoint, data, out, settings, task, log).carry_out()
+    return run.carry_out()
 
 
 @dataclass(frozen=True)

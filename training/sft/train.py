@@ -56,7 +56,8 @@ def train(
 
     `prompt_set` is saved with the result. Returns the finished checkpoint's folder, `out / data.name`:
     a model, or an adapter if a LoRA rank is set. Raises SettingsError for a row that cannot be shown or is
-    longer than the cutoff, unless such rows are skipped; TrainingError if `out` holds another training.
+    longer than `settings.max_length`, unless such rows are skipped; TrainingError if `out` holds another
+    training.
     """
     check_options(settings)
     return _FineTuning(checkpoint, data.with_held_out(settings), out, settings, prompt_set, log).carry_out()
@@ -102,7 +103,7 @@ class _FineTuning(TrainingRun):
         before = self._answers_before(trainer, processor, shown, resumed)
         finished = resumed if resumed and self._is_over(resumed, whole_steps) else None
         if finished is None:
-            trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+            self.train_from(trainer, resumed)
         history = trainer.state.log_history or logged(resumed)
         chosen = self._chosen(history) or finished
         if chosen is not None and self.devices == 1:

@@ -1,7 +1,7 @@
 """The sequence that fine-tuning, preference training and reinforcement learning share.
 
-A training claims its folder, returns at once if it is finished, gives the folder back if it fails before its
-first checkpoint, and is known again after a stop by its description.
+A training claims its folder, returns at once if it is finished, and releases the folder if it fails before
+its first checkpoint. It is resumed only if its description is the same.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ...backend.errors import TrainingError, boundary
 from .model_loading import silence_libraries
 from .resume import claim_run, given_back_on_failure
 
 Log = Callable[[str], None]
+AGAIN = "Remove the cause and run the same command: it resumes from the newest whole checkpoint."
 
 
 class TrainingRun(ABC):
@@ -37,14 +39,23 @@ class TrainingRun(ABC):
 
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """Return what determines this training, as JSON; a stopped one is known again by it."""
+        """Return the model, data and settings of this training, as JSON; a resumed one must have the same."""
 
     @abstractmethod
     def run(self) -> Path:
         """Train to the end and save; returns the folder of the finished checkpoint."""
 
+    def train_from(self, trainer: Any, checkpoint: Path | None) -> None:
+        """Train from a checkpoint, or from the start.
+
+        Raises:
+            TrainingError: A step or a checkpoint failed, such as one for which the disk is too small.
+        """
+        with boundary(TrainingError, f"The training in {str(self.out)!r} stopped", AGAIN):
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+
     def finished(self) -> Path:
-        """Return the result of a training that ended before."""
+        """Return the result of a training that an earlier call finished."""
         self.log("this training is finished")
         return self.final
 

@@ -1,4 +1,4 @@
-"""How long a training is: epochs, steps, batches. Shared by fine-tuning and preference training."""
+"""Settings of epochs, steps and batches that fine-tuning and preference training share."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class StepSchedule(ModelTraining):
     )
 
     def optimizer_steps(self, rows: int, devices: int = 1) -> int:
-        """Number of optimizer steps of a training on so many rows."""
+        """Return the number of optimizer steps of a training on `rows` rows."""
         batches = math.ceil(rows / (self.per_device_train_batch_size * devices))
         steps = math.ceil(math.ceil(batches / self.gradient_accumulation_steps) * self.num_train_epochs)
         return min(steps, self.max_steps or steps)
 
     def rows_per_step(self, devices: int) -> int:
-        """Number of rows of one optimizer step."""
+        """Return the number of rows of one optimizer step."""
         return self.per_device_train_batch_size * self.gradient_accumulation_steps * devices

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -231,6 +232,21 @@ def test_a_killed_fine_tuning_goes_on_to_the_same_weights(base: Path, images: Pa
     assert answers[0] and answers[0] == answers[1] and "Say it." in answers[0]
     with pytest.raises(TrainingError, match="other learning_rate"):
         tune(base, images, out, learning_rate=1e-3)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of a process are POSIX")
+def test_a_checkpoint_that_cannot_be_written_is_one_error(base: Path, images: Path, tmp_path: Path) -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+    try:
+        with pytest.raises(TrainingError, match=r"stopped: .*File too large.* run the same command"):
+            tune(base, images, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert newest_checkpoint(tmp_path / "steps") is None and not (tmp_path / "final").exists()
+    assert tune(base, images, tmp_path) == tmp_path / "final"
 
 
 def test_bad_rows_are_listed_with_their_reason(images: Path, tmp_path: Path) -> None:
