@@ -1,5 +1,5 @@
 """The grammar of agents' answers in Lark, for decoding that is held to it: whatever it lets through,
-answers.py can read.
+reading.py can read.
 
 Decision: the reader is tolerant, the grammar is not: it is the form that agents are asked for, as JSON or as
 a Python literal throughout, with everything ruled out that the reader rejects (a step without content,

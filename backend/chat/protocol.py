@@ -1,8 +1,8 @@
 """The seam to a language model that sees images: messages in, one reply out.
 
 Decision: a reply carries the probability of the verdict as the backend measured it (from logits), because
-only the backend can see it. Nothing here knows about planners or critics; agents.py builds the messages and
-reads the answers.
+only the backend can see it. Nothing here knows about planners or critics; backend/agents builds the messages
+and reads the answers.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, ValidationError
 
 from ..errors import JournalError
+from ..files.atomic import append_line
 from ..files.bounded_reader import parse_json
 from ..files.lock import SystemLock
 from ..journal.files import RunFiles, first_fault
@@ -72,21 +73,15 @@ def record_feedback(run: Path, feedback: Feedback) -> None:
     if feedback.image is None:
         feedback = feedback.model_copy(update={"image": _image_of(files, feedback)})
     path = files.path(FEEDBACK)
-    line = feedback.model_dump_json(exclude_none=True).encode() + b"\n"
+    line = feedback.model_dump_json(exclude_none=True)
     try:
-        with one_writer(files), path.open("a+b", buffering=0) as file:
-            size = file.seek(0, 2)
-            if size + len(line) >= MAX_FILE:
+        with one_writer(files):
+            size = path.stat().st_size if path.exists() else 0
+            if size + len(line.encode()) >= MAX_FILE:
                 raise JournalError(
                     f"{str(path)!r} is full ({MAX_FILE} bytes).", "Remove lines that are outdated."
                 )
-            if size:
-                file.seek(size - 1)
-                line = line if file.read(1) == b"\n" else b"\n" + line
-            if file.write(line) != len(line):
-                raise JournalError(
-                    f"{str(path)!r} could only be written in part.", "Make room and say it again."
-                )
+            append_line(path, line, JournalError, "Feedback")
     except OSError as error:
         raise JournalError(f"{str(path)!r} cannot be written ({error.strerror or error}).") from error
 

@@ -4,7 +4,8 @@ Decision: the new content is finished under a temporary name in the same folder 
 rename, so that whoever looks, and whoever is killed, finds the old content or the new and never half of one.
 On Windows a rename is refused while another process (a virus scanner, an indexer, a viewer) has the file
 open, mostly for milliseconds: it is tried again for about a second before it is an error. A name that is a
-link is replaced itself; nothing is written through it.
+link is replaced itself; nothing is written through it. Files that only grow, such as ledgers, are appended to
+line by line.
 """
 
 from __future__ import annotations
@@ -50,6 +51,25 @@ def write_text(
     """As `write_bytes`, in UTF-8 with the line ends that `text` has, on every system; half of a surrogate
     pair is written as a question mark, since no file can hold it."""
     write_bytes(path, text.encode("utf-8", "replace"), kind, what, durable)
+
+
+def append_line(path: Path, line: str, kind: type[InterleaveError], what: str = "File") -> None:
+    """Append a line in UTF-8, and create the file and its folder if they do not exist.
+
+    If a kill or a full disk cut off the last line, the new one still starts on a line of its own, so readers
+    lose only the line that was cut off. Raises `kind` naming the path.
+    """
+    data = line.encode("utf-8", "replace") + b"\n"
+    with _errors(path, kind, what):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Unbuffered: a line is one write, so lines of several processes do not mix.
+        with path.open("a+b", buffering=0) as file:
+            if file.seek(0, os.SEEK_END):
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":
+                    data = b"\n" + data
+            while data:
+                data = data[file.write(data) :]
 
 
 @contextmanager

@@ -170,7 +170,7 @@ def _opening(external_run: ExternalRun) -> tuple[ExternalDrawRequest, list[Event
         _play(external_run, "", None, RunSettings(seed=external_run.seed), InMemoryStore(), events.append)
     except DrawNeeded as needed:
         return needed.wanted, events
-    raise SettingsError("Nothing of this is drawn.")  # a Trial always has a step with a prompt
+    raise SettingsError("Nothing of this is drawn.")  # an ExternalRun always has a step with a prompt
 
 
 class ExternalAttempts:

@@ -1,7 +1,7 @@
 """What the loop asks of those who take part in a run: who plans, who judges, and whose weights can wait.
 
-Decision: protocols and not base classes, so that a test's stand-in, a node's wrapper and agents.py are equals
-to the loop.
+Decision: protocols and not base classes, so that a test's stand-in, a node's wrapper and backend/agents are
+equals to the loop.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ THOUGHT = (
 )
 REFINED = (
     "Add {thing} to the middle of the page, number {number}, large enough to be seen at once, in the same "
-    "soft water colours and "
-    "the same light; the ground, the sky and all that was drawn before stay exactly where they are."
+    "soft water colours and the same light; the ground, the sky and all that was drawn before stay exactly "
+    "where they are."
 )
 SHORT_THOUGHT = "It is cut off at the edge."
 Form = Literal["reasoned", "short", "verdict first"]

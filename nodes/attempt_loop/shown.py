@@ -1,9 +1,9 @@
 """The tries of a pair as the browser follows them: the live view of the Critic Loop, over many nodes of the
 host.
 
-Decision: every try plays the records anew (external.py), so its events begin with those that were shown
-before. What is the same again is not sent again; that the records end there (the loop takes it for a cancel)
-is shown only if the user did cancel.
+Decision: every try plays the records anew (backend/loop/external.py), so its events begin with those that
+were shown before. What is the same again is not sent again; that the records end there (the loop takes it for
+a cancel) is shown only if the user did cancel.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Everything that a person reads about a node: ten languages with nothing missing, help pages, icon,
 requirements.
 
-What the nodes themselves declare is known to the host alone; `host/test_words_in_host.py` compares it with
-the English words.
+What the nodes themselves declare is known to the host alone; `tests/host/pack/test_words_in_host.py` compares
+it with the English words.
 """
 
 from __future__ import annotations

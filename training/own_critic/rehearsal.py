@@ -91,11 +91,8 @@ def check_enough(new: Sequence[SftRow], mixed: int, settings: SftTraining, rehea
             / max(1, settings.model_copy(update={"num_train_epochs": 1.0}).optimizer_steps(mixed))
         )
         raise SettingsError(
-            (
-                f"{mixed} rows make {steps} optimiser steps, and in fewer than {rehearsal.least_steps} "
-                "little "
-                "is learned."
-            ),
+            f"{mixed} rows make {steps} optimiser steps, and little is learned in fewer than "
+            f"{rehearsal.least_steps}.",
             f"Give --num-train-epochs {epochs}, or a smaller --per-device-train-batch-size; "
             "--least-steps sets another limit.",
         )

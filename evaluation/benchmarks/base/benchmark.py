@@ -177,6 +177,15 @@ class Benchmark(Protocol):
         ...
 
 
+class BenchmarkTraits:
+    """Traits of most benchmarks; a benchmark that differs overrides one. `Benchmark` describes them."""
+
+    yes_no: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+    shows_images = False
+    needs_image = False
+
+
 def given(results: Path | None, what: str) -> Path:
     """The evaluator's results; raises SettingsError where none are given."""
     if results is None:

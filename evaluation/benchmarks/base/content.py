@@ -12,19 +12,15 @@ from typing import Any
 
 from ....backend.errors import SettingsError
 from ....backend.files.bounded_reader import parse_json, read_bytes_if_any
-from .benchmark import Answers, BenchmarkItem, ItemAnswer, ItemFault, SubmissionPlace
+from .benchmark import Answers, BenchmarkItem, BenchmarkTraits, ItemAnswer, ItemFault, SubmissionPlace
 from .rows import image_fault, write_image
 
 FILE = "response.json"
 MAX_FILE = 16 * 1024 * 1024
 
 
-class ContentBenchmark:
+class ContentBenchmark(BenchmarkTraits):
     """A benchmark whose submission is such folders."""
-
-    optional = frozenset[str]()
-    shows_images = False
-    needs_image = False
 
     def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
         """Write a folder for every item. Raises OSError."""

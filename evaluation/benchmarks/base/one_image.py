@@ -10,18 +10,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ....backend.pictures import Picture
-from .benchmark import Answers, BenchmarkItem, ItemAnswer, ItemFault, SubmissionPlace
+from .benchmark import Answers, BenchmarkItem, BenchmarkTraits, ItemAnswer, ItemFault, SubmissionPlace
 from .rows import image_fault, write_image
 
 GREY = (128, 128, 128)
 GAP_SIZE = (512, 512)
 
 
-class OneImageBenchmark:
+class OneImageBenchmark(BenchmarkTraits):
     """A benchmark whose submission is one image an item."""
 
-    optional = frozenset[str]()
-    shows_images = False
     needs_image = True
 
     def files(self, folder: Path, item: BenchmarkItem) -> list[Path]:

@@ -21,6 +21,7 @@ from ..base.benchmark import (
     BenchmarkData,
     BenchmarkItem,
     BenchmarkTerms,
+    BenchmarkTraits,
     ItemAnswer,
     ItemFault,
     SubmissionPlace,
@@ -53,14 +54,10 @@ SCORES = {
 CONSISTENCY = ("style_consistency", "entity_consistency", "trend_consistency")
 
 
-class Comm:
+class Comm(BenchmarkTraits):
     """Both tasks of every text."""
 
     metrics = (*SCORES, *(name.replace("_", " ") for name in CONSISTENCY))
-    yes_no = frozenset[str]()
-    optional = frozenset[str]()
-    shows_images = False
-    needs_image = False
     terms = BenchmarkTerms(
         title="CoMM",
         evaluator="HKUST-LongGroup/CoMM @ 0da05d4",

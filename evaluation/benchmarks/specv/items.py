@@ -24,7 +24,6 @@ class SpecV(ContentBenchmark):
     """200 tasks in four dimensions."""
 
     metrics = ("as expected",)
-    yes_no = frozenset[str]()
     terms = BenchmarkTerms(
         title="SpecV (interleave)",
         evaluator="yuyouxixi/SpecV @ 2af3845",

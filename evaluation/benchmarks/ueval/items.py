@@ -19,6 +19,7 @@ from ..base.benchmark import (
     BenchmarkData,
     BenchmarkItem,
     BenchmarkTerms,
+    BenchmarkTraits,
     ItemAnswer,
     ItemFault,
     SubmissionPlace,
@@ -41,14 +42,10 @@ FILE = "ueval.json"
 RUBRICS = ("text_rubrics", "image_rubrics")
 
 
-class UEval:
+class UEval(BenchmarkTraits):
     """1,000 questions in eight tasks, four of them open."""
 
     metrics = ("both", "text", "image")
-    yes_no = frozenset[str]()
-    optional = frozenset[str]()
-    shows_images = False
-    needs_image = False
     terms = BenchmarkTerms(
         title="UEval",
         evaluator="zlab-princeton/UEval @ 3a5b5ea",

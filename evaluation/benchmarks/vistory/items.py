@@ -60,7 +60,6 @@ class ViStory(ShotBenchmark):
 
     metrics = tuple(RESULTS)
     optional = frozenset(RESULTS)
-    yes_no = frozenset[str]()
     shows_images = True
     terms = BenchmarkTerms(
         title="ViStoryBench",

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from ....backend.errors import SettingsError
-from ..base.benchmark import Answers, BenchmarkItem, ItemAnswer, ItemFault, SubmissionPlace
+from ..base.benchmark import Answers, BenchmarkItem, BenchmarkTraits, ItemAnswer, ItemFault, SubmissionPlace
 from ..base.rows import image_fault, results_json, write_image
 
 METHOD, MODE, LANGUAGE, TIMESTAMP = "interleave-thinker", "base", "en", "20000101_000000"
@@ -27,7 +27,7 @@ TIMES = re.compile(r"\d{8}[_-]\d{6}")
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp")
 
 
-class ShotBenchmark:
+class ShotBenchmark(BenchmarkTraits):
     """A benchmark whose submission is such folders; an item's row has the numbers of its `shots`."""
 
     needs_image = True

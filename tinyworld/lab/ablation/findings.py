@@ -1,11 +1,11 @@
 """What the ablation found: shares with intervals over seeds and stories, and every comparison with its tests.
 
 Decisions. Seeds had trainings of their own, so they are what was repeated: intervals are bootstrapped over
-seeds and their stories (evaluation/bootstrap.py), and beside McNemar's test on stories stands one on the
-seeds' differences alone, which with five seeds is never below 0.0625. Where all stories came out alike there
-is nothing to draw anew; such intervals are those of so many stories (Wilson's; of differences Agresti and
-Min's). Whatever comes out is written: pairs
-whose order is not the paper's are computed here, and never picked by hand.
+seeds and their stories (training/statistics/bootstrap.py), and beside McNemar's test on stories stands one on
+the seeds' differences alone, which with five seeds is never below 0.0625. Where all stories came out alike
+there is nothing to draw anew; such intervals are those of so many stories (Wilson's; of differences Agresti
+and Min's). Whatever comes out is written: pairs whose order is not the paper's are computed here, and never
+picked by hand.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ job.
 Decisions. Outcomes are stored one by one, not as shares, so that rows can be compared on the very same
 stories, pages and seeds. Every row of a seed runs the same stories. Every attempt has a new seed, as artists'
 have by default: this world fails again with every seed until the words insist, so that it is words that are
-measured. Stories are run side by side (batched_tasks.py), through the loop that everybody uses.
+measured. Stories are run side by side (runs/batched_tasks.py), through the loop that everybody uses.
 """
 
 from __future__ import annotations

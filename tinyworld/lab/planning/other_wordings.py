@@ -1,8 +1,8 @@
 """Stories of the tiny world told in other words than its planner learned from, and longer ones: what a
 planner has to plan that was fine-tuned on something easier.
 
-Decision: a story is made as all are (requests.py) and told anew from its plan, so that plan and pages are the
-usual ones. There are two sets of phrases: "other" may be reinforced on, "unseen" is only ever asked.
+Decision: a story is made as all are (world/requests.py) and told anew from its plan, so that plan and pages
+are the usual ones. There are two sets of phrases: "other" may be reinforced on, "unseen" is only ever asked.
 """
 
 from __future__ import annotations

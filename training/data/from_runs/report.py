@@ -180,9 +180,8 @@ def _warnings(files: dict[str, RowCounts], counts: ReadCounts) -> list[str]:
             )
         if name.endswith(".json") and rows.without_reasoning > FEW_REASONS * max(1, rows.rows):
             warnings.append(
-                f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning, "
-                "and teach to answer without. "
-                "Write notes when you reject, or leave such rows out: --reasoning required."
+                f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning, and teach to "
+                "answer without. Write notes when you reject, or leave such rows out: --reasoning required."
             )
         if (
             rows.overruled

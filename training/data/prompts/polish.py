@@ -15,6 +15,7 @@ from typing import Any
 from ....backend.answers.reply_text import spoken
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import SettingsError
+from ....backend.files.atomic import append_line
 from ....backend.files.bounded_reader import opened, parse_json
 from .rows import GeneratedRow
 from .templates import NUMBERS
@@ -79,13 +80,8 @@ class Polisher:
         return 0.4 <= len(text) / len(row.user_input) <= 2.5
 
     def _write(self, key: str, text: str) -> None:
-        line = json.dumps({"key": key, "text": text}, ensure_ascii=False) + "\n"
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab") as file:
-                file.write(line.encode("utf-8", "replace"))
-        except OSError as error:
-            raise SettingsError(f"{str(self._path)!r} cannot be written ({error.strerror}).") from error
+        line = json.dumps({"key": key, "text": text}, ensure_ascii=False)
+        append_line(self._path, line, SettingsError, "Answers")
 
 
 def _read(path: Path) -> dict[str, str]:
@@ -95,9 +91,10 @@ def _read(path: Path) -> dict[str, str]:
         return answers
     with opened(path, SettingsError, "Answers") as file:
         while line := file.readline(MAX_LINE):
-            if not line.endswith(b"\n"):
+            try:
+                row: Any = parse_json(line, SettingsError, f"Answers {str(path)!r}")
+            except SettingsError:
                 continue
-            row: Any = parse_json(line, SettingsError, f"Answers {str(path)!r}")
             if isinstance(row, dict) and isinstance(row.get("key"), str) and isinstance(row.get("text"), str):
                 answers[row["key"]] = row["text"]
     return answers

@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ....backend.errors import JournalError
-from ....backend.files.atomic import write_text
+from ....backend.files.atomic import append_line, write_text
 from ....backend.files.bounded_reader import read_bytes_if_any
 from ....backend.shown_text import one_line
 from ....backend.types import StopReason, Trajectory
@@ -136,13 +136,7 @@ class FailedList:
         before = self.by_id.get(outcome.id)
         tries = before.tries + 1 if before else 1
         self.by_id[outcome.id] = outcome = outcome.model_copy(update={"tries": tries})
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(_line(outcome))
-        except OSError as error:
-            raise JournalError(
-                f"{str(self.path)!r} cannot be written ({error.strerror or error}).", "Make room, and go on."
-            ) from error
+        append_line(self.path, _line(outcome), JournalError, "List of failed prompts")
 
     def close(self, done: Iterable[str]) -> None:
         """Write it anew without those that are done by now, with what other processes have noted since; no
@@ -152,11 +146,13 @@ class FailedList:
             self.by_id.pop(one, None)
         if self.by_id:
             lines = [_line(self.by_id[one]) for one in sorted(self.by_id)]
-            write_text(self.path, "".join(lines), JournalError, "List of failed prompts")
+            write_text(
+                self.path, "".join(f"{line}\n" for line in lines), JournalError, "List of failed prompts"
+            )
         else:
             self.path.unlink(missing_ok=True)
 
 
 def _line(outcome: PromptOutcome) -> str:
     names = {"id", "folder", "state", "where", "reason", "tries"}
-    return json.dumps(outcome.model_dump(include=names), ensure_ascii=False) + "\n"
+    return json.dumps(outcome.model_dump(include=names), ensure_ascii=False)

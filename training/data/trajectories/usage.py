@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ....backend.agents.asking import Agent
 from ....backend.chat.protocol import ChatModel, ChecksRequests, Message, Reply, ReplySettings, Reserves
 from ....backend.errors import JournalError, SettingsError
-from ....backend.files.atomic import write_text
+from ....backend.files.atomic import append_line, write_text
 from ....backend.files.bounded_reader import read_bytes, read_json
 from ....backend.journal.journal import Journal
 from ....backend.journal.store import DrawRecord
@@ -108,14 +108,8 @@ class RunLedger:
         """Append a line; raises JournalError if it cannot be written."""
         price = self.prices.get(usage.model)
         usage = usage.model_copy(update={"cost": price.of(usage) if price else 0.0})
-        try:
-            with (self.folder / LEDGER).open("a", encoding="utf-8") as file:
-                file.write(usage.model_dump_json(exclude_defaults=True) + "\n")
-        except OSError as error:
-            raise JournalError(
-                f"{str(self.folder / LEDGER)!r} cannot be written ({error.strerror or error}).",
-                "Make room; what was finished is kept.",
-            ) from error
+        line = usage.model_dump_json(exclude_defaults=True)
+        append_line(self.folder / LEDGER, line, JournalError, "Ledger")
         self._spend(usage.cost)
 
 
@@ -179,16 +173,20 @@ def metered(agent: AgentT, role: Role, model: str, ledger: RunLedger) -> AgentT:
 
 
 class MeteredJournal(Journal):
-    """A run's journal that notes every new draw in the ledger."""
+    """Notes every new draw in the ledger before it records the draw.
+
+    In this order a kill loses no cost: every recorded draw is in the ledger, and a draw that was paid but not
+    recorded is there, too.
+    """
 
     def __init__(self, folder: Path, model: str, ledger: RunLedger) -> None:
         super().__init__(folder)
         self._model, self._ledger = model, ledger
 
     def keep_drawn(self, drawn: DrawRecord) -> None:
-        super().keep_drawn(drawn)
         images, seconds = len(drawn.images), round(drawn.seconds, 3)
         self._ledger.note(Usage(role="generator", model=self._model, calls=1, images=images, seconds=seconds))
+        super().keep_drawn(drawn)
 
 
 def _estimate(messages: Sequence[Message], settings: ReplySettings) -> int:

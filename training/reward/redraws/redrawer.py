@@ -3,8 +3,8 @@ middle value.
 
 Decisions. Drawing and scoring overlap: a page is scored as soon as it is there. It is scored at the size of
 the page before it, as published: a judge that sees two sizes takes the difference for a change. Equal
-requests of a batch are made once and everything made is cached by content (cache.py), unless the generator
-takes no seed: then each is an image of its own. A generator that can draw many pages in one call
+requests of a batch are made once and everything made is cached by content (content_cache.py), unless the
+generator takes no seed: then each is an image of its own. A generator that can draw many pages in one call
 (`draw_many`) is given many, and one that does so under another identity is taken by that one (`in_batches`),
 so that no image of a batch is kept as a single draw; one behind which several services work is asked for as
 many single ones as keep them busy, since one that fails must not cost the others their images. Faults are

@@ -192,3 +192,13 @@ def test_polished_rows_keep_the_original_and_ask_once(tmp_path: Path) -> None:
     for row in polished:
         assert row["user_input"] == f"Please: {row['original_input']}"
         assert row["polished_by"] == "openai:m"
+
+
+def test_an_answer_that_was_cut_off_is_asked_for_again(tmp_path: Path) -> None:
+    for asked in (9, 1, 0):
+        chat = Echo()
+        write_prompts(PromptsData(count=9), {}, tmp_path, None, Polisher(chat, "m", tmp_path))
+        assert chat.asked == asked
+        answers = tmp_path / "prompts.polished.jsonl"
+        if asked == 9:
+            answers.write_bytes(answers.read_bytes()[:-20])

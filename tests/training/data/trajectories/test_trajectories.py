@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import signal
@@ -15,6 +16,8 @@ from support.small_teachers import SmallTeachers, records, until, write_prompts
 
 from interleave_thinker.backend.errors import JournalError, SettingsError
 from interleave_thinker.backend.execution_record.reader import read_record
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.journal.store import DrawRecord
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.training.data.executors.threads import ThreadExecutor
 from interleave_thinker.training.data.trajectories import unit
@@ -22,7 +25,7 @@ from interleave_thinker.training.data.trajectories.engine import PromptFile, Tra
 from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
 from interleave_thinker.training.data.trajectories.outcomes import read_sample
 from interleave_thinker.training.data.trajectories.prompt_rows import PromptRow, Shard, read_prompts
-from interleave_thinker.training.data.trajectories.usage import Price, Usage, read_ledger
+from interleave_thinker.training.data.trajectories.usage import Price, RunLedger, Usage, read_ledger
 
 
 def make(
@@ -277,3 +280,38 @@ def test_sums_of_a_ledger_cut_off_by_a_kill(tmp_path: Path) -> None:
     line = Usage(role="critic", model="m", calls=1, tokens_in=5).model_dump_json()
     (tmp_path / "ledger.jsonl").write_text(f'{line}\n{line}\n{{"role": "cri')
     assert sum(one.calls for one in read_ledger(tmp_path / "ledger.jsonl")) == 2
+
+
+def test_a_ledger_goes_on_after_a_line_that_was_cut_off(tmp_path: Path) -> None:
+    ledger = RunLedger(tmp_path, {}, lambda cost: None)
+    ledger.note(Usage(role="critic", model="m", calls=1))
+    with (tmp_path / "ledger.jsonl").open("a") as file:
+        file.write('{"role": "cri')
+    ledger.note(Usage(role="critic", model="m", calls=2))
+    assert [one.calls for one in read_ledger(tmp_path / "ledger.jsonl")] == [1, 2]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_kill_before_a_draw_is_recorded_loses_no_cost(prompts: Path, tmp_path: Path) -> None:
+    """A process that dies where it would record its third draw has noted what that draw took."""
+    out = tmp_path / "runs"
+    child = os.fork()
+    if child == 0:
+        whole, count = Journal.keep_drawn, itertools.count(1)
+
+        def dying(journal: Journal, drawn: DrawRecord) -> None:
+            if next(count) == 3:
+                os._exit(7)
+            whole(journal, drawn)
+
+        try:
+            Journal.keep_drawn = dying  # type: ignore[method-assign]
+            make(prompts, out)
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    recorded = len(list(out.glob("*/attempts/*.json")))
+    noted = [usage for path in out.glob("*/ledger.jsonl") for usage in read_ledger(path)]
+    draws = sum(usage.calls for usage in noted if usage.role == "generator")
+    # Each of the three threads may have died between the two.
+    assert recorded + 1 <= draws <= recorded + 3
