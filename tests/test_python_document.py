@@ -1,4 +1,4 @@
-"""docs/python.md: its ten lines run as they are there, and resume after a kill."""
+"""docs/tutorials/first-story-python.md: its ten lines run as they are there, and resume after a kill."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "python.md").read_text("utf-8"), re.M | re.S)
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "tutorials" / "first-story-python.md").read_text("utf-8"), re.M | re.S)
 START = "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest\n"
 
 

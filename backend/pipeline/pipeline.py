@@ -1,4 +1,4 @@
-"""`Pipeline`: a story in ten lines of Python (docs/python.md)."""
+"""`Pipeline`: a story in ten lines of Python (docs/tutorials/first-story-python.md)."""
 
 from __future__ import annotations
 

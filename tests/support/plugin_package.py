@@ -1,4 +1,4 @@
-"""Plug-in packages as pip installs them, and the one that docs/plugins.md shows."""
+"""Plug-in packages as pip installs them, and the one that docs/how-to/runs/plugins.md shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BLOCK = re.compile(r"^```(?P<kind>\w+) (?P<path>\S+)\n(?P<text>.*?)^```$", re.MU
 GROUP = re.compile(r'^\[project\.entry-points\."(.+)"\]\n((?:.+\n)+)', re.MULTILINE)
 FILES = {
     found["path"]: found["text"]
-    for found in BLOCK.finditer((ROOT / "docs" / "plugins.md").read_text(encoding="utf-8"))
+    for found in BLOCK.finditer((ROOT / "docs" / "how-to" / "runs" / "plugins.md").read_text(encoding="utf-8"))
 }
 """The files of the document's package by name."""
 
