@@ -60,9 +60,14 @@ lowest python="3.10" *arguments="tests --ignore=tests/host":
 bench *arguments="--brief":
     uv run --no-sync python -m benchmarks.agents {{ arguments }}
 
-# Links, commands and the walk-through of the documents.
+# Check links and commands of the documents, and build them as a site in site/.
 docs:
     uv run --no-sync pytest tests/test_documents.py tests/test_contributing.py
+    uv run --no-sync zensical build --strict --clean
+
+# The site on http://127.0.0.1:8000, rebuilt while you write.
+docs-serve:
+    uv run --no-sync zensical serve
 
 # The graphs of skills/interleaved-story, from the examples.
 skill:

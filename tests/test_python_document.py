@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "tutorials" / "first-story-python.md").read_text("utf-8"), re.M | re.S)
+DOCUMENT = ROOT / "docs" / "tutorials" / "first-story-python.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text("utf-8"), re.M | re.S)
 START = "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest\n"
 
 

@@ -1,4 +1,4 @@
-"""The node for generators of installed plug-ins (docs/plugins.md)."""
+"""The node for generators of installed plug-ins (docs/how-to/runs/plugins.md)."""
 
 from __future__ import annotations
 

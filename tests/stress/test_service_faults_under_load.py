@@ -154,5 +154,5 @@ def test_clients_that_hang_up_leave_nothing_under_way() -> None:
 
 
 def show(figures: Figures) -> None:
-    """Print the figures that docs/serve.md cites, for `pytest -s`."""
+    """Print the figures that docs/how-to/runs/serve.md cites, for `pytest -s`."""
     print(json.dumps(figures))

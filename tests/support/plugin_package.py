@@ -10,7 +10,9 @@ BLOCK = re.compile(r"^```(?P<kind>\w+) (?P<path>\S+)\n(?P<text>.*?)^```$", re.MU
 GROUP = re.compile(r'^\[project\.entry-points\."(.+)"\]\n((?:.+\n)+)', re.MULTILINE)
 FILES = {
     found["path"]: found["text"]
-    for found in BLOCK.finditer((ROOT / "docs" / "how-to" / "runs" / "plugins.md").read_text(encoding="utf-8"))
+    for found in BLOCK.finditer(
+        (ROOT / "docs" / "how-to" / "runs" / "plugins.md").read_text(encoding="utf-8")
+    )
 }
 """The files of the document's package by name."""
 
