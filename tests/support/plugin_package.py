@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```(?P<kind>\w+) (?P<path>\S+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r'^```(?P<kind>\w+) title="(?P<path>\S+)"\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
 GROUP = re.compile(r'^\[project\.entry-points\."(.+)"\]\n((?:.+\n)+)', re.MULTILINE)
 FILES = {
     found["path"]: found["text"]
