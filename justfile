@@ -64,6 +64,10 @@ bench *arguments="--brief":
 docs:
     uv run --no-sync pytest tests/test_documents.py tests/test_contributing.py
 
+# Write the generated pages of docs/reference again.
+docs-reference:
+    uv run --no-sync python tests/reference_pages/write.py
+
 # The graphs of skills/interleaved-story, from the examples.
 skill:
     uv run --no-sync python tests/host/graphs/skill.py
