@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from interleave_thinker.tinyworld.runtime.vocabulary import KNOWN
+
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
 REFERENCE = ROOT / "docs" / "reference"
 WRITTEN_WITH = ("fastapi", "pydantic", "typer")
@@ -52,3 +54,9 @@ def test_every_environment_variable_of_the_product_is_documented() -> None:
     read |= set(re.findall(r'(?:environ\.get\(|environ\[|variable\()"([A-Z][A-Z0-9_]+)"', code))
     assert read <= documented
     assert all(name.removesuffix("_HOSTS") in code for name in documented)
+
+
+def test_the_page_of_the_tiny_world_lists_all_words_of_its_planner() -> None:
+    page = (ROOT / "docs" / "explanation" / "tiny-world.md").read_text(encoding="utf-8")
+    listed = page.split("```text\n")[1].split("```")[0].split()
+    assert set(listed) == KNOWN and len(listed) == len(KNOWN) and f"these {len(KNOWN)} is" in page
