@@ -22,7 +22,7 @@ def test_the_list_is_complete() -> None:
 
 @pytest.mark.parametrize(("name", "produces"), [(name, produces) for name, _, produces in ROWS])
 def test_a_document_cites_it(name: str, produces: str) -> None:
-    linked = re.search(r"\]\(\.\./(docs/[\w-]+\.md)\)", produces) or re.search(r"`([\w/]+\.py)`", produces)
+    linked = re.search(r"\]\(\.\./(docs/[\w/-]+\.md)\)", produces) or re.search(r"`([\w/]+\.py)`", produces)
     assert linked
     text = (FOLDER.parent / linked[1]).read_text(encoding="utf-8")
     assert re.search(rf"\bbenchmarks[./]{name}\b", text), f"{linked[1]} does not cite {name}"
