@@ -30,7 +30,7 @@ def listed(values: Iterable[str]) -> str:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table, or nothing if there are no rows. Columns that are empty in every row are left out."""
+    """A table, or nothing if the rows are empty. Columns that are empty in every row are left out."""
     found = [tuple(row) for row in rows]
     if not found:
         return ""
