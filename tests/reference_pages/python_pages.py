@@ -116,10 +116,10 @@ def _method(owner: str, node: Any) -> Iterator[str]:
         return
     if marks & {"property", "cached_property", "functools.cached_property"}:
         kind = f": {ast.unparse(node.returns)}" if node.returns else ""
-        yield f"#### {owner}.{node.name}"
+        yield f"#### `{owner}.{node.name}`"
         yield f"```python\n{node.name}{kind}  # property\n```"
     else:
-        yield f"#### {owner}.{node.name}"
+        yield f"#### `{owner}.{node.name}`"
         yield _signature(node.name, node)
     yield from rendered(docstring)
 
