@@ -76,6 +76,10 @@ docs-animation:
     uv run --no-sync interleave-thinker export .story --to gif --attempts --seconds 1.6 --out docs
     rm -rf .story
 
+# Write the generated pages of docs/reference again.
+docs-reference:
+    uv run --no-sync python tests/reference_pages/write.py
+
 # The graphs of skills/interleaved-story, from the examples.
 skill:
     uv run --no-sync python tests/host/graphs/skill.py

@@ -33,7 +33,7 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.vram.footprint import agent_weights, agent_work
 from interleave_thinker.backend.vram.image_shapes import KNOWN
-from interleave_thinker.backend.vram.models import named_agent, pipeline_shape
+from interleave_thinker.backend.vram.models import named_agent
 from interleave_thinker.backend.vram.placement import ModelPart, moments, plan_memory
 
 from .agents.ours import Ours
@@ -41,7 +41,8 @@ from .agents.plain import PlainLoop
 from .agents.run import unequal
 from .agents.ways import WAYS, Way
 from .agents.work import Forced, make_work
-from .h200_models import agent_folder, emptied, klein
+from .h200_models import agent_folder, emptied
+from .image_peaks import cases, measured
 from .live_bytes import live_bytes
 
 PARTS = ("exact", "engine", "policy", "memory")
@@ -256,7 +257,7 @@ def memory(bench: Bench, name: str) -> dict[str, Any]:
         chat, precision = bench.open(EngineSettings(vision_bytes=0)), "bf16"
     words = len(chat.base.processor.tokenizer(default_prompt_set().critic)["input_ids"])
     areas = [bench.side**2] * 2
-    weights = sum(one.nbytes for one in {id(one): one for one in chat.model.parameters()}.values())
+    weights = sum(held(one) for one in {id(one): one for one in chat.model.parameters()}.values())
     settings = ReplySettings(max_tokens=answer)
     rows["critic"] = {
         "weights": weights,
@@ -266,9 +267,8 @@ def memory(bench: Bench, name: str) -> dict[str, Any]:
     }
     del chat
     emptied(bench.device)
-    generator = klein(name, bench.folder / "klein", bench.side, bench.device, bench.tiny)
-    shape = pipeline_shape(bench.folder / "klein") if bench.tiny else KNOWN[name]
-    rows |= drawing(bench, generator, shape)
+    shape = KNOWN[name]
+    rows |= image_parts(name, bench.side, bench.device)
     plan = plan_memory(shape, planned, planned, (bench.side, bench.side), cards=(12,))
     parts = [
         (
@@ -294,35 +294,29 @@ def memory(bench: Bench, name: str) -> dict[str, Any]:
     }
 
 
-def drawing(bench: Bench, generator: Any, shape: Any) -> dict[str, dict[str, float]]:
-    """The parts of the image model: its encoder, a whole draw with a source (the denoiser's), and its VAE."""
-    pipeline = generator._pair.edit
-    modules = {"encoder": pipeline.text_encoder, "denoiser": pipeline.transformer, "vae": pipeline.vae}
-    work = shape.work(bench.side**2)
-    channels = pipeline.vae.config.latent_channels
-    scale = 2 ** (len(pipeline.vae.config.block_out_channels) - 1)
-    latents = torch.zeros(
-        1, channels, bench.side // scale, bench.side // scale, dtype=torch.bfloat16, device=bench.device
-    )
-    source = Picture.white((bench.side, bench.side))
-    with torch.inference_mode():
-        decode = bench.peak(lambda: pipeline.vae.decode(latents), pipeline.vae)
-        encode = bench.peak(
-            lambda: pipeline.encode_prompt("a boat", device=bench.device), pipeline.text_encoder
-        )
-        whole = bench.peak(lambda: generator.draw("a boat", source, 0), *modules.values())
-    # In a whole draw encoder, denoiser and VAE work one after another; the denoiser's share shows where it is
-    # the largest.
-    peaks = {"encoder": encode, "vae": decode, "denoiser": whole if whole > decode else 0}
-    found = {}
-    for part, module in modules.items():
-        weights = sum(one.nbytes for one in module.parameters())
-        planned = getattr(shape, part).weights * 2
+def held(weight: torch.Tensor) -> int:
+    """Bytes of a weight, with the scales of a quantized one."""
+    scales = getattr(getattr(weight, "quant_state", None), "absmax", None)
+    return weight.nbytes + (scales.nbytes if scales is not None else 0)
+
+
+def image_parts(name: str, side: int, device: str) -> dict[str, dict[str, float]]:
+    """Return the parts of the image model with the larger peak of decoding and encoding as the VAE's."""
+    shape = KNOWN[name]
+    weights, planned = shape.weights, shape.work(side * side)
+    found: dict[str, dict[str, float]] = {}
+    for case in cases():
+        # Both klein models have the same VAE, and nearly the same encoder.
+        model, _, part = case.name.partition(" ")
+        if model not in (name, "flux2-klein-4b") or (part == "denoiser" and model != name):
+            continue
+        part = part.lower().split()[0]
+        work = measured(case, device, (side,))[str(side)]["gb"] * 1e9
         found[part] = {
-            "weights": weights,
-            "work": peaks[part],
-            "planned_weights": planned,
-            "planned_work": work[part],
+            "weights": weights[part] * 2,
+            "work": max(work, found.get(part, {}).get("work", 0)),
+            "planned_weights": weights[part] * 2,
+            "planned_work": planned[part],
         }
     return found
 

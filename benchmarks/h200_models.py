@@ -1,5 +1,4 @@
-"""Models of published shapes with random weights, made on the device: agents as checkpoint folders, klein as
-a pipeline.
+"""Agents of published shapes with random weights, made on the device, as checkpoint folders.
 
 Decision: nothing is downloaded. Vocabulary and processor are those of benchmarks/agents (ids below 2,048);
 the embeddings keep the published 151,936 rows, so that sizes and the output layer's work are the real ones.
@@ -13,11 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from support.tiny_pipelines import flux2_klein, qwen_tokenizer
 
-from interleave_thinker.backend.generators.pipelines.generator import DiffusersGenerator
-from interleave_thinker.backend.generators.pipelines.kinds import pair_pipelines
-from interleave_thinker.backend.generators.pipelines.options import PipelineOptions
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.vram.agent_shapes import published_fields
 
@@ -25,27 +20,6 @@ from .agents.model import build
 
 AGENT = "Qwen/Qwen3-VL-8B-Instruct"
 IDS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
-KLEIN: dict[str, dict[str, Any]] = {
-    "flux2-klein-4b": {
-        "transformer": {
-            "num_layers": 5,
-            "num_single_layers": 20,
-            "num_attention_heads": 24,
-            "joint_attention_dim": 7680,
-        },
-        "encoder": {"hidden_size": 2560, "intermediate_size": 9728, "tie_word_embeddings": True},
-    },
-    "flux2-klein-9b": {
-        "transformer": {
-            "num_layers": 8,
-            "num_single_layers": 24,
-            "num_attention_heads": 32,
-            "joint_attention_dim": 12288,
-        },
-        "encoder": {"hidden_size": 4096, "intermediate_size": 12288, "tie_word_embeddings": False},
-    },
-}
-"""The published configurations, where they differ from the classes' defaults."""
 
 
 def agent_folder(folder: Path, answers: list[str], device: str, tiny: bool) -> Path:
@@ -74,43 +48,6 @@ def agent_folder(folder: Path, answers: list[str], device: str, tiny: bool) -> P
     del model
     emptied(device)
     return folder
-
-
-def klein(name: str, folder: Path, size: int, device: str, tiny: bool) -> DiffusersGenerator:
-    """A klein pipeline on the device that draws squares of `size` in 4 steps."""
-    from diffusers import (
-        AutoencoderKLFlux2,
-        FlowMatchEulerDiscreteScheduler,
-        Flux2KleinPipeline,
-        Flux2Transformer2DModel,
-    )
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
-    if tiny:
-        pipeline: Any = Flux2KleinPipeline.from_pretrained(flux2_klein(folder), dtype=torch.bfloat16)
-    else:
-        shape = KLEIN[name]
-        encoder = Qwen3Config(
-            vocab_size=151936,
-            num_hidden_layers=36,
-            num_attention_heads=32,
-            num_key_value_heads=8,
-            head_dim=128,
-            **shape["encoder"],
-        )
-        pipeline = Flux2KleinPipeline(
-            scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
-            vae=made(AutoencoderKLFlux2, device),
-            text_encoder=made(lambda: Qwen3ForCausalLM(encoder), device),
-            tokenizer=qwen_tokenizer(),
-            transformer=made(
-                lambda: Flux2Transformer2DModel(guidance_embeds=False, **shape["transformer"]), device
-            ),
-            is_distilled=True,
-        )
-    return DiffusersGenerator(
-        pair_pipelines(pipeline), f"random {name}", PipelineOptions(steps=4, size=f"{size}x{size}")
-    )
 
 
 def made(build_one: Any, device: str) -> Any:

@@ -74,7 +74,7 @@ class LocalOptions(ServiceOptions):
     engine: str | None = Field(
         default=None,
         description="How local models decode and cache, as NAME=VALUE,NAME=VALUE, such as vision_bytes=0; "
-        "all names: docs/speed.md.",
+        "all names: docs/explanation/speed.md.",
     )
     constrained_decoding: Literal["never", "retry", "always"] = Field(
         default="retry",

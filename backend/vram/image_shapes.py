@@ -1,9 +1,9 @@
-"""The shapes of image models: the weights of their parts and what drawing takes beside them.
+"""The shapes of image models: the weights of their parts and the bytes that generating takes next to them.
 
-Decision: what a draw takes beside the weights is written as widths of a layer per token or pixel, one number
-for a kind of network. The numbers were counted with benchmarks/live_bytes.py, which follows every tensor of a
-forward pass at full size on torch's meta device with fused attention, and the tests count them again. A
-kernel's own workspace is not in them.
+Bytes next to the weights are multiples of a layer's width for each token or pixel, one number for each kind
+of network, so that they hold for any size. The numbers were counted with benchmarks/live_bytes.py, which
+follows every tensor of a forward pass on torch's meta device with fused attention; the tests count them
+again, and benchmarks/image_peaks.py measures them on a GPU.
 """
 
 from __future__ import annotations
@@ -47,28 +47,37 @@ class TextEncoders:
     inner: int
     layers: int
     tokens: int = 512
+    vocabulary: int = 0
+    """Values of the output layer for a token, which a language model used as an encoder computes too."""
 
     def work(self) -> float:
-        """Bytes alive beside the weights: the hidden states of all layers, which some pipelines ask for, and
-        one layer."""
-        return self.tokens * BF16 * ((self.layers + 5) * self.width + 3 * self.inner)
+        """Return the bytes next to the weights: the hidden states of all layers with one layer, or with the
+        output layer's result."""
+        states = (self.layers + 1) * self.width
+        return self.tokens * BF16 * (states + max(4 * self.width + 3 * self.inner, self.vocabulary))
 
 
 @dataclass(frozen=True)
 class Vae:
-    """`decode` and `encode`: values alive at once for a pixel, as multiples of `width` (channels at full
-    size)."""
+    """Describes a VAE; every factor is in multiples of `width` (channels at full size) for one pixel.
+
+    The defaults were counted for AutoencoderKL and AutoencoderKLFlux2.
+    """
 
     weights: int
     width: int = 128
     decode: float = 6.01
     encode: float = 5.03
-    """Both counted for AutoencoderKL and AutoencoderKLFlux2."""
+    decode_workspace: float = 3.51
+    encode_workspace: float = 1.00
+    """Values that cuDNN allocates for its convolutions on top, since it computes them in another layout.
+    Measured on an H100 with benchmarks/image_peaks.py: proportional to the area, equal for both classes."""
 
     def work(self, pixels: int) -> float:
-        """Bytes alive beside the weights at 16 bits while an image of this area is decoded, or its source
-        encoded."""
-        return max(self.decode, self.encode) * self.width * BF16 * pixels
+        """Return the bytes next to the weights at 16 bits to decode an image of this area or encode its
+        source."""
+        values = max(self.decode + self.decode_workspace, self.encode + self.encode_workspace)
+        return values * self.width * BF16 * pixels
 
 
 @dataclass(frozen=True)
@@ -113,9 +122,11 @@ UNET_WIDTHS, UNET_WIDTHS_ATTENDING = 0.25, 0.41
 not attend, and Stable Diffusion 1.5's, whose does."""
 
 _KL = Vae(83_653_863)
-_QWEN3_4B = TextEncoders(4_022_468_096, width=2560, inner=9728, layers=36)
-_QWEN3_8B = TextEncoders(8_190_735_360, width=4096, inner=12288, layers=36)
-_QWEN2_5_VL_7B = TextEncoders(8_292_166_656, width=3584, inner=18944, layers=28, tokens=1300)
+_QWEN3_4B = TextEncoders(4_022_468_096, width=2560, inner=9728, layers=36, vocabulary=151_936)
+_QWEN3_8B = TextEncoders(8_190_735_360, width=4096, inner=12288, layers=36, vocabulary=151_936)
+_QWEN2_5_VL_7B = TextEncoders(
+    8_292_166_656, width=3584, inner=18944, layers=28, tokens=1300, vocabulary=152_064
+)
 _T5_AND_CLIP = TextEncoders(4_762_310_656 + 123_060_480, width=4096, inner=10240, layers=24)
 
 KNOWN: dict[str, ImageShape] = {
@@ -143,7 +154,14 @@ KNOWN: dict[str, ImageShape] = {
                 text_tokens=1300,
             ),
             _QWEN2_5_VL_7B,
-            Vae(126_892_531, width=96, decode=18.02, encode=10.08),
+            Vae(
+                126_892_531,
+                width=96,
+                decode=18.02,
+                encode=10.08,
+                decode_workspace=4.02,
+                encode_workspace=4.02,
+            ),
         ),
         ImageShape(
             "flux1-kontext",

@@ -202,7 +202,13 @@ def _encoder(config: dict[str, Any], weights: int) -> TextEncoders:
     width = int(text.get("hidden_size") or text.get("d_model") or 0)
     inner = int(text.get("intermediate_size") or text.get("d_ff") or 4 * width)
     layers = int(text.get("num_hidden_layers") or text.get("num_layers") or 0)
-    return TextEncoders(weights, width, inner, layers)
+    architecture = str((config.get("architectures") or [""])[0])
+    # Pipelines load the encoder of a T5ForConditionalGeneration alone, without its output layer.
+    language_model = (
+        architecture.endswith(("ForCausalLM", "ForConditionalGeneration")) and "T5" not in architecture
+    )
+    vocabulary = int(text.get("vocab_size") or 0) if language_model else 0
+    return TextEncoders(weights, width, inner, layers, vocabulary=vocabulary)
 
 
 def _vae(config: dict[str, Any], weights: int) -> Vae:

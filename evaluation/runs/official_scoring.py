@@ -178,7 +178,7 @@ def _evaluator(name: str, checkout: Path, benchmark: Benchmark) -> Evaluator:
     if name in BY_RESULTS:
         raise SettingsError(
             f"{benchmark.terms.title} is judged by detectors and encoders whose weights you have to get.",
-            "Run its bench_run.py as docs/benchmarks.md says, then give --results.",
+            "Run its bench_run.py as docs/how-to/training/benchmarks.md says, then give --results.",
         )
     if name not in EVALUATORS:
         raise SettingsError(f"{benchmark.terms.title} has no evaluator of its own.", "Leave out --official.")

@@ -62,6 +62,7 @@ REASONS = {
         "environment",
     ): "the one place that reads it: keys, and whom they are for",
     ("backend/remote/server.py", "network"): "agents and generators on a server, asked by whoever names one",
+    ("backend/registry.py", "socket"): "inspect.Signature.bind checks the arguments of a plug-in",
     ("backend/remote/call.py", "socket"): "hangs up when a run is cancelled; httpx opens the connection",
     ("backend/remote/connections.py", "socket"): "closes clients that are too slow; `serve` opens the port",
     (

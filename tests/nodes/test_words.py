@@ -134,7 +134,7 @@ def test_no_help_page_is_left_of_a_node_that_is_gone() -> None:
 
 
 def test_the_page_about_the_host_tests_names_every_one() -> None:
-    page = (ROOT / "docs" / "host-tests.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "host-tests.md").read_text(encoding="utf-8")
     files = {path.name for path in (ROOT / "tests" / "host").rglob("test_*.py")}
     assert set(re.findall(r"`(test_\w+\.py)`", page)) == files
 

@@ -3,7 +3,7 @@ hand.
 
 Decision: the checkpoints ship with the package, so that the demo, the tests and every claim about the method
 need neither a network nor a GPU. Each folder below `checkpoints/` was made by one command
-(docs/tiny-world.md).
+(docs/explanation/tiny-world.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DEMO_REQUEST = (
     "Finally, write only the words: Good night. Write a caption for every picture."
 )
 # A seed whose story shows the critic at work: two pages are refused, one for a bias (at night the sun became
-# a moon) and one by bad luck, and all come out right (docs/tiny-world.md).
+# a moon) and one by bad luck, and all come out right (docs/explanation/tiny-world.md).
 DEMO_SEED = 24
 
 

@@ -24,7 +24,7 @@ def expected_scene(before: Picture | None, instruction: str) -> Scene:
     found = read_prompt(instruction)
     if found is None:
         raise ScorerError(
-            f"{instruction!r} is not an instruction of the tiny world.", "See docs/tiny-world.md."
+            f"{instruction!r} is not an instruction of the tiny world.", "See docs/explanation/tiny-world.md."
         )
     edit, _ = found
     if isinstance(edit, StartScene):

@@ -5,7 +5,7 @@ Decisions. Old rows keep the critic from forgetting, and they fill what the new 
 that no annotation is lost for the sake of balance. What the new rows ask is taken out of the old ones: the
 newer answer counts. Below a least number of rows or of optimiser steps there is no training, because a critic
 that could not have learned anything would be published by a gate that only asks what it still knows; both
-numbers are measured in the tiny world (docs/training.md).
+numbers are measured in the tiny world (docs/explanation/results-training.md).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Reason: agents, merging and training all lay an adapter by `attach`, so an adapt
 all of them or is refused by all of them. peft is told which modules the file has weights for
 (adapter_weights.py); the patterns of a stranger's configuration are never given to it. A merged agent has
 weights of its own, which nobody shares, and decodes without the two extra products in every layer; how much
-that gains is in docs/speed.md. Merging rounds otherwise than adding, so it is never done unasked.
+that gains is in docs/explanation/speed.md. Merging rounds otherwise than adding, so it is never done unasked.
 """
 
 from __future__ import annotations

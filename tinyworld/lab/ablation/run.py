@@ -3,7 +3,7 @@
 Decisions. The folder belongs to one set of settings, so that a table never mixes two; only seeds may be
 added, for no job of one depends on how many there are. Its minutes are those
 that processors worked at the jobs. Claims are computed from outcomes, each with its figures, and never worded
-by hand; what is not as published has a list of its own, and why it is so is for docs/ablation.md to say.
+by hand; what is not as published has a list of its own, and docs/explanation/results.md says why.
 """
 
 from __future__ import annotations

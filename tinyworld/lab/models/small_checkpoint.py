@@ -30,7 +30,7 @@ TEMPLATE = (
     "{%- else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n"
     "{%- endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""A turn's text follows its role without a line break; figures in docs/speed.md were taken with it."""
+"""A turn's text follows its role without a line break, as in the figures of docs/explanation/speed.md."""
 
 
 @dataclass(frozen=True)

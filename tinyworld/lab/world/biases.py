@@ -4,7 +4,7 @@ Decision: large image models fail at what is asked more than at the throw. A blu
 asked for in the sky lands on the water, and no other seed mends it. So three in four of the mistakes in the
 training pictures follow from the page and the edit alone, by ten rules that a person recognises. A slip names
 the cells that it is about; a clause about one of them keeps it away, and for a stubborn one it takes a clause
-about each. What the rules are is in docs/tiny-world.md too.
+about each. What the rules are is in docs/explanation/tiny-world.md too.
 """
 
 from __future__ import annotations

@@ -106,7 +106,8 @@ class RunConverter:
         for line in as_lines(report):
             self.log(line)
         if not any(files.values()):
-            raise SettingsError("These runs give no row.", "The table above says why; see docs/training.md.")
+            hint = "The table above says why; see docs/how-to/training/own-critic.md."
+            raise SettingsError("These runs give no row.", hint)
         with writing_folder(out, SettingsError, "Data folder") as temporary:
             (temporary / IMAGES).mkdir()
             _write(temporary, files, self.prompt_set, made.scorer)

@@ -53,7 +53,7 @@ class RowFile:
         for number, row in enumerate(self.objects()):
             place = f"{self.path.name}, row {number}"
             if not isinstance(row, dict):
-                raise SettingsError(f"{place} is no object.", "See docs/training.md.")
+                raise SettingsError(f"{place} is no object.", "See docs/reference/file-formats.md.")
             names = [_unless_white(row.get(field)) for field in IMAGE_FIELDS]
             names = names if self.is_rl else row.get("images", [])
             if not isinstance(names, list):

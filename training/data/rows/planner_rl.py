@@ -1,5 +1,5 @@
-"""Rows of `planner_rl.jsonl` (docs/training.md): a request, its images, and what a plan for it is held
-against.
+"""Rows of `planner_rl.jsonl` (docs/reference/file-formats.md): a request, its images, and what a plan for it
+is held against.
 
 Decisions. What is asked of a plan stands in the row, written once by whoever made it, so that every plan for
 a request is held against the same list, in this training and the next. A checklist is for a judge; a

@@ -1,5 +1,5 @@
-"""Rows of `critic_pairs.jsonl` and `planner_pairs.jsonl` (docs/training.md): a question with two answers to
-it, of which one is better, for preference training.
+"""Rows of `critic_pairs.jsonl` and `planner_pairs.jsonl` (docs/reference/file-formats.md): a question with
+two answers to it, of which one is better, for preference training.
 
 Decisions. The question stands in the row as it was asked, like in a row of fine-tuning: both answers were
 written in its wording. What is known of the right answer (a verdict, a plan) stands beside the pair, so that

@@ -95,7 +95,7 @@ def read_rl_lines(
         problems.append(row)
     if not rows:
         raise SettingsError(
-            f"Data file {str(path)!r} holds no row that can be used.", "See docs/training.md."
+            f"Data file {str(path)!r} holds no row that can be used.", "See docs/reference/file-formats.md."
         )
     return rows, problems
 

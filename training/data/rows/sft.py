@@ -88,7 +88,7 @@ def check_rows(
         problems.append(problem)
     if not rows:
         raise SettingsError(
-            f"Data file {str(path)!r} holds no row that can be used.", "See docs/training.md."
+            f"Data file {str(path)!r} holds no row that can be used.", "See docs/reference/file-formats.md."
         )
     return rows, problems
 
@@ -196,7 +196,7 @@ def _parsed(path: Path) -> Iterator[SftRow | RowProblem]:
                 )
         yield row
     if not rows:
-        raise SettingsError(f"Data file {str(path)!r} must hold rows.", "See docs/training.md.")
+        raise SettingsError(f"Data file {str(path)!r} must hold rows.", "See docs/reference/file-formats.md.")
 
 
 def _row(place: str, item: Any) -> SftRow | RowProblem:

@@ -194,7 +194,8 @@ def pairs_from_runs(converter: RunConverter, settings: RunPairs, runs: Sequence[
     for reason, number in finder.left_out.most_common():
         converter.log(f"no pair: {number} x {reason}")
     if not rows:
-        raise SettingsError("These runs give no pair.", "The lines above say why; see docs/training.md.")
+        hint = "The lines above say why; see docs/how-to/training/preferences.md."
+        raise SettingsError("These runs give no pair.", hint)
     made = [row for row, _ in rows.values()]
     counts = counted(made)
     warnings = show(counts, converter.log)

@@ -190,10 +190,11 @@ def test_parquet_is_refused_and_the_documents_say_how_to_convert_it(
     picture = Image.new("RGB", (40, 30), "blue")
     row = {"messages": ROWS["critic-sft"]["messages"], "images": [picture]}
     datasets.Dataset.from_list([row], features=columns).to_parquet(str(file))
-    with pytest.raises(SettingsError, match=r"(?s)is parquet.*docs/data\.md, Rows out of parquet"):
+    with pytest.raises(SettingsError, match=r"(?s)is parquet.*pack-and-share\.md, Convert Parquet into rows"):
         check_rows(file)
-    document = (Path(__file__).parents[4] / "docs" / "data.md").read_text(encoding="utf-8")
-    section = document.split("### Rows out of parquet\n")[1].split("\n###")[0]
+    guides = Path(__file__).parents[4] / "docs" / "how-to" / "training"
+    document = (guides / "pack-and-share.md").read_text(encoding="utf-8")
+    section = document.split("## Convert Parquet into rows\n")[1].split("\n## ")[0]
     script = "\n".join(line for line in section.splitlines() if line.startswith("    ") or not line)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "convert.py").write_text(textwrap.dedent(script), encoding="utf-8")
