@@ -21,7 +21,7 @@ def bounds() -> dict[str, str]:
     parts = PROJECT.partition("dependencies = [")[2].partition("[project.scripts]")[0]
     named = re.findall(r'"([A-Za-z0-9_-]+)(?:\[[^"]*\])?([^"]*)"', parts)
     assert all(bound.startswith(">=") for name, bound in named if name != "interleave-thinker"), named
-    return {name: bound.removeprefix(">=") for name, bound in named}
+    return {name: bound.removeprefix(">=").partition(";")[0] for name, bound in named}
 
 
 def test_a_node_pack_asks_for_the_versions_that_the_package_asks_for() -> None:
