@@ -1,4 +1,4 @@
-"""What documents and workflows say is there: links, commands, pinned actions."""
+"""Links and commands of the documents exist, and workflows pin their actions."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def sections_of(path: Path) -> set[str]:
-    """What links to a document's sections end in: a heading in small letters, dashes for its spaces, no other
-    signs."""
+    """Return the anchors of a document's headings, as GitHub and the site write them."""
     headings = re.findall(r"^#+ (.*)", path.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

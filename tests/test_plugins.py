@@ -1,5 +1,4 @@
-"""Plug-ins: the package of docs/how-to/runs/plugins.md, installed, is used by name from the command line,
-Python and the Export node's list; a broken one is an error of its own name alone."""
+"""Plug-ins: the package of docs/how-to/runs/plugins.md is used by name; a broken one fails alone."""
 
 from __future__ import annotations
 
