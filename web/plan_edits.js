@@ -148,14 +148,14 @@ export class PlanEdits {
   /** The planner's newest plan; locked steps stay. */
   takePlanned() {
     const locked = this.steps.filter((step) => step.locked);
-    this.undo = { change: say("This is the planner's plan."), text: this.text };
+    this.undo = { change: say("The planner's plan was loaded."), text: this.text };
     if (locked.length) {
       const planned = this.display.planned.execution_plan.filter(
         (step) => !locked.some((one) => one.step_number === step.step_number)
       );
       this.steps = [...planned, ...locked].sort((one, other) => one.step_number - other.step_number);
       this.madeFrom = this.display.planned.made_from;
-      this.undo.change = say("This is the planner's plan. Locked steps stayed.");
+      this.undo.change = say("The planner's plan was loaded. Locked steps stayed.");
       this.setText(planText(this.steps, this.madeFrom, false, this.style));
     } else {
       this.setText("");
@@ -165,7 +165,7 @@ export class PlanEdits {
 
   /** What the node made of the edits and the planner's newest plan, to be edited further. */
   takeResult() {
-    this.undo = { change: say("The new steps are in the list."), text: this.text };
+    this.undo = { change: say("The new steps were loaded."), text: this.text };
     const { execution_plan: steps, made_from: madeFrom, style } = this.display.result;
     this.setText(planText(steps, madeFrom, this.isJson, style));
     this.read();

@@ -13,14 +13,14 @@ export function imageControl(label, value, set) {
   const image = make("img", "itp-image");
   Object.assign(image, { alt: "", decoding: "async" });
   const input = make("input");
-  Object.assign(input, { type: "text", value: value ?? "", placeholder: say("Image in the input folder; drop a file here") });
+  Object.assign(input, { type: "text", value: value ?? "", placeholder: say("Image in the input folder, or drop a file") });
   Object.assign(input, { spellcheck: false, autocomplete: "off" });
   input.setAttribute("aria-label", label);
   input.setAttribute("list", OFFERED);
   const file = make("input");
   Object.assign(file, { type: "file", accept: "image/*", hidden: true });
   const control = make("span", "itp-image-control");
-  const clear = icon("pi-times", say("Take it out."), () => choose(""));
+  const clear = icon("pi-times", say("Remove it"), () => choose(""));
 
   function show(fault = "") {
     const name = input.value.trim();
@@ -52,7 +52,7 @@ export function imageControl(label, value, set) {
   }
 
   image.addEventListener("load", () => (image.hidden = false));
-  image.addEventListener("error", () => input.value.trim() && show(say("There is no such image in the input folder.")));
+  image.addEventListener("error", () => input.value.trim() && show(say("This image is not in the input folder.")));
   input.addEventListener("focus", offerNames);
   input.addEventListener("input", () => {
     show();
@@ -69,7 +69,7 @@ export function imageControl(label, value, set) {
       if (dropped) upload(dropped);
     });
   control.addEventListener("dragleave", () => control.classList.remove("itp-over"));
-  control.append(image, input, icon("pi-upload", say("Upload an image."), () => file.click()), clear, file);
+  control.append(image, input, icon("pi-upload", say("Upload an image"), () => file.click()), clear, file);
   show();
   return control;
 }

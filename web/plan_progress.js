@@ -30,7 +30,7 @@ export function stepProgress(step) {
     const drawn = run?.steps.get(step.step_number);
     const found = drawn && run.imageOf(step.step_number);
     const isOld = Boolean(drawn) && drawn.status !== "waiting" && !isDrawnAs(drawn.prompt, inStyle(step.prompt ?? "", style));
-    setText(word, !drawn ? say("planned") : isOld ? say("changed since it was drawn") : wordOf(drawn, run));
+    setText(word, !drawn ? say("planned") : isOld ? say("changed since it was generated") : wordOf(drawn, run));
     dot.dataset.tone = !drawn || isOld ? "quiet" : drawn.status === "running" && run.running ? "busy" : drawn.tone;
     picture.hidden = !found;
     picture.classList.toggle("itp-old", isOld);

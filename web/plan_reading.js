@@ -13,9 +13,9 @@ export async function readPlan(text) {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ text })
     });
-    if (answer.status === 413) return { error: say("The text is too long for the list; edit it as text.") };
+    if (answer.status === 413) return { error: say("The plan is too long for the list. Edit it as text.") };
     return await answer.json();
   } catch (error) {
-    return { error: say("The server does not read the text: {fault}", { fault: error.message }) };
+    return { error: say("The server cannot read the text: {fault}", { fault: error.message }) };
   }
 }

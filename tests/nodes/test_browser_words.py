@@ -204,7 +204,7 @@ def notes_of_edits() -> Iterator[str]:
     yield from (note(edited(*numbers), planned) for numbers in ((2,), (1, 2, 3)))
     yield from (note(edited(*numbers), other) for numbers in ((), (2,), (1, 3), (1, 2, 3), (1, 2, 3, 4)))
     yield note(base.model_copy(update={"steps": turned}), other)
-    yield note(base, planned) + " It is too long to be edited in the list."
+    yield note(base, planned) + " The plan is too long for the list editor."
 
 
 @pytest.mark.parametrize("language", WORDS)

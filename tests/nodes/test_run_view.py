@@ -178,7 +178,7 @@ def test_a_run_is_only_ever_one_below_the_runs_folder(tmp_path: Path, name: str)
     (tmp_path / "secrets").mkdir()
     (tmp_path / PARENT / "link").symlink_to(tmp_path / "secrets")
     assert known_run(tmp_path, "a") == tmp_path / PARENT / "a"
-    with pytest.raises(SettingsError, match="There is no run"):
+    with pytest.raises(SettingsError, match="The run .* was not found"):
         known_run(tmp_path, name)
 
 
@@ -212,7 +212,7 @@ def test_a_redraw_is_shown_as_one() -> None:
     live.follow(AttemptStarted(plan.steps[0], 1, "a b", 2, Redraw(number=3)))
     state = newest(live.state())
     assert [state[f"attempt 1 {number}"].shown.redraw for number in (0, 1)] == [0, 3]
-    assert state["run"].shown.line == "Step 1, try 2 of 2: drawing" and state["run"].shown.share <= 1.0
+    assert state["run"].shown.line == "Step 1, attempt 2 of 2: generating" and state["run"].shown.share <= 1.0
 
 
 @pytest.mark.parametrize(("asked", "side"), [(1, 256), (256, 256), (257, 512), (1024, 1024), (4000, 1024)])
@@ -223,7 +223,7 @@ def test_thumbnails_are_small_webp_of_a_few_sizes(tmp_path: Path, asked: int, si
     small = Image.open(BytesIO(data))
     assert (small.format, small.size) == ("WEBP", (side, side * 3 // 4))
     assert len(data) < len(picture.png()) / 2
-    with pytest.raises(SettingsError, match="no picture"):
+    with pytest.raises(SettingsError, match="image .* was not found"):
         Thumbnails().webp(tmp_path, "f" * 40, asked)
 
 

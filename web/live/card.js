@@ -54,5 +54,5 @@ export function doing(status, tries, running) {
   if (status === "waiting") return running ? say("waiting") : say("not reached");
   if (status !== "running") return undefined;
   if (!running) return say("stopped");
-  return tries ? say("try {number}…", { number: tries }) : say("starting…");
+  return tries ? say("attempt {number}…", { number: tries }) : say("starting…");
 }

@@ -13,7 +13,7 @@ export class Compare {
     this.under = make("img", "it-compare-image", { alt: "", draggable: false });
     this.over = make("img", "it-compare-image it-compare-over", { alt: "", draggable: false });
     this.slider = make("input", "it-compare-slider", { type: "range", min: 0, max: 100, value: 50, step: "any" });
-    this.slider.setAttribute("aria-label", say("Where the left image ends"));
+    this.slider.setAttribute("aria-label", say("Position of the dividing line"));
     this.slider.addEventListener("input", () => this.#move());
     this.slider.addEventListener("keydown", (event) => this.#step(event));
     this.line = make("div", "it-compare-line");
@@ -26,7 +26,7 @@ export class Compare {
       make("div", "it-compare-names", {}, this.left, make("span", "it-quiet", {}, say("and")), this.right, full),
       this.frame,
     );
-    this.element.setAttribute("aria-label", say("Compare two pictures"));
+    this.element.setAttribute("aria-label", say("Compare two images"));
     this.options = [];
     this.touched = false;
     this.#move();

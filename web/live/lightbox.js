@@ -11,13 +11,13 @@ class Lightbox {
   constructor() {
     this.title = make("p", "it-lightbox-title");
     this.title.setAttribute("aria-live", "polite");
-    this.both = iconButton("pi-arrows-h", say("Compare two pictures"), () => this.#compare(this.compare.element.hidden));
+    this.both = iconButton("pi-arrows-h", say("Compare two images"), () => this.#compare(this.compare.element.hidden));
     this.own = make("a", "it-button it-icon", { target: "_blank", rel: "noopener", title: say("Open the file in a new tab") });
     this.own.setAttribute("aria-label", this.own.title);
     this.own.append(make("i", "pi pi-external-link", { ariaHidden: "true" }));
     this.closing = iconButton("pi-times", say("Close"), () => this.dialog.close());
-    this.before = iconButton("pi-chevron-left", say("Previous try"), () => this.#go(-1));
-    this.after = iconButton("pi-chevron-right", say("Next try"), () => this.#go(1));
+    this.before = iconButton("pi-chevron-left", say("Previous attempt"), () => this.#go(-1));
+    this.after = iconButton("pi-chevron-right", say("Next attempt"), () => this.#go(1));
     this.image = make("img", "it-lightbox-image", { alt: "" });
     this.compare = new Compare(() => "", {});
     this.stage = make("div", "it-lightbox-stage", {}, this.before, this.image, this.compare.element, this.after);
@@ -30,7 +30,7 @@ class Lightbox {
       this.stage,
       this.caption,
     );
-    this.dialog.setAttribute("aria-label", say("Picture in full size"));
+    this.dialog.setAttribute("aria-label", say("Image in full size"));
     // The front end's shortcuts are not meant while a picture is open.
     for (const kind of ["keydown", "keyup", "keypress", "paste", "copy"])
       this.dialog.addEventListener(kind, (event) => event.stopPropagation());
@@ -133,7 +133,7 @@ export function slidesOf(state, optionsOf) {
     const attempts = (state.attempts.get(step) ?? []).filter((attempt) => attempt?.image);
     const options = optionsOf(step);
     return attempts.map((attempt) => {
-      const label = say("Try {number}", { number: attempt.attempt + 1 });
+      const label = say("Attempt {number}", { number: attempt.attempt + 1 });
       const outcome = attempt.status === "done" ? heard(attempt.outcome || "not judged") : "";
       const kept = shown?.chosen === attempt.attempt;
       return {

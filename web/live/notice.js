@@ -9,7 +9,7 @@ export class Notice {
   constructor(again) {
     this.pending = make("span");
     this.pending.setAttribute("role", "status");
-    this.again = textButton(say("Run again"), say("Queue this story alone: only what is missing or follows from it is drawn"), again);
+    this.again = textButton(say("Run again"), say("Queue only this story; images are generated only where they are missing or depend on a change"), again);
     this.element = make("div", "it-notice", { hidden: true }, this.pending, this.again);
   }
 
@@ -41,7 +41,7 @@ function lackWords(missing) {
     "not drawn": (values) => say("Steps without an image: {steps}.", values),
     "out of time": (values) => say("Steps that ran out of time: {steps}.", values),
     "not judged": (values) => say("Steps that could not be judged: {steps}.", values),
-    "attempts failed": (values) => say("Steps with failed tries: {steps}.", values),
+    "attempts failed": (values) => say("Steps with failed attempts: {steps}.", values),
     cancelled: (values) => say("Steps cancelled: {steps}.", values),
   };
   const said = Object.entries(missing).map(([lack, steps]) => words[lack]?.({ steps: ranges(steps) }));
@@ -62,8 +62,8 @@ function ranges(numbers) {
 /** What the next run takes over: a person's choices, or steps that are the critic's again. */
 function pendingWords(isChoice, steps) {
   const values = { step: steps[0], steps: steps.join(", ") };
-  if (isChoice && steps.length === 1) return say("Your choice for step {step} is taken with the next run.", values);
-  if (isChoice) return say("Your choice for steps {steps} is taken with the next run.", values);
+  if (isChoice && steps.length === 1) return say("Your choice for step {step} takes effect with the next run.", values);
+  if (isChoice) return say("Your choice for steps {steps} takes effect with the next run.", values);
   if (steps.length === 1) return say("The critic chooses step {step} again with the next run.", values);
   return say("The critic chooses steps {steps} again with the next run.", values);
 }
@@ -71,6 +71,6 @@ function pendingWords(isChoice, steps) {
 /** Where another try that was asked for stands. */
 function redrawWords(queued, steps) {
   const values = { steps: steps.join(", ") };
-  if (queued) return say("Queued: step {steps} is drawn again, and what follows from it.", values);
-  return say("Step {steps} is drawn again with the next run.", values);
+  if (queued) return say("Queued: step {steps} and the steps that depend on it are generated again.", values);
+  return say("Step {steps} is generated again with the next run.", values);
 }

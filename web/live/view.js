@@ -22,7 +22,7 @@ export class RunView {
       full: (digest) => whole(requests.picture(state.run, digest)),
       small: (digest, pixels = SMALL) => whole(requests.thumbnail(state.run, digest, sizeFor(pixels))),
     };
-    this.line = make("p", "it-line", {}, say("Every step is shown here while it is drawn and judged."));
+    this.line = make("p", "it-line", {}, say("Each step appears here while it is generated and judged."));
     this.line.setAttribute("role", "status");
     this.bar = make("div", "it-bar-fill");
     this.barFrame = make("div", "it-bar", {}, this.bar);
@@ -36,12 +36,12 @@ export class RunView {
     this.caption = make("p", "it-caption");
     this.said = make("span", "it-quiet");
     this.said.setAttribute("role", "status");
-    this.redrawStep = textButton(say("Redraw this step"), say("One more try with the prompt of the kept one and another seed, now"), () =>
+    this.redrawStep = textButton(say("Redraw this step"), say("Generate one more attempt now, with the kept attempt's prompt and another seed"), () =>
       this.#redrawShown(),
     );
     this.compare = new Compare(this.pictures.small, { open: (name) => this.#open(this.#shownStep(), undefined, name) });
     this.list = make("ol", "it-attempts");
-    named(this.list, "list", say("Tries"));
+    named(this.list, "list", say("Attempts"));
     this.detail = make(
       "div",
       "it-detail",
@@ -51,9 +51,9 @@ export class RunView {
       this.list,
       this.compare.element,
     );
-    named(this.detail, "group", say("The step that is shown"));
+    named(this.detail, "group", say("Selected step"));
     this.element = make("div", "it-live", {}, this.line, this.barFrame, this.notice.element, this.row, this.detail);
-    named(this.element, "region", say("Story, step by step"));
+    named(this.element, "region", say("Steps of the story"));
     // The wheel scrolls what can be scrolled here, and zooms the graph everywhere else.
     for (const scrolled of [this.row, this.list, this.detail])
       scrolled.addEventListener("wheel", (event) => keepWheel(event, scrolled), { passive: true });
@@ -139,7 +139,7 @@ export class RunView {
     await this.#noted(this.requests.redraw(state.run, { prompt: null, picture: null, feedback: null, ...request }));
     if (state.isAt(request.step)) {
       this.askedOf = id;
-      return say("Drawn next.");
+      return say("This is the next attempt.");
     }
     this.#again();
     return "";
@@ -267,7 +267,7 @@ export class RunView {
 }
 
 function tryName(attempt) {
-  return say("Try {number}", { number: attempt + 1 });
+  return say("Attempt {number}", { number: attempt + 1 });
 }
 
 function named(element, role, label) {
