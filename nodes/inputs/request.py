@@ -37,7 +37,7 @@ def asked_request(text: str, images: Mapping[str, Any] | None) -> Request:
             f"The text has {len(text)} characters; at most {MAX_TEXT} are allowed.", "Shorten it."
         )
     if not text.isprintable() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise SettingsError("The text contains half of a character (a lone surrogate).", "Type it again.")
+        raise SettingsError("The text contains half a character (a lone surrogate).", "Type it again.")
     batches = [checked_batch(batch) for batch in (images or {}).values() if batch is not None]
     count = sum(len(batch) for batch in batches)
     if count > MAX_IMAGES:

@@ -86,7 +86,7 @@ def test_a_prompt_set_is_chosen_among_those_that_are_there(tmp_path: Path) -> No
     assert agent_folders.prompt_set_named("published", [tmp_path]) == ours
     assert agent_folders.prompt_set_named("mine", [tmp_path]) == other
     for gone in (f"../{tmp_path.name}-outside", str(tmp_path / "published"), "", "gone"):
-        with pytest.raises(SettingsError, match="The prompt set .* was not found"):
+        with pytest.raises(SettingsError, match=r"The prompt set .* was not found"):
             agent_folders.prompt_set_named(gone, [tmp_path])
 
 
@@ -164,7 +164,7 @@ def test_a_strictness_of_the_loop_wins_over_everything_else(choice: str, thresho
 
 
 def test_an_unknown_strictness_is_an_error_with_the_choices() -> None:
-    with pytest.raises(SettingsError, match="Unknown strictness 'mild'.*lenient.*custom"):
+    with pytest.raises(SettingsError, match=r"Unknown strictness 'mild'.*lenient.*custom"):
         strictness.accept_at_of(None, "mild", 0.0)
 
 

@@ -244,7 +244,7 @@ def test_runs_in_other_scripts_can_be_told_apart_and_old_ones_are_found(tmp_path
 @pytest.mark.parametrize("name", ["..", "a/../b", "/etc", "a\\b", "", "gone", "a\0b"])
 def test_a_run_is_a_folder_directly_below_the_runs_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "interleave-thinker" / "b").mkdir(parents=True)
-    with pytest.raises(SettingsError, match="The run .* was not found"):
+    with pytest.raises(SettingsError, match=r"The run .* was not found"):
         known_run(tmp_path, name)
 
 

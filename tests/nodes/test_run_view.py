@@ -178,7 +178,7 @@ def test_a_run_is_only_ever_one_below_the_runs_folder(tmp_path: Path, name: str)
     (tmp_path / "secrets").mkdir()
     (tmp_path / PARENT / "link").symlink_to(tmp_path / "secrets")
     assert known_run(tmp_path, "a") == tmp_path / PARENT / "a"
-    with pytest.raises(SettingsError, match="The run .* was not found"):
+    with pytest.raises(SettingsError, match=r"The run .* was not found"):
         known_run(tmp_path, name)
 
 
@@ -223,7 +223,7 @@ def test_thumbnails_are_small_webp_of_a_few_sizes(tmp_path: Path, asked: int, si
     small = Image.open(BytesIO(data))
     assert (small.format, small.size) == ("WEBP", (side, side * 3 // 4))
     assert len(data) < len(picture.png()) / 2
-    with pytest.raises(SettingsError, match="image .* was not found"):
+    with pytest.raises(SettingsError, match=r"image .* was not found"):
         Thumbnails().webp(tmp_path, "f" * 40, asked)
 
 

@@ -173,7 +173,7 @@ def test_a_missing_agent_is_explained_in_the_browser(page: Any, host: ComfyServe
     )
     page.evaluate("() => { app.queuePrompt(0, 1) }")
     # Newer front ends show which input it is about, and the words when they are asked for.
-    words, details = page.get_by_text("There is no agent 'Nobody-8B'"), page.get_by_text("View details")
+    words, details = page.get_by_text("The agent 'Nobody-8B'"), page.get_by_text("View details")
     words.or_(details).first.wait_for()
     if details.is_visible():
         details.click()

@@ -194,7 +194,7 @@ def test_a_new_plan_is_shown_and_taken_when_asked(planned: Any, tmp_path: Path) 
     assert page.evaluate(TEXT) == before
     page.get_by_text("The planner has written another plan").first.wait_for()
     photographed(page, "edit-plan-new-plan", tmp_path)
-    page.get_by_role("button", name="Show it here").click()
+    page.get_by_role("button", name="Show new steps").click()
     assert prompts(page) == ["x", "by hand", PROMPTS[2], "w"]
     page.get_by_role("button", name="Planner's plan").click()
     assert prompts(page) == ["x", "y", PROMPTS[2], "w"]

@@ -107,7 +107,7 @@ def test_a_person_compares_corrects_and_goes_on(
     )
     page.evaluate(FIRST_WORD_TAKES_LONG)
     tries.nth(0).locator("summary").click()
-    tries.nth(0).get_by_title("This image is wrong").click()
+    tries.nth(0).get_by_title("This image is wrong (recorded as feedback for training)").click()
     tries.nth(0).get_by_text("Better prompt").click()
     tries.nth(0).locator("textarea").fill("a red house with a door")
     tries.nth(0).get_by_text("Save").click()
@@ -115,15 +115,15 @@ def test_a_person_compares_corrects_and_goes_on(
     (folder,) = journals(host, "by hand")
     words = [json.loads(line) for line in (folder / "feedback.jsonl").read_text().splitlines()]
     assert words[-1]["accepted"] is False and words[-1]["better_prompt"] == "a red house with a door"
-    page.locator(".it-compare select").nth(0).select_option("Try 1")
-    page.locator(".it-compare select").nth(1).select_option("Try 2")
+    page.locator(".it-compare select").nth(0).select_option("Attempt 1")
+    page.locator(".it-compare select").nth(1).select_option("Attempt 2")
     page.locator(".it-compare-slider").evaluate(
         "one => { one.value = 30; one.dispatchEvent(new Event('input')) }"
     )
     assert "70%" in page.locator(".it-compare-over").evaluate("one => one.style.clipPath")
     before = page.locator(".it-card-image").first.get_attribute("src")
-    tries.nth(0).get_by_text("Use this try").click()
-    page.get_by_text("Your choice for step 1 is taken with the next run.").wait_for(timeout=60_000)
+    tries.nth(0).get_by_text("Use this attempt").click()
+    page.get_by_text("Your choice for step 1 takes effect with the next run.").wait_for(timeout=60_000)
     screenshot(page, "live-by-hand", tmp_path)
     page.get_by_text("Run again").click()
     page.wait_for_function(

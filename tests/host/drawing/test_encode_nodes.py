@@ -126,12 +126,12 @@ def test_image_to_image(host: ComfyServer, photos: tuple[str, str, str], family:
 
 def test_a_host_without_the_node_says_so(host: ComfyServer) -> None:
     graph = ours("qwen image", "unknown class", ["a fox"], SIZE, edit="encode node")
-    with pytest.raises(HostError, match="No encode node is known for QwenImage models"):
+    with pytest.raises(HostError, match="does not know an encode node for QwenImage models"):
         host.run(graph)
     graph = ours("sd15", "renamed", ["a fox"], SIZE, edit="encode node")
     graph["renamed"] = node("InterleaveTestRenamedModel", model=["family", 0], kind="QwenImage21")
     graph["generator"]["inputs"]["model"] = ["renamed", 0]
     if "TextEncodeQwenImage21" in host.get("/object_info"):
         pytest.skip("This host has the node.")
-    with pytest.raises(HostError, match="This ComfyUI has no node TextEncodeQwenImage21"):
+    with pytest.raises(HostError, match="This ComfyUI does not have the node TextEncodeQwenImage21"):
         host.run(graph)

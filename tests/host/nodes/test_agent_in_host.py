@@ -185,7 +185,7 @@ def test_precisions_that_need_a_missing_library_are_not_offered(host: ComfyServe
         with pytest.raises(HostError, match=r"precision: '4-bit' not in"):
             host.run(planning(agent=AGENT, precision="4-bit"))
     else:
-        with pytest.raises(HostError, match="built-in agents are too small for 4-bit"):
+        with pytest.raises(HostError, match="built-in agents do not support 4-bit"):
             host.run(planning(agent="tiny world planner", precision="4-bit"))
 
 
@@ -262,7 +262,7 @@ def test_cancel_works_while_the_server_is_silent(host: ComfyServer, server: Chat
     [
         ({"key_variable": "sk-proj-0123456789abcdef"}, "may be a key itself"),
         ({"key_variable": "PATH"}, "not the name of an environment variable for a key"),
-        ({"model": " "}, "name of the model is missing"),
+        ({"model": " "}, "'model' is empty"),
         ({"base_url": "http://127.0.0.1:9/v1"}, "cannot be reached.*Is the server running"),
         ({"base_url": "file:///etc/passwd"}, "does not name a model and its server"),
         ({"base_url": "http://me:secret@127.0.0.1/v1"}, "host, a port and a path only"),
@@ -291,7 +291,7 @@ def test_a_text_encoder_that_cannot_write_is_told_from_one_that_can(host: ComfyS
     for graph in (plain, host_agent("cannot")):
         with pytest.raises(
             HostError,
-            match=r"InterleaveHostAgent: .*(ComfyUI has no text encoders that can write|cannot write)",
+            match=r"InterleaveHostAgent: .*(ComfyUI cannot generate text|cannot be used as an agent)",
         ):
             host.run(graph)
     assert "1. Boat" in host.run(host_agent("sees"))["text"]["text"][0]

@@ -176,7 +176,7 @@ def test_a_record_in_the_input_folder_is_a_story(host: ComfyServer, run: Traject
     "story", ["output/../../etc", "/etc", "output/none", "", "output/kept/../kept", "\0", "(no story yet)"]
 )
 def test_what_is_not_in_the_list_is_not_loaded(host: ComfyServer, story: str) -> None:
-    with pytest.raises(HostError, match="There is no story"):
+    with pytest.raises(HostError, match=r"The story .* was not found"):
         host.run(graph(story, "InterleaveExport", **export()))
 
 

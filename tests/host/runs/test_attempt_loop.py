@@ -166,23 +166,23 @@ WRONG: dict[str, tuple[Graph, str]] = {
         "max_attempts",
     ),
     "nothing": (pair(" ", 1), "nothing to try"),
-    "both": ({**pair("a boat", 1, plan=["plan", 0]), "page": PAGE, "plan": planned("x")}, "Empty the prompt"),
+    "both": ({**pair("a boat", 1, plan=["plan", 0]), "page": PAGE, "plan": planned("x")}, "Clear the prompt"),
     "step": ({**pair("", 1, plan=["plan", 0], step=9), "page": PAGE, "plan": planned("x")}, "no step 9"),
     "text": ({**pair("", 1, plan=["plan", 0], step=2), "page": PAGE, "plan": planned("x")}, "only text"),
     "source": (editing(pair("a boat", 1)), "no image to edit"),
     "batch": (with_body(pair("a boat", 1), "paint", batch=17), "has 17 images"),
-    "same": (with_body(pair("a boat", 1), "paint", prompt="x", seed=1), "every try would be the same"),
+    "same": (with_body(pair("a boat", 1), "paint", prompt="x", seed=1), "every attempt would be the same"),
     "no open": (without(pair("a boat", 1), "close", "opened"), "opened"),
     "two closes": (
         {**pair("a boat", 1), "close2": node("InterleaveTryClose", image="@paint", opened="@open",
         critic="@agent",
                                              max_attempts=2, accept_at=0.0, keep="best")},
-        "Two Try Close",
+        "Two Attempt End",
     ),
     "two opens": (
         {**with_body(pair("a boat", 1), "paint", seed=["open2", 2]),
          "open2": node("InterleaveTryOpen", prompt="b", step=0, seed=1)},
-        "Two Try Open",
+        "two Attempt Start",
     ),
 }  # fmt: skip
 
@@ -311,7 +311,7 @@ def test_a_list_is_one_story_an_item(ran: Answers, name: str, tries: int) -> Non
 
 
 def test_a_list_of_images_of_one_try_is_refused(ran: Answers) -> None:
-    assert "is a list of 2, but one batch is wanted" in ran["list of images"][0]["error"]
+    assert "a list of 2 batches instead of one" in ran["list of images"][0]["error"]
 
 
 def test_without_a_critic_it_is_drawn_once(ran: Answers) -> None:

@@ -133,7 +133,7 @@ def test_an_image_that_is_not_finite_is_a_failed_try(answers: Answers) -> None:
 
 def test_tries_without_any_finite_image_say_so_and_are_made_again(answers: Answers) -> None:
     failed, again = answers["all overflow"]
-    assert "No step has an image" in failed["error"] and "--fp32-vae" in failed["error"]
+    assert "No image was generated" in failed["error"] and "--fp32-vae" in failed["error"]
     assert again["error"] == "" and again["outputs"]["accepted"]["text"] == ["True"]
 
 

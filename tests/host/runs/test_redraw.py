@@ -71,7 +71,7 @@ def test_a_run_whose_folder_was_deleted_is_made_again(host: ComfyServer) -> None
     before = drawn(folder)
     shutil.rmtree(folder)
     refused = asked(host, folder)
-    assert refused.status_code == 400 and "There is no run" in refused.json()["error"]
+    assert refused.status_code == 400 and "was not found" in refused.json()["error"]
     assert not folder.exists()
     outputs = host.run(graph)
     assert drawn(folder) == before
