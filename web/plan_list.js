@@ -1,4 +1,4 @@
-// The list of steps on Edit Plan: what is seen of the edits, as a list or beside their text.
+// The list of steps in Edit Plan: shows the edits as a list or as text.
 
 import { redraw, zoom } from "./host.js";
 import { onRunChanged, runAfter } from "./live/shown_runs.js";
@@ -30,7 +30,7 @@ export class PlanList {
     this.show();
   }
 
-  /** The run goes on: its pictures and words are put into the rows that are there, with the next frame. */
+  /** The run has changed: update images and states of the rows with the next frame. */
   updateSoon() {
     this.frame ??= requestAnimationFrame(() => {
       this.frame = undefined;
@@ -55,7 +55,7 @@ export class PlanList {
   switchView() {
     this.node.properties[VIEW] = this.view === "list" ? "text" : "list";
     this.show();
-    // The other form of the text is known only of a text that was read.
+    // The other form is known only for a parsed text.
     this.edits.read();
   }
 
@@ -173,7 +173,7 @@ export class PlanList {
     });
   }
 
-  /** A word was typed: the row that is being typed into is not drawn anew. */
+  /** Text was typed: the edited row is not rebuilt. */
   edited() {
     this.edits.undo = null;
     this.element.querySelector(".itp-undo")?.remove();

@@ -1,4 +1,4 @@
-// One step of the list on Edit Plan: its name, what is drawn, the text that the reader gets, and the buttons that act on it.
+// One step of the list in Edit Plan: its name, prompt, text for the reader, and buttons.
 
 import { area, icon, make } from "./plan_elements.js";
 import { stepProgress } from "./plan_progress.js";
@@ -6,7 +6,7 @@ import { stepSettings } from "./plan_settings.js";
 import { say } from "./words.js";
 
 /** The row of a step: {element, update(shown, style)}, see stepProgress. `earlier` are the steps before this one.
- *  `acts`: {edited()} after a word or the lock changed, {relocked()} to draw the list anew, {move(by)} and {remove()}. */
+ *  `acts`: {edited()} after a text or the lock changed, {relocked()} to rebuild the list, {move(by)} and {remove()}. */
 export function stepRow(step, { isFirst, isLast, earlier }, acts) {
   const row = make("div", "itp-step");
   const mark = () => row.classList.toggle("itp-empty", !step.prompt && !step.auxiliary_text);

@@ -1,8 +1,7 @@
-// What a step on Edit Plan does otherwise than the run: the image it edits, its seed, tries, denoise, negative, mask and
-// reference.
+// Settings of one step in Edit Plan: the image it edits, seed, attempts, denoise, negative, mask and reference.
 //
-// Decision: closed until it is asked for, so that a plan reads as a plan; a step that has settings shows them in a line of
-// words. An empty field is the run's own, and is not written.
+// They are closed at first, so a plan is easy to read; a step with settings lists them in one line. An empty field uses the
+// loop's setting and is not written.
 
 import { button, make } from "./plan_elements.js";
 import { imageControl } from "./plan_images.js";
@@ -107,7 +106,7 @@ function sourceChoice(step, earlier, set) {
   const choice = make("select");
   const own = step.settings?.source ?? "";
   const offered = sources(earlier);
-  // A source that is no earlier step any more is shown as it stands; the server says what is wrong with it.
+  // A source that is no longer an earlier step stays visible; the server reports the error.
   if (!offered.some(([value]) => value === own)) offered.push([own, say("step {step}", { step: own })]);
   for (const [value, text] of offered) {
     const option = make("option", "", text);
@@ -142,7 +141,7 @@ function negative(step, set) {
   return input;
 }
 
-/** No label element: that would take the names of the buttons in it for its field's. */
+/** Not a label element, which would use the names of its buttons as the field's name. */
 function imageField(step, name, set) {
   const control = imageControl(labels()[name], step.settings?.[name], (value) => set(name, value));
   return field(name, control, "div");

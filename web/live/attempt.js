@@ -1,10 +1,10 @@
-// One attempt, folded: its summary in a line, and inside its image, prompt, verdict, and what a person may say of it.
+// One attempt, collapsible: a summary line, and inside its image, prompt, verdict and buttons.
 
 import { heard, say } from "../words.js";
 import { iconButton, make, marked, picture, set, setText, show, textButton } from "./elements.js";
 
 export class AttemptView {
-  /** `acts`: {choose(step, digest), say(word), redraw(request)}, asynchronous, the last gives a word on it; and open(attempt). */
+  /** `acts`: {choose(step, digest), say(feedback), redraw(request)}, asynchronous, the last returns a text; and open(attempt). */
   constructor(state, pictures, acts) {
     Object.assign(this, { state, pictures, acts, touched: false });
     this.dot = make("span", "it-dot");
@@ -40,7 +40,7 @@ export class AttemptView {
     this.item = make("li", "it-try", {}, this.element);
   }
 
-  /** Show what is known now; `open` is obeyed until a person folds or unfolds it. */
+  /** Show the current state; `open` applies until the user folds or unfolds the attempt. */
   update(attempt, { chosen, open }) {
     this.attempt = attempt;
     if (!this.touched) set(this.element, "open", open);
@@ -64,7 +64,7 @@ export class AttemptView {
     this.#updateActions(attempt, chosen);
   }
 
-  /** The latent preview of the draw that is going on. */
+  /** Show the latent preview of the image in progress. */
   preview(url) {
     if (this.attempt?.status !== "drawing") return false;
     set(this.image, "src", url);
@@ -120,7 +120,7 @@ export class AttemptView {
 
   #updateActions(attempt, chosen) {
     const word = this.state.wordOn(attempt);
-    // Before there is an image, a better prompt can still be the next try's.
+    // Even without an image, a better prompt can be used for the next attempt.
     const drawn = Boolean(attempt.image);
     show(this.actions, drawn || this.state.isAt(attempt.step));
     for (const button of [this.use, this.again, this.up, this.down, this.save]) show(button, drawn);
@@ -149,7 +149,7 @@ export class AttemptView {
     this.better.focus();
   }
 
-  /** What the attempt was drawn with, as far as it was sent. */
+  /** The prompt of the attempt, as far as it was sent. */
   #prompt() {
     return this.attempt.prompt.filter(([kind]) => kind !== "del").map(([, text]) => text).join("");
   }
@@ -163,7 +163,7 @@ export class AttemptView {
     return this.#doing(() => this.acts.redraw({ step, picture: image.digest }));
   }
 
-  /** With the artist's own prompt, which is feedback on this try at the same time; without one, as it is. */
+  /** Redraw with the user's own prompt, which is also recorded as feedback; without one, with the same prompt. */
   async #redrawBetter() {
     const { step, image, clipped } = this.attempt;
     const text = this.text.value.trim();
@@ -179,7 +179,7 @@ export class AttemptView {
     return this.#doing(() => this.acts.say(this.#word(part)));
   }
 
-  /** A word replaces the one before, so what was said before is said again with it. */
+  /** Feedback replaces earlier feedback on the attempt, so the earlier parts are repeated. */
   #word(part) {
     const before = this.state.wordOn(this.attempt);
     const same = "accepted" in part && before?.accepted === part.accepted;
@@ -203,7 +203,7 @@ export class AttemptView {
     });
   }
 
-  /** One after another: what a word repeats of the one before is known when that one is answered. */
+  /** One after the other: feedback repeats the earlier one, which is known when that request is answered. */
   #doing(act) {
     this.done = (this.done ?? Promise.resolve()).then(() => this.#tried(act));
     return this.done;
@@ -220,7 +220,7 @@ export class AttemptView {
   }
 }
 
-/** Of a batch with its place: all its images were drawn with one prompt and one seed. */
+/** The name of an attempt, in a batch with its place: all images of a batch have one prompt and seed. */
 function nameOf(attempt) {
   const parts = [say("Attempt {number}", { number: attempt.attempt + 1 })];
   if (attempt.of > 1) parts.push(say("image {place} of {of}", { place: attempt.place + 1, of: attempt.of }));
@@ -228,7 +228,7 @@ function nameOf(attempt) {
   return parts.join(" · ");
 }
 
-/** In whole percent; a refused one is never rounded up to what it missed. */
+/** Whole percent; a rejected image is never rounded up to the threshold that it missed. */
 function percentOf(attempt) {
   const missed = attempt.outcome === "refused" && attempt.probability >= 0.985;
   return missed ? Math.floor(attempt.probability * 10000) / 100 : Math.round(attempt.probability * 100);
@@ -245,7 +245,7 @@ function wordOf(attempt, running) {
   return parts.join(" · ");
 }
 
-/** The critic's words while they come: the reasoning without its tags, and not the answer after it. */
+/** The critic's text while it is generated: the reasoning without its tags and without the answer. */
 function readable(words) {
   const [thought, answer] = words.split("<answer>");
   const text = thought.replace(/<\/?think>/g, "").trim();
