@@ -1,5 +1,4 @@
-"""What of the agents' nodes works without ComfyUI: names, precisions, strictness, keys, adapters, broken
-libraries."""
+"""Parts of the agent nodes without ComfyUI: names, precisions, strictness, keys, adapters, libraries."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def node(class_type: str, **inputs: Any) -> dict[str, Any]:
 
 
 def graph(**more: dict[str, Any]) -> Graph:
-    """loader -> sampler (prompt, seed) -> decode -> close, with a loader outside."""
+    """Return the graph loader -> sampler (prompt, seed) -> decode -> close, with a loader outside."""
     return {
         "loader": node("Loader", name="a.safetensors"),
         "open": node("InterleaveTryOpen", prompt="a boat", step=0, seed=1),

@@ -1,7 +1,6 @@
-"""The words of the node views in the browser: nine languages beside English, each whole, none with words
-that nobody says.
+"""The texts of the node views in the browser: nine complete languages, without unused texts.
 
-What the code says itself is found in the scripts; what the server says is made here by the server's own
+Texts of the code are found in the scripts; lines of the server are created here by the server's own
 functions.
 """
 
@@ -78,8 +77,7 @@ def pattern(key: str) -> re.Pattern[str]:
 
 
 def looked_up(line: str, keys: list[str], used: set[str]) -> bool:
-    """Whether a line and all the parts of it that are looked up themselves have a key; notes the keys that
-    were used."""
+    """Return whether a line and all its translated parts have a key, and note the used keys."""
     for key in keys:
         match = pattern(key).fullmatch(line)
         if match is None:

@@ -1,5 +1,4 @@
-"""How a step is drawn, as far as it is decided without the host: sizes, and which edit mode goes with which
-model."""
+"""Sampling settings without the host: image sizes, and the edit method of each model."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What of the node pack works without ComfyUI: images, folders, reports, and errors for broken
-libraries."""
+"""Parts of the node pack without ComfyUI: images, folders, reports, and errors for broken libraries."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the browser is sent of a run: small, whole for who comes later, and never better than what was
-recorded."""
+"""Messages to the browser about a run: small, complete for later browsers, and exactly what was recorded."""
 
 from __future__ import annotations
 

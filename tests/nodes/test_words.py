@@ -1,8 +1,7 @@
-"""Everything that a person reads about a node: ten languages with nothing missing, help pages, icon,
-requirements.
+"""All texts about a node: ten complete languages, help pages, icon, requirements.
 
-What the nodes themselves declare is known to the host alone; `tests/host/pack/test_words_in_host.py` compares
-it with the English words.
+Only the host knows what the nodes declare; `tests/host/pack/test_words_in_host.py` compares it with the
+English texts.
 """
 
 from __future__ import annotations
@@ -108,8 +107,7 @@ def test_chinese_is_in_the_characters_of_its_readers(language: str) -> None:
 
 
 def help_pages(node: str) -> dict[str, Path]:
-    """By language; the page without one is the English one, which the host shows where a language has
-    none."""
+    """Return the help pages by language; the English one is shown for other languages."""
     return {"en": HELP / f"{node}.md", "zh": HELP / node / "zh.md"}
 
 

@@ -1,7 +1,8 @@
-"""Try Open and Try Close in a real browser: followed, compared, corrected and continued as a Critic Loop, on
-the canvas and where the front end lays nodes out itself; without a fault in the browser's console.
+"""Attempt Start and Attempt End in a real browser: followed, compared, corrected and continued.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+They work like a Critic Loop, on the canvas and with Nodes 2.0, without an error in the console.
+
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations

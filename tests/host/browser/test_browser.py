@@ -1,7 +1,6 @@
-"""The example graphs in a real browser: opened from the templates, nothing missing, nothing overlapping, run,
-looked at.
+"""The example graphs in a real browser: opened from the templates, complete, without overlaps, and run.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations
@@ -102,8 +101,11 @@ def assert_tidy(page: Any) -> None:
 
 
 def comparable(sent: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """What the front end sends without the inputs that a newer host has added to its own nodes, without what
-    Preview Any shows, which older front ends send as inputs, and without the packs that newer ones name."""
+    """Return a sent graph in comparable form.
+
+    Without inputs that a newer host has added to its own nodes, without the shown text of Preview Any, which
+    older front ends send as an input, and without the names of packs that newer ones add.
+    """
     return {
         number: {
             "class_type": node["class_type"],

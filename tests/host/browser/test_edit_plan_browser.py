@@ -1,7 +1,6 @@
-"""The list of steps on Edit Plan in a real browser: what its buttons write, what it reads, and how it looks
-in both themes.
+"""The list of Edit Plan in a real browser: what its buttons write, what it reads, and both themes.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations

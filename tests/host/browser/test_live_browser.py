@@ -1,7 +1,6 @@
-"""The live view in a real browser: a story followed while it is drawn, compared, corrected and continued from
-there.
+"""The live view in a real browser: a story followed, compared, corrected and continued.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations
@@ -140,8 +139,7 @@ def test_a_person_compares_corrects_and_goes_on(
 
 
 def test_a_hundred_nodes_are_not_slowed_down(page: Any) -> None:
-    """Drawing the graph runs nothing of ours: a frame with a hundred loops takes no longer than without the
-    view."""
+    """Drawing the canvas runs no code of the pack: a frame with a hundred loops takes no longer."""
     milliseconds = page.evaluate("""async () => {
       app.graph.clear();
       for (let index = 0; index < 100; index++) {

@@ -1,7 +1,6 @@
-"""Rows of Edit Plan beside the run that draws them: the picture and the state of every step, masks and
-references chosen and uploaded, in both ways to show nodes.
+"""Rows of Edit Plan next to their run: image and state of every step, masks and references.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A step redrawn from the live view in a real browser: with the artist's own prompt and with another seed,
-when the run is over and while it goes on; its pictures in full size, and what a screen reader finds.
+"""A step redrawn from the live view in a real browser, with the user's prompt or another seed.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+After and during a run; also the full-size view, and what a screen reader finds.
+
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The views of the nodes where the front end lays nodes out itself ("Nodes 2.0"): seen, and worked with, as
-on the canvas.
+"""The node views with Nodes 2.0: shown and used as on the canvas.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations

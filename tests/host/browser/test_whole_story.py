@@ -1,8 +1,9 @@
-"""A story of ten steps as an artist makes one in an afternoon, in a real browser and the tiny world: planned
-and extended by hand, steps with settings of their own, a step redrawn, planned anew, a comic and a page for
-an audience, and all of it as one file that another ComfyUI opens (COMFYUI_OTHER_PATH; without one, this one).
+"""A story of ten steps in a real browser with the tiny world, from the plan to one shared file.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+Planned and extended by hand, with settings of single steps, a redraw, a new plan, a comic, a page for
+readers, and one file that another ComfyUI opens (COMFYUI_OTHER_PATH; without it, the same one).
+
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations

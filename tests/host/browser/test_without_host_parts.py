@@ -1,5 +1,4 @@
-"""What the front end promises to no extension is taken away: the console says what is different, and
-everything else works."""
+"""Unofficial parts of the front end are missing: the console explains it, and everything else works."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A language's words are missing or half-written, or a plan is too much to be read: one line, and the page
-goes on."""
+"""A language file is missing or damaged, or a plan is too long: one line, and the page works."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a person reads when model, CLIP, VAE, edit mode or a setting do not fit together: one line that says
-what to do."""
+"""Errors if model, CLIP, VAE, edit method or a setting do not match: one line with advice."""
 
 from __future__ import annotations
 

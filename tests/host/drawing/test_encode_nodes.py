@@ -1,5 +1,7 @@
-"""Families that the host's own encode node edits draw the pixels of their official graphs; what a host does
-not know is skipped."""
+"""Families with an encode node of the host generate the pixels of their official workflows.
+
+Families that a host does not know are skipped.
+"""
 
 from __future__ import annotations
 

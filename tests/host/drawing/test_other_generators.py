@@ -1,5 +1,4 @@
-"""Diffusers Generator and Service Generator in the real host: what they draw, and what is said when they
-cannot."""
+"""Diffusers Generator and Service Generator in the real host: their images and their errors."""
 
 from __future__ import annotations
 

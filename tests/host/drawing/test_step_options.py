@@ -1,5 +1,4 @@
-"""What a graph hands to the Step Generator by Step Options draws the pixels of the same graph wired by hand,
-belongs to what a draw is found by, and is refused in one line where it makes no sense."""
+"""Step Options: the pixels of the same graph wired by hand, part of the identity, or one error."""
 
 from __future__ import annotations
 

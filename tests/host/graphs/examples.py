@@ -180,8 +180,10 @@ def changed(graph: Graph, changes: list[Change]) -> Graph:
 
 
 def judged_by_the_critic(graph: Graph) -> Graph:
-    """The graph, with the tiny world's critic where its one agent judges, too: what stands for that agent in
-    these tests is a planner, and a critic whose verdicts cannot be read stops a run."""
+    """Return the graph with the tiny world's critic, if its one agent also judges.
+
+    The stand-in for that agent is a planner, and a critic with unreadable verdicts stops a run.
+    """
     agents = {
         key: node
         for key, node in graph.items()

@@ -20,8 +20,10 @@ def loop(
     seconds: float = 0.0,
     **more: Any,
 ) -> Graph:
-    """A Critic Loop of three steps whose second and third fail `failures` times; with `replies` a critic that
-    is away `away` times."""
+    """Return a Critic Loop of three steps whose second and third fail `failures` times.
+
+    With `replies`, a critic fails `away` times.
+    """
     settings = {"max_attempts": 1, "accept_at": 0.0, "keep": "best", "source": "previous", "seed": 0}
     graph = {
         "plan": node("InterleaveTestPlan", request=name, prompts="\n".join(STEPS)),
@@ -54,8 +56,7 @@ def passing_critic(name: str, replies: list[Any], away: int) -> dict[str, Any]:
 
 
 def overflowing(name: str, failures: int, **more: Any) -> Graph:
-    """Tries of a Try Close whose images are not finite numbers for the first `failures` times; then the
-    critic accepts."""
+    """Return an Attempt End whose first `failures` images are not finite; then the critic accepts."""
     graph = pair(name, 1, **more)
     tint = node("InterleaveTestPassingOverflow", image="@paint", strength=0.5, name=name, failures=failures)
     return {**graph, "tint": tint}

@@ -1,5 +1,4 @@
-"""Agents in the real host: found, loaded, downloaded only when asked, judged by, cancelled, and plain words
-otherwise."""
+"""Agents in the real host: found, loaded, downloaded on request, used as critics, cancelled, and errors."""
 
 from __future__ import annotations
 

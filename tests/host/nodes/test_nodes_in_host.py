@@ -1,5 +1,4 @@
-"""The nodes in the real host: what they offer, how a run goes, and what a person reads when something is
-wrong."""
+"""The nodes in the real host: what they offer, how a run goes, and their errors."""
 
 from __future__ import annotations
 

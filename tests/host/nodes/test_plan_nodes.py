@@ -1,5 +1,4 @@
-"""Planner and Edit Plan in the real host: images, counts and captions, hand edits, refusals, and
-cancelling."""
+"""Planner and Edit Plan in the real host: images, counts, captions, edits, errors and cancelling."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Stories in files, in the real host: saved and loaded, exported, commented on; and nothing outside its
-folders."""
+"""Stories in files in the real host: saved, loaded, exported and rated; nothing outside the folders."""
 
 from __future__ import annotations
 

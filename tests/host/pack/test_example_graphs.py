@@ -1,5 +1,4 @@
-"""The example graphs run in the real host: with the tiny world's trained agents, with tiny random weights,
-with servers."""
+"""The example graphs run in the real host, with trained tiny agents, tiny random weights, or servers."""
 
 from __future__ import annotations
 

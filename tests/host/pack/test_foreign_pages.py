@@ -1,5 +1,4 @@
-"""A page of another site that the artist visits gets no answer from the pack's routes, whatever the host's
-own check lets pass."""
+"""A page of another site gets no answer from the pack's routes, whether or not the host accepts it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the host promises to nobody is taken away: the log says what is different, and everything else
-works."""
+"""Internals of the host are missing: the log explains it, and everything else works."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What a browser hears of Try Open and Try Close in the real host: what it hears of a Critic Loop, under the
-id of Try Close, whichever of the body's copies draws."""
+"""Live messages of Attempt Start and Attempt End in the real host: those of a Critic Loop.
+
+They have the id of Attempt End, whichever copy of the body generates.
+"""
 
 from __future__ import annotations
 

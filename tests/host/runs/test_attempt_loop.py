@@ -1,5 +1,4 @@
-"""Try Open and Try Close in the real host: how often each node of the body ran, with each of the host's
-caches.
+"""Attempt Start and Attempt End in the real host: how often each node ran, with each of the host's caches.
 
     nodes that ran: checkpoint, sampler, what comes after it   classic   lru     ram     none
     accepted at try 1                                          1 1 1     1 1 1   1 1 1   1 1 1
@@ -10,8 +9,8 @@ caches.
     ... queued again                                           0 0 0     0 0 0   0 0 0   0 0 0
     ... 5 tries instead                                        0 2 2     0 2 2   0 2 2   1 2 2
 
-With a preview inside the body it is the same but for --cache-none, where the host runs every preview of a
-graph, and with it the first try, each time that the graph is queued.
+A preview inside the body changes only --cache-none, where the host runs every preview of a graph, and with it
+the first attempt, each time the graph is queued.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
-"""A run that is not complete, queued again in the real host with each of its caches: it is never taken from
-the cache, and only what is missing is generated and judged. A complete one stays in the cache."""
+"""An incomplete run, queued again in the real host with each of its caches.
+
+It is never taken from the cache, and only what is missing is generated and judged. A complete run stays
+cached.
+"""
 
 from __future__ import annotations
 

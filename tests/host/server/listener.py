@@ -25,8 +25,7 @@ PREVIEW_WITH_METADATA = 4
 
 @dataclass(frozen=True)
 class Heard:
-    """One message: its type (`binary` for a binary one, whose kind is `data`), its content, and its bytes on
-    the wire."""
+    """One message: its type (`binary`, whose kind is `data`), its content, and its size in bytes."""
 
     kind: str
     data: Any
