@@ -72,16 +72,16 @@ class CriticLoop(io.ComfyNode):
                     "source",
                     options=["previous", "first", "anchor", "all"],
                     default="previous",
-                    tooltip="Image that each step edits: the one of the step before, the first generated "
-                    "image, or the first image of the request ('anchor'). 'all' edits the step before and "
-                    "also shows the model the earlier images, if it takes several.",
+                    tooltip="Image that each step edits. previous: that of the step before. first: the first "
+                    "generated image. anchor: the first image of the request. all: like previous, and the "
+                    "model also sees the request's other images and the earlier ones, if it takes several.",
                 ),
                 io.Combo.Input(
                     "on_failure",
                     options=["keep", "stop"],
                     default="keep",
-                    tooltip="If no attempt of a step was accepted: continue with the kept image, or stop the "
-                    "run there.",
+                    tooltip="If no attempt of a step was accepted. keep: continue with the kept image. stop: "
+                    "end the run there.",
                 ),
                 io.Int.Input(
                     "seed",
@@ -97,8 +97,8 @@ class CriticLoop(io.ComfyNode):
                     default="every try",
                     optional=True,
                     advanced=True,
-                    tooltip="A new seed for every attempt, or one seed for all attempts of a step, so that "
-                    "only the prompt changes.",
+                    tooltip="every try: a new seed for every attempt. every step: one seed for all attempts "
+                    "of a step, so that only the prompt changes.",
                 ),
                 io.Float.Input(
                     "time_budget",

@@ -64,8 +64,8 @@ class PlannerNode(io.ComfyNode):
                     options=list(get_args(CaptionStyle)),
                     default="as asked",
                     optional=True,
-                    tooltip="Text for the reader at each step: as the request says, none, a short caption, "
-                    "or a paragraph.",
+                    tooltip="Text for the reader at each step. as asked: as the request says. none: no text. "
+                    "short: a caption. paragraph: a paragraph.",
                 ),
                 images_input(
                     "Images of the request, in the order of its image marks. The agent looks at all of "

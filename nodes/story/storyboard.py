@@ -36,8 +36,8 @@ class Storyboard(io.ComfyNode):
                     "show",
                     options=["chosen", "attempts", "audience"],
                     default="chosen",
-                    tooltip="The kept image of every step; all attempts of every step side by side; or, for "
-                    "readers, only the kept images and texts.",
+                    tooltip="chosen: the kept image of every step. attempts: all attempts of every step side "
+                    "by side. audience: only kept images and texts, for readers.",
                 ),
                 io.Int.Input(
                     "columns",

@@ -22,7 +22,7 @@ export class RunView {
       full: (digest) => whole(requests.picture(state.run, digest)),
       small: (digest, pixels = SMALL) => whole(requests.thumbnail(state.run, digest, sizeFor(pixels))),
     };
-    this.line = make("p", "it-line", {}, say("Each step appears here while it is generated and judged."));
+    this.line = make("p", "it-line", {}, say("The steps appear here during a run."));
     this.line.setAttribute("role", "status");
     this.bar = make("div", "it-bar-fill");
     this.barFrame = make("div", "it-bar", {}, this.bar);

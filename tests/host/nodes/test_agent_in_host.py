@@ -143,13 +143,13 @@ def test_candidates_are_judged_together(host: ComfyServer) -> None:
 
 
 def test_strictness_is_the_loops_where_it_has_none(host: ComfyServer) -> None:
-    """The tiny critic's own word against a probability that no image can have on this nonsense."""
+    """The agent's strictness counts if the loop has none; the loop's own wins."""
     need_checkpoints()
 
-    def report(**inputs: Any) -> str:
+    def report(loop: dict[str, Any] | None = None, **inputs: Any) -> str:
         graph = story("strict", ["a house"], (64, 64), max_attempts=2)
         graph["critic"] = node("InterleaveLoadAgent", agent="tiny world critic", **inputs)
-        graph["loop"]["inputs"] |= {"critic": ["critic", 0]}
+        graph["loop"]["inputs"] |= {"critic": ["critic", 0], **(loop or {})}
         host.run(graph)
         (folder,) = (host.base / "output" / "interleave-thinker").glob("strict-*")
         return json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))["settings"]["accept_at"]
@@ -157,6 +157,8 @@ def test_strictness_is_the_loops_where_it_has_none(host: ComfyServer) -> None:
     assert report(strictness="lenient") == 0.3
     assert report(strictness="strict", precision="bf16") == 0.8
     assert report() is None
+    assert report({"strictness": "normal", "accept_at": 0.9}, strictness="strict") == 0.5
+    assert report({"strictness": "critic's own verdict"}, strictness="strict") is None
 
 
 @pytest.mark.parametrize(

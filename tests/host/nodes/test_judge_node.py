@@ -65,6 +65,25 @@ def test_accept_at_is_the_loop_s_rule(host: ComfyServer, accept_at: float, passe
     assert ("critic's own verdict: success" in said(outputs, "text")) is not passes
 
 
+@pytest.mark.parametrize(
+    ("strictness", "passes"),
+    [
+        ("critic's own verdict", True),
+        ("lenient", True),
+        ("normal", False),
+        ("strict", False),
+        ("custom", True),
+    ],
+)
+def test_strictness_wins_over_accept_at_unless_it_is_custom(
+    host: ComfyServer, strictness: str, passes: bool
+) -> None:
+    accept_at = 0.35 if strictness == "custom" else 0.99
+    replies = [verdict(True, "", 0.4)] * 3
+    outputs = host.run(judged(*replies, strictness=strictness, accept_at=accept_at))
+    assert said(outputs, "success") == str(passes)
+
+
 def test_a_probability_that_is_not_reported_is_not_made_up(host: ComfyServer) -> None:
     outputs = host.run(judged(*[verdict(True)] * 2))
     assert said(outputs, "success") == "True" and "probability" not in outputs
