@@ -21,7 +21,7 @@ function setting(name) {
 function missing(what, without) {
   if (said.has(what)) return;
   said.add(what);
-  console.warn(`InterleaveThinker: this front end has no ${what}: ${without}.`);
+  console.warn(`InterleaveThinker: this front end does not have ${what}: ${without}.`);
 }
 
 /** The language of the front end; English if unknown. */
@@ -98,13 +98,13 @@ export function zoom(event) {
 export function warn(summary, detail) {
   const toast = app.extensionManager?.toast;
   if (toast?.add) toast.add({ severity: "warn", summary, detail, life: 12000 });
-  else missing("extensionManager.toast", `warnings stand here alone: ${detail}`);
+  else missing("extensionManager.toast", `warnings are shown only here: ${detail}`);
 }
 
 /** Receive a file dropped on the graph before the front end does; `take` returns whether it has handled it. */
 export function onDroppedFile(take) {
   const before = app.handleFile;
-  if (!before) return missing("handleFile", "a GIF of a story that is dropped on the graph does not open its workflow");
+  if (!before) return missing("handleFile", "a dropped GIF of a story does not open its workflow");
   app.handleFile = async function (file, ...values) {
     if (await take(file)) return undefined;
     return before.call(this, file, ...values);
@@ -118,14 +118,14 @@ export function redraw() {
 
 /** Whether a node can contain elements of the page; logs once if it cannot. */
 export function holdsElements(node) {
-  if (!node.addDOMWidget) missing("addDOMWidget", "the nodes show what the front end itself shows, and plans are edited as text");
+  if (!node.addDOMWidget) missing("addDOMWidget", "nodes show the front end's own previews, and plans are edited as text");
   return Boolean(node.addDOMWidget);
 }
 
 /** List this pack's templates in order: the host lists them in the order of the disk. */
 function orderTemplates() {
   const list = api.getWorkflowTemplates;
-  if (!list) return missing("getWorkflowTemplates", "the templates stand in the order in which the disk has them");
+  if (!list) return missing("getWorkflowTemplates", "the templates are in the order of the disk");
   const pack = decodeURIComponent(new URL(import.meta.url).pathname.split("/extensions/").pop().split("/")[0]);
   api.getWorkflowTemplates = async function (...given) {
     const packs = await list.apply(this, given);
@@ -140,9 +140,9 @@ app.registerExtension({
     orderTemplates();
   },
   setup() {
-    if (setting(LANGUAGE) === undefined) missing("setting for the language", "everything is in English");
+    if (setting(LANGUAGE) === undefined) missing("a setting for the language", "everything is in English");
     if (globalThis.LiteGraph?.vueNodesMode === undefined && setting(VUE_NODES) === undefined)
-      missing("vueNodesMode", "the preview of an image that is being drawn may be shown twice");
-    if (!app.canvas?.processMouseWheel) missing("processMouseWheel", "the wheel zooms nothing over a list of steps");
+      missing("vueNodesMode", "the preview of an image in progress may be shown twice");
+    if (!app.canvas?.processMouseWheel) missing("processMouseWheel", "the wheel does not zoom over a list of steps");
   },
 });

@@ -66,7 +66,7 @@ async function wordsOf(wanted) {
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     return await answer.json();
   } catch (error) {
-    console.warn(`InterleaveThinker: no words for ${wanted}, ${error.message}`);
+    console.warn(`InterleaveThinker: cannot load the texts for ${wanted}: ${error.message}`);
     return null;
   }
 }

@@ -32,7 +32,7 @@ Object.defineProperty(window, 'LiteGraph', {configurable: true, get: () => shown
 WITHOUT_DRAWING = (
     "() => delete LiteGraph.registered_node_types.InterleaveCriticLoop.prototype.onDrawBackground"
 )
-LINES = ("no setting for the language", "no vueNodesMode", "no processMouseWheel", "no onDrawBackground")
+LINES = ("a setting for the language", "vueNodesMode", "processMouseWheel", "onDrawBackground")
 
 
 def reloaded_without(page: Any, *names: str) -> list[str]:
