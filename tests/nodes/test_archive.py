@@ -62,7 +62,6 @@ REASONS = {
     ("backend/remote/server.py", "network"): "agents and generators on a server, asked by whoever names one",
     ("backend/registry.py", "socket"): "inspect.Signature.bind checks the arguments of a plug-in",
     ("backend/remote/call.py", "socket"): "hangs up when a run is cancelled; httpx opens the connection",
-    ("backend/registry.py", "socket"): "binds arguments to a plug-in's signature; opens no socket",
     ("backend/remote/connections.py", "socket"): "closes clients that are too slow; `serve` opens the port",
     (
         "backend/chat/llamacpp/server_process.py",
