@@ -283,7 +283,7 @@ def test_stopping_while_a_server_is_silent_hangs_up() -> None:
         with pytest.raises(Cancelled):
             chat.reply(ASK, ReplySettings(), stop)
         assert time.monotonic() - started < 20, "far less than the server would have been silent"
-        assert server.hung_up.wait(20), "the server learns of it and need not go on writing"
+        assert server.hung_up.wait(20), "the server is told and can stop writing"
         server.silent_seconds = 0.0
         assert chat.reply(ASK, ReplySettings(), lambda text: None).text == "Ahoy."
     deadline = time.monotonic() + 20

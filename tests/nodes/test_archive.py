@@ -59,7 +59,10 @@ REASONS = {
         "backend/machine/environment.py",
         "environment",
     ): "the one place that reads it: keys, and whom they are for",
-    ("backend/remote/server.py", "network"): "agents and generators on a server, asked by whoever names one",
+    (
+        "backend/remote/server.py",
+        "network",
+    ): "agents and generators on a server, called only if the user names one",
     ("backend/registry.py", "socket"): "inspect.Signature.bind checks the arguments of a plug-in",
     ("backend/remote/call.py", "socket"): "hangs up when a run is cancelled; httpx opens the connection",
     ("backend/remote/connections.py", "socket"): "closes clients that are too slow; `serve` opens the port",
@@ -72,7 +75,7 @@ REASONS = {
         "backend/chat/chat_template.py",
         "process",
     ): "renders a checkpoint's chat template within limits",
-    ("backend/checkpoints/hub.py", "network"): "a model's files, downloaded where the node says so",
+    ("backend/checkpoints/hub.py", "network"): "a model's files, downloaded if the node has it switched on",
 }
 
 

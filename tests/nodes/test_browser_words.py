@@ -276,7 +276,7 @@ RESOLVED = {
     "en-GB": "en",
     "": "en",
 }
-"""What the front end makes of the value of its setting, as far as there are words of ours."""
+"""Languages that the front end uses for the values of its setting."""
 ASK = """import {LANGUAGES, resolved} from MODULE;
 console.log(JSON.stringify([LANGUAGES, TAGS.map(resolved)]));"""
 

@@ -323,5 +323,5 @@ def test_example_graphs_are_whole(path: Path) -> None:
         for x, y, w, h in boxes[index + 1 :]:
             across = left + width <= x or x + w <= left
             apart = across or top + height + CLEAR <= y or y + h + CLEAR <= top
-            assert apart, "two nodes overlap (a title stands above its node)"
+            assert apart, "two nodes overlap (a title is above its node)"
     assert path.with_suffix(".jpg").exists(), "the host shows a thumbnail of the same name"

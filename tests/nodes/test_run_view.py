@@ -137,7 +137,7 @@ def test_a_choice_makes_the_nodes_result_out_of_date_once(tmp_path: Path) -> Non
     assert watch.edition("7") == 0
     watch.runs("7", mine)
     watch.runs("8", other)
-    assert (watch.edition("7"), watch.edition("8")) == (0, 0), "a choice made before the run is no news"
+    assert (watch.edition("7"), watch.edition("8")) == (0, 0), "a choice made before the run does not count"
     (mine / "choices.json").write_text('{"steps": {}}')
     assert (watch.edition("7"), watch.edition("7"), watch.edition("8")) == (1, 1, 0)
     (mine / "choices.json").unlink()

@@ -58,7 +58,7 @@ def luminance(color: str) -> float:
 
 
 def contrast(one: str, other: str) -> float:
-    """As WCAG 2 reckons it: 4.5 is enough for text."""
+    """Return the contrast as in WCAG 2: 4.5 is enough for text."""
     high, low = sorted((luminance(one), luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 

@@ -24,7 +24,7 @@ WITH_PLACES = {("description",), ("inputs", "agent", "tooltip"), ("inputs", "ada
 VERBATIM = re.compile(
     r"[a-z]+(?:_[a-z]+)+|[A-Z]+_[A-Z_]+|%[a-z]+%|\[locked\]|<image>|`[^`]+`|output/[\w/.-]+"
 )
-"""What is typed or looked for as it stands, and so is in no language another one."""
+"""Text that is typed or searched for, so it is the same in every language."""
 UNTRANSLATED = {"CLIP", "VAE", "URL", "PDF", "GIF", "WebP", "Markdown", "Storyboard"}
 
 Words = dict[tuple[str, ...], str]

@@ -152,8 +152,8 @@ def test_a_step_has_settings_of_its_own(planned: Any, tmp_path: Path) -> None:
     ]
     choice.select_option("1")
     row(page, 3).get_by_role("spinbutton", name="Seed").fill("77")
-    row(page, 3).get_by_role("spinbutton", name="Tries").fill("2")
-    row(page, 3).get_by_role("spinbutton", name="Tries").fill(
+    row(page, 3).get_by_role("spinbutton", name="Attempts").fill("2")
+    row(page, 3).get_by_role("spinbutton", name="Attempts").fill(
         "0"
     )  # is no number of tries, so nothing is written
     page.locator(".itp-style").fill("Ink on paper")

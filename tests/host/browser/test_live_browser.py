@@ -100,16 +100,16 @@ def test_a_person_compares_corrects_and_goes_on(
     assert kind == "execution_success", json.dumps(detail)[:2000]
     page.wait_for_selector(".it-live[data-status=finished]")
     page.locator(".it-card-head").first.click()
-    tries = page.locator(".it-attempt")
-    assert tries.count() == 2 and "<script>" in (
+    attempts = page.locator(".it-attempt")
+    assert attempts.count() == 2 and "<script>" in (
         page.locator(".it-prompt ins").first.text_content(timeout=60_000)
     )
     page.evaluate(FIRST_WORD_TAKES_LONG)
-    tries.nth(0).locator("summary").click()
-    tries.nth(0).get_by_title("This image is wrong (recorded as feedback for training)").click()
-    tries.nth(0).get_by_text("Better prompt").click()
-    tries.nth(0).locator("textarea").fill("a red house with a door")
-    tries.nth(0).get_by_text("Save").click()
+    attempts.nth(0).locator("summary").click()
+    attempts.nth(0).get_by_title("This image is wrong (recorded as feedback for training)").click()
+    attempts.nth(0).get_by_text("Better prompt").click()
+    attempts.nth(0).locator("textarea").fill("a red house with a door")
+    attempts.nth(0).get_by_text("Save").click()
     page.wait_for_function("() => document.querySelectorAll('.it-editor:not([hidden])').length === 0")
     (folder,) = journals(host, "by hand")
     words = [json.loads(line) for line in (folder / "feedback.jsonl").read_text().splitlines()]
@@ -121,7 +121,7 @@ def test_a_person_compares_corrects_and_goes_on(
     )
     assert "70%" in page.locator(".it-compare-over").evaluate("one => one.style.clipPath")
     before = page.locator(".it-card-image").first.get_attribute("src")
-    tries.nth(0).get_by_text("Use this attempt").click()
+    attempts.nth(0).get_by_text("Use this attempt").click()
     page.get_by_text("Your choice for step 1 takes effect with the next run.").wait_for(timeout=60_000)
     screenshot(page, "live-by-hand", tmp_path)
     page.get_by_text("Run again").click()

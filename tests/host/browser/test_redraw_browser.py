@@ -58,15 +58,15 @@ def test_a_step_is_redrawn_with_the_artists_prompt(
     (folder,) = journals(host, request)
     before = drawn(folder)
     page.locator(".it-card-head").first.click()
-    tries = page.locator(".it-attempt")
-    assert tries.count() == 2
-    tries.nth(1).get_by_text("Better prompt", exact=True).click()
-    tries.nth(1).locator("textarea").fill(OWN)
+    attempts = page.locator(".it-attempt")
+    assert attempts.count() == 2
+    attempts.nth(1).get_by_text("Better prompt", exact=True).click()
+    attempts.nth(1).locator("textarea").fill(OWN)
     screenshot(page, f"redraw-{how}-prompt", tmp_path)
-    tries.nth(1).get_by_text("Redraw with it").click()
+    attempts.nth(1).get_by_text("Redraw with it").click()
     page.wait_for_function("() => document.querySelectorAll('.it-attempt').length === 3")
     page.wait_for_selector(FINISHED)
-    assert "redraw" in tries.nth(2).inner_text() and "kept" in tries.nth(2).inner_text()
+    assert "redraw" in attempts.nth(2).inner_text() and "kept" in attempts.nth(2).inner_text()
     trajectory = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))
     first, second = trajectory["results"]
     assert first["chosen"] == 2 and first["attempts"][2]["prompt"] == OWN
@@ -171,7 +171,7 @@ TREE = """
     - status
     - button "Redraw this step"
     - paragraph: Text 1
-    - list "Tries":
+    - list "Attempts":
       - listitem:
         - group "Attempt 1":
           - text: /Try 1 refused · P.success. 20 %/
@@ -191,10 +191,10 @@ TREE = """
       - button "Compare in full size"
       - slider "Position of the dividing line"
 """
-"""What a screen reader is given, by role and name; the words of the tries lie between."""
+"""What a screen reader is given, by role and name; the words of the attempts lie between."""
 
 
-def test_a_screen_reader_finds_steps_tries_and_verdicts(page: Any) -> None:
+def test_a_screen_reader_finds_steps_attempts_and_verdicts(page: Any) -> None:
     sync_api = pytest.importorskip("playwright.sync_api")
     opened_graph(page, judged("for a screen reader"))
     ran(page)

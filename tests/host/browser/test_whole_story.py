@@ -157,7 +157,7 @@ def extended_by_hand(page: Any) -> None:
         page.get_by_role("button", name="Add step").click()
         number = page.locator(".itp-step").count()
         row(page, number).locator("textarea").first.fill(prompt)
-    for number, name, value in ((3, "Seed", "77"), (5, "Tries", "2")):
+    for number, name, value in ((3, "Seed", "77"), (5, "Attempts", "2")):
         row(page, number).get_by_label("Settings of this step alone").click()
         row(page, number).get_by_role("spinbutton", name=name).fill(value)
         row(page, number).get_by_label("Settings of this step alone").click()
