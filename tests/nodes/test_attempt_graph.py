@@ -1,4 +1,4 @@
-"""What lies between Try Open and Try Close, how it is laid out again, and what names it: without the host."""
+"""The nodes between Attempt Start and Attempt End: expansion and identity, without the host."""
 
 from __future__ import annotations
 

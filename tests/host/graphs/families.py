@@ -1,6 +1,6 @@
 """The official graphs of the other model families in API form, and ours on the same model.
 
-Decision: as in `klein.py`, written out node for node; the loaders are one test node with the family's
+As in `klein.py`, written out node for node; the loaders are one test node with the family's
 tiny weights (`shim_pack/tiny_families.py`), and nodes that patch the MODEL are left out, since they stand
 before either graph. `test_family_templates.py` checks them against the installed templates.
 """

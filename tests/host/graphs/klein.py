@@ -1,6 +1,6 @@
 """The official FLUX.2 klein graphs in API form, with the sizes made small.
 
-Decision: written out by hand, node for node as the host's templates "Flux.2 Klein 4B Distilled" (and the base
+Written out by hand, node for node as the host's templates "Flux.2 Klein 4B Distilled" (and the base
 model's, which differ in steps, guidance and negative) have them, so that the tests need no front end to
 convert a template; `test_templates.py` checks that the installed templates still consist of these nodes and
 settings.

@@ -63,7 +63,7 @@ def overflowing(name: str, failures: int, **more: Any) -> Graph:
 
 
 def tries(name: str, away: int) -> Graph:
-    """Two tries of a Try Close, the first of which is not judged while the critic is away."""
+    """Two attempts of an Attempt End; the first is not judged while the critic is away."""
     graph = pair(name, None, max_attempts=2)
     refused = [verdict(False, "", 0.2)] * 2  # without a better prompt: what was tried since stays as it is
     return {

@@ -277,7 +277,7 @@ def test_a_wrong_server_or_key_is_said(
     assert "0123456789abcdef" not in f"{error.value} {error.value.details}"
 
 
-# Host Agent
+# Agent from CLIP
 
 
 def host_agent(kind: str, reply: str = PLAN) -> Graph:

@@ -41,7 +41,7 @@ EXPORTS = {
     "comic pages (PNG)": ".png",
 }
 OTHER_HOST = Path(__file__).parents[2] / "data" / "story_from_another_host.zip"
-"""Written by Save Trajectory in ComfyUI 0.14.1."""
+"""Written by Save Story in ComfyUI 0.14.1."""
 
 
 @pytest.fixture(scope="module")

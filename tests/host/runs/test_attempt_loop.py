@@ -142,7 +142,7 @@ def batch_of(words: str, size: int, tries: int) -> Graph:
 
 
 def listed(words: str, tries: int, preview: bool = False) -> Graph:
-    """Try Open has a list of two prompts: a story each, the first accepted at try 2, the second never."""
+    """Attempt Start has a list of two prompts: one story is accepted at attempt 2, the other never."""
     replies = [verdict(False, "better 1"), verdict(True)]
     replies += [verdict(False, f"other {number}") for number in range(tries)]
     graph = pair(["prompts", 0], None, tries, preview=preview, replies=replies)

@@ -1,4 +1,4 @@
-"""One more try that a person asks for, in the real host: at a Critic Loop, at a Try Close, and refused."""
+"""One more attempt requested by the user in the real host: at a Critic Loop, at an Attempt End, and errors."""
 
 from __future__ import annotations
 
