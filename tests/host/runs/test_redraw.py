@@ -1,4 +1,4 @@
-"""One more attempt requested by the user in the real host: at a Critic Loop, at an Attempt End, and errors."""
+"""One more attempt requested by the user in the real host, at Critic Loop and Attempt End, and errors."""
 
 from __future__ import annotations
 
