@@ -174,11 +174,11 @@ TREE = """
     - list "Attempts":
       - listitem:
         - group "Attempt 1":
-          - text: /Try 1 refused · P.success. 20 %/
+          - text: /Attempt 1 refused · P.success. 20 %/
           - button "Attempt 1 in full size"
       - listitem:
         - group "Attempt 2":
-          - text: /Try 2 accepted · P.success. 90 %/
+          - text: /Attempt 2 accepted · P.success. 90 %/
           - button "Attempt 2 in full size"
           - button "Use this attempt" [disabled]
           - button "Redraw"
