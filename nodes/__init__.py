@@ -1,9 +1,9 @@
 """The node pack: V3 nodes as thin adapters around the backend.
 
-Decision: nodes translate between sockets and the backend and decide nothing. `host` is the only package that
-touches `comfy`; libraries that may be missing or too old are imported when a node runs, so the pack always
-loads. The nodes themselves are imported when the host asks for them: what needs no host here can be used, and
-tested, without one.
+Nodes translate between sockets and the backend and contain no rules of their own. Only the package `host`
+imports `comfy`. Libraries that may be missing or too old are imported when a node runs, so the pack always
+loads. The node classes are imported when the host asks for them, so all other modules can be used and tested
+without a host.
 """
 
 from __future__ import annotations

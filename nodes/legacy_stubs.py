@@ -1,8 +1,7 @@
-"""What an artist sees whose ComfyUI is too old for the pack: the nodes by name, each of which says to update.
+"""Stand-ins for the nodes in a ComfyUI that is too old for the pack; each one says to update.
 
-Decision: a pack that fails to load leaves red boxes and a trace in the console. So where the host lacks what
-the nodes are built with, stand-ins in the host's oldest form take their names, take no part in anything, and
-say one line when run.
+A pack that fails to load leaves red boxes and a traceback in the console. So if the host lacks the API that
+the nodes need, stand-ins in the host's oldest node format have their names and raise one error when run.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ OLDEST = "0.14.0"
 NODE_IDS = {
     "InterleaveLoadAgent": "Load Agent",
     "InterleaveRemoteAgent": "Remote Agent",
-    "InterleaveHostAgent": "Host Agent",
+    "InterleaveHostAgent": "Agent from CLIP",
     "InterleavePlanner": "Planner",
     "InterleaveEditPlan": "Edit Plan",
     "InterleaveStepGenerator": "Step Generator",
@@ -25,17 +24,17 @@ NODE_IDS = {
     "InterleaveTinyWorldGenerator": "Tiny World Generator",
     "InterleavePluginGenerator": "Plug-in Generator",
     "InterleaveCriticLoop": "Critic Loop",
-    "InterleaveTryOpen": "Try Open",
-    "InterleaveTryClose": "Try Close",
+    "InterleaveTryOpen": "Attempt Start",
+    "InterleaveTryClose": "Attempt End",
     "InterleaveJudge": "Judge",
-    "InterleaveSaveTrajectory": "Save Trajectory",
-    "InterleaveLoadTrajectory": "Load Trajectory",
+    "InterleaveSaveTrajectory": "Save Story",
+    "InterleaveLoadTrajectory": "Load Story",
     "InterleaveStoryboard": "Storyboard",
     "InterleaveExport": "Export",
     "InterleaveFeedback": "Feedback",
 }
 OUTPUTS = 7
-"""More than any node of the pack has, so that a graph's links find theirs."""
+"""Number of outputs of a stand-in: at least that of any node, so that the links of a graph stay."""
 
 
 class AnyKind(str):
@@ -53,7 +52,7 @@ class AnyKind(str):
 
 
 def stand_ins() -> dict[str, type] | None:
-    """Stand-ins for the nodes by id, None outside ComfyUI and where ComfyUI is new enough."""
+    """Return stand-ins for the nodes by id, `None` outside ComfyUI and if ComfyUI is new enough."""
     if "folder_paths" not in sys.modules or is_new_enough():
         return None
     line = (
@@ -65,20 +64,20 @@ def stand_ins() -> dict[str, type] | None:
 
 
 def is_new_enough() -> bool:
-    """Whether the host has the form of nodes that the pack is written in."""
+    """Return whether the host has the node API that the pack needs."""
     try:
         from comfy_api.latest import ComfyExtension, io
     except ImportError:
         return False
-    wanted = {"search_aliases", "enable_expand", "not_idempotent"}
-    has_all = wanted <= set(inspect.signature(io.Schema).parameters)
+    needed = {"search_aliases", "enable_expand", "not_idempotent"}
+    has_all = needed <= set(inspect.signature(io.Schema).parameters)
     return (
         has_all and all(hasattr(io, name) for name in ("Autogrow", "DynamicCombo")) and bool(ComfyExtension)
     )
 
 
 def host_version() -> str:
-    """The host's version, in words where it does not say."""
+    """Return the host's version, "an older one" if unknown."""
     version = getattr(sys.modules.get("comfyui_version"), "__version__", None)
     if version is None:
         try:
@@ -89,7 +88,7 @@ def host_version() -> str:
 
 
 def stand_in(node_id: str, line: str) -> type:
-    """A node of the host's first form without inputs, which raises RuntimeError with this line."""
+    """Return a node class of the host's first node format that raises RuntimeError with this line."""
 
     def run(self: Any, **inputs: Any) -> Any:
         raise RuntimeError(line)

@@ -52,16 +52,15 @@ NODES: list[type[io.ComfyNode]] = [
 
 
 class InterleaveThinkerExtension(ComfyExtension):
-    """What the host asks of the pack."""
+    """Registers the pack with the host."""
 
     async def on_load(self) -> None:
-        """Register the folder of the agents' checkpoints and the routes of the live view; say what this host
-        lacks."""
+        """Register the agents' folder and the routes of the live view, and log what this host lacks."""
         host.name_errors_plainly()
         host.register_folders()
         host.register_routes([*routes(), *plan_routes()])
         host.report_missing()
 
     async def get_node_list(self) -> list[type[io.ComfyNode]]:
-        """All nodes, and those that only expansions use."""
+        """Return all nodes, including those that only expansions use."""
         return [*NODES, *INNER_NODES]

@@ -1,4 +1,4 @@
-// Edit Plan in the browser: the steps as a list over the node's `edits` text. Without this file the text is there alone.
+// Edit Plan in the browser: the node's `edits` text as a list of steps. Without this file, only the text is shown.
 
 import { app } from "../../scripts/app.js";
 import { holdsElements } from "./host.js";
@@ -8,7 +8,7 @@ import { PlanList } from "./plan_list.js";
 const NODE = "InterleaveEditPlan";
 const DISPLAY = "interleave_plan";
 
-/** Call `then` after a method that the node may have already. */
+/** Call `then` after a method that the node may already have. */
 function after(node, method, then) {
   const before = node[method];
   node[method] = function (...given) {

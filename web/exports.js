@@ -1,7 +1,7 @@
-// What was written by Export and Save Trajectory: a button on the node that opens it, and graphs out of GIFs that are dropped.
+// Files written by Export and Save Story: a button on the node that opens them, and workflows in dropped GIFs.
 //
-// Decision: the button comes with the first result and is never saved, so it takes no room in a workflow and no place among its
-// values. The host shows PDFs and images in the browser and hands everything else over as a download; the button says which.
+// The button appears with the first result and is never saved, so it takes no place among a workflow's values. The host shows
+// PDFs and images in the browser and offers everything else as a download; the button says which.
 
 import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
@@ -31,13 +31,13 @@ function offer(node, file) {
   node.setDirtyCanvas?.(true, true);
 }
 
-/** What is sent for "as the interface" is the language that it has; the workflow keeps the choice. */
+/** Send the current language for "as the interface"; the workflow keeps the choice. */
 function sendLanguage(node) {
   const widget = node.widgets?.find((one) => one.name === "language");
   if (widget) widget.serializeValue = () => (widget.value === AS_THE_INTERFACE ? resolved(language()) : widget.value);
 }
 
-/** The comment of a GIF: after its mark, pieces that begin with their length. */
+/** The comment of a GIF: after its marker, blocks that begin with their length. */
 function commentOf(bytes) {
   const start = bytes.findIndex((byte, place) => byte === 0x21 && bytes[place + 1] === 0xfe && startsWithMark(bytes, place + 3));
   if (start < 0) return "";
@@ -51,7 +51,7 @@ function startsWithMark(bytes, place) {
   return [...GIF_MARK].every((letter, index) => bytes[place + index] === letter.charCodeAt(0));
 }
 
-/** The workflow in a GIF of ours; undefined for any other file. */
+/** The workflow in a GIF of this pack; undefined for any other file. */
 async function workflowOf(file) {
   if (file?.type !== "image/gif" || file.size > LARGEST_GIF) return undefined;
   const comment = commentOf(new Uint8Array(await file.arrayBuffer()));

@@ -1,24 +1,24 @@
-// What of a graph is seen and read at first: the view that a template opens at, and the names of inputs that grow.
+// The first view of a graph: position and scale of a template, and the names of growing inputs.
 //
-// Decision: newer front ends fit a template into the window whole, however small its text becomes, and name an input that grows
-// by its id. Both have better values already, in the template (`extra.ds`) and in the pack's locales; they are put back.
+// Newer front ends fit a template into the window, however small its text becomes, and name a growing input by its id. The
+// template (`extra.ds`) and the pack's locales have better values, which are restored here.
 
 import { app } from "../../scripts/app.js";
 
 const READABLE = 8 / 14;
-/** Below this scale the canvas draws no text: the front ends' own limit is 8 pixels, and their text has 14. */
+/** Below this scale the canvas shows no text: the front ends' limit is 8 pixels, and their text has 14. */
 const OURS = /^Interleave/;
 
 let own;
 
-/** The view that a graph brings along, if it has nodes of this pack. */
+/** The view saved in a graph, if it has nodes of this pack. */
 function ownView(graph) {
   const view = graph?.extra?.ds;
   const known = Number.isFinite(view?.scale) && view?.offset?.length === 2;
   return known && graph.nodes?.some((node) => OURS.test(node.type)) ? view : undefined;
 }
 
-/** Go back to the graph's own view where the front end has fitted it into the window too small to be read. */
+/** Restore the graph's own view if the front end has scaled it too small to read. */
 function openReadable() {
   const shown = app.canvas?.ds;
   if (!own || !shown || shown.scale >= READABLE || shown.scale >= own.scale) return;
@@ -27,7 +27,7 @@ function openReadable() {
   app.canvas.setDirty?.(true, true);
 }
 
-/** Have the inputs of a node that grow ("images.image0") shown by their names in the pack's locales. */
+/** Show the growing inputs of a node ("images.image0") by their names in the pack's locales. */
 function showOwnNames(node) {
   if (!OURS.test(node?.comfyClass ?? "")) return;
   for (const input of node.inputs ?? []) {

@@ -1,4 +1,4 @@
-// A story that is not complete must not pass for a whole one where it is shown or written: a warning that says so.
+// Warning of the nodes that show or write a story which is not complete.
 
 import { app } from "../../scripts/app.js";
 import { warn } from "./host.js";

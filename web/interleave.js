@@ -1,5 +1,5 @@
-// The live view of the Critic Loop and of Try Open / Try Close: one extension, which finds the node that a message is about and hands it to that node's view.
-// Everything works without it: the node then shows the host's own previews and images.
+// The live view of Critic Loop and Attempt End: finds the node of each message and passes the message to that node's view.
+// Without it, a node shows the host's own previews and images.
 
 import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
@@ -35,19 +35,19 @@ const style = document.createElement("link");
 style.rel = "stylesheet";
 style.href = new URL("./interleave.css", import.meta.url).href;
 
-/** The node at an execution id such as "7", or "75:62" inside a sub-graph; undefined if this graph has none. */
+/** The node with an execution id such as "7", or "75:62" inside a subgraph; undefined if this graph has none. */
 function nodeAt(path) {
   let graph = rootGraph();
   let node;
   for (const part of String(path).split(":")) {
-    // Ids are numbers in a graph of the front end, and words in one that was loaded from its API form.
+    // Ids are numbers in a graph of the front end, and strings in one loaded from its API form.
     node = graph?.getNodeById?.(part) ?? graph?.getNodeById?.(Number(part));
     graph = node?.subgraph;
   }
   return node;
 }
 
-/** The execution ids of a node: one for a node of the graph, one for every use of its sub-graph otherwise. */
+/** The execution ids of a node: one for a node of the graph, one per use of its subgraph otherwise. */
 function pathsOf(node, graph = rootGraph(), prefix = "") {
   if (!graph) return [];
   if (node.graph === graph) return [`${prefix}${node.id}`];
@@ -66,7 +66,7 @@ function shownFor(node) {
   return shown;
 }
 
-/** Give the nodes at these paths the seeds back that they had in a prompt, where these change with every run. */
+/** Set the seeds of the nodes at these paths back to those of a prompt, if they change with every run. */
 async function takeSeedsBack(paths, prompt) {
   const queued = prompt ? await queuedGraph(prompt) : {};
   for (const path of paths)
@@ -76,7 +76,7 @@ async function takeSeedsBack(paths, prompt) {
     }
 }
 
-/** Queue the story of a node alone, with the seeds of the run that is shown; false if the host did not take it. */
+/** Queue only the story of a node, with the seeds of the shown run; false if the host did not accept it. */
 async function queueStory(node, state) {
   const graph = await flatGraph();
   const paths = pathsOf(node).filter((path) => path in graph);
@@ -98,13 +98,13 @@ function attach(node) {
     setValue: () => {},
   });
   widget.serialize = false;
-  // The host's own previews would show the same images a second time, below.
+  // The host's own previews would show the same images again below.
   showNoImages(node);
   const executed = node.onExecuted;
   node.onExecuted = function (output, ...values) {
     executed?.call(this, output, ...values);
     const run = output?.[RUNS]?.at(-1);
-    // A run that was followed is here already; of one in its cache the host sends the display alone.
+    // A run that was followed is shown already. For a cached result, the host sends only the display.
     if (run && run !== state.run) recallRun(node, run).catch(warn);
   };
   const removed = node.onRemoved;
@@ -143,7 +143,7 @@ function receive(message) {
   runChanged();
 }
 
-/** What is known of a node's newest run: from the running server, else from the folder of the run it carried out last. */
+/** Show a node's newest run: from the running server, else from the folder of its last run. */
 async function recall(node) {
   const shown = shownFor(node);
   if (!shown) return;
@@ -158,7 +158,7 @@ async function recall(node) {
   restore(node, shown, received, known);
 }
 
-/** Show a run as its folder has it. */
+/** Show a run from its folder. */
 async function recallRun(node, run) {
   const shown = shownFor(node);
   if (!shown) return;
@@ -168,7 +168,7 @@ async function recallRun(node, run) {
   restore(node, shown, received, known);
 }
 
-/** Show what the server knows of a run; what came over the wire since the state had the version `known` is newer. */
+/** Show a run from the server, unless newer messages have arrived since the state had the version `known`. */
 function restore(node, shown, received, known) {
   if (!received.messages.length || shown.state.version !== known) return;
   const wasEmpty = shown.state.isEmpty;
@@ -182,7 +182,7 @@ function warn(error) {
   console.warn("InterleaveThinker:", error);
 }
 
-/** The prompt failed or was interrupted. A loop of ours says so itself; nodes of others between Try Open and Try Close do not. */
+/** The prompt failed or was interrupted. A loop reports this itself; nodes between Attempt Start and Attempt End do not. */
 function stopAll() {
   for (const { state, view } of views.values()) {
     if (!state.running) continue;
@@ -196,8 +196,8 @@ function recallAll() {
   for (const node of views.keys()) recall(node).catch(warn);
 }
 
-// Where the host lays nodes out itself it has no way to leave its own preview out, so it does not learn of ours. This has to be
-// heard first, hence before the host listens.
+// In front ends that lay out nodes themselves, the node's own preview cannot be hidden, so the event is stopped. This listener
+// must run first, hence it is added before the host's.
 api.addEventListener("b_preview_with_metadata", (event) => {
   const { displayNodeId, nodeId, blob } = event.detail ?? {};
   const shown = views.get(nodeAt(displayNodeId ?? nodeId ?? ""));

@@ -1,7 +1,7 @@
-// What a person does to the steps of a plan: every change writes the node's `edits` text at once and can be taken back once.
+// Edits of a plan's steps: every change updates the node's `edits` text at once and can be undone once.
 //
-// Decision: the text is the only state. Whatever else changes it (typing, a loaded workflow, undo) is read back by the
-// server, so the node is the same with and without this file.
+// The text is the only state. Other changes of it (typing, a loaded workflow, undo) are parsed by the server, so the node works
+// in the same way without this file.
 
 import { readPlan } from "./plan_reading.js";
 import { planText } from "./plan_outline.js";
@@ -9,7 +9,7 @@ import { say } from "./words.js";
 
 const PAUSE = 250;
 
-/** The steps of one `edits` widget; calls `show` whenever there is something else to see. */
+/** The steps of one `edits` widget; calls `show` after every change. */
 export class PlanEdits {
   constructor(widget, show) {
     this.widget = widget;
@@ -48,7 +48,7 @@ export class PlanEdits {
     this.timer = setTimeout(() => this.read(), PAUSE);
   }
 
-  /** Have the server read the text, and show what it says. */
+  /** Have the server parse the text, and show the result. */
   async read() {
     clearTimeout(this.timer);
     const turn = ++this.reading;
@@ -58,7 +58,7 @@ export class PlanEdits {
     this.fault = answer.error ?? "";
     if (!this.fault) {
       const steps = (answer.plan?.execution_plan ?? []).map((step) => ({ ...step }));
-      // The same steps stay who they are: what a person has opened of one stays open.
+      // Equal steps are kept as objects, so open settings stay open.
       if (planText(steps, [], false) !== planText(this.steps, [], false)) this.steps = steps;
       this.madeFrom = answer.plan?.made_from ?? [];
       this.style = answer.plan?.style ?? "";
@@ -67,13 +67,13 @@ export class PlanEdits {
     this.show();
   }
 
-  /** What the node said when it ran. */
+  /** Process the display of the executed node. */
   update(display) {
     this.display = { ...display, isNews: Boolean(display?.note) };
     this.read();
   }
 
-  /** Write the steps into the text. With `change` said, it can be taken back. */
+  /** Write the steps into the text. With a description of the `change`, it can be undone. */
   write(change) {
     if (change) this.undo = { change, text: this.text };
     this.setText(planText(this.steps, this.madeFrom, this.isJson, this.style));
@@ -83,7 +83,7 @@ export class PlanEdits {
 
   setText(text) {
     this.isWriting = true;
-    // What the node said was said of an older text; its result is not to be put over this one.
+    // The node's message is about an older text, and its result must not replace this one.
     this.display.isNews = false;
     this.reading++;
     clearTimeout(this.timer);
@@ -91,11 +91,11 @@ export class PlanEdits {
     this.isWriting = false;
   }
 
-  /** Where the host lays nodes out itself, it looks at a widget again when its value was set. */
+  /** Front ends that lay out nodes themselves update a widget when its value is set. */
   touch() {
     this.isWriting = true;
     const { text } = this;
-    // Some front ends look at a widget again only when its value is another one.
+    // Some front ends update a widget only if its value differs.
     this.widget.value = `${text} `;
     this.widget.value = text;
     this.isWriting = false;
@@ -107,7 +107,7 @@ export class PlanEdits {
     this.read();
   }
 
-  /** Number the steps one by one; a step that edits another one's image goes on editing that one's. */
+  /** Number the steps consecutively; a step that edits another step's image keeps that source. */
   renumber() {
     const first = Math.min(...this.steps.map((step) => step.step_number));
     const numbers = new Map(this.steps.map((step, index) => [step.step_number, first + index]));
@@ -145,17 +145,17 @@ export class PlanEdits {
     this.write(say("Step {step} was moved.", { step: from + 1 }));
   }
 
-  /** The planner's newest plan; locked steps stay. */
+  /** Use the planner's latest plan; locked steps stay. */
   takePlanned() {
     const locked = this.steps.filter((step) => step.locked);
-    this.undo = { change: say("This is the planner's plan."), text: this.text };
+    this.undo = { change: say("The planner's plan was loaded."), text: this.text };
     if (locked.length) {
       const planned = this.display.planned.execution_plan.filter(
         (step) => !locked.some((one) => one.step_number === step.step_number)
       );
       this.steps = [...planned, ...locked].sort((one, other) => one.step_number - other.step_number);
       this.madeFrom = this.display.planned.made_from;
-      this.undo.change = say("This is the planner's plan. Locked steps stayed.");
+      this.undo.change = say("The planner's plan was loaded. Locked steps stayed.");
       this.setText(planText(this.steps, this.madeFrom, false, this.style));
     } else {
       this.setText("");
@@ -163,9 +163,9 @@ export class PlanEdits {
     this.read();
   }
 
-  /** What the node made of the edits and the planner's newest plan, to be edited further. */
+  /** Load the merged plan from the node, to edit it further. */
   takeResult() {
-    this.undo = { change: say("The new steps are in the list."), text: this.text };
+    this.undo = { change: say("The new steps were loaded."), text: this.text };
     const { execution_plan: steps, made_from: madeFrom, style } = this.display.result;
     this.setText(planText(steps, madeFrom, this.isJson, style));
     this.read();

@@ -1,4 +1,4 @@
-// Elements of the list on Edit Plan. Decision: texts are set as text, never as HTML, whatever a plan from a stranger holds.
+// Elements of the list in Edit Plan. Texts are set as text, never as HTML, since a plan may come from a stranger.
 
 export function make(tag, name = "", text = "") {
   const element = document.createElement(tag);

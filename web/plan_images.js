@@ -1,4 +1,4 @@
-// An image that a step names: its file in the host's input folder, chosen from those that are there, uploaded, or dropped here.
+// The image of a step: a file in the host's input folder, chosen from the list, uploaded, or dropped here.
 
 import { api } from "../../scripts/api.js";
 import { icon, make } from "./plan_elements.js";
@@ -8,19 +8,19 @@ const NAMES = "/interleave-thinker/step-images";
 const UPLOAD = "/upload/image";
 const OFFERED = "itp-step-images";
 
-/** The control for one image, its field called `label`; `set(name)` is called with its name, undefined for none. */
+/** The control for one image, with its field's `label`; calls `set(name)` with the name, undefined for none. */
 export function imageControl(label, value, set) {
   const image = make("img", "itp-image");
   Object.assign(image, { alt: "", decoding: "async" });
   const input = make("input");
-  Object.assign(input, { type: "text", value: value ?? "", placeholder: say("Image in the input folder; drop a file here") });
+  Object.assign(input, { type: "text", value: value ?? "", placeholder: say("Image in the input folder, or drop a file") });
   Object.assign(input, { spellcheck: false, autocomplete: "off" });
   input.setAttribute("aria-label", label);
   input.setAttribute("list", OFFERED);
   const file = make("input");
   Object.assign(file, { type: "file", accept: "image/*", hidden: true });
   const control = make("span", "itp-image-control");
-  const clear = icon("pi-times", say("Take it out."), () => choose(""));
+  const clear = icon("pi-times", say("Remove it"), () => choose(""));
 
   function show(fault = "") {
     const name = input.value.trim();
@@ -52,14 +52,14 @@ export function imageControl(label, value, set) {
   }
 
   image.addEventListener("load", () => (image.hidden = false));
-  image.addEventListener("error", () => input.value.trim() && show(say("There is no such image in the input folder.")));
+  image.addEventListener("error", () => input.value.trim() && show(say("This image is not in the input folder.")));
   input.addEventListener("focus", offerNames);
   input.addEventListener("input", () => {
     show();
     set(input.value.trim() || undefined);
   });
   file.addEventListener("change", () => file.files[0] && upload(file.files[0]));
-  // The front end would take a dropped image for a workflow, or for a node of its own.
+  // The front end would open a dropped image as a workflow or a new node.
   for (const kind of ["dragenter", "dragover", "drop"])
     control.addEventListener(kind, (event) => {
       event.preventDefault();
@@ -69,7 +69,7 @@ export function imageControl(label, value, set) {
       if (dropped) upload(dropped);
     });
   control.addEventListener("dragleave", () => control.classList.remove("itp-over"));
-  control.append(image, input, icon("pi-upload", say("Upload an image."), () => file.click()), clear, file);
+  control.append(image, input, icon("pi-upload", say("Upload an image"), () => file.click()), clear, file);
   show();
   return control;
 }
@@ -80,7 +80,7 @@ function addressOf(name) {
   return api.apiURL(`/view?${new URLSearchParams(query)}`);
 }
 
-/** The names that all fields offer, as they are now. */
+/** Update the names offered by all fields. */
 async function offerNames() {
   let list = document.getElementById(OFFERED);
   if (!list) {
@@ -89,7 +89,7 @@ async function offerNames() {
     document.body.append(list);
   }
   const answer = await api.fetchApi(NAMES, { cache: "no-store" }).catch(() => undefined);
-  if (!answer?.ok) return; // a name can be typed all the same
+  if (!answer?.ok) return; // a name can still be typed
   const { names } = await answer.json();
   list.replaceChildren(...names.map((name) => Object.assign(make("option"), { value: name })));
 }

@@ -1,4 +1,4 @@
-// The list of steps on Edit Plan: what is seen of the edits, as a list or beside their text.
+// The list of steps in Edit Plan: shows the edits as a list or as text.
 
 import { redraw, zoom } from "./host.js";
 import { onRunChanged, runAfter } from "./live/shown_runs.js";
@@ -30,7 +30,7 @@ export class PlanList {
     this.show();
   }
 
-  /** The run goes on: its pictures and words are put into the rows that are there, with the next frame. */
+  /** The run has changed: update images and states of the rows with the next frame. */
   updateSoon() {
     this.frame ??= requestAnimationFrame(() => {
       this.frame = undefined;
@@ -55,7 +55,7 @@ export class PlanList {
   switchView() {
     this.node.properties[VIEW] = this.view === "list" ? "text" : "list";
     this.show();
-    // The other form of the text is known only of a text that was read.
+    // The other form is known only for a parsed text.
     this.edits.read();
   }
 
@@ -85,8 +85,8 @@ export class PlanList {
     const inList = this.view === "list";
     bar.append(...(inList ? this.listButtons() : this.textButtons()), make("div", "itp-space"));
     const view = inList
-      ? [say("Edit as text"), say("Show the text that this list writes.")]
-      : [say("Edit as list"), say("Show the steps as a list.")];
+      ? [say("Edit as text"), say("Show the plan as text")]
+      : [say("Edit as list"), say("Show the plan as a list")];
     bar.append(button(...view, () => this.switchView()));
     return bar;
   }
@@ -94,10 +94,10 @@ export class PlanList {
   listButtons() {
     const { fault, text, display } = this.edits;
     const help = display.planned
-      ? say("Drop the edits and take the planner's newest plan; locked steps stay.")
-      : say("Queue the graph once to have the planner's plan here.");
+      ? say("Discard the edits and use the planner's latest plan; locked steps stay")
+      : say("Queue the graph once to get the planner's plan");
     return [
-      button(say("Add step"), say("Add a step at the end."), () => this.add(), Boolean(fault)),
+      button(say("Add step"), say("Add a step at the end"), () => this.add(), Boolean(fault)),
       button(say("Planner's plan"), help, () => this.edits.takePlanned(), !display.planned || !text.trim())
     ];
   }
@@ -106,7 +106,7 @@ export class PlanList {
     const { fault, forms, isJson } = this.edits;
     const name = isJson ? say("As outline") : say("As JSON");
     const off = Boolean(fault) || !forms?.json_text;
-    return [button(name, say("Write the same plan in the other form."), () => this.edits.switchForm(), off)];
+    return [button(name, say("Convert the text to the other form"), () => this.edits.switchForm(), off)];
   }
 
   add() {
@@ -119,12 +119,12 @@ export class PlanList {
     const notes = [];
     if (fault) notes.push(note(fault, "itp-note itp-fault"));
     if (display.isNews) {
-      const help = say("Put the new steps into the list.");
-      const show = button(say("Show it here"), help, () => this.edits.takeResult());
+      const help = say("Load the new steps into the list");
+      const show = button(say("Show new steps"), help, () => this.edits.takeResult());
       notes.push(note(heard(display.note), "itp-note", ...(display.stale && display.result ? [show] : [])));
     }
     if (undo) {
-      const back = button(say("Undo"), say("Take that back."), () => this.edits.takeBack());
+      const back = button(say("Undo"), say("Undo this change"), () => this.edits.takeBack());
       notes.push(note(undo.change, "itp-note itp-undo", back));
     }
     return notes;
@@ -149,12 +149,12 @@ export class PlanList {
   style() {
     const { edits } = this;
     const own = edits.display.planned_style;
-    const box = area(edits.style, own || say("Style or character sentence before every prompt"), (event) => {
+    const box = area(edits.style, own || say("Style, character or LoRA trigger, put before every prompt"), (event) => {
       edits.style = event.target.value;
       this.edited();
     });
     box.classList.add("itp-style");
-    box.title = say("Stands before every prompt as it is drawn and judged.");
+    box.title = say("Put before every prompt, for the image model and the critic.");
     return box;
   }
 
@@ -173,7 +173,7 @@ export class PlanList {
     });
   }
 
-  /** A word was typed: the row that is being typed into is not drawn anew. */
+  /** Text was typed: the edited row is not rebuilt. */
   edited() {
     this.edits.undo = null;
     this.element.querySelector(".itp-undo")?.remove();

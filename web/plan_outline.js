@@ -1,12 +1,12 @@
-// A plan as an outline, written by the same rules as backend/plan_editor/outline.py, which alone reads it.
+// A plan as an outline, written by the rules of backend/plan_editor/outline.py, which reads it.
 //
-// Decision: writing is done here so that the text is up to date the moment a key is pressed; reading is the server's, so
-// that a person sees the same refusals in the list as when the graph is queued.
+// It is written here so that the text is up to date with every key press. It is parsed by the server, so the list shows the same
+// errors as a queued graph.
 
 const KEYWORDS = { instruction: "do", prompt: "draw", auxiliary_text: "text" };
 const SETTINGS = ["source", "seed", "tries", "denoise", "negative", "mask", "reference"];
 const LOCK = "[locked]";
-// Control characters, and halves of characters, cannot be shown on a line.
+// Control characters and lone surrogates cannot be shown in a line.
 const UNSHOWN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|[\ud800-\udfff]/u;
 
 /** The text of these steps, as JSON or as an outline. */
@@ -37,7 +37,7 @@ function block(step) {
     const value = step[field];
     if (value !== null && value !== undefined) lines.push(...fieldLines(keyword, value, "   "));
   }
-  // A step of one line alone would be drawn as that line says.
+  // A step with a single line would use that line as its prompt.
   if (lines.length === 1) lines.push("   draw:");
   for (const name of SETTINGS) {
     const value = step.settings?.[name];

@@ -1,6 +1,6 @@
-// How a step of the plan stands in the run that it was drawn in last: its kept picture and a word, beside what is written of it.
+// The state of a step in its last run: its kept image and its result, next to its texts.
 //
-// Decision: the run is the one on the node that the plan leads to. A step that reads otherwise than it was drawn says so.
+// The run is that of the loop that the plan leads to. A step that was edited since is marked.
 
 import { doing } from "./live/card.js";
 import { make } from "./plan_elements.js";
@@ -30,7 +30,7 @@ export function stepProgress(step) {
     const drawn = run?.steps.get(step.step_number);
     const found = drawn && run.imageOf(step.step_number);
     const isOld = Boolean(drawn) && drawn.status !== "waiting" && !isDrawnAs(drawn.prompt, inStyle(step.prompt ?? "", style));
-    setText(word, !drawn ? say("planned") : isOld ? say("changed since it was drawn") : wordOf(drawn, run));
+    setText(word, !drawn ? say("planned") : isOld ? say("changed since it was generated") : wordOf(drawn, run));
     dot.dataset.tone = !drawn || isOld ? "quiet" : drawn.status === "running" && run.running ? "busy" : drawn.tone;
     picture.hidden = !found;
     picture.classList.toggle("itp-old", isOld);
@@ -51,14 +51,14 @@ function wordOf(drawn, run) {
   return doing(drawn.status, tries, run.running) ?? heard(drawn.sentence);
 }
 
-/** A prompt with the style before it, as backend/types.py puts it there. */
+/** A prompt with the style before it, as in backend/types.py. */
 function inStyle(prompt, style) {
   const sentence = style.trim();
   if (!prompt || !sentence || prompt.startsWith(sentence)) return prompt;
   return `${sentence}${ENDS.test(sentence) ? "" : "."} ${prompt}`;
 }
 
-/** Whether a prompt is the one that was drawn, of which the beginning may be all that is known. */
+/** Whether a prompt is the generated one, of which only the beginning may be known. */
 function isDrawnAs(drawn, prompt) {
   return drawn === prompt || (drawn.endsWith(CUT) && prompt.startsWith(drawn.slice(0, -CUT.length)));
 }

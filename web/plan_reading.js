@@ -1,11 +1,11 @@
-// A plan text is read by the server alone, so that a person sees here the same refusals as when the graph is queued.
+// Only the server parses a plan text, so the list shows the same errors as a queued graph.
 
 import { api } from "../../scripts/api.js";
 import { say } from "./words.js";
 
 const READ = "/interleave-thinker/plan";
 
-/** The text as steps and in both forms, or `error`: what is wrong with it. */
+/** The text as steps and in both forms, or its `error`. */
 export async function readPlan(text) {
   try {
     const answer = await api.fetchApi(READ, {
@@ -13,9 +13,9 @@ export async function readPlan(text) {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ text })
     });
-    if (answer.status === 413) return { error: say("The text is too long for the list; edit it as text.") };
+    if (answer.status === 413) return { error: say("The plan is too long for the list. Edit it as text.") };
     return await answer.json();
   } catch (error) {
-    return { error: say("The server does not read the text: {fault}", { fault: error.message }) };
+    return { error: say("The server cannot read the text: {fault}", { fault: error.message }) };
   }
 }

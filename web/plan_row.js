@@ -1,4 +1,4 @@
-// One step of the list on Edit Plan: its name, what is drawn, the text that the reader gets, and the buttons that act on it.
+// One step of the list in Edit Plan: its name, prompt, text for the reader, and buttons.
 
 import { area, icon, make } from "./plan_elements.js";
 import { stepProgress } from "./plan_progress.js";
@@ -6,7 +6,7 @@ import { stepSettings } from "./plan_settings.js";
 import { say } from "./words.js";
 
 /** The row of a step: {element, update(shown, style)}, see stepProgress. `earlier` are the steps before this one.
- *  `acts`: {edited()} after a word or the lock changed, {relocked()} to draw the list anew, {move(by)} and {remove()}. */
+ *  `acts`: {edited()} after a text or the lock changed, {relocked()} to rebuild the list, {move(by)} and {remove()}. */
 export function stepRow(step, { isFirst, isLast, earlier }, acts) {
   const row = make("div", "itp-step");
   const mark = () => row.classList.toggle("itp-empty", !step.prompt && !step.auxiliary_text);
@@ -18,7 +18,7 @@ export function stepRow(step, { isFirst, isLast, earlier }, acts) {
   const name = make("input");
   Object.assign(name, { value: step.step_name ?? "", placeholder: say("Name"), spellcheck: false });
   name.addEventListener("input", edit("step_name", true));
-  const lockHelp = say("Locked: stays as it is when the planner writes another plan.");
+  const lockHelp = say("Lock: the step stays when the planner writes a new plan");
   const lock = icon(step.locked ? "pi-lock" : "pi-lock-open", lockHelp, () => {
     step.locked = !step.locked;
     acts.edited();
@@ -30,17 +30,17 @@ export function stepRow(step, { isFirst, isLast, earlier }, acts) {
   head.append(
     make("span", "itp-number", `${step.step_number}.`),
     name,
-    icon("pi-arrow-up", say("Move up."), () => acts.move(-1), isFirst),
-    icon("pi-arrow-down", say("Move down."), () => acts.move(1), isLast),
+    icon("pi-arrow-up", say("Move up"), () => acts.move(-1), isFirst),
+    icon("pi-arrow-down", say("Move down"), () => acts.move(1), isLast),
     settings.toggle,
     lock,
-    icon("pi-trash", say("Delete this step."), () => acts.remove())
+    icon("pi-trash", say("Delete this step"), () => acts.remove())
   );
   const progress = stepProgress(step);
   const words = make("div", "itp-words");
   words.append(
     progress.state,
-    area(step.prompt, say("What to draw; empty draws nothing"), edit("prompt")),
+    area(step.prompt, say("Prompt; leave empty for a text-only step"), edit("prompt")),
     area(step.auxiliary_text, say("Text for the reader"), edit("auxiliary_text"))
   );
   const body = make("div", "itp-body");

@@ -1,8 +1,7 @@
-// What a step on Edit Plan does otherwise than the run: the image it edits, its seed, tries, denoise, negative, mask and
-// reference.
+// Settings of one step in Edit Plan: the image it edits, seed, attempts, denoise, negative, mask and reference.
 //
-// Decision: closed until it is asked for, so that a plan reads as a plan; a step that has settings shows them in a line of
-// words. An empty field is the run's own, and is not written.
+// They are closed at first, so a plan is easy to read; a step with settings lists them in one line. An empty field uses the
+// loop's setting and is not written.
 
 import { button, make } from "./plan_elements.js";
 import { imageControl } from "./plan_images.js";
@@ -18,18 +17,18 @@ const opened = new WeakSet();
 
 function labels() {
   const images = { mask: say("Mask"), reference: say("Reference") };
-  return { source: say("Edits"), seed: say("Seed"), tries: say("Tries"), denoise: say("Denoise"), negative: say("Negative"), ...images };
+  return { source: say("Edits"), seed: say("Seed"), tries: say("Attempts"), denoise: say("Denoise"), negative: say("Negative"), ...images };
 }
 
 function helps() {
   return {
     source: say("The image that this step edits."),
-    seed: say("Of the step's first try; later tries get theirs from it."),
-    tries: say("Draws of this step at most; 1 is not judged."),
-    denoise: say("How much of its image an image-to-image model redraws."),
-    negative: say("What must not appear in this step, for models that are guided."),
-    mask: say("What this step may change of its image: white, or what was painted in the mask editor."),
-    reference: say("An image that the model is shown in this step, too, such as a character.")
+    seed: say("Seed of the step's first attempt; later seeds are derived from it."),
+    tries: say("Maximum number of attempts of this step. 1: not judged."),
+    denoise: say("Image to image only: how much of the source image is replaced."),
+    negative: say("Negative prompt of this step, for models that use one."),
+    mask: say("Part of the image that this step may change: white, or painted in the mask editor."),
+    reference: say("A reference image that the model also sees in this step, such as a character.")
   };
 }
 
@@ -38,7 +37,7 @@ export function stepSettings(step, earlier, edited) {
   const panel = make("div", "itp-settings");
   panel.id = `itp-settings-${Math.random().toString(36).slice(2)}`;
   const summary = make("div", "itp-summary");
-  const help = say("Settings of this step alone: source, seed, tries, denoise, negative, mask, reference.");
+  const help = say("Settings of this step: source, seed, attempts, denoise, negative, mask, reference");
   const toggle = button("", help, () => open(panel.hidden));
   toggle.append(make("i", "pi pi-sliders-h"));
   toggle.setAttribute("aria-label", help);
@@ -80,12 +79,12 @@ export function stepSettings(step, earlier, edited) {
 
 function sources(earlier) {
   return [
-    ["", say("as the run says")],
+    ["", say("as set in the loop")],
     ["previous", say("the step before")],
-    ["first", say("the first image drawn")],
+    ["first", say("the first generated image")],
     ["anchor", say("the request's first image")],
-    ["all", say("the step before, shown the other earlier images")],
-    ["text", say("nothing, drawn from text")],
+    ["all", say("the step before, sees all images")],
+    ["text", say("none, generated from text")],
     ...earlier.filter((one) => one.prompt).map((one) => [one.step_number, stepName(one)])
   ];
 }
@@ -107,7 +106,7 @@ function sourceChoice(step, earlier, set) {
   const choice = make("select");
   const own = step.settings?.source ?? "";
   const offered = sources(earlier);
-  // A source that is no earlier step any more is shown as it stands; the server says what is wrong with it.
+  // A source that is no longer an earlier step stays visible; the server reports the error.
   if (!offered.some(([value]) => value === own)) offered.push([own, say("step {step}", { step: own })]);
   for (const [value, text] of offered) {
     const option = make("option", "", text);
@@ -124,7 +123,7 @@ function sourceChoice(step, earlier, set) {
 function number(step, { name, min, max, step: by }, set) {
   const input = make("input");
   const value = step.settings?.[name] ?? "";
-  Object.assign(input, { type: "number", min, max, step: by, value, placeholder: say("the run's") });
+  Object.assign(input, { type: "number", min, max, step: by, value, placeholder: say("as in the loop") });
   input.addEventListener("input", () => {
     const value = input.valueAsNumber;
     input.classList.toggle("itp-wrong", !input.validity.valid);
@@ -137,12 +136,12 @@ function number(step, { name, min, max, step: by }, set) {
 function negative(step, set) {
   const input = make("input");
   const value = step.settings?.negative ?? "";
-  Object.assign(input, { type: "text", value, placeholder: say("the generator's"), spellcheck: false });
+  Object.assign(input, { type: "text", value, placeholder: say("as in the generator"), spellcheck: false });
   input.addEventListener("input", () => set("negative", input.value || undefined));
   return input;
 }
 
-/** No label element: that would take the names of the buttons in it for its field's. */
+/** Not a label element, which would use the names of its buttons as the field's name. */
 function imageField(step, name, set) {
   const control = imageControl(labels()[name], step.settings?.[name], (value) => set(name, value));
   return field(name, control, "div");

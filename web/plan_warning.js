@@ -1,5 +1,5 @@
-// Where a plan is not as it was asked for, the Planner says so in a notice of the front end: the node's own line is gone when
-// the run ends. A plan that is taken from the host's cache says it with every run, which a person needs to read once.
+// Notice about a plan with another number of steps than requested; the node's own line disappears when the run ends. A cached
+// plan repeats the warning with every run, so the same one is shown once.
 
 import { app } from "../../scripts/app.js";
 import { warn } from "./host.js";

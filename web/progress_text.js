@@ -1,9 +1,8 @@
-// The line of text that a node shows while it works: in the language of the front end, and no part of the graph.
+// The line of text on a working node, in the language of the front end and not part of the graph.
 //
-// Decision: the host puts that line into a widget of its own and then sends the widget's text with the next prompt, as if it
-// were an input. The node would count as changed and run again on every second queue, which for an agent takes minutes.
-// A node inside a subgraph says its line on the subgraph's node, too, as long as that is what is to be seen: the front end
-// itself shows it inside alone, and lets no such widget out.
+// The host puts this line into a widget and sends the widget's text with the next prompt, as if it were an input. The node would
+// count as changed and run again on every second queue, which takes minutes for an agent. For a node inside a subgraph the line
+// is also shown on the subgraph's node while that one is visible, since the front end shows it inside only.
 
 import { app } from "../../scripts/app.js";
 import { api } from "../../scripts/api.js";
@@ -13,7 +12,7 @@ import { heard } from "./words.js";
 const OURS = /^Interleave/;
 const SHOWN_ONLY = /^\$\$/;
 
-/** The node of the graph on the canvas inside which a node of ours works; none if that is not to be seen. */
+/** The visible node whose subgraph contains the working node; undefined if there is none. */
 function outside(path) {
   const [first, ...inner] = path.split(":");
   const graph = rootGraph();

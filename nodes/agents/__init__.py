@@ -1,0 +1,1 @@
+"""Nodes for agents, and agents under the host's memory management and cancel button."""

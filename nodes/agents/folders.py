@@ -1,9 +1,8 @@
-"""Which agents can be chosen: the built-in ones, and the checkpoints and GGUF files in the host's agent
-folders.
+"""Agents that can be chosen: the built-in ones, and checkpoints and GGUF files in the host's agent folders.
 
-Decision: any local folder of the right architecture is offered, none is listed by name and none is downloaded
-unless a person asks for exactly that one. A choice is looked up among those found, never joined to a path, so
-a workflow from a stranger cannot reach outside the folders.
+Every local folder of a supported architecture is listed. Nothing is downloaded unless the user names it. A
+choice is looked up among those found, never joined to a path, so a workflow from a stranger cannot reach
+outside the folders.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ...backend.checkpoints.families import looks_like_an_agent
 from ...backend.errors import SettingsError
 from ...backend.files.bounded_reader import read_json
 from ...backend.prompts import FOLDER_NAME, PromptSet
-from .strictness import FROM_THE_AGENT
+from ..inputs.strictness import FROM_THE_AGENT
 
 BUILT_IN = {"tiny world planner": "tinyworld:planner", "tiny world critic": "tinyworld:critic"}
 NO_ADAPTER = "none"
@@ -28,55 +27,59 @@ OFFICIAL_OWNER = "Qwen"
 HUB_NAME = re.compile(
     r"(?:(?P<owner>[A-Za-z0-9][A-Za-z0-9-]{0,40})/[A-Za-z0-9][A-Za-z0-9.-]{0,90}|Qwen3-VL-[0-9]+B[A-Za-z0-9-]{0,30})"
 )
-"""Names of agents that are names on the Hugging Face Hub: OWNER/NAME, and Qwen's own."""
+"""Agent names that are also names on the Hugging Face Hub: OWNER/NAME, and Qwen's own."""
 DEPTH = 2
 MAX_CONFIG = 1024 * 1024
 
 
 def agent_names(roots: Sequence[Path]) -> list[str]:
-    """The built-in agents, then the checkpoints and the GGUF files found, as paths relative to their root."""
+    """Return the built-in agents, then the checkpoints and GGUF files, as paths relative to their root."""
     return [*BUILT_IN, *_found(roots, "config.json"), *_gguf_files(roots)]
 
 
 def adapter_names(roots: Sequence[Path]) -> list[str]:
-    """`none`, then the LoRA adapters found."""
+    """Return `none`, then the LoRA adapters found."""
     return [NO_ADAPTER, *_found(roots, ADAPTER)]
 
 
 def named_agent(agent: str, hub_id: str, download: bool, roots: Sequence[Path]) -> str:
-    """Name of the chosen agent: that of the hub where one is given (its folder has the same name), else the
-    listed one.
+    """Return the name of the chosen agent: the hub id (also its folder's name) if given, else the listed one.
 
-    Raises SettingsError if there is no such folder, unless it is one of the hub that may be downloaded.
+    Raises:
+        SettingsError: The folder is missing, and it may not be downloaded.
     """
-    wanted = hub_id.strip()
-    if not wanted:
+    requested = hub_id.strip()
+    if not requested:
         agent_spec(agent, roots)
         return agent
     from ...backend.checkpoints.hub import check_hub_id
 
-    check_hub_id(wanted)
-    if not download and wanted not in _found(roots, "config.json"):
+    check_hub_id(requested)
+    if not download and requested not in _found(roots, "config.json"):
         raise SettingsError(
-            f"The agent {wanted} is not in {places(roots)}.",
-            "Switch on 'download' in Load Agent to fetch it from the Hugging Face Hub (several GB), "
+            f"The agent {requested} is not in {places(roots)}.",
+            "Switch on 'download' in Load Agent to download it from the Hugging Face Hub (several GB), "
             "or put its folder there.",
         )
-    return wanted
+    return requested
 
 
 def places(roots: Sequence[Path]) -> str:
-    """The agents' folders, to read."""
+    """Return the agents' folders as text."""
     return " or ".join(repr(str(root)) for root in roots)
 
 
 def checkpoint_bytes(name: str, roots: Sequence[Path]) -> int:
-    """Bytes of an agent's weight files."""
+    """Return the size in bytes of an agent's weight files."""
     return sum(path.stat().st_size for path in _folder(name, roots, "config.json").glob("*.safetensors"))
 
 
 def agent_spec(name: str, roots: Sequence[Path]) -> str:
-    """Specification of an agent for `open_chat`; raises SettingsError if there is no such agent any more."""
+    """Return the specification of an agent for `open_chat`.
+
+    Raises:
+        SettingsError: The agent was not found.
+    """
     if name in BUILT_IN:
         return BUILT_IN[name]
     if is_gguf(name):
@@ -85,17 +88,21 @@ def agent_spec(name: str, roots: Sequence[Path]) -> str:
 
 
 def is_gguf(name: str) -> bool:
-    """Whether the name is that of a GGUF file."""
+    """Return whether the name is that of a GGUF file."""
     return name.lower().endswith(SUFFIX)
 
 
 def adapter_folder(name: str, roots: Sequence[Path]) -> str | None:
-    """Folder of an adapter, None for `none`; raises SettingsError if there is no such adapter any more."""
+    """Return the folder of an adapter, `None` for `none`.
+
+    Raises:
+        SettingsError: The adapter was not found.
+    """
     return None if name == NO_ADAPTER else str(_folder(name, roots, ADAPTER))
 
 
 def prompt_set_names(roots: Sequence[Path]) -> list[str]:
-    """`from the agent`, then the folders that hold a prompt set, their own or a checkpoint's."""
+    """Return `from the agent`, then the folders that contain a prompt set or a checkpoint with one."""
     return [
         FROM_THE_AGENT,
         *sorted({**_found(roots, f"{FOLDER_NAME}/{TEMPLATE}"), **_found(roots, TEMPLATE)}),
@@ -103,26 +110,26 @@ def prompt_set_names(roots: Sequence[Path]) -> list[str]:
 
 
 def prompt_set_named(name: str, roots: Sequence[Path]) -> PromptSet | None:
-    """The prompt set of a choice, None for `from the agent`; raises SettingsError if there is no such one any
-    more."""
+    """Return the prompt set of a choice, `None` for `from the agent`.
+
+    Raises:
+        SettingsError: The prompt set was not found or is not valid.
+    """
     if name == FROM_THE_AGENT:
         return None
-    own, beside = _found(roots, TEMPLATE), _found(roots, f"{FOLDER_NAME}/{TEMPLATE}")
-    folder = own.get(name) or (beside[name] / FOLDER_NAME if name in beside else None)
+    own, inside = _found(roots, TEMPLATE), _found(roots, f"{FOLDER_NAME}/{TEMPLATE}")
+    folder = own.get(name) or (inside[name] / FOLDER_NAME if name in inside else None)
     if folder is None:
         raise SettingsError(
-            f"There is no prompt set {name[:200]!r}.",
-            (
-                "Put its folder (of .txt files, "
-                f"as `prompts import` writes it) into {places(roots)} and press R."
-            ),
+            f"The prompt set {name[:200]!r} was not found.",
+            f"Put its folder (of .txt files, as `prompts import` writes it) into {places(roots)} and press "
+            "R.",
         )
     return PromptSet.load(folder)
 
 
 def weights_stamp(name: str, roots: Sequence[Path], marker: str = "config.json") -> str:
-    """A string that changes when the files of an agent or adapter change; empty for a built-in or missing
-    one."""
+    """Return a string that changes with the files of an agent or adapter, "" for built-in or missing ones."""
     file = _gguf_files(roots).get(name) if is_gguf(name) else None
     folder = file.parent if file is not None else _found(roots, marker).get(name)
     if folder is None:
@@ -135,9 +142,9 @@ def _gguf_file(name: str, roots: Sequence[Path]) -> Path:
     found = _gguf_files(roots)
     if name not in found:
         raise SettingsError(
-            f"There is no agent {name[:200]!r}.",
-            f"Put the file and its mmproj file into {places(roots)} and press R, or choose one that is "
-            f"there: {', '.join(agent_names(roots)[:9])}.",
+            f"The agent {name[:200]!r} was not found.",
+            f"Put the file and its mmproj file into {places(roots)} and press R, or choose another agent: "
+            f"{', '.join(agent_names(roots)[:9])}.",
         )
     return found[name]
 
@@ -162,21 +169,23 @@ def _folder(name: str, roots: Sequence[Path], marker: str) -> Path:
         )
         fetched = f"{download_command(name, roots)} " if kind == "agent" else ""
         raise SettingsError(
-            f"There is no {kind} {name[:200]!r}.",
-            f"{fetched}Put its folder into {places(roots)} and press R, or choose one that is there: "
+            f"The {kind} {name[:200]!r} was not found.",
+            f"{fetched}Put its folder into {places(roots)} and press R, or choose another {kind}: "
             f"{', '.join(list(found)[:9]) or 'none yet'}.",
         )
     return folder
 
 
 def download_command(name: str, roots: Sequence[Path]) -> str:
-    """What to type for an agent whose name says whose it is; empty for any other. Nothing of a stranger's
-    name is put into a command but letters, digits, dots and dashes."""
+    """Return the command that downloads an agent, "" if its name is not a hub name.
+
+    The name may come from a stranger: only letters, digits, dots and dashes reach the command.
+    """
     owned = HUB_NAME.fullmatch(name)
     if not owned or not roots:
         return ""
     hub_id = name if owned["owner"] else f"{OFFICIAL_OWNER}/{name}"
-    return f"Fetch it: hf download {hub_id} --local-dir {shlex.quote(str(roots[0] / name))}."
+    return f"Download it: hf download {hub_id} --local-dir {shlex.quote(str(roots[0] / name))}."
 
 
 def _found(roots: Sequence[Path], marker: str) -> dict[str, Path]:

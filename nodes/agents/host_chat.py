@@ -1,9 +1,8 @@
-"""A chat model that is a text encoder of the host's: what an artist has loaded for drawing may plan and judge
-as well.
+"""Chat model on a text encoder of the host: the encoder of the image model can also plan and judge.
 
-Decision: prompts are laid out in the agent's own form (ChatML with marks where the images stand) where the
-text encoder is of that family, since its default template puts all images first and suppresses the reasoning.
-The host reports no probabilities and does not stream, so a verdict is True or False alone, and comes at once.
+For text encoders of the Qwen family, prompts use the agent's own format (ChatML with image marks in place),
+since the encoder's default template puts all images first and suppresses the reasoning. The host reports no
+probabilities and does not stream, so a verdict has no probability and the reply comes at once.
 """
 
 from __future__ import annotations
@@ -25,7 +24,11 @@ IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 
 
 class HostChat:
-    """Implements ChatModel around a CLIP that can generate text. Raises SettingsError for one that cannot."""
+    """Implements ChatModel with a CLIP that can generate text.
+
+    Raises:
+        SettingsError: The CLIP cannot generate text.
+    """
 
     accept_at: float | None = None
 
@@ -41,15 +44,17 @@ class HostChat:
 
     @property
     def identity(self) -> str:
+        """Identity for cache keys."""
         return f"host:{self._name}"
 
     @property
     def most_tokens(self) -> int:
-        """The host makes room for the whole answer at once: 1.2 GB with an 8B model."""
+        """Maximum answer length in tokens. The host reserves memory for it: 1.2 GB with an 8B model."""
         return 8192
 
     @property
     def prompt_set(self) -> PromptSet | None:
+        """Prompt set of the agent, `None` for the pack's own."""
         return self._prompts
 
     def reply(
@@ -58,7 +63,12 @@ class HostChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """The whole reply at once, without a probability. Raises Cancelled, ChatError."""
+        """Return the whole reply at once, without a probability.
+
+        Raises:
+            Cancelled: The user pressed cancel.
+            ChatError: The text encoder failed.
+        """
         host.stop_if_interrupted()
         pictures = [part for message in messages for part in message.content if isinstance(part, Picture)]
         images = [to_batch(scaled_down(picture, settings.max_pixels).image) for picture in pictures]
@@ -83,7 +93,7 @@ class HostChat:
 
 
 def chat_prompt(messages: Sequence[Message]) -> str:
-    """The conversation in ChatML, images marked where they stand, ending where the agent is to answer."""
+    """Return the conversation in ChatML with image marks, ending at the start of the agent's turn."""
     turns = []
     for message in messages:
         parts = (IMAGE if isinstance(part, Picture) else as_words(part) for part in message.content)
@@ -92,7 +102,7 @@ def chat_prompt(messages: Sequence[Message]) -> str:
 
 
 def plain_prompt(messages: Sequence[Message]) -> str:
-    """The conversation as one text, for text encoders with a form of their own, which is laid around it."""
+    """Return the conversation as one text, for text encoders with their own template."""
     texts = [
         "".join(as_words(part) for part in message.content if isinstance(part, str)) for message in messages
     ]
@@ -100,5 +110,5 @@ def plain_prompt(messages: Sequence[Message]) -> str:
 
 
 def as_words(text: str) -> str:
-    """Control marks written out in a user's text would be taken for the real ones."""
+    """Return the text with control tokens broken up, since in a user's text they would act as real ones."""
     return text.replace("<|", "< |")

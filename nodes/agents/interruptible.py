@@ -1,5 +1,4 @@
-"""Generator and critic with the host's cancel button, whatever they are made of; a listener gets the critic's
-tokens as they come."""
+"""Wrappers that connect a generator and a critic to the host's cancel button and stream the critic's text."""
 
 from __future__ import annotations
 
@@ -28,92 +27,120 @@ if TYPE_CHECKING:
 
 
 class InterruptibleGenerator:
-    """Implements Generator around another one."""
+    """Wraps a generator so that it stops when the user presses cancel."""
 
     def __init__(self, generator: Generator) -> None:
         self._generator = generator
 
     @property
     def identity(self) -> str:
+        """Identity for cache keys."""
         return self._generator.identity
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Draw, or raise Cancelled if the user pressed cancel."""
+        """Generate an image.
+
+        Raises:
+            Cancelled: The user pressed cancel.
+            GeneratorError: The generator failed.
+        """
         host.stop_if_interrupted()
         return self._generator.draw(prompt, source, seed)
 
     @property
     def draws_several(self) -> bool:
+        """Whether one call gives several images."""
         return isinstance(self._generator, DrawsSeveral) and self._generator.draws_several
 
     def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
-        """Draw a batch where the generator makes one, or raise Cancelled if the user pressed cancel."""
+        """Generate a batch.
+
+        Raises:
+            Cancelled: The user pressed cancel.
+            GeneratorError: The generator failed.
+        """
         host.stop_if_interrupted()
-        assert isinstance(self._generator, DrawsSeveral), "asked only where draws_several says so"
+        assert isinstance(self._generator, DrawsSeveral), "called only if draws_several is true"
         return self._generator.draw_several(prompt, source, seed)
 
     @property
     def step_settings(self) -> frozenset[str]:
+        """Settings of single steps that are supported."""
         generator = self._generator
         return generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
 
     @property
     def max_reference_images(self) -> int:
+        """Maximum number of further images."""
         return max_reference_images(self._generator)
 
     @property
     def repeatable(self) -> bool:
+        """Whether equal inputs give equal images."""
         return is_repeatable(self._generator)
 
     @property
     def idle_workers(self) -> int:
+        """Number of idle workers."""
         return idle_workers(self._generator)
 
     def stopped_by(self, over: threading.Event) -> InterruptibleGenerator:
-        """The same around the generator that `over` stops."""
+        """Return a wrapper around the generator that `over` stops."""
         return InterruptibleGenerator(stopped_by(self._generator, over))
 
     def with_step_settings(self, settings: StepSettings) -> InterruptibleGenerator:
-        """The same around the generator with these settings."""
-        assert isinstance(self._generator, TakesStepSettings), "asked only where step_settings says so"
+        """Return a wrapper around the generator with these settings."""
+        assert isinstance(self._generator, TakesStepSettings), "called only with supported step_settings"
         return InterruptibleGenerator(self._generator.with_step_settings(settings))
 
     def set_anchor(self, anchor: Picture | None) -> None:
-        """Name the story's first image to a generator that asks for it."""
+        """Pass the story's first image to a generator that uses it."""
         if isinstance(self._generator, FollowsAnchor):
             self._generator.set_anchor(anchor)
 
 
 class ListenedCritic:
-    """Implements loop.Judges around a Critic: `listener` gets its words, and it stops within one of them."""
+    """Wraps a critic: `listener` receives its text, and it stops at the next token after cancel."""
 
     def __init__(self, critic: Critic, listener: Callable[[str], None]) -> None:
         self._critic, self._listener = critic, listener
 
     @property
     def identity(self) -> str:
+        """Identity for cache keys."""
         return self._critic.identity
 
     @property
     def prompt_set_digest(self) -> str:
+        """Digest of the critic's prompt set."""
         return self._critic.prompt_set_digest
 
     def judge(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
     ) -> Verdict:
-        """Judge, or raise Cancelled if the user pressed cancel."""
+        """Judge one image.
+
+        Raises:
+            Cancelled: The user pressed cancel.
+            ChatError: The agent failed.
+        """
         host.stop_if_interrupted()
         return self._critic.judge(before, after, original_prompt, prompt_used, self._hear)
 
     @property
     def judges_together(self) -> bool:
+        """Whether candidates are judged in one batch."""
         return self._critic.judges_together
 
     def judge_together(
         self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
     ) -> list[Verdict]:
-        """Judge the candidates of a try in the same passes; the listener gets no words of them. Raises
-        Cancelled if the user pressed cancel."""
+        """Judge the candidates of an attempt in one batch, without streaming.
+
+        Raises:
+            Cancelled: The user pressed cancel.
+            ChatError: The agent failed.
+        """
         host.stop_if_interrupted()
         return self._critic.judge_together(before, afters, original_prompt, prompt_used, self._hear)
 
@@ -123,7 +150,7 @@ class ListenedCritic:
 
 
 def critic_with(chat: ChatModel, listener: Callable[[str], None] = lambda text: None) -> ListenedCritic:
-    """The critic that speaks through this agent; `listener` gets its words as they come."""
+    """Return the critic that uses this agent. `listener` receives its text as it is generated."""
     from ...backend.agents.critic import Critic
 
     return ListenedCritic(Critic(chat, settings=settings_of(chat, watch_verdict=True)), listener)

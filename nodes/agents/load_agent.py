@@ -1,4 +1,4 @@
-"""The node that loads an agent from the models folder."""
+"""Node that loads an agent (a vision-language model) from the models folder."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ...backend.errors import SettingsError
 from .. import host
 from ..inputs.requirements import check_library, require_library
 from ..inputs.sockets import CATEGORY, AgentSocket
+from ..inputs.strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
 from ..inputs.validation import only_text
 from .folders import (
     BUILT_IN,
@@ -30,55 +31,60 @@ from .folders import (
 )
 from .managed_chat import managed
 from .precision import AUTO, SHARE_LEFT, check_gguf, check_precision, options_of, precisions
-from .reply_inputs import reply_inputs, reply_settings
-from .strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
+from .reply_inputs import AGENT_OUTPUT, reply_inputs, reply_settings
 
 SECONDS_BETWEEN_SIGNS = 0.5
 AS_MANY_AS_FIT = -1
 
 
 class LoadAgent(io.ComfyNode):
-    """Loads a planner or critic; the weights go onto the card when it first speaks."""
+    """Loads a planner or critic. The weights move to the GPU before the first reply."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         roots = host.agent_roots()
         return io.Schema(
             node_id="InterleaveLoadAgent",
             display_name="Load Agent",
             category=CATEGORY,
-            description="Loads a vision-language model that plans or judges. ComfyUI moves it on and off "
-            "the card. "
-            f"Put Qwen3-VL folders, or .gguf files with their mmproj file, into {places(roots)}.",
+            description="Loads a vision-language model (Qwen3-VL) as an agent: it plans a story or judges "
+            "images. ComfyUI moves it on and off the GPU. Put Qwen3-VL folders, or .gguf files with their "
+            f"mmproj file, into {places(roots)}.",
             search_aliases=["planner", "critic", "qwen3-vl", "vlm", "llm", "load language model"],
             inputs=[
                 io.Combo.Input(
                     "agent",
                     options=agent_names(roots),
-                    tooltip="A built-in agent, or a Qwen3-VL folder or .gguf file (run by llama.cpp) in "
-                    f"{places(roots)}.",
+                    tooltip="The model: a Qwen3-VL folder or a .gguf file (run by llama.cpp) in "
+                    f"{places(roots)}. The tiny world agents are built in and understand only the toy world.",
                 ),
                 io.Combo.Input(
                     "precision",
                     options=precisions(),
                     default=AUTO,
                     optional=True,
-                    tooltip="Number format of the weights; auto takes the one they are stored in. "
-                    "8-bit and 4-bit are offered where the library bitsandbytes is installed: "
-                    "about 60 and 45 % of the memory.",
+                    tooltip="Precision of the weights. Auto: as stored. An 8B agent takes 17.5 GB in bf16, "
+                    "10.6 GB in 8-bit and 7.5 GB in 4-bit; a 4B agent 8.9, 5.2 and 3.7 GB. If 8-bit and "
+                    "4-bit are missing, install bitsandbytes and accelerate in ComfyUI's Python. Such "
+                    "weights are read from disk again whenever the image model needed the GPU: with 8B on 12 "
+                    "GB at every attempt.",
                 ),
                 io.Combo.Input(
                     "adapter",
                     options=adapter_names(roots),
                     default=NO_ADAPTER,
                     optional=True,
-                    tooltip=f"LoRA adapter laid over the agent: a folder in {places(roots)}.",
+                    advanced=True,
+                    tooltip="LoRA adapter trained for this agent, such as your own critic: a folder in "
+                    f"{places(roots)}. Image LoRAs do not fit.",
                 ),
                 io.Combo.Input(
                     "strictness",
                     options=list(STRICTNESS),
                     default=FROM_THE_AGENT,
                     optional=True,
+                    advanced=True,
                     tooltip=STRICTNESS_HELP,
                 ),
                 io.String.Input(
@@ -86,17 +92,16 @@ class LoadAgent(io.ComfyNode):
                     default="",
                     optional=True,
                     advanced=True,
-                    tooltip="OWNER/NAME of a Qwen3-VL model on the Hugging Face Hub, taken instead of "
-                    "'agent' if given. "
-                    "Nothing is fetched unless 'download' is on.",
+                    tooltip="OWNER/NAME of a Qwen3-VL model on the Hugging Face Hub, such as "
+                    "Qwen/Qwen3-VL-4B-Instruct. Replaces the choice in 'agent'. Empty: not used.",
                 ),
                 io.Boolean.Input(
                     "download",
                     default=False,
                     optional=True,
                     advanced=True,
-                    tooltip="Fetch the model named in 'hub_id' (weights and tokenizer, several GB) "
-                    "into the agents' folder if it is not there yet. Off: nothing is ever downloaded.",
+                    tooltip="Download the Hugging Face model above into the agents' folder if it is missing "
+                    "(several GB). Off: nothing is downloaded.",
                 ),
                 *reply_inputs(),
                 io.Int.Input(
@@ -107,8 +112,8 @@ class LoadAgent(io.ComfyNode):
                     step=1024,
                     optional=True,
                     advanced=True,
-                    tooltip="Tokens of question and answer together that a .gguf agent can hold; memory for "
-                    "all of them is taken. Other agents have their model's own.",
+                    tooltip="Context length of a .gguf agent: tokens of question and answer together. Memory "
+                    "for all of them is reserved. Ignored for other agents.",
                 ),
                 io.Int.Input(
                     "gpu_layers",
@@ -117,19 +122,18 @@ class LoadAgent(io.ComfyNode):
                     max=9999,
                     optional=True,
                     advanced=True,
-                    tooltip="Layers of a .gguf agent on the card: -1 as many as fit, 0 none, which leaves "
-                    "the card to the image model.",
+                    tooltip="Layers of a .gguf agent on the GPU. -1: as many as fit. 0: none, so the GPU "
+                    "stays free for the image model.",
                 ),
             ],
-            outputs=[
-                AgentSocket.Output("AGENT", tooltip="Connect it to a Planner, or to a Critic Loop as critic.")
-            ],
+            outputs=[AgentSocket.Output("AGENT", tooltip=AGENT_OUTPUT)],
         )
 
     @classmethod
     def fingerprint_inputs(
         cls, agent: str = "", adapter: str = NO_ADAPTER, hub_id: str = "", **others: Any
     ) -> str:
+        """Return a value that changes when the node must run again."""
         if not all(isinstance(one, str) for one in (agent, adapter, hub_id)):
             return ""
         roots = host.agent_roots()
@@ -138,16 +142,16 @@ class LoadAgent(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, agent: str | None = "") -> bool | str:
-        # The host shows what is returned once for every input asked for here, so only the one that most often
-        # goes wrong is: a shared workflow names an agent that is not there. The lists are left to the host,
-        # the rest to execute.
+        """Check inputs before anything runs."""
+        # The host shows the returned error once for every parameter of this method. So only the most common
+        # error is checked here: a shared workflow names an agent that is missing.
         if agent is None:
-            return True  # what comes over a wire is looked at when the node runs
+            return True  # a value on a wire is checked when the node runs
         try:
             only_text("Load Agent", agent=agent)
             agent_spec(agent, host.agent_roots())
         except SettingsError as error:
-            return f"{error} Where hub_id names the agent, any of the list will do."
+            return f"{error} If hub_id names the agent, choose any entry of the list."
         return True
 
     @classmethod
@@ -161,6 +165,7 @@ class LoadAgent(io.ComfyNode):
         download: bool = False,
         **replies: Any,
     ) -> io.NodeOutput:
+        """Open the agent, downloading it first if requested."""
         gguf = gguf_options(replies.pop("context", CONTEXT), replies.pop("gpu_layers", AS_MANY_AS_FIT))
         settings = reply_settings("Load Agent", replies)
         only_text("Load Agent", agent=agent, precision=precision, adapter=adapter, hub_id=hub_id)
@@ -179,13 +184,17 @@ class LoadAgent(io.ComfyNode):
 
 
 def untested_family(chat: ChatModel) -> str | None:
-    """The family of an agent that this pack's engine and tests do not know, None for others."""
+    """Return the model family of an agent that the pack was not tested with, `None` for a tested one."""
     base: Any = getattr(chat, "base", None)
     return None if base is None or base.is_tested else base.family
 
 
 def check_agent(name: str, precision: str, adapter: str, roots: list[Path]) -> None:
-    """Raise SettingsError, with what to do, for a precision or an adapter that this agent cannot have."""
+    """Check that this agent supports a precision and an adapter.
+
+    Raises:
+        SettingsError: It does not.
+    """
     if is_gguf(name):
         check_gguf(precision, adapter)
         return
@@ -194,16 +203,26 @@ def check_agent(name: str, precision: str, adapter: str, roots: list[Path]) -> N
 
 
 def gguf_options(context: Any, gpu_layers: Any) -> dict[str, int | None]:
-    """The two inputs as options of `open_chat`; raises SettingsError for anything but whole numbers."""
+    """Return the two inputs of .gguf agents as options of `open_chat`.
+
+    Raises:
+        SettingsError: A value is not an integer.
+    """
     for name, value in (("context", context), ("gpu_layers", gpu_layers)):
         if isinstance(value, bool) or not isinstance(value, int):
-            raise SettingsError(f"Load Agent: {name} is no whole number.")
+            raise SettingsError(
+                f"Load Agent, input {name!r}: {value!r:.60} is not an integer.",
+                "Check what is connected to it.",
+            )
     return {"context": context, "gpu_layers": None if gpu_layers < 0 else gpu_layers}
 
 
 def open_gguf(name: str, roots: list[Path], options: dict[str, int | None]) -> ChatModel:
-    """The chat of a GGUF file in the models folder; its server starts when it first speaks. The server is
-    never named by a workflow, which a stranger may have made: LLAMA_SERVER and the PATH say where it is."""
+    """Open the chat of a GGUF file in the models folder. Its server starts before the first reply.
+
+    The program is found by LLAMA_SERVER or the PATH and never named by a workflow, which may come from a
+    stranger.
+    """
     from ...backend.chat import open_chat
 
     with require_library("httpx", "tenacity"):
@@ -211,8 +230,7 @@ def open_gguf(name: str, roots: list[Path], options: dict[str, int | None]) -> C
 
 
 def open_agent(name: str, precision: str, adapter: str | None, roots: list[Path]) -> ChatModel:
-    """The chat of an agent in the models folder, in host memory; quantised weights go straight onto the
-    card."""
+    """Open the chat of an agent in the models folder, in RAM; quantized weights directly on the GPU."""
     from ...backend.chat import open_chat
 
     options = options_of(precision)
@@ -224,15 +242,18 @@ def open_agent(name: str, precision: str, adapter: str | None, roots: list[Path]
         if name in BUILT_IN:
             return open_chat(spec, adapter=adapter, dtype=options["dtype"])
         if quantization is None:
-            # The host's memory manager brings it onto the card when it speaks.
+            # ComfyUI's memory manager moves it to the GPU before each reply.
             return open_chat(spec, adapter=adapter, device="cpu", **options)
         host.make_room(int(checkpoint_bytes(name, roots) * SHARE_LEFT[quantization]))
         return open_chat(spec, adapter=adapter, device=host.agent_device(), **options)
 
 
 def fetch(hub_id: str, root: Path) -> None:
-    """Download a checkpoint into the agents' folder, showing how far it is; raises Cancelled if the user
-    stops it."""
+    """Download a checkpoint into the agents' folder and show the progress on the node.
+
+    Raises:
+        Cancelled: The user stopped it.
+    """
     with require_library("huggingface-hub", "httpx"):
         from ...backend.checkpoints.hub import fetch_checkpoint
 

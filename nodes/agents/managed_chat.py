@@ -1,9 +1,8 @@
-"""A chat model that lives under the host's memory management and stops when the user presses cancel.
+"""A chat model under the host's memory management, which stops when the user presses cancel.
 
-Decision: residence is asked for before every reply, not once: between two replies the diffusion model may
-have taken the card. The memory manager decides who stays, so agents and image model share a card that holds
-only one of them. What a reply takes beside the weights is reckoned from the model's shape and what it is
-asked, as `doctor --plan` does.
+The model is loaded before every reply and not once, since the diffusion model may have taken the GPU in
+between. The host's memory manager decides what stays, so a GPU with room for one model at a time is enough.
+The working memory of a reply is estimated from the model's shape and the request, as in `doctor --plan`.
 """
 
 from __future__ import annotations
@@ -34,27 +33,29 @@ from ...backend.vram.footprint import FRAGMENTS, AgentPrecision, agent_work
 from .. import host
 
 BYTES_PER_TOKEN = 3
-"""Of text in UTF-8: English has more, and a Chinese character, mostly one token, has three."""
+"""Bytes of UTF-8 text per token: more in English, three for a Chinese character (mostly one token)."""
 UNKNOWN_WORK = 2 * 1024**3
-"""Bytes beside the weights and the cache of a model that is not Qwen3-VL, or a server's: more than an 8B
-model takes for a long plan (1.5 GB)."""
+"""Working memory in bytes of other models: more than an 8B Qwen3-VL needs for a long plan (1.5 GB)."""
 MAX_RESERVED_TOKENS = 65536
-"""As ReplySettings.max_tokens."""
+"""Upper limit of ReplySettings.max_tokens."""
 MAX_IMAGE_TOKENS = 4096
-"""Of one image, in a model of which it is not known."""
+"""Tokens of one image in a model for which they are unknown."""
 PRECISIONS: dict[str | None, AgentPrecision] = {"8bit": "8-bit", "4bit": "4-bit"}
 
 
 _residences: WeakSet[host.ManagedModel] = WeakSet()
-"""Of all agents there are."""
+"""Residences of all existing agents."""
 
 
 class ManagedChat:
-    """Implements ChatModel around another one, whose torch module, if it has one, is its attribute `model`.
+    """Wraps a chat model; its torch module, if any, is the attribute `model` of that chat.
 
-    `on_card` False leaves the module where it is: the tiny world's agents are fastest on the CPU. `accept_at`
-    is the probability of success that its user wants of it as a critic (strictness.accept_at_of), `settings`
-    how it is to answer (reply_inputs.settings_of). `prompts` wins over the chat's own prompt set.
+    Args:
+        chat: The chat model.
+        on_card: Move the module to the GPU. False for the tiny world's agents, which are fastest on the CPU.
+        accept_at: The agent's own acceptance threshold as a critic (inputs.strictness.accept_at_of).
+        settings: Its reply settings (reply_inputs.settings_of).
+        prompts: Prompt set that wins over the chat's own.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class ManagedChat:
 
     @property
     def identity(self) -> str:
-        """The agent's own. If it has to try its weights first, it does so on the card, where it replies."""
+        """Identity of the agent. If it depends on a test of the weights, the test runs on the GPU."""
         if self._residence is not None and isinstance(self._chat, Settles) and not self._chat.is_settled:
             self._residence.ensure_loaded(self.working_bytes((), 0))
             with host.explaining_out_of_memory():
@@ -90,39 +91,45 @@ class ManagedChat:
 
     @property
     def prompt_set(self) -> PromptSet | None:
+        """Prompt set of the agent, `None` for the pack's own."""
         return self._prompts or self._chat.prompt_set
 
     @property
     def trained(self) -> TrainedWith:
-        """What the agent's checkpoint was trained with."""
+        """Record of the training of the agent's checkpoint."""
         if isinstance(self._chat, WasTrained):
             return self._chat.trained
         return TrainedWith("agent")
 
     @property
     def sees_images(self) -> bool:
-        """Whether the agent's model sees images, as far as it is known."""
+        """Whether the agent's model accepts images; true if unknown."""
         return self._chat.sees_images if isinstance(self._chat, MaySee) else True
 
     def is_at(self, residence: host.ManagedModel) -> bool:
-        """Whether these are this agent's weights."""
+        """Return whether these are this agent's weights."""
         return self._residence is residence
 
     def get_ram_usage(self) -> int:
-        """Bytes that keeping this agent costs; the host's cache under memory pressure asks."""
+        """Return the bytes of this agent, for the host's cache under memory pressure."""
         if self._residence is None:
             return getattr(self._server, "size", 0)
         return self._residence.size
 
     def working_bytes(self, messages: Sequence[Message], answer: int, largest: int = MAX_PIXELS) -> int:
-        """What a reply of at most `answer` tokens takes beside the weights: caches, activations, gaps between
-        blocks."""
+        """Return the working memory in bytes of a reply, in addition to the weights.
+
+        Args:
+            messages: The conversation.
+            answer: Maximum number of tokens of the reply.
+            largest: Maximum number of pixels of an image.
+        """
         text_tokens, images = measured(messages)
         if self._shape is None:
             tokens = text_tokens + MAX_IMAGE_TOKENS * len(images) + answer
             return UNKNOWN_WORK + tokens * self._token_bytes
         work = agent_work(self._shape, text_tokens, images, answer, self._precision, largest)
-        # Reckoned for 16 bits a value.
+        # The estimate is for 16 bits per value.
         return int(work * (1 + FRAGMENTS) * self._bytes_each / 2)
 
     def check_request(self, text: str) -> None:
@@ -132,7 +139,7 @@ class ManagedChat:
 
     @property
     def most_tokens(self) -> int:
-        """The agent's own; the most that can be asked for, where it does not reserve memory for them."""
+        """Maximum answer length in tokens."""
         return self._chat.most_tokens if isinstance(self._chat, Reserves) else MAX_RESERVED_TOKENS
 
     def reply(
@@ -141,23 +148,28 @@ class ManagedChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Load the model, answer, and raise Cancelled at the next token once the user presses cancel."""
+        """Load the model and return its reply.
+
+        Raises:
+            Cancelled: The user pressed cancel; raised at the next token.
+            ChatError: The agent failed or ran out of memory.
+        """
         self._come([messages], settings)
         with host.explaining_out_of_memory():
             return self._chat.reply(messages, settings, watching(on_token))
 
     def _come(self, conversations: Sequence[Sequence[Message]], settings: ReplySettings) -> None:
-        """Load the model with room for answers to all of these. Raises Cancelled."""
+        """Load the model with working memory for the answers to these conversations."""
         host.stop_if_interrupted()
         if self._residence is not None:
-            # Few answers are as long as they may be, and room for those would send other models away.
+            # Few answers have the maximum length, and memory for it would unload other models.
             answer = min(settings.limit, MAX_TOKENS)
             work = (self.working_bytes(one, answer, settings.max_pixels) for one in conversations)
             self._residence.ensure_loaded(sum(work))
 
 
 class ManagedBatchChat(ManagedChat):
-    """The same around a chat that answers several messages in the same passes."""
+    """Wraps a chat that answers several messages in one batch."""
 
     def reply_together(
         self,
@@ -166,20 +178,20 @@ class ManagedBatchChat(ManagedChat):
         on_token: Callable[[str], None] | None = None,
     ) -> list[Reply]:
         """Load the model, answer all, and raise Cancelled at the next token once the user presses cancel."""
-        assert isinstance(self._chat, RepliesTogether), "managed() gives others a ManagedChat"
+        assert isinstance(self._chat, RepliesTogether), "managed() returns a ManagedChat for others"
         self._come([[message] for message in messages], settings)
         with host.explaining_out_of_memory():
             return self._chat.reply_together(messages, settings, watching(on_token))
 
 
 def managed(chat: ChatModel, on_card: bool, accept_at: float | None, settings: ReplySettings) -> ManagedChat:
-    """The chat of a local agent under the host's memory management."""
+    """Return the chat of a local agent under the host's memory management."""
     kind = ManagedBatchChat if isinstance(chat, RepliesTogether) else ManagedChat
     return kind(chat, on_card, accept_at, settings)
 
 
 def watching(on_token: Callable[[str], None] | None) -> Callable[[str], None]:
-    """Hands text on, and raises Cancelled once the user presses cancel."""
+    """Return a listener that forwards text and raises Cancelled once the user presses cancel."""
 
     def watch(text: str) -> None:
         host.stop_if_interrupted()
@@ -190,15 +202,17 @@ def watching(on_token: Callable[[str], None] | None) -> Callable[[str], None]:
 
 
 def offload_others(staying: object) -> None:
-    """Take every agent but this one off the card: a planner that has planned, before drawing begins."""
+    """Unload every other agent from the GPU, such as the planner before images are generated."""
     for residence in list(_residences):
         if not (isinstance(staying, ManagedChat) and staying.is_at(residence)):
             residence.offload()
 
 
 def residence_of(chat: ChatModel, module: Any) -> host.ManagedModel | None:
-    """What brings a chat's weights onto the card: moving them or, where they are quantised or a server's,
-    reading them again. None for a chat without weights there."""
+    """Return the manager of a chat's weights on the GPU, `None` if it has none there.
+
+    Plain weights are moved. Quantized weights and those of a server are read from disk again.
+    """
     server: Any = getattr(chat, "server", None)
     if server is not None and server.on_card:
         return host.ManagedModel.of_process(server)
@@ -211,7 +225,7 @@ def residence_of(chat: ChatModel, module: Any) -> host.ManagedModel | None:
 
 
 def shape_of(config: Any) -> AgentShape | None:
-    """The shape that a Qwen3-VL configuration gives; None for a model of another kind."""
+    """Return the shape in a Qwen3-VL configuration, `None` for another model."""
     if config is None or not hasattr(config, "to_dict"):
         return None
     try:
@@ -221,8 +235,7 @@ def shape_of(config: Any) -> AgentShape | None:
 
 
 def token_bytes(config: Any) -> int:
-    """Bytes of one token in the cache of any model, at 16 bits a value; 0 where its configuration does not
-    say."""
+    """Return the bytes of one token in a model's key/value cache at 16 bits, 0 if unknown."""
     get_text = getattr(config, "get_text_config", None)
     text = get_text() if callable(get_text) else None
     layers, heads = (getattr(text, name, None) for name in ("num_hidden_layers", "num_attention_heads"))
@@ -234,7 +247,7 @@ def token_bytes(config: Any) -> int:
 
 
 def measured(messages: Sequence[Message]) -> tuple[int, list[int]]:
-    """A generous estimate of the tokens of a prompt's text, and the areas of its images in pixels."""
+    """Return an upper estimate of a prompt's text tokens, and the areas of its images in pixels."""
     text_tokens, images = 0, []
     for message in messages:
         for part in message.content:

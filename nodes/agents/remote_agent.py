@@ -1,8 +1,7 @@
-"""The node that reaches an agent on a server.
+"""Node for an agent on a server.
 
-Decision: the workflow names a server, a model and the variable that holds the key, never the key; which
-server may see a key is for the environment to say (backend/remote/api_keys.py), since a workflow may come
-from a stranger.
+A workflow may come from a stranger, so it names the server, the model and the environment variable of the API
+key, never the key. Which server may receive the key is set in the environment (backend/remote/api_keys.py).
 """
 
 from __future__ import annotations
@@ -16,44 +15,47 @@ from ...backend.errors import SettingsError
 from ...backend.remote.api_keys import DEFAULT_VARIABLE, check_variable
 from ..inputs.requirements import require_library
 from ..inputs.sockets import CATEGORY, AgentSocket
+from ..inputs.strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
 from ..inputs.validation import fault_of, only_text
 from .managed_chat import ManagedChat
-from .reply_inputs import chosen_prompts, prompts_input, reply_inputs, reply_settings
-from .strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
+from .reply_inputs import AGENT_OUTPUT, chosen_prompts, prompts_input, reply_inputs, reply_settings
 
 LOCAL_SERVER = "http://127.0.0.1:8000/v1"
 
 
 class RemoteAgent(io.ComfyNode):
-    """A vision-language model behind a server that speaks the OpenAI chat protocol."""
+    """Connects to a vision-language model on a server with the OpenAI chat API."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveRemoteAgent",
             display_name="Remote Agent",
             category=CATEGORY,
-            description="A planner or critic on a server that speaks the OpenAI chat protocol: vLLM, "
-            "SGLang, LM Studio, llama.cpp, Ollama, or a hosted one. Requests and images are sent there.",
+            description="An agent on a server with the OpenAI chat API: LM Studio, Ollama, vLLM, SGLang, "
+            "llama.cpp or a hosted service. Your requests and images are sent to it.",
             search_aliases=["openai", "vllm", "lm studio", "ollama", "llama.cpp", "api", "planner", "critic"],
             inputs=[
                 io.String.Input(
                     "base_url",
                     default=LOCAL_SERVER,
-                    tooltip="Address of the server up to and with /v1.",
+                    tooltip="Address of the server, ending in /v1. LM Studio: http://HOST:1234/v1. "
+                    "Ollama: http://HOST:11434/v1. vLLM: http://HOST:8000/v1.",
                 ),
                 io.String.Input(
                     "model",
                     default="",
-                    tooltip="Name of the model, as the server calls it. It must see images.",
+                    tooltip="Name of the model as the server lists it. The model must accept images.",
                 ),
                 io.String.Input(
                     "key_variable",
                     default=DEFAULT_VARIABLE,
                     optional=True,
-                    tooltip="Name of the environment variable that holds the key, never the key itself; "
-                    "empty for none. A key is sent to this machine, to its own service, and to the hosts "
-                    f"in the variable of the same name with _HOSTS ({DEFAULT_VARIABLE}_HOSTS).",
+                    tooltip="Only for servers that want an API key: the NAME of the environment variable "
+                    "with your key, never the key itself. LM Studio, Ollama and llama.cpp need none: leave "
+                    "it as it is, or empty. For your own remote server, name its host in "
+                    f"{DEFAULT_VARIABLE}_HOSTS as well.",
                 ),
                 io.Int.Input(
                     "timeout",
@@ -62,14 +64,15 @@ class RemoteAgent(io.ComfyNode):
                     max=3600,
                     optional=True,
                     advanced=True,
-                    tooltip="Seconds to wait for the connection, and for each piece of the answer.",
+                    tooltip="Timeout in seconds: for the connection, and for each part of the answer.",
                 ),
                 io.Combo.Input(
                     "strictness",
                     options=list(STRICTNESS),
                     default=FROM_THE_AGENT,
                     optional=True,
-                    tooltip=f"{STRICTNESS_HELP} Needs a server that reports log-probabilities.",
+                    advanced=True,
+                    tooltip=STRICTNESS_HELP,
                 ),
                 io.Int.Input(
                     "deadline",
@@ -78,21 +81,21 @@ class RemoteAgent(io.ComfyNode):
                     max=86400,
                     optional=True,
                     advanced=True,
-                    tooltip="Seconds that a whole answer may take, its tries included.",
+                    tooltip="Deadline in seconds for a whole answer, retries included.",
                 ),
                 prompts_input(),
                 *reply_inputs(),
             ],
-            outputs=[
-                AgentSocket.Output("AGENT", tooltip="Connect it to a Planner, or to a Critic Loop as critic.")
-            ],
+            outputs=[AgentSocket.Output("AGENT", tooltip=AGENT_OUTPUT)],
         )
 
     @classmethod
     def validate_inputs(cls, key_variable: str | None = DEFAULT_VARIABLE) -> bool | str:
-        # The host shows what is returned once for every input asked for here, so it is one: a key that was
-        # pasted where its name belongs would stand in the report of an error that execute raises. None is an
-        # input on a wire.
+        """Check inputs before anything runs."""
+
+        # A key pasted by mistake must be caught here: the report of an error in `execute` would show it. The
+        # host shows the returned error once for every parameter, so there is one. `None` is an input on a
+        # wire.
         def check() -> None:
             only_text("Remote Agent", key_variable=key_variable or "")
             check_variable((key_variable or "").strip())
@@ -111,11 +114,12 @@ class RemoteAgent(io.ComfyNode):
         prompts: str = FROM_THE_AGENT,
         **replies: Any,
     ) -> io.NodeOutput:
+        """Connect to the agent."""
         only_text("Remote Agent", prompts=prompts, model=model)
         if not model.strip():
             raise SettingsError(
-                "Remote Agent: the name of the model is missing.",
-                "The server lists its own at BASE_URL/models.",
+                "Remote Agent: 'model' is empty.",
+                "Enter the model's name. The server lists its models at BASE_URL/models.",
             )
         settings, prompt_set = reply_settings("Remote Agent", replies), chosen_prompts(prompts)
         waits = {"timeout": float(timeout), "deadline": float(deadline)}
@@ -125,7 +129,16 @@ class RemoteAgent(io.ComfyNode):
 
 
 def open_remote(spec: str, key_variable: str, waits: dict[str, float]) -> ChatModel:
-    """The chat of MODEL@ADDRESS; `waits` are its timeout and deadline in seconds. Raises SettingsError."""
+    """Open the chat of `MODEL@ADDRESS`.
+
+    Args:
+        spec: Model and address.
+        key_variable: Name of the environment variable with the API key, "" for none.
+        waits: `timeout` and `deadline` in seconds.
+
+    Raises:
+        SettingsError: The address or the variable is not valid, or the key may not be sent there.
+    """
     from ...backend.chat import open_chat
 
     with require_library("httpx", "tenacity"):

@@ -1,9 +1,8 @@
-"""How an agent answers, as inputs of the nodes that give agents: length, sampling, size of the images it
-sees, prompt set.
+"""Inputs of the agent nodes that control replies: length, sampling, image size and prompt set.
 
-Decision: they belong to the agent and not to Planner and Critic Loop, as its strictness does, so that they
-are set once wherever it is used. What is left as it is changes neither answers nor cache keys. A prompt set
-is chosen among those found in the agents' folders, never written as a path.
+They belong to the agent and not to Planner and Critic Loop, so they are set once per agent. Defaults change
+neither answers nor cache keys. A prompt set is chosen from those in the agents' folders, never given as a
+path.
 """
 
 from __future__ import annotations
@@ -20,21 +19,22 @@ from .. import host
 from ..inputs.validation import checked
 from .folders import FROM_THE_AGENT, prompt_set_named, prompt_set_names
 
+AGENT_OUTPUT = "Connect it to a Planner, or to the critic input of a Critic Loop, Attempt End or Judge."
 HIDDEN: dict[str, Any] = {"optional": True, "advanced": True}
 FIELD_OF = {"sampling_seed": "seed"}
-"""Inputs whose field of ReplySettings has another name; all others have the field's."""
+"""Fields of ReplySettings whose inputs have another name."""
 
 
 def reply_inputs() -> list[Any]:
-    """The inputs, to stand after a node's own."""
+    """Return the inputs, which follow a node's own."""
     return [
         io.Int.Input(
             "max_tokens",
             default=0,
             min=0,
             max=65536,
-            tooltip="Longest answer, in tokens. "
-            "0: 16384 for a plan, 4096 for a verdict, and never more than the model's context has room for.",
+            tooltip="Maximum length of an answer in tokens. 0 = automatic: 16384 for a plan, 4096 for a "
+            "verdict, never more than the model's context allows.",
             **HIDDEN,
         ),
         io.Float.Input(
@@ -43,7 +43,8 @@ def reply_inputs() -> list[Any]:
             min=0.0,
             max=2.0,
             step=0.05,
-            tooltip="0 gives the likeliest answer, always the same; above it answers are drawn.",
+            tooltip="Sampling temperature of the agent's answers. 0: greedy decoding, always the same "
+            "answer.",
             **HIDDEN,
         ),
         io.Float.Input(
@@ -52,9 +53,7 @@ def reply_inputs() -> list[Any]:
             min=0.01,
             max=1.0,
             step=0.01,
-            tooltip=(
-                "Above temperature 0: draw from the likeliest tokens that together have this probability."
-            ),
+            tooltip="Nucleus sampling (top-p) of the agent's answers. Used above temperature 0.",
             **HIDDEN,
         ),
         io.Int.Input(
@@ -62,8 +61,8 @@ def reply_inputs() -> list[Any]:
             default=0,
             min=0,
             max=1000,
-            tooltip="Above temperature 0: draw from so many likeliest tokens, 0 from all. "
-            "Servers know it that are vLLM, SGLang or llama.cpp; others refuse it.",
+            tooltip="Sample from this number of most likely tokens; 0 = all. Used above temperature 0. Of "
+            "servers, vLLM, SGLang and llama.cpp accept it.",
             **HIDDEN,
         ),
         io.Int.Input(
@@ -71,7 +70,7 @@ def reply_inputs() -> list[Any]:
             default=0,
             min=0,
             max=2**53,
-            tooltip="Seed of the answers that are drawn.",
+            tooltip="Sampling seed of the agent's answers. Used above temperature 0.",
             **HIDDEN,
         ),
         io.Int.Input(
@@ -79,44 +78,51 @@ def reply_inputs() -> list[Any]:
             default=MAX_PIXELS,
             min=1024,
             max=MAX_PIXELS_BOUND,
-            tooltip=(
-                "Largest area of an image that the agent sees, in pixels; larger ones are scaled down to it. "
-                "At its default, an agent that was trained at another size sees that one."
-            ),
+            tooltip="Largest image that the agent sees, in pixels (1048576 = one megapixel). Larger images "
+            "are scaled down for the agent. The default uses the size that the agent was trained with, if "
+            "known.",
             **HIDDEN,
         ),
     ]
 
 
 def prompts_input() -> Any:
-    """The choice of a prompt set, for agents that cannot bring their own."""
+    """Return the input that chooses a prompt set, for agents that have none of their own."""
     return io.Combo.Input(
         "prompts",
         options=prompt_set_names(host.agent_roots()),
         default=FROM_THE_AGENT,
         optional=True,
-        tooltip="Wording that the model was trained with: "
-        "a folder with a prompt set among the agents' folders. 'from the agent' asks in the pack's own.",
+        advanced=True,
+        tooltip="Prompt set that the model was trained with: a folder in the agents' folder. "
+        "'from the agent' uses the pack's own prompts.",
     )
 
 
 def reply_settings(node: str, inputs: Mapping[str, Any]) -> ReplySettings:
-    """The settings that these inputs give, by their names; one that is missing stays as it is. Raises
-    SettingsError."""
+    """Return the reply settings of a node's inputs, by their names. Missing inputs keep their default.
+
+    Raises:
+        SettingsError: A value is out of range.
+    """
     values = {FIELD_OF.get(name, name): value for name, value in inputs.items()}
     values["max_tokens"] = values.get("max_tokens") or None
     if values.get("max_pixels") == MAX_PIXELS:
-        # Left as it is: an agent that was trained at another size sees that one.
+        # The default leaves the size to the agent, which may have been trained with another one.
         del values["max_pixels"]
     return checked(ReplySettings, node, **values)
 
 
 def chosen_prompts(name: str) -> PromptSet | None:
-    """The prompt set of a choice; raises SettingsError if there is no such one any more."""
+    """Return the prompt set of a choice, `None` for the pack's own.
+
+    Raises:
+        SettingsError: The prompt set no longer exists.
+    """
     return prompt_set_named(name, host.agent_roots())
 
 
 def settings_of(chat: ChatModel, watch_verdict: bool = False) -> ReplySettings:
-    """How this agent is to answer; `watch_verdict`: as a critic."""
+    """Return the reply settings of an agent. `watch_verdict`: it answers as a critic."""
     settings = getattr(chat, "settings", None) or ReplySettings()
     return settings.model_copy(update={"watch_verdict": watch_verdict})

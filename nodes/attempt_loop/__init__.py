@@ -1,0 +1,1 @@
+"""Nodes Attempt Start and Attempt End, and their expansion."""

@@ -1,9 +1,9 @@
-"""Where a sub-graph that is tried until the critic accepts ends: its image is judged here, and the next try
-laid out (next_attempt.py).
+"""Node that ends a part of a graph which is repeated until the critic accepts its image.
 
-Decision: whether a try is needed is asked of the journal before its nodes run: what is in the output folder
-is not drawn again, whichever cache the host keeps and also after a restart. What a body draws with is named
-by its nodes and settings; a body with a node that always changes is drawn anew every time, as the host does.
+The image is judged here, and the next attempt is expanded (next_attempt.py). Before the nodes of an attempt
+run, the journal is asked whether its image exists already, so nothing in the output folder is generated
+again, with any cache of the host and after a restart. The body is identified by its nodes and settings; a
+body with a node that always changes is generated every time, as the host does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from ...backend.journal.files import first_fault
 from ...backend.loop.external import ExternalAttempts
 from ...backend.types import RunSettings
 from .. import host
-from ..agents.strictness import accept_at_of
 from ..host import expansion
 from ..host.internals import settle_changes
 from ..inputs.connected import AGENT, check_connected, check_optional
@@ -33,9 +32,12 @@ from ..inputs.loop_inputs import (
     critic_input,
     keep_input,
     max_attempts_input,
+    strictness_input,
 )
 from ..inputs.run_folder import RUNS, run_folder
 from ..inputs.sockets import CATEGORY
+from ..inputs.strictness import CUSTOM, accept_at_of
+from ..inputs.validation import only_text
 from ..live.live_run import LiveTarget
 from ..loop.critic_loop import workflow_of
 from .next_attempt import Carried, PendingRun, begin, go_on, only_batch, watch
@@ -45,22 +47,22 @@ from .shown import ShownAttempts, target_at
 from .subgraph import AttemptBody, body_digest, find_body, image_nodes
 
 _asked: dict[str, tuple[float, ShownAttempts]] = {}
-"""When the first try of a Try Close, by its id, was asked for, and where it is shown."""
+"""Start time and display of the first attempt of each Attempt End, by node id."""
 
 
 class AttemptClose(io.ComfyNode):
-    """Ends nodes of your own that are tried until the critic accepts their image."""
+    """Ends a part of the graph that is repeated until the critic accepts its image."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveTryClose",
-            display_name="Try Close",
+            display_name="Attempt End",
             category=CATEGORY,
-            description="Shows the image of the nodes since Try Open to the critic "
-            "and runs them again with its better prompt, until it accepts or the tries are used up. "
-            "Every try is kept in output/interleave-thinker: "
-            "with more tries allowed only the new ones are drawn.",
+            description="Shows the image made since Attempt Start to the critic and runs those nodes again "
+            "with the refined prompt, until the image is accepted or the attempts are used up. Attempts are "
+            "kept in output/interleave-thinker; with more attempts allowed, only the new ones are generated.",
             search_aliases=["loop end", "retry until right", "until accepted", "critic", "judge", "end loop"],
             is_output_node=True,
             is_input_list=True,
@@ -71,17 +73,20 @@ class AttemptClose(io.ComfyNode):
                 io.Image.Input(
                     "image",
                     lazy=True,
-                    tooltip="The image that your nodes since Try Open made. Of a batch (16 at most) the "
-                    "critic judges each and the best is kept.",
+                    tooltip="The image made by your nodes since Attempt Start. In a batch (up to 16), the "
+                    "critic judges every image and the best one is kept; a batch counts as one attempt.",
                 ),
                 AttemptSocket.Input(
-                    "opened", display_name="try", tooltip="From the Try Open before these nodes."
+                    "opened",
+                    display_name="from Attempt Start",
+                    tooltip="From the Attempt Start of these nodes.",
                 ),
                 critic_input(),
                 max_attempts_input(),
                 accept_at_input(),
                 keep_input(),
                 candidates_input(),
+                strictness_input(),
             ],
             outputs=closed_outputs(lists=True),
         )
@@ -94,6 +99,7 @@ class AttemptClose(io.ComfyNode):
         critic: Sequence[ChatModel | None] = (None,),
         **settings: list[Any],
     ) -> list[str]:
+        """Return the inputs that must be computed now."""
         check_attempts(opened, image, critic)
         if image[0] is not None:
             return []
@@ -106,10 +112,11 @@ class AttemptClose(io.ComfyNode):
             check_source(one, body)
         story, *others = stories_of(opened, graph, body, limits)
         if others:
-            # One story after the other: the host would make the first try of each before any is judged.
+            # One story after the other: otherwise the host runs the first attempt of each before any is
+            # judged.
             return ["image"] if body.has_previews else []
         if expansion.keeps_no_results() and not body.has_previews:
-            # Laid out like the later tries it shares with them what comes from outside, made once for all.
+            # Expanded like the later attempts, it shares the values from outside with them.
             return []
         if story.attempts.is_drawn(story.wanted):
             return []
@@ -120,6 +127,7 @@ class AttemptClose(io.ComfyNode):
 
     @classmethod
     def fingerprint_inputs(cls, **inputs: Any) -> int:
+        """Return a value that changes when the node must run again."""
         return watch.edition(cls.hidden.unique_id or "")
 
     @classmethod
@@ -130,6 +138,7 @@ class AttemptClose(io.ComfyNode):
         critic: Sequence[ChatModel | None] = (None,),
         **settings: list[Any],
     ) -> io.NodeOutput:
+        """Judge the image, then return the results or expand the next attempt."""
         check_attempts(opened, image, critic)
         name = cls.hidden.unique_id
         graph = expansion.graph_of(cls.hidden.dynprompt)
@@ -150,13 +159,13 @@ class AttemptClose(io.ComfyNode):
             began,
         )
         output = go_on(cls, carried, first.images, None)
-        # Of a result in its cache the host shows what this node said, and nothing of the further tries.
+        # For a cached result, the host shows the display of this node only, not of the further attempts.
         output.ui = output.ui or {RUNS: tuple(story.attempts.folder.name for story in stories)}
         return output
 
     @classmethod
     def target(cls, body: AttemptBody) -> LiveTarget:
-        """Where the tries are shown."""
+        """Return where the attempts are shown."""
         shown_at = cls.hidden.dynprompt.get_display_node_id(body.closed)
         return target_at(str(shown_at), workflow_of(cls.hidden))
 
@@ -164,33 +173,52 @@ class AttemptClose(io.ComfyNode):
 def check_attempts(
     opened: Sequence[OpenedAttempt], image: Sequence[torch.Tensor | None], critic: Sequence[ChatModel | None]
 ) -> None:
-    """Raise SettingsError for sockets that something else is connected to, or a list of nothing."""
+    """Check the types of the inputs.
+
+    Raises:
+        SettingsError: An input has another type, or is an empty list.
+    """
     if not (opened and image and critic):
-        raise SettingsError("Try Close is given an empty list.", "Look at what is connected to it.")
+        raise SettingsError("Attempt End received an empty list.", "Check what is connected to it.")
     for one in opened:
-        check_connected("Try Close", ATTEMPT, opened=one)
-    check_optional("Try Close", AGENT, critic=critic[0])
+        check_connected("Attempt End", ATTEMPT, opened=one)
+    check_optional("Attempt End", AGENT, critic=critic[0])
 
 
 def check_source(opened: OpenedAttempt, body: AttemptBody) -> None:
-    """Raise SettingsError where the nodes of a try edit an image that it does not have."""
+    """Check that there is a source image if the nodes of the attempt use it.
+
+    Raises:
+        SettingsError: They use it, and the step has none.
+    """
     if body.edits and opened.wanted.source is None:
         raise SettingsError(
-            f"Step {opened.wanted.step} has no image to edit, but the nodes after Try Open use its source "
-            "image.",
-            "Connect one to Try Open's source_image (a blank one from Empty Image will do).",
+            f"Step {opened.wanted.step} has no image to edit, but the nodes after Attempt Start use its "
+            "source image.",
+            "Connect an image to source_image of Attempt Start (a blank one from Empty Image is enough).",
         )
 
 
 def settings_of(critic: ChatModel | None, given: Mapping[str, Sequence[Any]]) -> RunSettings:
-    """The settings of the tries, each of which the host gives as a list of one; raises SettingsError for a
-    value that came over a wire and is out of range."""
+    """Return the settings of the attempts.
+
+    Args:
+        critic: The agent that judges, `None` for none.
+        given: The node's inputs, each as a list of one value.
+
+    Raises:
+        SettingsError: A value on a wire is out of range.
+    """
     values = {name: value[0] for name, value in given.items()}
-    own = accept_at_of(critic, values.pop("accept_at"))
+    strictness = values.pop("strictness", CUSTOM)
+    only_text("Attempt End", strictness=strictness)
+    threshold = accept_at_of(critic, strictness, values.pop("accept_at"))
     try:
-        return RunSettings(accept_at=own, **values)
+        return RunSettings(accept_at=threshold, **values)
     except ValidationError as error:
-        raise SettingsError(f"Try Close cannot use what is connected to it{first_fault(error)}") from error
+        raise SettingsError(
+            f"Attempt End: an input is out of range{first_fault(error)}", "Check what is connected to it."
+        ) from error
 
 
 def stories_of(
@@ -200,11 +228,20 @@ def stories_of(
     settings: RunSettings,
     images: Sequence[torch.Tensor | None] = (None,),
 ) -> tuple[PendingRun, ...]:
-    """The stories that are to be drawn, one for each try that Try Open gave, with the images of their first
-    tries where the host made them.
+    """Return the stories to generate, one per attempt from Attempt Start.
 
-    The body has a name of its own if what it draws with is unknown. Raises SettingsError for a list of images
-    that is not one for each.
+    A body that cannot be identified gets a random name, so none of its images are found again.
+
+    Args:
+        opened: The attempts.
+        graph: The running graph in API form.
+        body: The nodes of an attempt.
+        settings: The settings of the attempts.
+        images: Images of the first attempts, `(count, height, width, channels)`, or `None` for not generated
+            yet.
+
+    Raises:
+        SettingsError: The list of images has another length than that of the attempts.
     """
     if len(opened) == 1:
         images = (only_batch(opened[0].wanted, images),)
@@ -212,8 +249,8 @@ def stories_of(
         images = [None] * len(opened) if images[0] is None else images
     if len(images) != len(opened):
         raise SettingsError(
-            f"There are {len(opened)} tries, but {len(images)} images.",
-            "Let your nodes make one image, or one batch, for each try.",
+            f"Attempt End received {len(images)} images for {len(opened)} attempts.",
+            "Make one image or one batch per attempt.",
         )
     digest = body_digest(graph, body, expansion.file_stamp) or f"once-{secrets.token_hex(8)}"
     return tuple(

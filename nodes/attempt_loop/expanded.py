@@ -1,8 +1,7 @@
-"""The nodes that Try Close lays out for further tries. They are no part of any menu: only expansions use
-them.
+"""Nodes that Attempt End expands for further attempts. They are not in the node menu.
 
-Decision: classes of their own, since the host does not let an expansion give a node inputs that it has not
-declared, and Try Open and Try Close would show these as sockets that nobody can use.
+They are separate classes, since the host does not let an expansion set undeclared inputs, and on Attempt
+Start and Attempt End such inputs would be sockets that no user can connect.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .open import ATTEMPT, AttemptSocket, OpenedAttempt, opened_outputs, opened_
 from .results import closed_outputs
 from .subgraph import AGAIN, HELD, HOLD, NEXT
 
-CARRIED = Kind("the state of the tries", instance_of(Carried))
+CARRIED = Kind("the state of the attempts", instance_of(Carried))
 CarriedSocket = io.Custom("INTERLEAVE_CARRIED")
 HeldSocket = io.Custom("INTERLEAVE_HELD")
 ALIASES = ["try loop internals"]
@@ -31,7 +30,7 @@ ALIASES = ["try loop internals"]
 
 @dataclass(frozen=True)
 class HeldValues:
-    """The values of some outputs, each a list as the host has it."""
+    """Values of several outputs, each a list as in the host."""
 
     values: tuple[list[Any], ...]
 
@@ -40,51 +39,55 @@ VALUES = Kind("held values", instance_of(HeldValues))
 
 
 def first_of(values: Sequence[Any]) -> Any:
-    """The first of what arrives at a socket, None of an empty list."""
+    """Return the first value of an input, `None` for an empty list."""
     return values[0] if values else None
 
 
 class AttemptAgain(io.ComfyNode):
-    """Stands in Try Open's place at a further try."""
+    """Replaces Attempt Start at a further attempt."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id=AGAIN,
-            display_name="Try Again",
+            display_name="Attempt Again",
             category=CATEGORY,
-            description="Made by Try Close for a further try; stands in Try Open's place.",
+            description="Created by Attempt End for a further attempt; replaces Attempt Start.",
             search_aliases=ALIASES,
             is_dev_only=True,
-            inputs=[AttemptSocket.Input("opened", tooltip="What this try is to draw.")],
+            inputs=[AttemptSocket.Input("opened", tooltip="The attempt to generate.")],
             outputs=opened_outputs(),
         )
 
     @classmethod
     def execute(cls, opened: OpenedAttempt) -> io.NodeOutput:
-        check_connected("Try Again", ATTEMPT, opened=opened)
+        """Return the values of the attempt."""
+        check_connected("Attempt Again", ATTEMPT, opened=opened)
         return opened_values(opened)
 
 
 class AttemptNext(io.ComfyNode):
-    """Stands in Try Close's place at a further try."""
+    """Replaces Attempt End at a further attempt."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id=NEXT,
-            display_name="Try Next",
+            display_name="Attempt Next",
             category=CATEGORY,
-            description="Made by Try Close for a further try; judges its image and lays out the next.",
+            description="Created by Attempt End for a further attempt; judges its image and expands the "
+            "next.",
             search_aliases=ALIASES,
             is_dev_only=True,
             is_input_list=True,
             enable_expand=True,
             hidden=[io.Hidden.dynprompt],
             inputs=[
-                io.Image.Input("image", tooltip="The image of this try."),
-                CarriedSocket.Input("carried", tooltip="What the tries hand on to one another."),
-                HeldSocket.Input("held", optional=True, tooltip="What all tries take from outside."),
+                io.Image.Input("image", tooltip="The image of this attempt."),
+                CarriedSocket.Input("carried", tooltip="State passed from attempt to attempt."),
+                HeldSocket.Input("held", optional=True, tooltip="Values from outside that all attempts use."),
             ],
             outputs=closed_outputs(lists=False),
         )
@@ -96,24 +99,24 @@ class AttemptNext(io.ComfyNode):
         carried: Sequence[Carried],
         held: Sequence[HeldValues | None] = (None,),
     ) -> io.NodeOutput:
-        check_connected("Try Next", CARRIED, carried=first_of(carried))
-        check_optional("Try Next", VALUES, held=first_of(held))
+        """Judge the image, then return the results or expand the next attempt."""
+        check_connected("Attempt Next", CARRIED, carried=first_of(carried))
+        check_optional("Attempt Next", VALUES, held=first_of(held))
         return go_on(cls, carried[0], only_batch(carried[0].wanted, image), held[0])
 
 
 class AttemptHold(io.ComfyNode):
-    """Collects what the nodes of a try take from outside, where the host would make it again for every
-    try."""
+    """Collects the values from outside where the host would compute them again for every attempt."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id=HOLD,
-            display_name="Try Hold",
+            display_name="Attempt Hold",
             category=CATEGORY,
-            description=(
-                "Made by Try Close where ComfyUI keeps no cache: holds what all tries take from outside."
-            ),
+            description="Created by Attempt End where ComfyUI keeps no cache; collects the values from "
+            "outside.",
             search_aliases=ALIASES,
             is_dev_only=True,
             is_input_list=True,
@@ -123,35 +126,36 @@ class AttemptHold(io.ComfyNode):
 
     @classmethod
     def execute(cls, **values: list[Any]) -> io.NodeOutput:
+        """Collect the values."""
         names = [f"value{number}" for number in range(len(values))]
         if set(names) != set(values):
-            raise SettingsError("Try Hold is made by Try Close alone.", "Take it out of the graph.")
+            raise SettingsError("Attempt Hold is only for Attempt End.", "Remove it from the graph.")
         return io.NodeOutput(HeldValues(tuple(values[name] for name in names)))
 
 
 class AttemptHeld(io.ComfyNode):
-    """Gives one of the values of a Try Hold to a try."""
+    """Returns one of the values of an Attempt Hold."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id=HELD,
-            display_name="Try Held",
+            display_name="Attempt Held",
             category=CATEGORY,
-            description=(
-                "Made by Try Close where ComfyUI keeps no cache: gives a value from outside to a try."
-            ),
+            description="Created by Attempt End where ComfyUI keeps no cache; returns a value from outside.",
             search_aliases=ALIASES,
             is_dev_only=True,
             inputs=[
                 HeldSocket.Input("box", tooltip="The values from outside."),
-                io.Int.Input("index", default=0, min=0, tooltip="Which of them."),
+                io.Int.Input("index", default=0, min=0, tooltip="Index of the value."),
             ],
             outputs=[io.AnyType.Output("value", is_output_list=True, tooltip="The value.")],
         )
 
     @classmethod
     def execute(cls, box: HeldValues, index: int) -> io.NodeOutput:
+        """Return one value."""
         check_connected("Try Held", VALUES, box=box)
         in_range("Try Held", 0, len(box.values) - 1, index=index)
         return io.NodeOutput(box.values[index])

@@ -1,9 +1,8 @@
-"""From one try to the next: the images of a try are judged, and either the results are out or one more try is
-laid out.
+"""The transition between attempts: judge the images, then return the results or expand one more attempt.
 
-Decision: the first try is the artist's own nodes, every further one a copy of them (subgraph.py) that ends in
-a Try Next, which does what Try Close does. Of a list of tries (a list of plans or prompts at Try Open) each
-is a story of its own; they follow one another by the same means, so a story is whole before the next begins.
+The first attempt runs the user's own nodes. Every further attempt is a copy of them (subgraph.py) that ends
+in an Attempt Next, which works like Attempt End. With a list of plans or prompts at Attempt Start, each item
+is a story; a story is finished before the next one begins.
 """
 
 from __future__ import annotations
@@ -33,12 +32,18 @@ from .shown import ShownAttempts
 from .subgraph import AttemptBody, FurtherAttempt, lay_out
 
 watch = RunWatch()
-"""Of all Try Close."""
+"""Shared by all Attempt End nodes."""
 
 
 @dataclass(frozen=True)
 class PendingRun:
-    """One of the trials of a Try Close: its first draw, and the images of that where the host made them."""
+    """One run of an Attempt End: its first attempt, and the images of that attempt if they exist.
+
+    Attributes:
+        attempts: The run.
+        wanted: The first attempt.
+        images: Its images, `(count, height, width, channels)`.
+    """
 
     attempts: ExternalAttempts
     wanted: ExternalDrawRequest
@@ -47,8 +52,10 @@ class PendingRun:
 
 @dataclass(frozen=True)
 class Carried:
-    """What the tries of one Try Close hand on to one another; `wanted` is the draw of the try at hand, which
-    belongs to the story `stories[len(done)]`."""
+    """State passed between the attempts of one Attempt End.
+
+    `wanted` is the current attempt, which belongs to the run `stories[len(done)]`.
+    """
 
     stories: tuple[PendingRun, ...]
     critic: ChatModel | None
@@ -57,16 +64,17 @@ class Carried:
     wanted: ExternalDrawRequest
     shown: ShownAttempts
     began: float
-    """When the nodes of this try were asked for (time.monotonic)."""
+    """Time at which the nodes of this attempt were requested (time.monotonic)."""
     done: tuple[Trajectory, ...] = ()
 
     @property
     def story(self) -> PendingRun:
+        """The current run."""
         return self.stories[len(self.done)]
 
 
 def begin(story: PendingRun, critic: ChatModel | None, target: LiveTarget) -> ShownAttempts:
-    """Show a story whose tries begin now."""
+    """Show a run that begins now."""
     offload_others(critic)
     return ShownAttempts(story.attempts, critic is not None, target)
 
@@ -74,7 +82,7 @@ def begin(story: PendingRun, critic: ChatModel | None, target: LiveTarget) -> Sh
 def go_on(
     node: type[io.ComfyNode], carried: Carried, images: torch.Tensor | None, held: object | None
 ) -> io.NodeOutput:
-    """Judge the images of a try, if one was drawn; then the results, or the next try."""
+    """Judge the images of an attempt, if there are any, then return the results or the next attempt."""
     while True:
         missing = _follow(carried, images)
         if isinstance(missing, ExternalDrawRequest):
@@ -92,12 +100,12 @@ def go_on(
 
 
 def _is_complete(story: PendingRun, trajectory: Trajectory) -> bool:
-    """Whether the steps that were to be tried are complete; the plan's others belong to other nodes."""
+    """Return whether the steps of this run are complete; other steps of the plan belong to other nodes."""
     return is_complete(trajectory, [step.number for step in story.attempts.external_run.steps])
 
 
 def _follow(carried: Carried, images: torch.Tensor | None) -> Trajectory | ExternalDrawRequest:
-    """The trajectory of the story at hand, or what is to be drawn before it can go on."""
+    """Return the trajectory of the current run, or the attempt that it needs next."""
     given = None
     if images is not None:
         given = given_of(carried.wanted, images, time.monotonic() - carried.began)
@@ -129,8 +137,16 @@ def _further(
 
 
 def given_of(wanted: ExternalDrawRequest, images: torch.Tensor, seconds: float) -> ExternalDrawResult:
-    """Return the images of an attempt, or its error if pixels are NaN or infinite. Raises SettingsError if
-    something else than images is connected."""
+    """Return the images of an attempt, or its error if pixels are NaN or infinite.
+
+    Args:
+        wanted: The attempt.
+        images: Its images, `(count, height, width, channels)` in 0..1.
+        seconds: Its duration.
+
+    Raises:
+        SettingsError: The input is not an image batch.
+    """
     try:
         return ExternalDrawResult(wanted, to_pictures(images), seconds)
     except OverflowedImage as error:
@@ -138,12 +154,15 @@ def given_of(wanted: ExternalDrawRequest, images: torch.Tensor, seconds: float) 
 
 
 def only_batch(wanted: ExternalDrawRequest, images: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
-    """The only image batch of a try, None if it was not asked for. Raises SettingsError for a list of
-    several."""
+    """Return the only image batch of an attempt, `None` if it was not requested.
+
+    Raises:
+        SettingsError: There are several batches.
+    """
     if len(images) != 1:
         raise SettingsError(
-            f"The image of step {wanted.step}, try {wanted.attempt + 1}, is a list of {len(images)}, "
-            "but one batch is wanted.",
-            "Let your nodes make one image or one batch a try; of a batch the critic keeps the best.",
+            f"Step {wanted.step}, attempt {wanted.attempt + 1}: Attempt End received a list of {len(images)} "
+            "batches instead of one.",
+            "Make one image or one batch per attempt. The best image of a batch is kept.",
         )
     return images[0]

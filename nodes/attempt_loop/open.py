@@ -1,7 +1,7 @@
-"""Where a sub-graph that is tried until the critic accepts begins.
+"""Node that begins a part of a graph which is repeated until the critic accepts its image.
 
-Decision: what differs from try to try comes out of here and nowhere else (prompt, seed, image to edit,
-number), so that everything wired to it is redrawn and everything else is not.
+Everything that differs between attempts is an output of this node (prompt, seed, image to edit, numbers). So
+the nodes connected to it run again, and all others do not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...backend.loop.external import (
     run_from_prompt,
 )
 from ...backend.pictures import Picture
-from ...backend.types import MAX_STEPS, RunSettings, Trajectory, Value
+from ...backend.types import MAX_STEPS, Trajectory, Value
 from ..host import expansion
 from ..inputs.connected import PLAN, TRAJECTORY, Kind, check_optional, instance_of
 from ..inputs.images import only_picture, to_batch
@@ -33,54 +33,57 @@ AttemptSocket = io.Custom("INTERLEAVE_TRY")
 
 
 class OpenedAttempt(Value):
-    """One try of a trial: what Try Open hands to its Try Close."""
+    """One attempt, passed from Attempt Start to its Attempt End."""
 
     external_run: ExternalRun
     wanted: ExternalDrawRequest
 
 
-ATTEMPT = Kind("a try", instance_of(OpenedAttempt))
+ATTEMPT = Kind("an attempt from Attempt Start", instance_of(OpenedAttempt))
 
 
 def opened_outputs() -> list[io.Output]:
-    """The outputs of Try Open, and of the node that stands in its place at later tries."""
+    """Return the outputs of Attempt Start, and of the node that replaces it at later attempts."""
     return [
-        AttemptSocket.Output("try", tooltip="Connect it to the Try Close that ends these nodes."),
-        io.String.Output("prompt", tooltip="What to draw: at first as given, then as the critic refined it."),
-        io.Int.Output("seed", tooltip="Another one for every step and every try."),
+        AttemptSocket.Output("try", tooltip="Connect it to the Attempt End of these nodes."),
+        io.String.Output(
+            "prompt", tooltip="The prompt of this attempt: the step's own, then the critic's refined prompt."
+        ),
+        io.Int.Output("seed", tooltip="The seed of this attempt; another one for every step and attempt."),
         io.Image.Output(
             "source_image",
             display_name="source image",
-            tooltip="The image to edit, before this step. There is none for a picture from text alone.",
+            tooltip="The image that this step edits. Empty if the image is generated from text.",
         ),
-        io.Int.Output("attempt", tooltip="Number of the try, from 1."),
-        io.Int.Output("step_number", display_name="step", tooltip="Number of the plan's step, from 1."),
+        io.Int.Output("attempt", tooltip="Number of the attempt, from 1."),
+        io.Int.Output("step_number", display_name="step", tooltip="Number of the step in the plan, from 1."),
     ]
 
 
 def opened_values(opened: OpenedAttempt) -> io.NodeOutput:
-    """The values of these outputs."""
+    """Return the values of these outputs."""
     wanted = opened.wanted
     without = (
-        "There is no image to edit: connect one to Try Open's source_image (a blank one from Empty "
-        "Image will do)."
+        "This step has no image to edit. Connect one to source_image of Attempt Start (a blank one from "
+        "Empty Image is enough)."
     )
     source = expansion.missing(without) if wanted.source is None else to_batch(wanted.source.image)
     return io.NodeOutput(opened, wanted.prompt, wanted.seed, source, wanted.attempt + 1, wanted.step)
 
 
 class AttemptOpen(io.ComfyNode):
-    """Begins nodes of your own that are tried until the critic accepts their image."""
+    """Begins a part of the graph that is repeated until the critic accepts its image."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveTryOpen",
-            display_name="Try Open",
+            display_name="Attempt Start",
             category=CATEGORY,
-            description="Begins a part of your graph (your own sampler, ControlNet, upscaler, "
-            "an API node...) that is drawn again, with a better prompt and a new seed, until the critic "
-            "at Try Close accepts its image. Give a prompt, a plan, or the story of a Try Close before.",
+            description="Begins a part of your graph (your own sampler, ControlNet, upscaler, an API "
+            "node...) that runs again, with a refined prompt and a new seed, until the critic at Attempt End "
+            "accepts its image. Give it a prompt, a plan, or the story of an earlier Attempt End.",
             search_aliases=[
                 "loop start",
                 "retry",
@@ -95,16 +98,16 @@ class AttemptOpen(io.ComfyNode):
                     "prompt",
                     multiline=True,
                     default="",
-                    tooltip="What to draw, or what to change in the source image. "
-                    "Leave it empty if a plan or a story is connected.",
+                    tooltip="What to generate, or what to change in the source image. Leave it empty if a "
+                    "plan or a story is connected.",
                 ),
                 io.Int.Input(
                     "step",
                     default=ALL_STEPS,
                     min=ALL_STEPS,
                     max=10 * MAX_STEPS,
-                    tooltip="Number of the plan's step to draw; "
-                    "0 draws all of them, one after the other, with the same nodes.",
+                    tooltip="Number of the step of the plan to generate. 0 = all steps, one after the other, "
+                    "with the same nodes.",
                 ),
                 io.Int.Input(
                     "seed",
@@ -112,21 +115,19 @@ class AttemptOpen(io.ComfyNode):
                     min=0,
                     max=MAX_SEED,
                     control_after_generate=io.ControlAfterGenerate.fixed,
-                    tooltip=RunSettings.model_fields["seed"].description,
+                    tooltip="Base seed. The seed of every step and attempt is derived from it.",
                 ),
-                PlanSocket.Input("plan", optional=True, tooltip="The plan whose steps are drawn."),
+                PlanSocket.Input("plan", optional=True, tooltip="The plan whose steps are generated."),
                 TrajectorySocket.Input(
                     "story",
                     optional=True,
-                    tooltip=(
-                        "The trajectory of the Try Close before: its plan is continued from its last image."
-                    ),
+                    tooltip="The story of an earlier Attempt End: its plan continues from its last image.",
                 ),
                 io.Image.Input(
                     "source_image",
                     optional=True,
-                    tooltip="Image to edit. Without one the story's last image is taken, "
-                    "else the last of the plan's request, else it is drawn from text alone.",
+                    tooltip="Image to edit. If empty: the last image of the story, else the last image of "
+                    "the request, else the image is generated from text.",
                 ),
             ],
             outputs=opened_outputs(),
@@ -142,12 +143,14 @@ class AttemptOpen(io.ComfyNode):
         story: Trajectory | None = None,
         source_image: Any = None,
     ) -> io.NodeOutput:
+        """Return the values of the first attempt."""
         if not 0 <= seed <= MAX_SEED:
             raise SettingsError(
-                f"Try Open's seed is {seed}.", f"Give one from 0 to {MAX_SEED} (2 to the 48th)."
+                f"Attempt Start: the seed {seed} is out of range.",
+                f"Use 0 to {MAX_SEED} (2 to the power of 48).",
             )
-        check_optional("Try Open", PLAN, plan=plan)
-        check_optional("Try Open", TRAJECTORY, story=story)
+        check_optional("Attempt Start", PLAN, plan=plan)
+        check_optional("Attempt Start", TRAJECTORY, story=story)
         source = None if source_image is None else only_picture(source_image, "source_image")
         external_run = run_from_inputs(prompt, step, seed, plan, story, source)
         return opened_values(OpenedAttempt(external_run=external_run, wanted=first_draw(external_run)))
@@ -161,20 +164,25 @@ def run_from_inputs(
     story: Trajectory | None,
     source: Picture | None,
 ) -> ExternalRun:
-    """What these inputs ask for; raises SettingsError where they contradict one another."""
+    """Return the run that these inputs describe.
+
+    Raises:
+        SettingsError: The inputs contradict each other.
+    """
     if plan is None and story is None:
         asked_request(prompt, None)  # the same bounds as a request's
         return run_from_prompt(prompt, source, seed)
     if prompt.strip():
         raise SettingsError(
-            "Try Open has a prompt beside a plan or a story, whose steps have prompts of their own.",
-            "Empty the prompt, or disconnect the plan.",
+            "Attempt Start has both a prompt and a plan or story, whose steps have their own prompts.",
+            "Clear the prompt, or disconnect the plan and the story.",
         )
     if story is None:
         assert plan is not None
         return run_from_plan(plan.request, plan.plan, step, source, seed)
     if plan is not None and (plan.request, plan.plan) != (story.request, story.plan):
         raise SettingsError(
-            "Try Open has a plan and the story of another one.", "Connect only the story; it brings its plan."
+            "Attempt Start: the connected story belongs to another plan than the connected one.",
+            "Connect only the story, which contains its plan.",
         )
     return run_from_plan(story.request, story.plan, step, source, seed, story.results)

@@ -1,8 +1,8 @@
-"""The outputs of nodes that were tried until the critic accepted.
+"""Outputs of Attempt End.
 
-Decision: a list cannot pass through an expansion as a list output (the host lines its values up as if they
-were the next outputs), so a Try Next hands its lists on as one value each; and its display is its own, since
-one that is returned together with an expansion stays as it was before the first further try.
+A list cannot pass through an expansion as a list output, since the host reads its values as the next outputs.
+So an Attempt Next passes each list as one value. It also has its own display, since a display returned
+together with an expansion stays as it was before the first further attempt.
 """
 
 from __future__ import annotations
@@ -26,51 +26,53 @@ from ..loop.critic_loop import why_nothing_was_drawn
 
 
 def closed_outputs(lists: bool) -> list[io.Output]:
-    """The outputs of Try Close; with `lists` False those of the node that stands in its place at later
-    tries."""
+    """Return the outputs of Attempt End; with `lists` False those of its replacement at later attempts."""
     return [
         io.Image.Output(
-            "image", is_output_list=lists, tooltip="The kept image; of several steps one for each."
+            "image", is_output_list=lists, tooltip="The kept image; for several steps, one each."
         ),
         io.String.Output(
-            "text", is_output_list=lists, tooltip="How every try went, with the critic's words."
+            "text",
+            is_output_list=lists,
+            tooltip="The result of every attempt, with the critic's reasoning.",
         ),
         io.Boolean.Output(
             "accepted",
             is_output_list=lists,
-            tooltip="Whether the critic accepted (every step, if there are several).",
+            tooltip="Whether the critic accepted the image (of every step, if there are several).",
         ),
-        io.Image.Output("attempts", is_output_list=lists, tooltip="The images of all tries."),
-        io.String.Output(
-            "prompt", is_output_list=lists, tooltip="The prompt that the kept image was drawn with."
-        ),
+        io.Image.Output("attempts", is_output_list=lists, tooltip="The images of all attempts."),
+        io.String.Output("prompt", is_output_list=lists, tooltip="The prompt that generated the kept image."),
         TrajectorySocket.Output(
             "TRAJECTORY",
             is_output_list=lists,
-            tooltip="The whole run, for a Storyboard or the next Try Open.",
+            tooltip="The whole story, for Storyboard, Save Story or the next Attempt Start.",
         ),
         io.String.Output(
             "image_texts",
             display_name="image texts",
             is_output_list=lists,
-            tooltip="The text of every image, as many as 'image'; a step of words alone adds its own to the "
-            "image before it.",
+            tooltip="One text per image, in the order of 'image'. The text of a text-only step is added to "
+            "that of the image before it.",
         ),
     ]
 
 
 def results(ended: Sequence[tuple[Trajectory, Path]]) -> io.NodeOutput:
-    """The outputs and the display of trials that have ended, each with the folder of its journal.
+    """Return the outputs and the display of finished runs, each with the folder of its journal.
 
-    Every output is a list: image, its texts and attempts of all steps of all trials, the others one value a
-    trial. Raises GeneratorError if a trial has no image.
+    Every output is a list. Image, image texts and attempts have the values of all steps of all runs, the
+    others one value per run.
+
+    Raises:
+        GeneratorError: A run has no image.
     """
     columns: list[list[Any]] = [[] for _ in closed_outputs(lists=True)]
     files: list[Path] = []
     for trajectory, folder in ended:
         drawn = [result for result in trajectory.results if result.image is not None]
         if not drawn:
-            raise GeneratorError("No step has an image.", why_nothing_was_drawn(trajectory))
+            raise GeneratorError("No image was generated.", why_nothing_was_drawn(trajectory))
         chosen = [result.attempts[result.chosen or 0] for result in drawn]
         images = [attempt.image for attempt in chosen if attempt.image]
         attempts = [attempt.image for result in drawn for attempt in result.attempts if attempt.image]

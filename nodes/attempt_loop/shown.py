@@ -1,9 +1,8 @@
-"""The tries of a pair as the browser follows them: the live view of the Critic Loop, over many nodes of the
-host.
+"""Live view of Attempt Start and Attempt End, which is that of the Critic Loop over many nodes of the host.
 
-Decision: every try plays the records anew (backend/loop/external.py), so its events begin with those that
-were shown before. What is the same again is not sent again; that the records end there (the loop takes it for
-a cancel) is shown only if the user did cancel.
+Every attempt replays the records (backend/loop/external.py), so its events begin with those that were shown
+before. Equal events are not sent again. The end of the records looks like a cancel to the loop and is shown
+only if the user did cancel.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from ..live.messages import EVENT
 
 
 def target_at(node: str, workflow: str | None) -> LiveTarget:
-    """The live view of the node with this display id, for the prompt that is running here."""
+    """Return the live view of the node with this display id, for the running prompt."""
     return LiveTarget(
         node,
         workflow,
@@ -39,7 +38,7 @@ def target_at(node: str, workflow: str | None) -> LiveTarget:
 
 
 class ShownAttempts:
-    """One execution of a trial, shown at `target` from its first try to its last."""
+    """Shows one run at `target`, from its first attempt to its last."""
 
     def __init__(self, attempts: ExternalAttempts, judged: bool, target: LiveTarget) -> None:
         self._attempts = attempts
@@ -50,16 +49,21 @@ class ShownAttempts:
         LIVE_RUNS.begin(self._live)
 
     def hear(self, text: str) -> None:
-        """Take in a piece of the critic's text."""
+        """Receive a part of the critic's text."""
         self._live.hear(text)
 
     def open(self) -> None:
-        """Show what is to be drawn, with its first try begun."""
+        """Show the plan, with its first attempt started."""
         for event in first_events(self._attempts.external_run):
             self._show(event)
 
     def follow(self, critic: CriticLike | None, given: ExternalDrawResult | None) -> Trajectory:
-        """`ExternalAttempts.follow`, with what is new in it shown; raises as that does."""
+        """Call `ExternalAttempts.follow` and show new events.
+
+        Raises:
+            DrawNeeded: The run needs another image.
+            InterleaveError: As `ExternalAttempts.follow`.
+        """
         place = 0
         ends: list[Event] = []
 
@@ -96,7 +100,7 @@ def _ends_early(event: Event) -> bool:
 
 
 def _fresh(event: Event, given: ExternalDrawResult | None) -> Event:
-    """The event as it is where the draw was made just now: that one was not found in the records."""
+    """Return the event, marked as not reused if its image was just generated."""
     if given is None or not isinstance(event, AttemptDrawn):
         return event
     record, wanted = event.record, given.wanted
@@ -105,7 +109,7 @@ def _fresh(event: Event, given: ExternalDrawResult | None) -> Event:
 
 
 def _content(event: Event) -> Any:
-    """What an event says, without how long it took and whether it was found in the records."""
+    """Return the content of an event without its duration and whether its image was reused."""
     if isinstance(event, PlanReady):
         return "plan"
     if isinstance(event, AttemptStarted):

@@ -1,10 +1,10 @@
-"""What lies between Try Open and Try Close, and how it is laid out anew for every further try.
+"""The nodes between Attempt Start and Attempt End, and their expansion for every further attempt.
 
-Decision: pure functions over the graph in API form, so that they are tested without the host. The nodes of a
-try carry the ids "CLOSE.STEP.TRY.NODE": the same in every run, which the host's caches ask for, and of one
-length however many tries there are. A try is handed its prompt, seed and source as values; what it takes from
-outside stays a link, except where the host keeps no cache and would make it again for every try (checkpoints
-above all): there it is made once for all tries and carried along.
+These are pure functions over the graph in API form, so they are tested without the host. The nodes of an
+attempt have the ids "END.STEP.ATTEMPT.NODE": the same in every run, which the host's caches need, and of one
+length. An attempt gets its prompt, seed and source as values. Values from outside stay links, unless the host
+keeps no cache and would compute them (above all checkpoints) again for every attempt; then they are computed
+once and carried along.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AGAIN, NEXT, HOLD, HELD = (
     "InterleaveTryHeld",
 )
 SOURCE_SLOT = 3
-"""Try Open's output of the image to edit."""
+"""Index of Attempt Start's output of the image to edit."""
 
 Node = Mapping[str, Any]
 Graph = Mapping[str, Node]
@@ -35,36 +35,41 @@ Link = tuple[str, int]
 
 @dataclass(frozen=True)
 class AttemptBody:
-    """The nodes of one try by their ids: the producers of `image`, and the previews and savers of the try."""
+    """Ids of the nodes of one attempt: the producers of `image`, and its preview and save nodes."""
 
     opened: str
     closed: str
     image: Link
     nodes: tuple[str, ...]
     producers: tuple[str, ...]
-    """The nodes that the image is made with."""
+    """Nodes that the image depends on."""
     outside: tuple[Link, ...]
     edits: bool
     """Whether the image to edit is used."""
 
     @property
     def has_previews(self) -> bool:
+        """Whether nodes of the attempt show or save something."""
         return len(self.nodes) > len(self.producers)
 
 
 def find_body(graph: Graph, closed: str, is_output: Callable[[str], bool]) -> AttemptBody:
-    """The body of the Try Close with id `closed`; `is_output` says which classes show or save something.
+    """Return the body of the Attempt End with id `closed`; `is_output` tells output nodes by their class.
 
-    Raises SettingsError if it is not closed: no Try Open, another one's, none of it before the image, or a
-    pair inside.
+    Raises:
+        SettingsError: The node is not connected to one Attempt Start that its image depends on, or another
+            pair is inside.
     """
     inputs = graph[closed]["inputs"]
     start, image = as_link(inputs.get("opened")), as_link(inputs.get("image"))
     if start is None or _class(graph, start[0]) != OPEN:
-        raise SettingsError("Try Close has no Try Open.", "Connect the output 'try' of a Try Open to it.")
+        raise SettingsError(
+            "Attempt End is not connected to an Attempt Start.",
+            "Connect the first output of an Attempt Start to it.",
+        )
     opened = start[0]
     if image is None:
-        raise SettingsError("Try Close has no image.", "Connect the image that your nodes make to it.")
+        raise SettingsError("Attempt End has no image.", "Connect the image of your nodes to it.")
     below = _downstream(graph, opened)
     producers = below & _upstream(graph, [image[0]], barriers={opened})
     _check_pairs(graph, opened, closed, image, below, producers)
@@ -98,45 +103,40 @@ def _check_pairs(
     starts = [as_link(graph[node]["inputs"].get("opened")) for node in rivals]
     if any(start is not None and start[0] == opened for start in starts):
         raise SettingsError(
-            "Two Try Close are connected to one Try Open.", "Give each Try Close a Try Open of its own."
+            "Two Attempt End nodes are connected to one Attempt Start.",
+            "Use a separate Attempt Start for each Attempt End.",
         )
     if any(_class(graph, node) in (OPEN, CLOSE) for node in producers):
         raise SettingsError(
-            "There is another Try Open or Try Close between this pair.",
-            (
-                "Pairs cannot stand inside one another; "
-                "put them one after the other: Try Close, then the next Try Open."
-            ),
+            "Another Attempt Start or Attempt End is inside this pair.",
+            "Pairs cannot be nested. Put them one after the other: Attempt End, then the next Attempt Start.",
         )
     ended = {node for node in graph if _class(graph, node) == CLOSE}
     reached = _upstream(graph, [image[0]], barriers={opened, *ended})
     if any(_class(graph, node) == OPEN and node != opened for node in reached):
         raise SettingsError(
-            "Two Try Open lead to one Try Close.",
-            "Take prompt, seed and source from the connected one alone.",
+            "The image at Attempt End depends on two Attempt Start nodes.",
+            "Use prompt, seed and source image of the connected one only.",
         )
     if not producers:
         raise SettingsError(
-            "The image at Try Close is not made with what Try Open gives, so every try would be the same.",
-            "Connect Try Open's prompt and seed to the nodes that make the image.",
+            "The image at Attempt End does not depend on Attempt Start, so every attempt would be the same.",
+            "Connect prompt and seed of Attempt Start to the nodes that make the image.",
         )
 
 
 def image_nodes(graph: Graph, body: AttemptBody) -> set[str]:
-    """All nodes that the image is made with, also those before the body; not Try Open and what is before that
-    alone."""
+    """Return all nodes that the image depends on, without Attempt Start and the nodes only it depends on."""
     return set(_in_order(graph, body.image[0], stop=body.opened))
 
 
 def body_digest(
     graph: Graph, body: AttemptBody, stamp: Callable[[str], str | None] = lambda text: None
 ) -> str | None:
-    """What the image is made with, besides what Try Open gives: 40 hex digits, or None if that is
-    unknown.
+    """Return the digest (40 hex digits) of the nodes that make the image, `None` if one always changes.
 
-    Equal for equal nodes, settings and wires, whatever their ids. `stamp` names the content of a file that a
-    setting names. The host's own change marks (`is_changed`) are part of it; a node that always changes gives
-    None.
+    It depends on nodes, settings, links and the host's change marks (`is_changed`), not on ids and not on the
+    values from Attempt Start. `stamp` identifies the content of a file that a setting names.
     """
     digests: dict[str, str] = {}
     for node in _in_order(graph, body.image[0], stop=body.opened):
@@ -173,25 +173,27 @@ def _content(
 
 @dataclass(frozen=True)
 class FurtherAttempt:
-    """What tells one more try from the others."""
+    """Data of one further attempt."""
 
     prefix: str
-    """Of the ids of its nodes."""
+    """Prefix of the ids of its nodes."""
     opened: object
-    """Handed to its first node as it is."""
+    """Input of its first node."""
     carried: object
-    """Handed to its last node as it is."""
+    """Input of its last node."""
     held: object | None = None
-    """The values from outside, where an earlier try collected them."""
+    """Values from outside, if an earlier attempt collected them."""
     hold: bool = False
-    """Collect the values from outside once for all tries."""
+    """Whether to collect the values from outside once for all attempts."""
 
 
 def lay_out(
     graph: Graph, body: AttemptBody, further: FurtherAttempt, shown_as: Callable[[str], str]
 ) -> tuple[dict[str, dict[str, Any]], str]:
-    """The nodes of one more try and the id of the Try Next that ends it; `shown_as` gives the display id of a
-    node."""
+    """Return the nodes of one further attempt in API form, and the id of the Attempt Next that ends it.
+
+    `shown_as` returns the display id of a node.
+    """
     inner = {*body.nodes, body.opened}
     prefix, held = as_id(further.prefix), further.held
     holder = f"{prefix}/hold"
@@ -227,13 +229,12 @@ def lay_out(
 
 
 def as_id(name: str) -> str:
-    """A node's id as part of another one: a colon, as in the ids of nodes inside a sub-graph ("75:62"), would
-    have the front end look for the sub-graph that the whole id names."""
+    """Return a node's id as part of another one, without the colons that name a subgraph ("75:62")."""
     return name.replace(":", "|")
 
 
 def as_link(value: Any) -> Link | None:
-    """The link that an input's value is, as the host distinguishes links from values; None for a value."""
+    """Return the link in an input, `None` for a plain value, by the host's own rule."""
     if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str):
         name, slot = value
         if isinstance(slot, (int, float)):
@@ -253,7 +254,7 @@ def _links(node: Node) -> Iterator[Link]:
 
 
 def _upstream(graph: Graph, starts: Iterable[str], barriers: set[str]) -> set[str]:
-    """The starts and all before them, up to the barriers and with those."""
+    """Return the starts and all nodes before them, up to and including the barriers."""
     found: set[str] = set()
     waiting = list(starts)
     while waiting:
@@ -281,8 +282,7 @@ def _downstream(graph: Graph, start: str) -> set[str]:
 
 
 def _in_order(graph: Graph, end: str, stop: str) -> Iterator[str]:
-    """`end` and all before it except `stop` and what is before that alone, a node before those that use
-    it."""
+    """Yield `end` and all nodes before it in topological order, without `stop` and its own inputs."""
     done: set[str] = set()
     waiting = [(end, False)]
     while waiting:

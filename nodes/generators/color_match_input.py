@@ -1,4 +1,4 @@
-"""The input "color match" of several generator nodes."""
+"""Input `color_match` of several generator nodes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from ...backend.generators.color_match import MATCHES, OFF
 
 
 def color_match_input() -> io.Combo.Input:
-    """Which image's colors an edit is matched to."""
+    """Return the input that chooses the image whose colors an edit keeps."""
     return io.Combo.Input(
         "color_match",
         options=list(MATCHES),
         default=OFF,
         optional=True,
-        advanced=True,
-        tooltip="Undo the small shift of all colours that every edit adds, by what source and result have in "
-        "common. To the first image: the request's, or the first one drawn. A change of colour that a step "
-        "asks for stays.",
+        tooltip="Stops color drift, the small color shift that every edit adds. 'to the source' matches the "
+        "image that the step edits; 'to the first image' the request's first image, else the first generated "
+        "one. Large changes, such as from day to night, stay.",
     )

@@ -1,4 +1,4 @@
-"""Inputs that the nodes for diffusers pipelines and image services have in common."""
+"""Inputs shared by the nodes for diffusers pipelines and image services."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ TO_LOOP = "Connect it to a Critic Loop."
 
 
 def common_inputs(whose: str) -> list[io.Input]:
-    """Return the inputs of size, steps, guidance and negative prompt; `whose` defaults 0 and -1 take."""
+    """Return the inputs of size, steps, guidance and negative prompt.
+
+    `whose` names the owner of the automatic values in the tooltips, such as "the pipeline".
+    """
     return [
         io.Int.Input(
             "width",
@@ -22,7 +25,7 @@ def common_inputs(whose: str) -> list[io.Input]:
             min=0,
             max=8192,
             step=16,
-            tooltip=f"Width in pixels; 0 is {whose}, or the source's.",
+            tooltip=f"Width in pixels. 0 = automatic: the source image's width, else the default of {whose}.",
         ),
         io.Int.Input(
             "height",
@@ -30,9 +33,16 @@ def common_inputs(whose: str) -> list[io.Input]:
             min=0,
             max=8192,
             step=16,
-            tooltip=f"Height in pixels; 0 is {whose}, or the source's.",
+            tooltip="Height in pixels. 0 = automatic: the source image's height, else the default of "
+            f"{whose}.",
         ),
-        io.Int.Input("steps", default=0, min=0, max=1000, tooltip=f"Sampling steps; 0 is {whose}."),
+        io.Int.Input(
+            "steps",
+            default=0,
+            min=0,
+            max=1000,
+            tooltip=f"Sampling steps. 0 = automatic: the default of {whose}.",
+        ),
         io.Float.Input(
             "guidance",
             default=OWN,
@@ -40,14 +50,14 @@ def common_inputs(whose: str) -> list[io.Input]:
             max=100.0,
             step=0.1,
             round=0.01,
-            tooltip=f"Guidance scale; -1 is {whose}.",
+            tooltip=f"Guidance scale. -1 = automatic: the default of {whose}.",
         ),
         io.String.Input(
             "negative",
             default="",
             optional=True,
             advanced=True,
-            tooltip="What must not appear; empty: nothing.",
+            tooltip="Negative prompt: what must not appear in the image.",
         ),
     ]
 
@@ -55,12 +65,18 @@ def common_inputs(whose: str) -> list[io.Input]:
 def common_options(
     width: int, height: int, steps: int, guidance: float, negative: str = ""
 ) -> dict[str, Any]:
-    """The common inputs as options of the generators; None leaves an option to them."""
+    """Return the common inputs as options of the generators; `None` for their default.
+
+    Raises:
+        SettingsError: A value is out of range, or only one of width and height is set.
+    """
     in_range("The generator", 0, 8192, width=width, height=height)
     in_range("The generator", 0, 1000, steps=steps)
     in_range("The generator", OWN, 100, guidance=guidance)
     if bool(width) != bool(height):
-        raise SettingsError("Only one of width and height is set.", "Set both, or leave both at 0.")
+        raise SettingsError(
+            f"Only one of width and height is set ({width} x {height}).", "Set both, or leave both at 0."
+        )
     return {
         "size": f"{width}x{height}" if width else None,
         "steps": steps or None,

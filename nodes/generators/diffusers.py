@@ -22,33 +22,32 @@ DTYPES = ["auto", "bfloat16", "float16", "float32"]
 
 
 class DiffusersNode(io.ComfyNode):
-    """A diffusers pipeline draws and edits the steps, moved on and off the card by ComfyUI."""
+    """Generates and edits images with a diffusers pipeline, which ComfyUI moves on and off the GPU."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveDiffusersGenerator",
             display_name="Diffusers Generator",
             category=CATEGORY,
-            description=(
-                "Draws each step with a diffusers pipeline, for models that ComfyUI itself cannot load."
-            ),
+            description="Generates the images with a diffusers pipeline, for models that ComfyUI itself "
+            "cannot load.",
             search_aliases=["diffusers", "pipeline", "hugging face", "generator"],
             inputs=[
                 io.String.Input(
                     "pipeline",
                     default="",
-                    tooltip="A folder in models/diffusers (with its model_index.json), or a Hugging Face id.",
+                    tooltip="A folder in models/diffusers (with its model_index.json), or a Hugging Face id "
+                    "(OWNER/NAME).",
                 ),
                 io.Boolean.Input(
                     "download",
                     default=False,
-                    tooltip=(
-                        "Fetch a Hugging Face id that is not on this machine yet. Off: nothing is ever "
-                        "downloaded."
-                    ),
+                    tooltip="Download a Hugging Face id that is not on this machine. Off: nothing is "
+                    "downloaded.",
                 ),
-                *common_inputs("the pipeline's own"),
+                *common_inputs("the pipeline"),
                 io.Float.Input(
                     "strength",
                     default=0.6,
@@ -57,7 +56,7 @@ class DiffusersNode(io.ComfyNode):
                     step=0.01,
                     optional=True,
                     advanced=True,
-                    tooltip="Image to image only: share of the source that is redrawn.",
+                    tooltip="Image to image only: how much of the source image is replaced, 0 to 1.",
                 ),
                 io.Combo.Input(
                     "edit",
@@ -65,7 +64,7 @@ class DiffusersNode(io.ComfyNode):
                     default="auto",
                     optional=True,
                     advanced=True,
-                    tooltip="How the pipeline edits; auto knows it from the pipeline's class.",
+                    tooltip="How the pipeline edits an image. Auto: by the pipeline's class.",
                 ),
                 io.Combo.Input(
                     "dtype",
@@ -73,7 +72,7 @@ class DiffusersNode(io.ComfyNode):
                     default="auto",
                     optional=True,
                     advanced=True,
-                    tooltip="Number format of the weights; auto takes 16 bits on a card and 32 without one.",
+                    tooltip="Precision of the weights. Auto: 16-bit on a GPU, 32-bit on a CPU.",
                 ),
                 color_match_input(),
                 *changes_inputs(),
@@ -85,6 +84,7 @@ class DiffusersNode(io.ComfyNode):
     def execute(
         cls, pipeline: str, download: bool, color_match: str = OFF, mask: Any = None, **given: Any
     ) -> io.NodeOutput:
+        """Open the pipeline."""
         changes = {name: given.pop(name) for name in LORA_DEFAULTS if name in given}
         own = {name: given.pop(name) for name in OWN_DEFAULTS if name in given}
         options = {**OWN_DEFAULTS, **own, "download": download, **changes_options(mask, **changes)}
@@ -94,8 +94,13 @@ class DiffusersNode(io.ComfyNode):
 
 
 def open_pipeline(name: str, options: dict[str, Any]) -> Any:
-    """The diffusers generator of a pipeline in the host's folders, in host memory: the host brings it onto
-    the card when it draws."""
+    """Open the diffusers generator of a pipeline in the host's folders, in RAM.
+
+    The host moves it to the GPU before each image.
+
+    Raises:
+        SettingsError: The pipeline was not found, or an option is not valid.
+    """
     from ...backend.generators import open_generator
 
     spec = pipeline_spec(name, host.pipeline_roots())

@@ -1,8 +1,8 @@
 """A diffusers pipeline under the host's memory management, which stops when the user presses cancel.
 
-Decision: the pipeline is read onto the CPU and moved by the host as one model before every draw, like an
-agent: a card that holds either of them serves both. Beside the weights it asks the host for what `doctor
---plan` reckons for an image of this area.
+The pipeline is loaded into RAM and moved by the host as one model before every image, like an agent. So a GPU
+that has room for one of them at a time is enough. In addition to the weights it requests the working memory
+that `doctor --plan` estimates for an image of this area.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ...backend.generators.pipelines.generator import DiffusersGenerator
 
 UNKNOWN_WORK = 2 * 1024**3
-"""Room beside the weights of a pipeline that cannot be reckoned: about what an image of a megapixel takes
-with those that can."""
+"""Working memory in bytes of a pipeline that cannot be estimated: about that of others at one megapixel."""
 
 
 class ManagedPipeline:
@@ -43,49 +42,53 @@ class ManagedPipeline:
 
     @property
     def identity(self) -> str:
+        """Identity for cache keys."""
         return self._generator.identity
 
     @property
     def step_settings(self) -> frozenset[str]:
-        """The pipeline's own."""
+        """Settings of single steps that the pipeline supports."""
         return self._generator.step_settings
 
     @property
     def max_reference_images(self) -> int:
-        """The pipeline's own."""
+        """Maximum number of reference images."""
         return self._generator.max_reference_images
 
     def with_step_settings(self, settings: StepSettings) -> ManagedPipeline:
-        """The same weights, lock and residence, drawing with these settings."""
+        """Return a pipeline with these settings that shares weights, lock and residence."""
         other = copy(self)
         other._generator = self._generator.with_step_settings(settings)
         return other
 
     def working_bytes(self, source: Picture | None) -> int:
-        """What drawing takes beside the weights, which are all on the card meanwhile."""
+        """Return the working memory in bytes, in addition to the weights."""
         if self._shape is None:
             return UNKNOWN_WORK
         return image_work(self._shape, self._generator.area(source), self._bytes_each)
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Load the pipeline and draw. Raises GeneratorError, or Cancelled once the user presses cancel."""
+        """Move the pipeline to the GPU and generate an image.
+
+        Raises:
+            GeneratorError: The pipeline failed or does not fit.
+            Cancelled: The user pressed cancel.
+        """
         with self._one_at_a_time:
             host.stop_if_interrupted()
             try:
                 self._residence.ensure_loaded(self.working_bytes(source))
             except ChatError as error:
                 raise GeneratorError(
-                    "The diffusers pipeline does not fit into the memory of the card.",
-                    (
-                        "Choose dtype bfloat16 or a smaller model, or draw with ComfyUI's own loaders and a "
-                        "Step Generator."
-                    ),
+                    "The diffusers pipeline does not fit into the GPU's memory.",
+                    "Set the precision to bfloat16, use a smaller model, or use ComfyUI's own loaders with a "
+                    "Step Generator.",
                 ) from error
             return self._generator.draw(prompt, source, seed)
 
 
 def _shape_of(generator: DiffusersGenerator) -> ImageShape | None:
-    """What the plan knows of the pipeline; None where its parts are not named as usual."""
+    """Return the shape of the pipeline for memory estimates, `None` if its parts have unusual names."""
     if generator.folder is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""What a graph lays over a diffusers pipeline, as inputs of its node: a LoRA, and a mask of what may change.
+"""Inputs that modify a diffusers pipeline: a LoRA, and a mask of the part that may change.
 
-Decision: a LoRA is chosen among those in the host's folders, never written as a path. Both are named in the
-draw's identity by their contents, so another mask or a LoRA that was trained on draws anew.
+A LoRA is chosen from the host's folders, never given as a path. Both are part of the identity of an image by
+their content, so with another mask or a retrained LoRA the images are generated again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ STRONGEST = 10.0
 
 
 def changes_inputs() -> list[Any]:
-    """The inputs, to stand after a node's own."""
+    """Return the inputs, which follow a node's own."""
     return [
         io.Combo.Input(
             "lora",
             options=[NO_LORA, *host.lora_names()],
             default=NO_LORA,
             optional=True,
-            tooltip="LoRA laid over the pipeline: a file in models/loras, made for this very model.",
+            tooltip="LoRA for the pipeline: a file in models/loras, trained for this model.",
         ),
         io.Float.Input(
             "lora_scale",
@@ -38,19 +38,23 @@ def changes_inputs() -> list[Any]:
             step=0.05,
             optional=True,
             advanced=True,
-            tooltip="How strongly the LoRA works: 1 as it was trained, 0 not at all.",
+            tooltip="Strength of the LoRA. 1: as trained. 0: no effect.",
         ),
         io.Mask.Input(
             "mask",
             optional=True,
-            tooltip="What an edit may change, for pipelines that repaint a part of an image (FLUX Fill). "
-            "Others refuse it.",
+            tooltip="Part of the image that an edit may change (white). Only for inpainting pipelines, such "
+            "as FLUX Fill; others report an error.",
         ),
     ]
 
 
 def changes_options(mask: Any, lora: str = NO_LORA, lora_scale: float = 1.0) -> dict[str, Any]:
-    """The inputs as options of `diffusers:FOLDER`. Raises SettingsError."""
+    """Return the inputs as options of `diffusers:FOLDER`.
+
+    Raises:
+        SettingsError: The LoRA was not found, or a value is not valid.
+    """
     only_text("Diffusers Generator", lora=lora)
     in_range("Diffusers Generator", -STRONGEST, STRONGEST, lora_scale=lora_scale)
     options: dict[str, Any] = {}
@@ -58,8 +62,8 @@ def changes_options(mask: Any, lora: str = NO_LORA, lora_scale: float = 1.0) -> 
         file = host.lora_file(lora)
         if file is None:
             raise SettingsError(
-                f"There is no LoRA {lora[:200]!r}.",
-                "Put its .safetensors file into models/loras and press R.",
+                f"Diffusers Generator: the LoRA {lora[:200]!r} was not found.",
+                "Put its .safetensors file into models/loras and press R, or choose another one.",
             )
         options = {"lora": str(file), "lora_scale": lora_scale}
     if mask is not None:

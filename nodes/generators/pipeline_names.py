@@ -1,8 +1,7 @@
-"""Which diffusers pipelines a workflow may name: folders in the host's diffusers folders, or hub ids in the
-local cache.
+"""Diffusers pipelines that a workflow may name: folders in the host's folders, and Hugging Face ids.
 
-Decision: a name is looked up, never joined to a path, so that a workflow from a stranger cannot make the host
-read any folder of the machine.
+A name is looked up, never joined to a path, so a workflow from a stranger cannot make the host read other
+folders.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ LISTED = 20
 
 
 def pipeline_folders(roots: Sequence[Path]) -> dict[str, Path]:
-    """Pipelines below the roots, one or two folders deep, by their name relative to the root."""
+    """Return the pipelines below the roots, one or two folders deep, by their path relative to the root."""
     found: dict[str, Path] = {}
     for root in roots:
         for index in sorted([*root.glob(f"*/{INDEX}"), *root.glob(f"*/*/{INDEX}")]):
@@ -28,7 +27,11 @@ def pipeline_folders(roots: Sequence[Path]) -> dict[str, Path]:
 
 
 def pipeline_spec(name: str, roots: Sequence[Path]) -> str:
-    """Specification of a pipeline for `open_generator`; raises SettingsError naming what there is."""
+    """Return the specification of a pipeline for `open_generator`.
+
+    Raises:
+        SettingsError: It was not found. The message lists those found.
+    """
     found = pipeline_folders(roots)
     name = name.strip()
     if name in found:
@@ -37,11 +40,9 @@ def pipeline_spec(name: str, roots: Sequence[Path]) -> str:
     if HUB_ID.match(name) and not Path(name).exists():
         return f"diffusers:{name}"
     places = " or ".join(repr(str(root)) for root in roots)
-    there = ", ".join(list(found)[:LISTED]) or "nothing yet"
+    listed = ", ".join(list(found)[:LISTED]) or "none yet"
     raise SettingsError(
-        (
-            f"{name[:200]!r} is neither a diffusers pipeline in {places} (there: {there}) "
-            "nor a hub id such as OWNER/NAME."
-        ),
+        f"The diffusers pipeline {name[:200]!r} was not found in {places} (found: {listed}), and it is not a "
+        "Hugging Face id such as OWNER/NAME.",
         f"Put the pipeline's folder, with its {INDEX}, there.",
     )

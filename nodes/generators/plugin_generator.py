@@ -16,6 +16,7 @@ class PluginGenerator(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleavePluginGenerator",
             display_name="Plug-in Generator",
@@ -40,10 +41,11 @@ class PluginGenerator(io.ComfyNode):
 
     @classmethod
     def execute(cls, plugin: str, argument: str) -> io.NodeOutput:
+        """Open the plug-in's generator."""
         installed = GENERATORS.plugins
         if plugin not in installed:
             raise SettingsError(
-                f"There is no plug-in generator {plugin[:100]!r}.",
+                f"The plug-in generator {plugin[:100]!r} is not installed.",
                 f"Install its package and restart ComfyUI. Installed: {', '.join(installed) or 'none'}.",
             )
         return io.NodeOutput(GENERATORS.open(f"{plugin}:{argument.strip()}"))

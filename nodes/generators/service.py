@@ -20,27 +20,27 @@ EDIT_SERVICE, IMAGES_API = "edit service", "OpenAI Images API"
 
 
 class ServiceGenerator(io.ComfyNode):
-    """An image service on this or another machine draws and edits the steps."""
+    """Generates and edits images with a service on this or another machine."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveServiceGenerator",
             display_name="Service Generator",
             category=CATEGORY,
-            description=(
-                "Has each step drawn by an image service over HTTP. Prompts and images are sent to it."
-            ),
+            description="Generates the images with an image service over HTTP. Your prompts and images are "
+            "sent to it.",
             search_aliases=["http", "api", "remote", "server", "image service", "openai", "generator"],
             inputs=[
                 io.String.Input(
                     "url",
                     default="http://127.0.0.1:8011",
-                    tooltip="Address of the service, or several with commas between them: services of one "
-                    "model share the draws. A key comes from the environment variable "
-                    f"INTERLEAVE_GENERATOR_KEY; name services on other machines in {GENERATOR_URL} too.",
+                    tooltip="Address of the service; several, separated by commas, share the work. An API "
+                    "key is read from the environment variable INTERLEAVE_GENERATOR_KEY; then the addresses "
+                    f"of services on other machines must also be in {GENERATOR_URL}.",
                 ),
-                *common_inputs("the service's own"),
+                *common_inputs("the service"),
                 io.Float.Input(
                     "timeout",
                     default=300.0,
@@ -49,7 +49,7 @@ class ServiceGenerator(io.ComfyNode):
                     step=1.0,
                     optional=True,
                     advanced=True,
-                    tooltip="Seconds to wait for an image.",
+                    tooltip="Timeout in seconds for one image.",
                 ),
                 color_match_input(),
                 *_protocol_inputs(),
@@ -61,6 +61,7 @@ class ServiceGenerator(io.ComfyNode):
     def execute(
         cls, url: str, timeout: float = 300.0, color_match: str = OFF, mixed: bool = False, **given: Any
     ) -> io.NodeOutput:
+        """Connect to the service."""
         from ...backend.generators import open_generator
 
         in_range("Service Generator", 1, 86400, timeout=timeout)
@@ -73,23 +74,26 @@ class ServiceGenerator(io.ComfyNode):
 
 
 def _service_spec(urls: str, protocol: str, model: str, extras: str) -> tuple[str, str | None]:
-    """The generator behind these services, and the extras that it is told; raises SettingsError for a model
-    where the protocol has none, and for none where it has one."""
+    """Return the specification of the generator, and its extras.
+
+    Raises:
+        SettingsError: A model is given for a protocol without one or missing for one that needs it.
+    """
     if protocol in ("", EDIT_SERVICE):
         if model or extras:
             raise SettingsError(
-                "A model's name and extras are for the Images API.",
-                f"Set protocol to {IMAGES_API}, or leave model and extras empty.",
+                "'model' and 'extras' are only for the OpenAI Images API.",
+                f"Set protocol to {IMAGES_API!r}, or clear both.",
             )
         return f"http:{urls}", None
     if protocol != IMAGES_API:
         raise SettingsError(
-            f"There is no protocol {protocol[:100]!r}.", f"Known: {EDIT_SERVICE}, {IMAGES_API}."
+            f"Unknown protocol {protocol[:100]!r}.", f"Choose one of: {EDIT_SERVICE}, {IMAGES_API}."
         )
     if not model or "@" in model or any(character.isspace() for character in model):
         raise SettingsError(
-            f"{model[:100]!r} is not the name of a model at a server of the Images API.",
-            "Write it into model, as GET /v1/models of the server names it.",
+            f"{model[:100]!r} is not a valid model name for the Images API.",
+            "Enter the model's name as the server lists it at /v1/models.",
         )
     return f"images:{model}@{urls}", extras or None
 
@@ -101,28 +105,28 @@ def _protocol_inputs() -> list[io.Input]:
             options=[EDIT_SERVICE, IMAGES_API],
             default=EDIT_SERVICE,
             optional=True,
-            tooltip="What the services speak: POST /edit, as interleave-thinker serve and the published "
-            "generator services, or the OpenAI Images API, as open servers and hosted models.",
+            tooltip="API of the services: POST /edit (interleave-thinker serve and the published generator "
+            "services), or the OpenAI Images API (other servers and hosted models).",
         ),
         io.String.Input(
             "model",
             default="",
             optional=True,
-            tooltip="Images API only: the model's name at the server.",
+            tooltip="OpenAI Images API only: name of the model on the server.",
         ),
         io.String.Input(
             "extras",
             default="",
             optional=True,
             advanced=True,
-            tooltip="Images API only: what the server takes beside prompt, size and images, such as "
-            "seed,steps, or none; empty: what it says itself. Without seed nothing can be repeated.",
+            tooltip="OpenAI Images API only: further fields that the server accepts, such as seed,steps; or "
+            "none. Empty: ask the server. Without seed, results cannot be reproduced.",
         ),
         io.Boolean.Input(
             "mixed",
             default=False,
             optional=True,
             advanced=True,
-            tooltip="Let services of different models share the draws.",
+            tooltip="Allow services with different models to share the work.",
         ),
     ]

@@ -1,4 +1,4 @@
-"""The node that draws with whatever diffusion model the artist has loaded."""
+"""Node that generates images with a diffusion model loaded by ComfyUI."""
 
 from __future__ import annotations
 
@@ -18,23 +18,26 @@ from ..sampling.settings import FLUX2, GRID, MAX_REFERENCES, SamplingSettings
 from ..sampling.step_options import StepOptions
 from .color_match_input import color_match_input
 
-FIELDS = SamplingSettings.model_fields
+SIZE_TOOLTIPS = {
+    "width": "Width in pixels of images generated from text. An edit keeps the shape of its source image.",
+    "height": "Height in pixels of images generated from text. An edit keeps the shape of its source image "
+    "and has width x height pixels in total.",
+}
 OPTIONS = Kind("Step Options", instance_of(StepOptions))
 
 
 class StepGenerator(io.ComfyNode):
-    """Any image model that ComfyUI has loaded draws and edits the steps."""
+    """Generates and edits images with any image model loaded by ComfyUI."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveStepGenerator",
             display_name="Step Generator",
             category=CATEGORY,
-            description=(
-                "Draws each step with the connected model: from text first, then as an edit of an "
-                "earlier image."
-            ),
+            description="Generates the images with the connected model: the first from text, each later one "
+            "as an edit of an earlier image.",
             search_aliases=[
                 "sampler",
                 "ksampler",
@@ -46,11 +49,20 @@ class StepGenerator(io.ComfyNode):
                 "reference latent",
             ],
             inputs=[
-                io.Model.Input("model", tooltip="Diffusion model, with or without LoRA."),
-                io.Clip.Input("clip", tooltip="Text encoder of the model."),
-                io.Vae.Input("vae", tooltip="VAE of the model."),
+                io.Model.Input(
+                    "model", tooltip="Diffusion model. A LoRA goes between its loader and this input."
+                ),
+                io.Clip.Input("clip", tooltip="Text encoder of the diffusion model."),
+                io.Vae.Input("vae", tooltip="VAE of the diffusion model."),
                 *_size_inputs(),
-                io.Int.Input("steps", default=4, min=1, max=1000, tooltip=FIELDS["steps"].description),
+                io.Int.Input(
+                    "steps",
+                    default=4,
+                    min=1,
+                    max=1000,
+                    tooltip="Sampling steps of one image: 4 for distilled models (klein, Lightning), 20 or "
+                    "more for base models.",
+                ),
                 io.Float.Input(
                     "cfg",
                     default=1.0,
@@ -58,44 +70,52 @@ class StepGenerator(io.ComfyNode):
                     max=100.0,
                     step=0.1,
                     round=0.01,
-                    tooltip=FIELDS["cfg"].description,
+                    tooltip="Classifier-free guidance: 1 for distilled models (klein, Lightning), 5 for "
+                    "FLUX.2 klein base, 4 for Qwen-Image-Edit, 6 to 7 for SDXL.",
                 ),
                 io.Combo.Input(
-                    "sampler", options=host.samplers(), default="euler", tooltip="Sampler; euler for FLUX.2."
+                    "sampler",
+                    options=host.samplers(),
+                    default="euler",
+                    tooltip="Sampler. Use euler for FLUX.2.",
                 ),
                 io.Combo.Input(
                     "scheduler",
                     options=[FLUX2, *host.schedulers()],
                     default=FLUX2,
-                    tooltip="Noise schedule; flux2 is the one of FLUX.2 models, the others are ComfyUI's.",
+                    tooltip="Noise schedule. flux2 is for FLUX.2 only; use simple or normal for other "
+                    "models.",
                 ),
                 io.Combo.Input(
                     "edit",
                     options=list(EDIT_CHOICES),
                     default=AUTO,
-                    tooltip="How a step changes an image: as the model's official graph does it (reference "
-                    "latents are FLUX.2's way; encode node is for newer families, whose own node of ComfyUI "
-                    "reads the images), or image to image for models without edits. Auto looks at the model "
-                    "and says so where it cannot know.",
+                    tooltip="How a step edits an image: as the model's official workflow does (FLUX.2: "
+                    "reference latents; newer families: ComfyUI's own encode node), or image to image for "
+                    "models that cannot edit. Auto detects it, or reports what to choose.",
                 ),
                 *_advanced_inputs(),
                 io.Autogrow.Input(
                     "references",
                     template=io.Autogrow.TemplateNames(
                         io.Image.Input(
-                            "reference", tooltip="An image that every step is shown beside its source."
+                            "reference",
+                            tooltip="A reference image that the model sees at every step. In prompts, the "
+                            "image that the step edits is image 1 and references follow; without one, "
+                            "references start at image 1.",
                         ),
                         names=[f"reference_{number}" for number in range(1, MAX_REFERENCES + 1)],
                         min=0,
                     ),
                     optional=True,
-                    tooltip="Images pinned for all steps, such as a character sheet. Only for edit models.",
+                    tooltip="Character or style images that the image model sees at every step, for models "
+                    "that edit. The critic does not see them.",
                 ),
                 StepOptionsSocket.Input(
                     "options",
                     optional=True,
-                    tooltip="Parts of a graph of your own: guider, sampler, sigmas, noise, negative, "
-                    "ControlNet, mask. Connect Step Options.",
+                    tooltip="Guider, sampler, sigmas, noise, negative, ControlNet or mask of your own graph. "
+                    "Connect Step Options.",
                 ),
             ],
             outputs=[GeneratorSocket.Output("GENERATOR", tooltip="Connect it to a Critic Loop.")],
@@ -113,6 +133,7 @@ class StepGenerator(io.ComfyNode):
         options: StepOptions | None = None,
         **settings: Any,
     ) -> io.NodeOutput:
+        """Create the generator."""
         check_connected("Step Generator", MODEL, model=model)
         check_connected("Step Generator", CLIP, clip=clip)
         check_connected("Step Generator", VAE, vae=vae)
@@ -132,8 +153,8 @@ class StepGenerator(io.ComfyNode):
 
 def _size_inputs() -> list[io.Input]:
     return [
-        io.Int.Input(side, default=1024, min=GRID, max=16384, step=GRID, tooltip=FIELDS[side].description)
-        for side in ("width", "height")
+        io.Int.Input(side, default=1024, min=GRID, max=16384, step=GRID, tooltip=tooltip)
+        for side, tooltip in SIZE_TOOLTIPS.items()
     ]
 
 
@@ -147,10 +168,15 @@ def _advanced_inputs() -> list[io.Input]:
             step=0.01,
             optional=True,
             advanced=True,
-            tooltip=FIELDS["denoise"].description,
+            tooltip="Image to image only: how much of the source image is replaced, 0 to 1. Edit models "
+            "ignore it.",
         ),
         io.String.Input(
-            "negative", default="", optional=True, advanced=True, tooltip=FIELDS["negative"].description
+            "negative",
+            default="",
+            optional=True,
+            advanced=True,
+            tooltip="Negative prompt: what must not appear. Ignored at cfg 1 (klein, Lightning).",
         ),
         io.Float.Input(
             "guidance",
@@ -161,7 +187,9 @@ def _advanced_inputs() -> list[io.Input]:
             round=0.01,
             optional=True,
             advanced=True,
-            tooltip=FIELDS["guidance"].description,
+            tooltip="Second guidance of some models: distilled guidance of FLUX dev models, image guidance "
+            "of OmniGen2. 0 = the model's default: 2.5 for Kontext, 3.5 for FLUX.1 dev, 4 for FLUX.2 dev, 2 "
+            "for OmniGen2.",
         ),
         color_match_input(),
     ]

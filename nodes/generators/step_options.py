@@ -1,7 +1,6 @@
-"""The node that hands parts of the artist's own graph to the Step Generator.
+"""Node that passes parts of the user's graph to the Step Generator.
 
-Decision: a node of sockets alone, beside the Step Generator: who needs none of them sees one free socket
-there, not seven.
+The sockets are on a separate node, so users who need none of them see one free socket and not seven.
 """
 
 from __future__ import annotations
@@ -15,51 +14,53 @@ from ..sampling.step_options import StepOptions
 
 
 class StepOptionsNode(io.ComfyNode):
-    """Guider, sampler, sigmas, noise, negative, ControlNet and mask of a graph, for every step."""
+    """Collects guider, sampler, sigmas, noise, negative, ControlNet and mask for every step."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveStepOptions",
             display_name="Step Options",
             category=CATEGORY,
-            description="Parts of a graph of your own that the Step Generator takes in place of its own.",
+            description="Replaces parts of the Step Generator with parts of your own graph: guider, sampler, "
+            "sigmas, noise, negative, ControlNet, mask.",
             search_aliases=["guider", "sigmas", "noise", "controlnet", "inpaint", "mask", "negative"],
             inputs=[
                 io.Guider.Input(
                     "guider",
                     optional=True,
-                    tooltip="Guides every step in place of cfg. Its prompts are replaced by the step's; cfg "
-                    "1 then only means that the negative is left empty.",
+                    tooltip="Guides every step instead of cfg. Its prompts are replaced by those of the "
+                    "step. With cfg 1, the negative is empty.",
                 ),
-                io.Sampler.Input("sampler", optional=True, tooltip="Used in place of the widget 'sampler'."),
+                io.Sampler.Input("sampler", optional=True, tooltip="Replaces 'sampler'."),
                 io.Sigmas.Input(
                     "sigmas",
                     optional=True,
-                    tooltip="Used in place of 'scheduler' and 'steps'. An edit image to image takes the last "
-                    "part of them, as long as 'denoise' says.",
+                    tooltip="Replaces 'scheduler' and 'steps'. Image to image uses the last part of them, by "
+                    "'denoise'.",
                 ),
                 io.Noise.Input(
                     "noise",
                     optional=True,
-                    tooltip="The kind of noise. Its seed is replaced by that of the step and the try.",
+                    tooltip="Kind of noise. Its seed is ignored: every attempt has its own.",
                 ),
                 io.Conditioning.Input(
                     "negative",
                     optional=True,
-                    tooltip="A ready-made negative, in place of the text 'negative'.",
+                    tooltip="Negative conditioning. Replaces the text 'negative'.",
                 ),
                 io.Conditioning.Input(
                     "conditioning",
                     optional=True,
-                    tooltip="What is applied to this conditioning, such as ControlNet, is applied to every "
-                    "step's. Its text is not used.",
+                    tooltip="ControlNet and the like: what is applied to this conditioning is applied to "
+                    "every step. Its text is ignored.",
                 ),
                 io.Mask.Input(
                     "mask",
                     optional=True,
-                    tooltip="What an edit may change; all else stays as it is, to the pixel. A step without "
-                    "an image before it is not masked.",
+                    tooltip="White: the part that an edit may change. All other pixels stay exactly the "
+                    "same. Steps generated from text are not masked.",
                 ),
             ],
             outputs=[StepOptionsSocket.Output("OPTIONS", tooltip="Connect it to a Step Generator.")],
@@ -67,4 +68,5 @@ class StepOptionsNode(io.ComfyNode):
 
     @classmethod
     def execute(cls, **given: Any) -> io.NodeOutput:
+        """Collect the parts."""
         return io.NodeOutput(StepOptions(**given))

@@ -10,21 +10,24 @@ from .common_inputs import TO_LOOP
 
 
 class TinyWorldNode(io.ComfyNode):
-    """The built-in image model: pages of a miniature picture book, on any machine in a moment."""
+    """Generates toy images of 96 pixels with the built-in model."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveTinyWorldGenerator",
             display_name="Tiny World Generator",
             category=CATEGORY,
-            description="The built-in image model of the tiny world. Needs no download and no graphics card.",
+            description="The built-in toy image model, for learning and testing. Needs no download and no "
+            "GPU.",
             search_aliases=["tiny world", "demo", "built-in generator"],
             outputs=[GeneratorSocket.Output("GENERATOR", tooltip=TO_LOOP)],
         )
 
     @classmethod
     def execute(cls) -> io.NodeOutput:
+        """Open the built-in model."""
         from ...backend.generators import open_generator
 
         with require_library("diffusers"):

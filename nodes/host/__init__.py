@@ -1,7 +1,7 @@
-"""The host as this pack sees it: folders, interrupt, internals, memory, progress, sampling.
+"""Interface to the host: folders, interrupt, internals, memory, progress, sampling.
 
-Decision: only the files of this package touch `comfy`. Nodes and the sampling adapter speak to these few
-functions, so that a change in the host is mended in one place.
+Only this package imports `comfy`. Nodes and the sampling adapter use these few functions, so a change in the
+host affects one place.
 """
 
 from __future__ import annotations

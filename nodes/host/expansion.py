@@ -1,7 +1,7 @@
-"""The running graph as the host holds it, for nodes that lay out more of it while it runs.
+"""The running graph, for nodes that expand it while it runs.
 
-Decision: nothing of the host's is changed here, only read: which nodes there are, which of them show
-something, and whether the host keeps results at all. What it takes for a change is in `internals`.
+The host's data is only read here: the nodes, which of them are output nodes, and whether the host caches
+results. Its change detection is in `internals`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,19 @@ MAX_FILE_NAME = 260
 
 
 def graph_of(dynprompt: Any) -> dict[str, dict[str, Any]]:
-    """All nodes of the running prompt in API form, those that were laid out meanwhile too."""
+    """Return all nodes of the running prompt in API form, including expanded ones."""
     return {name: dynprompt.get_node(name) for name in dynprompt.all_node_ids()}
 
 
 def is_output_class(class_type: str) -> bool:
-    """Whether nodes of this class show or save something, so that the host runs them without being asked
-    for."""
+    """Return whether nodes of this class are output nodes, which the host always runs."""
     from nodes import NODE_CLASS_MAPPINGS
 
     return bool(getattr(NODE_CLASS_MAPPINGS.get(class_type), "OUTPUT_NODE", False))
 
 
 def file_stamp(text: str) -> str | None:
-    """Size and time of the model or input file that a setting names; None if it names none."""
+    """Return size and time of the model or input file that a setting names, `None` if it names none."""
     if not Path(text).suffix or len(text) > MAX_FILE_NAME or "\n" in text:
         return None
     for folder in folder_paths.folder_names_and_paths:
@@ -42,16 +41,15 @@ def file_stamp(text: str) -> str | None:
 
 
 def keeps_no_results() -> bool:
-    """Whether the host was started with --cache-none."""
+    """Return whether the host was started with --cache-none."""
     return bool(args.cache_none)
 
 
 def missing(reason: str) -> ExecutionBlocker:
-    """Value of an output that has nothing, where using it is a mistake: what hangs on it fails with the
-    reason."""
+    """Return the value of an empty output whose use is an error: nodes behind it fail with the reason."""
     return ExecutionBlocker(reason)
 
 
 def nothing() -> ExecutionBlocker:
-    """Value of an output that has nothing: what hangs on it is left out instead of failing."""
+    """Return the value of an empty output: nodes behind it are skipped."""
     return ExecutionBlocker(None)

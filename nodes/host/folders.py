@@ -1,6 +1,6 @@
 """The host's folders: agents' checkpoints, inputs, outputs.
 
-Decision: agents have a model folder of their own, which extra_model_paths.yaml can extend like any other.
+Agents have their own model folder, which extra_model_paths.yaml can extend like any other.
 """
 
 from __future__ import annotations
@@ -18,42 +18,44 @@ MAX_LOOKED_AT = 20_000
 
 
 def register_folders() -> None:
-    """Make models/interleave_agents a model folder; entries of extra_model_paths.yaml are there already."""
+    """Register models/interleave_agents; entries of extra_model_paths.yaml are already registered."""
     default = Path(folder_paths.models_dir) / AGENT_FOLDER
     folder_paths.add_model_folder_path(AGENT_FOLDER, str(default), is_default=True)
 
 
 def agent_roots() -> list[Path]:
-    """Every folder in which agents' checkpoints may lie, the default one first."""
+    """Return all folders for agents' checkpoints, the default one first."""
     if AGENT_FOLDER not in folder_paths.folder_names_and_paths:
         register_folders()
     return [Path(root) for root in folder_paths.get_folder_paths(AGENT_FOLDER)]
 
 
 def pipeline_roots() -> list[Path]:
-    """Every folder in which diffusers pipelines may lie."""
+    """Return all folders for diffusers pipelines."""
     return [Path(root) for root in folder_paths.get_folder_paths("diffusers")]
 
 
 def lora_names() -> list[str]:
-    """The LoRAs in the host's folders, by their names in its lists; safetensors files alone."""
+    """Return the LoRAs in the host's folders, by their names in its lists; safetensors files only."""
     return [name for name in folder_paths.get_filename_list("loras") if name.endswith(".safetensors")]
 
 
 def lora_file(name: str) -> Path | None:
-    """The file of a LoRA in the list, None for a name that is not there."""
+    """Return the file of a LoRA in the list, `None` for an unknown name."""
     found = folder_paths.get_full_path("loras", name) if name in lora_names() else None
     return Path(found) if found else None
 
 
 def output_folder() -> Path:
-    """The host's output folder."""
+    """Return the host's output folder."""
     return Path(folder_paths.get_output_directory())
 
 
 def input_images(most: int) -> list[str]:
-    """The newest images of the input folder, as their paths below it with slashes; of huge folders the first
-    MAX_LOOKED_AT files are looked at."""
+    """Return the newest images of the input folder as relative paths with slashes.
+
+    At most MAX_LOOKED_AT files are examined.
+    """
     root = folder_paths.get_input_directory()
     found: list[tuple[float, str]] = []
     for looked, entry in enumerate(_files(root)):
@@ -66,7 +68,7 @@ def input_images(most: int) -> list[str]:
 
 
 def _files(folder: str) -> Iterator[os.DirEntry[str]]:
-    """The files below a folder; links are not followed."""
+    """Yield the files below a folder, without following links."""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -75,4 +77,4 @@ def _files(folder: str) -> Iterator[os.DirEntry[str]]:
                 elif entry.is_file(follow_symlinks=False):
                     yield entry
     except OSError:
-        return  # a folder that may not be read has nothing to offer
+        return  # an unreadable folder is skipped

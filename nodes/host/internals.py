@@ -1,8 +1,7 @@
-"""What the pack reads of the host that the host promises to nobody.
+"""Internals of the host that are not part of its API.
 
-Decision: every such thing is named here, looked for once when the pack is loaded, and read through one
-function that does without it. Where a newer host has it no more, one line of the log says what is different
-now, and everything else works.
+Each one is listed here, searched once when the pack loads, and used through one function that works without
+it. If a newer host lacks it, one line of the log explains the difference, and everything else works.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ ALWAYS_CHANGED = float("nan")
 
 @dataclass(frozen=True)
 class Internal:
-    """Something in one of the host's modules, and what is different where it is not there."""
+    """A name in one of the host's modules, and what is different without it."""
 
     module: str
     name: str
     without: str
 
     def found(self) -> Any | None:
-        """The thing itself, None if this host has none."""
+        """Return the object, `None` if this host does not have it."""
         try:
             return getattr(importlib.import_module(self.module), self.name, None)
         except ImportError:
@@ -37,30 +36,29 @@ class Internal:
 CHANGES = Internal(
     "execution",
     "IsChangedCache",
-    "with --cache-none, Try Close draws anew what is made with nodes that watch for changes",
+    "with --cache-none, Attempt End generates images again if a node before it detects changes",
 )
 LOADED = Internal(
     "comfy.model_management",
     "current_loaded_models",
-    "an agent stays on the card until ComfyUI wants the room",
+    "an agent stays on the GPU until ComfyUI needs the memory",
 )
 
 
 def report_missing() -> None:
-    """Write one line to the log for each that this host does not have."""
+    """Log one line for each internal that this host does not have."""
     for one in (CHANGES, LOADED):
         if one.found() is None:
             logging.warning(
-                "InterleaveThinker: this ComfyUI has no %s.%s: %s.", one.module, one.name, one.without
+                "InterleaveThinker: this ComfyUI does not have %s.%s: %s.", one.module, one.name, one.without
             )
 
 
 async def settle_changes(dynprompt: Any, names: Iterable[str]) -> None:
-    """Have the host ask these nodes whether they changed (IS_CHANGED); it leaves the answer at each of them,
-    as `is_changed`.
+    """Have the host compute `is_changed` of these nodes (IS_CHANGED).
 
-    It does so by itself for every node unless it keeps no cache. Where it cannot be asked, a node that
-    watches for changes and has no answer yet counts as one that always changes.
+    The host does so on its own unless it keeps no cache. If it cannot be asked, a node that detects changes
+    and has no result yet counts as always changed.
     """
     present = [name for name in names if dynprompt.has_node(name)]
     made = CHANGES.found()
@@ -75,13 +73,13 @@ async def settle_changes(dynprompt: Any, names: Iterable[str]) -> None:
 
 
 def watches_for_changes(class_type: str) -> bool:
-    """Whether nodes of this class say themselves when they have changed."""
+    """Return whether nodes of this class detect changes themselves."""
     from comfy_api.latest import io
 
     from nodes import NODE_CLASS_MAPPINGS
 
     kind = NODE_CLASS_MAPPINGS.get(class_type)
-    # Newer nodes have it under another name, and all of them inherit one that says nothing.
+    # Newer nodes use another name, and all of them inherit a default.
     own = getattr(kind, "fingerprint_inputs", None)
     inherited = getattr(io.ComfyNode, "fingerprint_inputs", None)
     if own is not None:
@@ -90,8 +88,7 @@ def watches_for_changes(class_type: str) -> bool:
 
 
 def unload(patcher: object) -> bool:
-    """Take a model off the card and out of the host's list; False where it is not there, or there is no such
-    list."""
+    """Unload a model from the GPU and the host's list; return False if it is not in the list."""
     everything: list[Any] = LOADED.found() or []
     for loaded in [one for one in everything if one.model is patcher]:
         loaded.model_unload()
@@ -101,8 +98,10 @@ def unload(patcher: object) -> bool:
 
 
 def name_errors_plainly() -> None:
-    """Have errors shown as `interleave_thinker.SettingsError`. The host calls a pack's modules by the path of
-    its folder, and front ends show that before the message."""
+    """Show errors as `interleave_thinker.SettingsError`.
+
+    The host names a pack's modules by the path of its folder, and front ends show that before the message.
+    """
     kinds: list[type[InterleaveError]] = [InterleaveError]
     for kind in kinds:
         kind.__module__ = "interleave_thinker"

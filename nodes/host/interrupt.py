@@ -1,7 +1,7 @@
 """The host's cancel button.
 
-Decision: interrupts travel as the backend's `Cancelled`, which the loop knows and journals, and become the
-host's own exception again at the node.
+Interrupts are passed on as the backend's `Cancelled`, which the loop records, and become the host's own
+exception again at the node.
 """
 
 from __future__ import annotations
@@ -13,24 +13,27 @@ import comfy.model_management as memory
 
 from ...backend.errors import Cancelled, GeneratorError
 
-STOPPED = "Stopped from ComfyUI."
+STOPPED = "Cancelled in ComfyUI."
 
 
 def interrupted() -> bool:
-    """Whether the user pressed cancel."""
+    """Return whether the user pressed cancel."""
     return memory.processing_interrupted()
 
 
 def stop_if_interrupted() -> None:
-    """Raise Cancelled if the user pressed cancel; the host's flag stays set for the node to clear."""
+    """Stop if the user pressed cancel. The host's flag stays set; the node clears it.
+
+    Raises:
+        Cancelled: The user pressed cancel.
+    """
     if memory.processing_interrupted():
         raise Cancelled(STOPPED)
 
 
 @contextmanager
 def host_interrupts() -> Iterator[None]:
-    """Inside a node: Cancelled from the backend becomes the host's own interrupt, so that the prompt ends as
-    cancelled."""
+    """Turn Cancelled from the backend into the host's own interrupt, so that the prompt ends as cancelled."""
     try:
         yield
     except Cancelled as stopped:
@@ -40,8 +43,12 @@ def host_interrupts() -> Iterator[None]:
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Inside a draw: the host's interrupt becomes Cancelled, which the loop knows, and a full card an error
-    that says what to do."""
+    """Turn the host's interrupt into Cancelled, and a lack of GPU memory into a helpful error.
+
+    Raises:
+        Cancelled: The user pressed cancel.
+        GeneratorError: The image does not fit into memory.
+    """
     try:
         yield
     except memory.InterruptProcessingException as interrupt:
@@ -50,6 +57,6 @@ def drawing() -> Iterator[None]:
     except memory.OOM_EXCEPTION as error:
         memory.soft_empty_cache()
         raise GeneratorError(
-            "Step Generator: the image does not fit into the memory of the card.",
-            "Choose a smaller width and height, or start ComfyUI with --lowvram.",
+            "Step Generator: the image does not fit into the GPU's memory.",
+            "Use a smaller width and height, or start ComfyUI with --lowvram.",
         ) from error

@@ -1,9 +1,9 @@
 """Agents under the host's memory management.
 
-Decision: an agent's model is handed over whole: plain torch modules cannot be cast on demand, so half a model
-on the card would fail at its first layer. Where the host would keep a part (low memory, --novram) the patcher
-takes all or nothing; where it takes memory back, all goes. Quantised weights cannot be moved at all:
-theirs are forgotten, and read from the disk when they are needed again.
+An agent's model is loaded whole: plain torch modules cannot be cast on demand, so half a model on the GPU
+would fail at its first layer. Where the host would keep a part (low memory, --novram), the patcher takes all
+or nothing; where it frees memory, all is unloaded. Quantized weights cannot be moved: they are freed, and
+read from disk again when needed.
 """
 
 from __future__ import annotations
@@ -23,34 +23,40 @@ from .internals import unload
 
 EVERYTHING = 1e32
 WHAT_TO_LOWER = (
-    "In Load Agent choose a smaller agent or, where it is offered, the precision 8-bit or 4-bit; "
-    "or give smaller images; or close other programs that use the card."
+    "Choose a smaller agent in Load Agent, or the precision 8-bit or 4-bit if it is offered, use smaller "
+    "images, or close other programs that use the GPU."
 )
 
 
 class Reloadable(Protocol):
-    """Weights that are read again instead of being moved (shared_base.SharedBase)."""
+    """Weights that are read from disk again instead of being moved (shared_base.SharedBase)."""
 
     model: Any
 
-    def restore(self) -> None: ...
+    def restore(self) -> None:
+        """Load the weights."""
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Free the weights."""
 
 
 class ServerProcess(Protocol):
-    """A program of its own with weights on the card (llamacpp.chat.SharedServer): it ends where they would be
-    moved, and starts again by itself."""
+    """A separate process with weights on the GPU (llamacpp.chat.SharedServer).
+
+    It ends when its weights would be moved, and starts again on its own.
+    """
 
     size: int
 
-    def restore(self) -> None: ...
+    def restore(self) -> None:
+        """Load the weights."""
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Free the weights."""
 
 
 class AgentModel(torch.nn.Module):
-    """Owns the `device` that the memory manager sets: on a transformers model it is a read-only property."""
+    """Has the `device` that the memory manager sets, which is read-only on a transformers model."""
 
     def __init__(self, model: torch.nn.Module | None, device: torch.device) -> None:
         super().__init__()
@@ -60,8 +66,7 @@ class AgentModel(torch.nn.Module):
 
 
 class _WholePatcher(ModelPatcher):
-    """All or nothing: the card gets the whole model, and refusing to unload a part makes the manager unload
-    the whole."""
+    """Loads a whole model or nothing; refusing to unload a part makes the manager unload all of it."""
 
     def partially_load(self, device_to: Any, extra_memory: float = 0, *args: Any, **kwargs: Any) -> Any:
         return super().partially_load(device_to, EVERYTHING, *args, **kwargs)
@@ -70,14 +75,14 @@ class _WholePatcher(ModelPatcher):
         return 0
 
     def model_size(self) -> int:
-        # The host's own sum counts weights that two layers share twice, and adapters may have come since.
+        # The host counts shared weights twice, and adapters may have been added since.
         if self.model.model is not None:
             self.size = bytes_of(self.model.model)
         return self.size
 
 
 class _ReloadingPatcher(_WholePatcher):
-    """For weights that cannot be moved, of `size` bytes: unloading forgets them, loading reads them again."""
+    """Handles weights that cannot be moved: unloading frees them, loading reads them again."""
 
     def __init__(self, weights: Reloadable | ServerProcess, device: torch.device, size: int) -> None:
         self._weights = weights
@@ -86,13 +91,13 @@ class _ReloadingPatcher(_WholePatcher):
         )
 
     def is_there(self, there: bool) -> None:
-        """Note whether the weights are on the card, where the manager reads it."""
+        """Note for the manager whether the weights are on the GPU."""
         self.model.model_loaded_weight_memory = self.size if there else 0
 
     def load(self, *args: Any, **kwargs: Any) -> Any:
         self._weights.restore()
         loaded = super().load(*args, **kwargs)
-        # The host counts the weights that it moved itself, which are none.
+        # The host counts only the weights that it moved itself.
         self.is_there(True)
         return loaded
 
@@ -106,28 +111,27 @@ class _ReloadingPatcher(_WholePatcher):
 
 
 _managed: WeakValueDictionary[int, ManagedModel] = WeakValueDictionary()
-"""By the identity of what it manages, which stays alive as long as its entry."""
+"""Managers by the id of the managed object, which lives as long as its entry."""
 
 
 class ManagedModel:
-    """A torch model under the host's memory management; it is on the card only after `ensure_loaded`."""
+    """Puts a torch model under the host's memory management; it is on the GPU only after `ensure_loaded`."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         offload = memory.text_encoder_offload_device()
-        # Where the weights are already, should another one have managed them before.
+        # The weights may be on a device already if they were managed before.
         place = AgentModel(model, next((one.device for one in model.parameters()), offload))
         self._managed: object = model
         self._patcher: ModelPatcher = _WholePatcher(place, memory.get_torch_device(), offload)
 
     @classmethod
     def of(cls, model: torch.nn.Module) -> ManagedModel:
-        """The one manager of this model: planner and critic may share a base, which can only be in one
-        place."""
+        """Return the only manager of this model. Planner and critic may share a base, which has one place."""
         return _managed.get(id(model)) or _managed.setdefault(id(model), cls(model))
 
     @classmethod
     def of_reloadable(cls, weights: Reloadable) -> ManagedModel:
-        """The one manager of weights that are on the card and can only be forgotten and read again."""
+        """Return the only manager of weights on the GPU that can only be freed and read again."""
         managed = _managed.get(id(weights))
         if managed is None:
             managed = cls.__new__(cls)
@@ -141,7 +145,7 @@ class ManagedModel:
 
     @classmethod
     def of_process(cls, process: ServerProcess) -> ManagedModel:
-        """The one manager of a server's weights, which are not there before it is needed."""
+        """Return the only manager of a server's weights, which are not loaded before the server is needed."""
         managed = _managed.get(id(process))
         if managed is None:
             managed = cls.__new__(cls)
@@ -156,10 +160,10 @@ class ManagedModel:
         return self._patcher.model_size()
 
     def ensure_loaded(self, working_bytes: int) -> None:
-        """Have the whole model on its device, with `working_bytes` free beside it; nearly free if it is
-        there.
+        """Load the whole model to its device, with `working_bytes` of free memory; fast if it is there.
 
-        Raises ChatError if it cannot fit, with everything then back where it was.
+        Raises:
+            ChatError: It does not fit. Everything is then as before.
         """
         device = self._patcher.load_device
         if device != self._patcher.offload_device:
@@ -167,7 +171,7 @@ class ManagedModel:
             if needed > there:
                 raise ChatError(
                     (
-                        f"The agent needs {gigabytes(needed)} of memory on {device}, which has "
+                        f"The agent needs {gigabytes(needed)} of memory on {device}, which has only "
                         f"{gigabytes(there)}."
                     ),
                     WHAT_TO_LOWER,
@@ -176,11 +180,9 @@ class ManagedModel:
             memory.load_models_gpu([self._patcher], memory_required=working_bytes, force_full_load=True)
 
     def offload(self) -> None:
-        """Go off the card until `ensure_loaded`; the host's --highvram, which keeps models there, is
-        respected.
+        """Unload the model from the GPU until `ensure_loaded`, unless the host runs with --highvram.
 
-        Asked for room, the manager takes the models that it can take apart first, and an agent might
-        stay for good.
+        Without this call an agent could stay for good, since the manager unloads other models first.
         """
         if memory.vram_state == memory.VRAMState.HIGH_VRAM:
             return
@@ -191,8 +193,11 @@ class ManagedModel:
 
 @contextmanager
 def explaining_out_of_memory() -> Iterator[None]:
-    """An error inside that comes from a full card or full main memory becomes a ChatError that says what to
-    lower."""
+    """Turn a lack of GPU memory or RAM into an error with advice.
+
+    Raises:
+        ChatError: There is not enough memory.
+    """
     try:
         yield
     except Exception as error:
@@ -203,22 +208,22 @@ def explaining_out_of_memory() -> Iterator[None]:
 
 
 def agent_device() -> str:
-    """Device on which agents work, as torch names it."""
+    """Return the torch name of the device for agents."""
     return str(memory.get_torch_device())
 
 
 def make_room(needed: int) -> None:
-    """Have `needed` bytes free on the agents' device, before weights are read straight onto it."""
+    """Free `needed` bytes on the agents' device, before weights are read directly to it."""
     device = memory.get_torch_device()
     if device != torch.device("cpu"):
         memory.free_memory(needed + memory.minimum_inference_memory(), device)
 
 
 def bytes_of(model: torch.nn.Module) -> int:
-    """Bytes of a model's weights and buffers, each counted once."""
+    """Return the bytes of a model's weights and buffers, each counted once."""
     return sum(one.nbytes for one in model.parameters()) + sum(one.nbytes for one in model.buffers())
 
 
 def gigabytes(size: float) -> str:
-    """A size in bytes, to read."""
+    """Return a size in bytes as text."""
     return f"{size / 1024**3:.1f} GB"

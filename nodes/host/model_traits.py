@@ -1,7 +1,7 @@
-"""What the host knows of a loaded MODEL and VAE before anything is run.
+"""Properties of a loaded MODEL and VAE that are known before anything runs.
 
-Decision: a VAE or text encoder of another family fails deep inside a layer, with a message about matrices.
-What can be compared beforehand is compared, and the message names the socket.
+A VAE or text encoder of another family fails deep inside a layer, with a message about matrices. So
+properties are compared first, and the message names the input.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TEXT_WIDTHS = (
 
 
 def model_traits(model: Any) -> ModelTraits:
-    """The traits of a MODEL."""
+    """Return the traits of a MODEL."""
     latent = model.get_model_object("latent_format")
     config = model.model.model_config.unet_config
     width = next((config[key] for key in TEXT_WIDTHS if config.get(key)), None)
@@ -33,7 +33,7 @@ def model_traits(model: Any) -> ModelTraits:
         latent_channels=latent.latent_channels,
         latent_dimensions=latent.latent_dimensions,
         pixels_per_latent=latent.spacial_downscale_ratio,
-        # A checkpoint of several transformer depths lists the width for each.
+        # A checkpoint with several transformer depths lists one width per depth.
         text_width=width[-1] if isinstance(width, (list, tuple)) else width,
         distilled_guidance=bool(config.get("guidance_embed")),
         image_features=bool(config.get("siglip_feat_dim")),
@@ -43,7 +43,7 @@ def model_traits(model: Any) -> ModelTraits:
 
 
 def pipeline_dtype() -> str:
-    """Number format in which a diffusers pipeline runs here."""
+    """Return the dtype of diffusers pipelines on this device."""
     device = memory.get_torch_device()
     if device.type == "cpu":
         return "float32"
@@ -51,9 +51,13 @@ def pipeline_dtype() -> str:
 
 
 def check_vae(model: ModelTraits, vae: Any) -> None:
-    """Raise SettingsError if the VAE's latents cannot be the model's."""
+    """Check that the VAE's latents fit the model.
+
+    Raises:
+        SettingsError: They do not.
+    """
     if vae.first_stage_model is None:
-        raise SettingsError("The VAE is empty.", "The checkpoint has none; load one with Load VAE.")
+        raise SettingsError("The VAE is empty.", "The checkpoint contains no VAE; load one with Load VAE.")
     channels = vae.latent_channels
     if channels != model.latent_channels:
         found = f"its latents have {channels} channels, the model's have {model.latent_channels}"
@@ -73,11 +77,15 @@ def check_vae(model: ModelTraits, vae: Any) -> None:
 
 
 def check_text(model: ModelTraits, conditioning: list) -> None:
-    """Raise SettingsError if the text encoder's vectors have a length that the model cannot read."""
+    """Check that the text encoder's vectors have the model's length.
+
+    Raises:
+        SettingsError: They do not.
+    """
     width = conditioning[0][0].shape[-1]
     if model.text_width is not None and width != model.text_width:
         raise SettingsError(
             f"The text encoder does not belong to the {model.name} model: "
-            f"its vectors have {width} numbers, the model reads {model.text_width}.",
-            "Connect the CLIP that the model's own workflow loads, with the type it is loaded with there.",
+            f"its vectors have {width} values, the model needs {model.text_width}.",
+            "Connect the CLIP of the model's own workflow, loaded with the same type.",
         )

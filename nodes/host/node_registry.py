@@ -1,9 +1,8 @@
-"""The host's own nodes, found in its registry by id and called as the host calls them.
+"""Calls of the host's own nodes, found by id in its registry.
 
-Decision: a model's encode node, schedule or guider is called, never written anew: its prompt template and
-image sizes belong to the model and change with it. It is found by id in the registry, not imported from the
-file where it happens to lie, and its inputs are compared with those that it has before it is called: a host
-that lacks it or has changed it is named in one line.
+A model's encode node, schedule or guider is called, never reimplemented, since its prompt template and image
+sizes belong to the model and change with it. It is looked up by id, not imported from its current file, and
+its inputs are checked before the call: a host that lacks or has changed the node is reported.
 """
 
 from __future__ import annotations
@@ -14,19 +13,23 @@ from typing import Any
 
 from ...backend.errors import SettingsError
 
-ANOTHER_WAY = "Update ComfyUI, or wire the model's own workflow between Try Open and Try Close."
+ANOTHER_WAY = "Update ComfyUI, or put the model's own workflow between Attempt Start and Attempt End."
 
 
 def has_node(node_id: str) -> bool:
-    """Whether this host has a node of this id."""
+    """Return whether this host has a node with this id."""
     return node_id in _registry()
 
 
 def check_node(node_id: str, inputs: Iterable[str] = ()) -> None:
-    """Raise SettingsError unless the host has this node and it takes these inputs."""
+    """Check that the host has this node with these inputs.
+
+    Raises:
+        SettingsError: It does not.
+    """
     if not has_node(node_id):
         raise SettingsError(
-            f"This ComfyUI has no node {node_id}, with which the model is drawn.", ANOTHER_WAY
+            f"This ComfyUI does not have the node {node_id}, which the model needs.", ANOTHER_WAY
         )
     parameters = inspect.signature(_function(node_id)).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
@@ -34,18 +37,22 @@ def check_node(node_id: str, inputs: Iterable[str] = ()) -> None:
     unknown = sorted(set(inputs) - set(parameters))
     if unknown:
         raise SettingsError(
-            f"This ComfyUI's node {node_id} has no input {', '.join(repr(name) for name in unknown)}.",
+            f"The node {node_id} of this ComfyUI does not have the input {', '.join(map(repr, unknown))}.",
             ANOTHER_WAY,
         )
 
 
 def call_node(node_id: str, **inputs: Any) -> tuple[Any, ...]:
-    """The outputs of a node of the host for these inputs; raises SettingsError as `check_node`, and whatever
-    the node itself raises."""
+    """Call a node of the host and return its outputs.
+
+    Raises:
+        SettingsError: As `check_node`.
+        Exception: Any error of the node.
+    """
     check_node(node_id, inputs)
     answer = _function(node_id)(**inputs)
     outputs = answer.args if hasattr(answer, "args") else answer
-    # A node of the older kind may wrap its outputs in a dictionary.
+    # Nodes with the older API may wrap their outputs in a dictionary.
     return tuple(outputs["result"] if isinstance(outputs, dict) else outputs)
 
 
@@ -56,6 +63,6 @@ def _registry() -> dict[str, Any]:
 
 
 def _function(node_id: str) -> Callable[..., Any]:
-    """What carries the node out: a class method `execute` of newer ones, the named method of older ones."""
+    """Return the function of a node: `execute` with the newer API, the named method with the older one."""
     kind = _registry()[node_id]
     return kind.execute if hasattr(kind, "define_schema") else getattr(kind(), kind.FUNCTION)

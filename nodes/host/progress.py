@@ -1,7 +1,7 @@
-"""What the running node shows: bar, preview image, a line of text, and messages for a front end of its own.
+"""Display of the running node: progress bar, preview image, a line of text, and messages for the live view.
 
-Decision: sampling reports to whoever listens, so that a loop shows one bar over all of its tries. Everything
-goes to the browser that queued the prompt, and to no other.
+Sampling reports to a listener, so a loop shows one bar over all of its attempts. Everything is sent only to
+the browser that queued the prompt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .interrupt import stop_if_interrupted
 PROGRESS_UNITS = 1000
 PREVIEW_PIXELS = 512
 JPEG_QUALITY = 95
-"""The host's own for previews."""
+"""JPEG quality of the host's previews."""
 
 Preview = tuple[str, Image.Image, int | None]
 StepListener = Callable[[float, Preview | None], None]
@@ -33,20 +33,20 @@ _step_listener: ContextVar[StepListener | None] = ContextVar("interleave_step_li
 
 
 def publish(event: str, message: dict[str, Any]) -> None:
-    """Send a message to the front end; nobody gets it if the prompt came from no browser."""
+    """Send a message to the browser of the prompt, if there is one."""
     server = getattr(PromptServer, "instance", None)
     if server is not None and server.client_id is not None:
         server.send_sync(event, message, server.client_id)
 
 
 def running_prompt() -> str:
-    """Id of the prompt whose node is running here; empty outside of one."""
+    """Return the id of the running prompt, "" outside of one."""
     context = get_executing_context()
     return context.prompt_id if context else ""
 
 
 def is_running(prompt: str) -> bool:
-    """Whether the prompt of this id is being carried out."""
+    """Return whether the prompt with this id is running."""
     server = getattr(PromptServer, "instance", None)
     if server is None:
         return False
@@ -56,7 +56,7 @@ def is_running(prompt: str) -> bool:
 
 
 class NodeProgress:
-    """Bar, preview image and line of text on the node that is running."""
+    """Shows a bar, a preview image and a line of text on the running node."""
 
     def __init__(self) -> None:
         context = get_executing_context()
@@ -65,36 +65,35 @@ class NodeProgress:
 
     @property
     def node(self) -> str:
-        """Id of the node as the browser knows it (inside an expansion: of the node that the user sees)."""
+        """Id of the node in the browser; inside an expansion, that of the visible node."""
         if self._node is None:
             return ""
         return str(get_progress_state().dynprompt.get_display_node_id(self._node))
 
     def show(self, share: float, preview: Preview | None = None) -> None:
-        """Set the bar to a share of 0..1."""
+        """Set the bar to a share in 0..1."""
         try:
             self._bar.update_absolute(int(share * PROGRESS_UNITS), PROGRESS_UNITS, preview)
         except memory.InterruptProcessingException:
-            # Showing is not the place to stop: the flag stays set, and the next draw or reply ends the run in
-            # order.
+            # Do not stop here: the flag stays set, and the next image or reply ends the run in order.
             memory.interrupt_current_processing()
 
     def say(self, text: str) -> None:
-        """Show a line of text on the node, replacing the one before."""
+        """Show a line of text on the node, which replaces the previous one."""
         server = getattr(PromptServer, "instance", None)
         if server is not None and self._node is not None:
             server.send_progress_text(text, self._node, server.client_id)
 
 
 def as_preview(image: Image.Image) -> Preview:
-    """An image as the host's progress wants it."""
+    """Return an image as a preview for the host's progress bar."""
     return ("JPEG", image, PREVIEW_PIXELS)
 
 
 def small_preview(preview: Preview, pixels: int) -> tuple[Preview, int]:
-    """The preview with its longer side cut to `pixels`, and the bytes that the host will send for it.
+    """Return the preview scaled down to `pixels` on its longer side, and its size in bytes when sent.
 
-    Given a size, the host would enlarge a smaller one; this one is sent as it is.
+    No size is given to the host, which would enlarge a smaller image.
     """
     image = preview[1].convert("RGB")
     image.thumbnail((pixels, pixels))
@@ -105,8 +104,7 @@ def small_preview(preview: Preview, pixels: int) -> tuple[Preview, int]:
 
 @contextmanager
 def listening_to_steps(listener: StepListener) -> Iterator[None]:
-    """While inside, sampling reports its share (0..1) and preview here instead of moving the node's bar
-    itself."""
+    """Report the share (0..1) and preview of sampling to `listener` instead of moving the node's bar."""
     token = _step_listener.set(listener)
     try:
         yield
@@ -115,7 +113,11 @@ def listening_to_steps(listener: StepListener) -> Iterator[None]:
 
 
 def report_step(share: float, preview: Preview | None) -> None:
-    """Report to the listener how far the sampling is; raises Cancelled if the user pressed cancel."""
+    """Report the progress of sampling to the listener.
+
+    Raises:
+        Cancelled: The user pressed cancel.
+    """
     listener = _step_listener.get()
     if listener is not None:
         listener(share, preview)

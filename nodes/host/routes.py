@@ -1,12 +1,12 @@
-"""The pack's own routes on the host's server: JSON in, JSON out, both through pydantic models.
+"""The pack's routes on the host's server, with JSON input and output through pydantic models.
 
-Decision: a route is a plain function of a model, run in a thread so that reading a run's folder never holds
-up the server. Pages of other sites that the artist visits are refused here too: the host's own check is not
-there with --enable-cors-header and lets every origin pass where it is not asked by a loopback address. A body
-must be declared as JSON besides, which a form cannot do. Where ComfyUI listens for this machine alone, it
-must also be called by a name of this machine or an IP address: any other name may be one that a page has made
-resolve to it (DNS rebinding). Where it listens for others, they call it as they like. Refusals are one line
-in `error`.
+A route is a plain function of a model. It runs in a thread, so reading a run folder never blocks the server.
+
+Requests from pages of other sites are rejected here too: the host's own check is missing with
+--enable-cors-header, and accepts every origin unless it is asked by a loopback address. A body must be
+declared as JSON, which an HTML form cannot do. If ComfyUI listens on this machine only, it must also be
+called by a name of this machine or an IP address, since any other name may have been made to resolve to it by
+a page (DNS rebinding). If it listens for others, any name is accepted. Rejections are one line in `error`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KEPT = "private, max-age=31536000, immutable"
 
 @dataclass(frozen=True)
 class Content:
-    """An answer that is no JSON, and never another one for the same question."""
+    """Response that is not JSON and never changes for the same request."""
 
     data: bytes
     media_type: str
@@ -40,7 +40,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Route:
-    """What is served under a path: `answer` gets the validated query (GET) or body (POST)."""
+    """A route: `answer` receives the validated query (GET) or body (POST)."""
 
     method: str
     path: str
@@ -49,14 +49,17 @@ class Route:
 
 
 def register_routes(routes: Sequence[Route]) -> None:
-    """Add routes to the host's server, once; a second copy of the pack would stop the server otherwise."""
+    """Add routes to the host's server, once: a second copy of the pack would otherwise stop the server."""
     server = getattr(PromptServer, "instance", None)
     if server is None:
         return
     taken = {(route.method, route.path) for route in server.routes if isinstance(route, web.RouteDef)}
     for route in routes:
         if (route.method, route.path) in taken:
-            logging.warning("InterleaveThinker is installed twice; %s is the other copy's.", route.path)
+            logging.warning(
+                "InterleaveThinker is installed twice: %s belongs to the other copy. Remove one of them.",
+                route.path,
+            )
             continue
         server.routes.route(route.method, route.path)(_handler(route))
 
@@ -65,14 +68,14 @@ def _handler(route: Route) -> Callable[[web.Request], Any]:
     async def handle(request: web.Request) -> web.Response:
         if not _from_own_page(request):
             return _refused(
-                403, "Only ComfyUI's own pages may ask this, and those that --enable-cors-header names."
+                403, "Only ComfyUI's own pages, and those named by --enable-cors-header, may request this."
             )
         host = request.headers.get("Host", "")
         if not _may_be_called(host):
             return _refused(
                 403,
-                f"ComfyUI listens for this machine alone, and was called {host[:100]!r}. If that is the name "
-                "of a proxy, start ComfyUI with --enable-cors-header https://NAME, or with --listen.",
+                f"ComfyUI listens on this machine only, but was called as {host[:100]!r}. If that is the "
+                "name of a proxy, start ComfyUI with --enable-cors-header https://NAME, or with --listen.",
             )
         try:
             given = await _given(request, route)
@@ -92,7 +95,7 @@ def _handler(route: Route) -> Callable[[web.Request], Any]:
 
 
 def _may_be_called(host: str) -> bool:
-    """Whether the server may be called by the name in this Host header."""
+    """Return whether the server may be called by the name in this Host header."""
     if not all(is_this_machine(address.strip()) for address in args.listen.split(",")):
         return True
     try:
@@ -104,8 +107,7 @@ def _may_be_called(host: str) -> bool:
 
 
 def _from_own_page(request: web.Request) -> bool:
-    """Whether a page of this server asks, a page that --enable-cors-header names, or no page at all (a
-    program)."""
+    """Return whether the request comes from this server's page, an allowed page, or a program."""
     origin = request.headers.get("Origin", "")
     allowed = str(args.enable_cors_header or "")
     if allowed and allowed != "*" and origin == allowed:
@@ -114,8 +116,7 @@ def _from_own_page(request: web.Request) -> bool:
         return False
     if not origin:
         return True
-    # A proxy in front of the server may have put its own name into Host; pages cannot set the other header
-    # unasked.
+    # A proxy may have put its own name into Host; pages cannot set the other header without permission.
     hosts = [request.headers.get(name, "") for name in ("Host", "X-Forwarded-Host")]
     return any(_same_host(origin, host.strip()) for host in hosts)
 
@@ -125,7 +126,7 @@ def _same_host(origin: str, host: str) -> bool:
         asking, asked = urllib.parse.urlsplit(origin), urllib.parse.urlsplit(f"//{host}")
         if not asking.hostname or asking.hostname != asked.hostname:
             return False
-        # Some browsers and proxies leave a port out; the host's own check takes that for the same.
+        # Some browsers and proxies omit a port; the host's own check accepts that.
         return None in (asking.port, asked.port) or asking.port == asked.port
     except ValueError:
         return False

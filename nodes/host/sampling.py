@@ -1,6 +1,6 @@
-"""Sampling, each function as the host's own node of that name does it.
+"""Sampling functions, each equal to a node of the host.
 
-Decision: the pack calls what those nodes call, so that an image is the official graph's to the bit.
+They call what those nodes call, so images are bit-identical to those of the official workflow.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from .progress import report_step
 
 
 def samplers() -> list[str]:
-    """Names of the host's samplers."""
+    """Return the names of the host's samplers."""
     return list(comfy.samplers.SAMPLER_NAMES)
 
 
 def schedulers() -> list[str]:
-    """Names of the host's noise schedules."""
+    """Return the names of the host's noise schedules."""
     return list(comfy.samplers.SCHEDULER_NAMES)
 
 
 def model_sigmas(model: Any, sampler: str, scheduler: str, steps: int, denoise: float) -> torch.Tensor:
-    """Noise levels of one of the host's schedules for this model (KSampler)."""
+    """Return the noise levels `(steps + 1,)` of one of the host's schedules for this model (KSampler)."""
     plan = comfy.samplers.KSampler(
         model, steps=steps, device=torch.device("cpu"), sampler=sampler, scheduler=scheduler, denoise=denoise
     )
@@ -43,45 +43,47 @@ def model_sigmas(model: Any, sampler: str, scheduler: str, steps: int, denoise: 
 
 
 def flux2_sigmas(steps: int, size: tuple[int, int]) -> torch.Tensor:
-    """Noise levels of FLUX.2 for an image of this width and height (Flux2Scheduler)."""
+    """Return the noise levels `(steps + 1,)` of FLUX.2 for this width and height (Flux2Scheduler)."""
     return call_node("Flux2Scheduler", steps=steps, width=size[0], height=size[1])[0]
 
 
 def encode_text(clip: Any, text: str) -> list:
-    """Conditioning of a prompt (CLIPTextEncode)."""
+    """Return the conditioning of a prompt (CLIPTextEncode)."""
     return clip.encode_from_tokens_scheduled(clip.tokenize(text))
 
 
 def zero_out(conditioning: list) -> list:
-    """The conditioning with nothing in it (ConditioningZeroOut)."""
+    """Return the zeroed conditioning (ConditioningZeroOut)."""
     return call_node("ConditioningZeroOut", conditioning=conditioning)[0]
 
 
 def add_reference(conditioning: list, latent: torch.Tensor) -> list:
-    """The conditioning with one more image to edit (ReferenceLatent)."""
+    """Return the conditioning with one more reference latent (ReferenceLatent)."""
     return node_helpers.conditioning_set_values(conditioning, {"reference_latents": [latent]}, append=True)
 
 
 def add_guidance(conditioning: list, guidance: float) -> list:
-    """The conditioning with a distilled guidance (FluxGuidance)."""
+    """Return the conditioning with a distilled guidance (FluxGuidance)."""
     return node_helpers.conditioning_set_values(conditioning, {"guidance": guidance})
 
 
 def lay_out_references(conditioning: list, method: str) -> list:
-    """The conditioning with its references laid out by this method (Edit Model Reference Method)."""
+    """Return the conditioning with this reference method (Edit Model Reference Method)."""
     return node_helpers.conditioning_set_values(conditioning, {"reference_latents_method": method})
 
 
 def scale(
     pixels: torch.Tensor, size: tuple[int, int], method: str = "nearest-exact", crop: str = "disabled"
 ) -> torch.Tensor:
-    """Images `[B, H, W, C]` at another width and height (ImageScale); `crop` "center" keeps the shape by
-    cutting."""
+    """Scale images `(batch, height, width, channels)` to another width and height (ImageScale).
+
+    `crop` "center" keeps the shape by cropping.
+    """
     return comfy.utils.common_upscale(pixels.movedim(-1, 1), size[0], size[1], method, crop).movedim(1, -1)
 
 
 def empty_latent(model: Any, size: tuple[int, int]) -> torch.Tensor:
-    """Zeros of the shape that this model's latents have for an image of this width and height."""
+    """Return an empty latent `(1, channels, height, width)` for an image of this width and height."""
     latent_format = model.get_model_object("latent_format")
     ratio = latent_format.spacial_downscale_ratio
     shape = [1, latent_format.latent_channels, size[1] // ratio, size[0] // ratio]
@@ -90,38 +92,45 @@ def empty_latent(model: Any, size: tuple[int, int]) -> torch.Tensor:
 
 
 def last_sigmas(sigmas: torch.Tensor, denoise: float) -> torch.Tensor:
-    """The end of a noise schedule that redraws this share of an image (SplitSigmasDenoise)."""
+    """Return the end of a noise schedule that replaces this share of an image (SplitSigmasDenoise)."""
     steps = max(1, round((len(sigmas) - 1) * denoise))
     return sigmas[-(steps + 1) :]
 
 
 def check_guider(guider: Any, model: str) -> None:
-    """Raise SettingsError unless the guider takes a step's conditionings and guides a model of this class."""
+    """Check that a guider takes a step's conditionings and guides a model of this class.
+
+    Raises:
+        SettingsError: It does not.
+    """
     guided = type(guider.model_patcher.model).__name__
     if guided != model:
         raise SettingsError(
-            f"The connected guider guides a {guided} model, the Step Generator has a {model}.",
+            f"Step Options: the guider has a {guided} model, but the Step Generator has a {model} model.",
             "Connect the same model to both.",
         )
     taken = set(inspect.signature(guider.set_conds).parameters)
     if not taken <= {"positive", "negative", "middle"}:
         unknown = ", ".join(sorted(taken - {"positive", "negative", "middle"}))
         raise SettingsError(
-            f"{type(guider).__name__} is guided by {unknown}, which a step does not have.",
+            f"Step Options: {type(guider).__name__} needs {unknown}, which a step does not have.",
             "Connect CFGGuider, BasicGuider or DualModelGuider.",
         )
 
 
 def with_conditionings(guider: Any, guidance: Guidance) -> Any:
-    """A copy of a graph's guider, guided by the conditionings of a step; raises SettingsError if it wants one
-    that the step has not."""
+    """Return a copy of a graph's guider with the conditionings of a step.
+
+    Raises:
+        SettingsError: The guider needs one that the step does not have.
+    """
     own = copy.copy(guider)
     own.original_conds = dict(guider.original_conds)
     given = {"positive": guidance.positive, "negative": guidance.negative, "middle": guidance.middle}
     wanted = {name: given[name] for name in inspect.signature(own.set_conds).parameters}
     if wanted.get("middle", ()) is None:
         raise SettingsError(
-            "DualCFGGuider guides by a second conditioning, which only OmniGen2's steps have.",
+            "Step Options: DualCFGGuider needs a second conditioning, which only OmniGen2 has.",
             "Connect CFGGuider or BasicGuider.",
         )
     own.set_conds(**wanted)
@@ -129,27 +138,33 @@ def with_conditionings(guider: Any, guidance: Guidance) -> Any:
 
 
 APPLIED = ("control", "control_apply_to_uncond", "concat_latent_image", "concat_mask")
-"""What may be carried over from one conditioning to another: it does not depend on the text."""
+"""Entries that can be copied from one conditioning to another, since they do not depend on the text."""
 
 
 def applied_to(conditioning: list) -> dict[str, Any]:
-    """What hangs on a conditioning, such as control nets; raises SettingsError where nothing does."""
+    """Return what is applied to a conditioning, such as ControlNet.
+
+    Raises:
+        SettingsError: Nothing is applied, or the conditioning is a combination of several.
+    """
     found = [{key: extra[key] for key in APPLIED if key in extra} for _, extra in conditioning]
     if len(found) != 1 or not found[0]:
         raise SettingsError(
-            "The connected conditioning has nothing applied to it that every step could take."
+            "Step Options: nothing that every step could use is applied to the connected conditioning."
             if len(found) == 1
-            else "The connected conditioning is combined of several.",
-            "Connect what Apply ControlNet gives for any text; the text itself is not used.",
+            else "Step Options: the connected conditioning is a combination of several.",
+            "Connect the output of Apply ControlNet for any text; the text itself is ignored.",
         )
     return found[0]
 
 
 def with_applied(applied: list, *conditionings: list | None) -> list[list | None]:
-    """Conditionings, the positive one first, with what hangs on another one, as the nodes that apply it to
-    positive and negative do."""
+    """Return conditionings, positive first, with what is applied to another one.
+
+    It is applied like the host's nodes do for positive and negative.
+    """
     extra = applied_to(applied)
-    # Applied to the positive alone, the host carries it over to the others by itself.
+    # If it is applied to the positive only, the host copies it to the others.
     alone = extra.get("control_apply_to_uncond", False)
     return [
         one if one is None or (number and alone) else node_helpers.conditioning_set_values(one, dict(extra))
@@ -159,8 +174,11 @@ def with_applied(applied: list, *conditionings: list | None) -> list[list | None
 
 @dataclass(frozen=True)
 class Guidance:
-    """The conditionings that guide sampling, and how strongly; with a `middle` one it is guided twice: by
-    `cfg` from middle to positive, by `middle_cfg` from negative to middle."""
+    """Conditionings that guide sampling, with their strengths.
+
+    With a `middle` conditioning there are two: `cfg` from middle to positive, `middle_cfg` from negative to
+    middle.
+    """
 
     positive: list
     negative: list
@@ -169,7 +187,7 @@ class Guidance:
     middle_cfg: float = 1.0
 
     def guider(self, model: Any) -> Any:
-        """The host's own (CFGGuider, or DualCFGGuider with a middle conditioning)."""
+        """Return the host's CFGGuider, or DualCFGGuider with a middle conditioning."""
         if self.middle is None:
             guider = comfy.samplers.CFGGuider(model)
             guider.set_conds(self.positive, self.negative)
@@ -182,8 +200,15 @@ class Guidance:
 
 @dataclass(frozen=True)
 class Sampling:
-    """What the host's sampling takes: a guider, a sampler by name or object, sigmas `[steps + 1]`, and noise
-    of a kind of its own (None is plain noise); `mask` `[1, 1, H, W]` says where the latent may change."""
+    """Inputs of the host's sampling.
+
+    Attributes:
+        guider: Guider with model and conditionings.
+        sampler: Name or object.
+        sigmas: Noise levels, `(steps + 1,)`.
+        noise: Noise object of the graph, `None` for plain noise.
+        mask: Where the latent may change, `(1, 1, height, width)`.
+    """
 
     guider: Any
     sampler: Any
@@ -192,7 +217,7 @@ class Sampling:
     mask: torch.Tensor | None = None
 
     def sample(self, latent: torch.Tensor, seed: int) -> torch.Tensor:
-        """Latent after sampling (SamplerCustomAdvanced), reporting every step."""
+        """Return the latent after sampling (SamplerCustomAdvanced), and report every step."""
         model = self.guider.model_patcher
         previewer = latent_preview.get_previewer(model.load_device, model.model.latent_format)
 
@@ -213,7 +238,7 @@ class Sampling:
     def _noise(self, latent: torch.Tensor, seed: int) -> torch.Tensor:
         if self.noise is None:
             return comfy.sample.prepare_noise(latent, seed)
-        # Each try has a seed of its own; the graph's object is another node's, too.
+        # Each attempt has its own seed, and the graph's object is shared with other nodes.
         own = copy.copy(self.noise)
         own.seed = seed
         return own.generate_noise({"samples": latent})

@@ -1,10 +1,8 @@
-"""Where a node saves what must last: below the host's output folder, by a name prefix, as the host's Save
-Image does it; and how the front end is shown what was saved.
+"""Saves and shows files below the host's output folder, named by a prefix as in the host's Save Image.
 
-Decision: the host numbers the names, so nothing is overwritten, and refuses a prefix that leads outside; what
-it lets pass and a file system would not (control signs, a name of dots, a device of Windows) is refused here
-in one line. What a node shows for the moment lies in the host's temporary folder; what is in a journal is
-shown from there.
+The host numbers the names, so nothing is overwritten, and rejects a prefix that leads outside. Names that it
+accepts and a file system would not (control characters, dots, Windows devices) are rejected here. Temporary
+images are shown from the host's temporary folder, images in a journal from there.
 """
 
 from __future__ import annotations
@@ -33,27 +31,27 @@ from .folders import output_folder
 MAX_PREFIX = 200
 MAX_NAME = 100
 FORBIDDEN = re.compile(r"[\x7f]")
-"""Beside what `name_fault` refuses; slashes and backslashes are sub-folders here."""
+"""In addition to what `name_fault` rejects. Slashes and backslashes are subfolders here."""
 
 
 @dataclass(frozen=True)
 class NewName:
-    """A name that is still free below the output folder: `folder`/`stem`, with any ending."""
+    """An unused name below the output folder: `folder`/`stem`, with any ending."""
 
     folder: Path
     stem: str
 
     def file(self, ending: str = "") -> Path:
-        """The path with this ending ("" for a folder)."""
+        """Return the path with this ending ("" for a folder)."""
         return self.folder / f"{self.stem}{ending}"
 
 
 def new_name(prefix: str, hidden: io.HiddenHolder | None = None, size: tuple[int, int] = (0, 0)) -> NewName:
-    """The next free name `PREFIX_00001_` below the output folder.
+    """Return the next unused name `PREFIX_00001_` below the output folder.
 
     Args:
-        prefix: Beginning of the name, with sub-folders before it. %date:yyyy-MM-dd%, %year%, %width% and the
-            like are filled in, and %Node.widget%.
+        prefix: Beginning of the name, with subfolders before it. %date:yyyy-MM-dd%, %year%, %width% and the
+            like are replaced, and %Node.widget%.
         hidden: The graph that is running, for %Node.widget%.
         size: Width and height in pixels of the saved images, for %width% and %height%.
 
@@ -69,25 +67,32 @@ def new_name(prefix: str, hidden: io.HiddenHolder | None = None, size: tuple[int
             prefix.replace("\\", "/"), output, *size
         )
     except OSError as error:
-        raise JournalError(f"Nothing can be saved under {prefix!r} ({error.strerror or error}).") from error
+        raise JournalError(
+            f"Cannot create the folder of {prefix!r} ({error.strerror or error}).",
+            "Check the disk, or choose another name.",
+        ) from error
     except Exception as error:  # the host raises a bare Exception for a prefix that leads outside
-        raise SettingsError(f"{prefix[:80]!r} leads out of the output folder.") from error
+        raise SettingsError(
+            f"{prefix[:80]!r} leads out of the output folder.", "Begin it with a name."
+        ) from error
     return NewName(Path(folder), f"{name}_{counter:05}_")
 
 
 def prefix_fault(prefix: str | None) -> bool | str:
-    """Return the error of a name prefix before anything runs, True if it has none: the result of a node's
-    `validate_inputs`.
+    """Return the error of a name prefix, True if it has none: the result of a node's `validate_inputs`.
 
-    Marks count as one character, since their values are not known yet. `None` is a prefix on a wire;
-    `new_name` checks it, and the filled-in marks, when the node runs.
+    Tokens count as one character, since their values are not known yet. `None` is a prefix on a wire;
+    `new_name` checks it, and the replaced tokens, when the node runs.
     """
     return prefix is None or fault_of(lambda: check_name(MARK.sub("0", prefix)), filename_prefix=prefix)
 
 
 def check_name(prefix: str) -> None:
-    """Raise SettingsError if this prefix is not a safe name, leads out of the output folder, or leads through
-    a file."""
+    """Check a name prefix.
+
+    Raises:
+        SettingsError: It is not a safe name, leads out of the output folder, or leads through a file.
+    """
     parts = prefix.replace("\\", "/").split("/")
     plain = 0 < len(prefix) <= MAX_PREFIX and not FORBIDDEN.search(prefix)
     if (
@@ -96,11 +101,11 @@ def check_name(prefix: str) -> None:
         or not parts[-1]
     ):
         raise SettingsError(
-            f"{prefix[:80]!r} cannot be the beginning of a file name.",
-            "Use letters, digits and / for sub-folders, for example stories/boat.",
+            f"{prefix[:80]!r} is not a valid beginning of a file name.",
+            "Use letters and digits, and / for subfolders, for example stories/boat.",
         )
     if len(parts[-1].encode()) > MAX_NAME:
-        raise SettingsError(f"The name {parts[-1][:40]!r}... is too long.", f"At most {MAX_NAME} bytes.")
+        raise SettingsError(f"The name {parts[-1][:40]!r}... is too long.", f"Use at most {MAX_NAME} bytes.")
     output = Path(os.path.abspath(folder_paths.get_output_directory()))
     folder = Path(os.path.abspath(output.joinpath(*parts[:-1]) if parts[0] else "/".join(parts[:-1])))
     if not folder.is_relative_to(output):
@@ -115,7 +120,7 @@ def check_name(prefix: str) -> None:
 
 
 def graph_of(hidden: io.HiddenHolder | None) -> list[NamedNode]:
-    """The nodes that are running, with the names that a file name may call them by."""
+    """Return the nodes of the running graph, with the names used in tokens."""
     prompt = getattr(hidden, "prompt", None)
     sent = getattr(hidden, "extra_pnginfo", None)
     workflow = sent.get("workflow") if isinstance(sent, dict) else None
@@ -123,10 +128,9 @@ def graph_of(hidden: io.HiddenHolder | None) -> list[NamedNode]:
 
 
 def graph_metadata(hidden: io.HiddenHolder | None) -> dict[str, str]:
-    """The graph that a node runs in, as the host's Save Image writes it: JSON texts by key (`prompt`,
-    `workflow`...).
+    """Return the running graph as in the host's Save Image: JSON texts by key (`prompt`, `workflow`...).
 
-    Empty where the host was started with --disable-metadata, or the graph is unknown.
+    Empty if the host was started with --disable-metadata, or the graph is unknown.
     """
     if getattr(args, "disable_metadata", False) or hidden is None:
         return {}
@@ -136,31 +140,36 @@ def graph_metadata(hidden: io.HiddenHolder | None) -> dict[str, str]:
 
 
 def saved_file(path: Path) -> dict[str, Any]:
-    """A file below the output folder as the host's front end and its /view address it."""
-    # Not resolved: a sub-folder of the output folder may be a link that its owner made, and /view follows it.
+    """Return the address of a file below the output folder for the host's front end and /view."""
+    # Not resolved: a subfolder of the output folder may be a link by its owner, and /view follows it.
     relative = Path(os.path.abspath(path)).relative_to(os.path.abspath(folder_paths.get_output_directory()))
     folder = relative.parent.as_posix()
     return {"filename": relative.name, "subfolder": "" if folder == "." else folder, "type": "output"}
 
 
 def view_link(saved: dict[str, Any]) -> str:
-    """The address of a saved file on this server, without the server's name."""
+    """Return the URL of a saved file on this server, without the server's name."""
     return f"/view?{urlencode(saved)}"
 
 
 def input_folder() -> Path:
-    """The host's input folder."""
+    """Return the host's input folder."""
     return Path(folder_paths.get_input_directory())
 
 
 def shown_images(batches: Sequence[torch.Tensor], node: type[io.ComfyNode]) -> dict[str, Any]:
-    """The node's own display of these images, in the host's temporary folder."""
+    """Return a node's display of image batches, saved in the host's temporary folder.
+
+    Args:
+        batches: Images, each `(count, height, width, channels)`.
+        node: The node.
+    """
     results = [result for batch in batches for result in ui.PreviewImage(batch, cls=node).values]
     return {"images": results, "animated": (False,)}
 
 
 def shown_files(files: Sequence[Path]) -> dict[str, Any]:
-    """The node's own display of image files that lie below the host's output folder."""
+    """Return a node's display of image files below the host's output folder."""
     folders = [file.parent.relative_to(output_folder()).as_posix() for file in files]
     results = [
         {"filename": file.name, "subfolder": folder, "type": "output"}

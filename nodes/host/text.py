@@ -1,7 +1,7 @@
-"""Text written by the host's own text encoders, where the host is new enough to have them write.
+"""Text generation with the host's text encoders, in hosts that support it.
 
-Decision: what a CLIP can do is found out from the object, not from a version. A text encoder that knows no
-images swallows them without a word, so what became of them is read from its tokens.
+The abilities of a CLIP are read from the object, not from a version. A text encoder without vision ignores
+images silently, so the number of images is checked in its tokens.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WRITING = ("tokenize", "generate", "decode")
 
 @dataclass(frozen=True)
 class GeneratedText:
-    """A text, of how many tokens it is (0: unknown), and whether no more were allowed: it may be cut off."""
+    """Generated text, its number of tokens (0: unknown), and whether it reached the maximum length."""
 
     text: str
     tokens: int
@@ -30,22 +30,27 @@ class GeneratedText:
 
 
 def check_writes(clip: Any) -> None:
-    """Raise SettingsError unless this CLIP can generate text about images."""
+    """Check that a CLIP can generate text about images.
+
+    Raises:
+        SettingsError: It cannot. The message has the reason.
+    """
     lacking = [name for name in WRITING if not callable(getattr(clip, name, None))]
     if "generate" in lacking and not _host_writes():
         raise SettingsError(
-            "This ComfyUI has no text encoders that can write.", "Update ComfyUI, or use Load Agent instead."
+            "This ComfyUI cannot generate text with a text encoder.",
+            "Update ComfyUI, or use Load Agent instead.",
         )
     reason = "it has no " + " and no ".join(lacking) if lacking else _why_not(clip)
     if reason:
         raise SettingsError(
-            f"This text encoder cannot write as an agent: {reason}.",
+            f"This text encoder cannot be used as an agent: {reason}.",
             "Load Qwen3-VL, Qwen3.5 or Gemma 4 with CLIPLoader, or use Load Agent instead.",
         )
 
 
 def chat_marks(clip: Any) -> bool:
-    """Whether the text encoder was taught with ChatML turns and Qwen's marks for images."""
+    """Return whether the text encoder was trained with ChatML turns and Qwen's image tokens."""
     tokenizer = getattr(clip, "tokenizer", None)
     with_images = getattr(tokenizer, "llama_template_images", "")
     template = getattr(tokenizer, "llama_template", "") or ""
@@ -62,9 +67,18 @@ def write_text(
     ready: bool,
     settings: ReplySettings,
 ) -> GeneratedText:
-    """What a CLIP writes after a prompt and images `[1, H, W, C]`; `ready` prompts skip its own template.
+    """Generate text with a CLIP.
 
-    Raises Cancelled if the user stops it, ChatError if it does not see the images.
+    Args:
+        clip: The text encoder.
+        prompt: The prompt.
+        images: Images, each `(1, height, width, channels)`.
+        ready: The prompt has its final form, so the CLIP's own template is skipped.
+        settings: Length and sampling.
+
+    Raises:
+        Cancelled: The user pressed cancel.
+        ChatError: The text encoder does not see all images.
     """
     tokens = clip.tokenize(prompt, images=list(images), skip_template=ready, min_length=1, thinking=True)
     if seen(tokens) < len(images):
@@ -93,7 +107,7 @@ def write_text(
 
 
 def seen(tokens: Any) -> int:
-    """How many images stand among the tokens of a text."""
+    """Return the number of images among the tokens of a text."""
     if isinstance(tokens, Mapping):
         return max((seen(part) for part in tokens.values()), default=0)
     if isinstance(tokens, tuple):
@@ -108,10 +122,10 @@ def _host_writes() -> bool:
 
 
 def _why_not(clip: Any) -> str:
-    """What the model behind a CLIP lacks to write about images; empty if nothing, or if it cannot be seen.
+    """Return why the model of a CLIP cannot generate text about images, "" if it can or if that is unknown.
 
-    Newer hosts give every CLIP and every SDClipModel a `generate`. What decides is the transformer inside:
-    its `generate`, its eyes, and in its config the tokens that end a text and a whole output side.
+    Newer hosts have `generate` on every CLIP and SDClipModel. So the transformer inside is checked: its
+    `generate`, its vision part, and in its configuration the stop tokens and a complete output side.
     """
     if getattr(clip, "cond_stage_model", None) is None:
         return ""
@@ -122,23 +136,23 @@ def _why_not(clip: Any) -> str:
     if not callable(getattr(transformer, "generate", None)):
         return "its model has no generate"
     if not callable(getattr(transformer, "preprocess_embed", None)):
-        return "it reads text alone, and an agent must see images"
+        return "it has no vision, and an agent must see images"
     if hasattr(transformer, "build_image_inputs") and _base_generate(inner):
-        return "its own generate, which places the images, is replaced by the one for text"
+        return "its generate function for images is replaced by the one for text"
     config = getattr(getattr(transformer, "model", None), "config", None)
     if config is None:
         return ""
     if not getattr(config, "stop_tokens", None):
-        return "ComfyUI does not know which token ends its texts"
+        return "ComfyUI does not know its stop token"
     if getattr(config, "final_norm", True) is False:
-        return "its last layers are cut off, as conditioning needs them no more"
+        return "its last layers are removed, since conditioning does not need them"
     if getattr(config, "lm_head", False) and not hasattr(transformer.model, "lm_head"):
         return "its output layer is missing"
     return ""
 
 
 def _inner(clip: Any) -> Any:
-    """The SDClipModel (or what stands for it) behind a CLIP."""
+    """Return the SDClipModel, or its replacement, of a CLIP."""
     wrapper = getattr(clip, "cond_stage_model", None)
     return getattr(wrapper, str(getattr(wrapper, "clip", "")), wrapper)
 
@@ -148,7 +162,7 @@ def _transformer(clip: Any) -> Any:
 
 
 def _base_generate(inner: Any) -> bool:
-    """Whether the encoder writes with the function of encoders without images."""
+    """Return whether the encoder uses the generate function of encoders without images."""
     import comfy.sd1_clip
 
     base = getattr(comfy.sd1_clip.SDClipModel, "generate", None)

@@ -1,0 +1,1 @@
+"""Inputs, sockets and checks shared by the nodes."""

@@ -1,47 +1,78 @@
-"""The inputs that several of the nodes that judge images have: one id, range, default and tooltip for all."""
+"""Inputs shared by the nodes that judge images: one id, range, default and tooltip each."""
 
 from __future__ import annotations
 
 from comfy_api.latest import io
 
-from ...backend.types import MAX_BATCH, RunSettings
+from ...backend.types import MAX_BATCH
 from .sockets import AgentSocket
+from .strictness import CHOICES, CUSTOM
 
-OWN_WORD = 0.0
-"""Value of `accept_at` that leaves the decision to the agent."""
-ACCEPT_AT_TIP = (
-    "Probability of success needed to accept an image; 0 takes what the critic was loaded with, else its own "
-    "word."
-)
-FIELDS = RunSettings.model_fields
+AGENTS_CHOICE = 0.0
+"""Value of `accept_at` that leaves the decision to the agent: its strictness, else its own verdict."""
 
 
 def critic_input() -> io.Input:
-    """The agent that judges every image."""
+    """Return the input for the agent that judges every image."""
     return AgentSocket.Input(
-        "critic", optional=True, tooltip="The agent that judges. Without one each step is drawn once."
+        "critic",
+        optional=True,
+        tooltip="The agent that judges every image. It sees the image before the step and the new one, not "
+        "the reference images. Without a critic, each step is generated once and not judged.",
     )
 
 
 def max_attempts_input() -> io.Int.Input:
-    """How many attempts a step may have."""
-    return io.Int.Input("max_attempts", default=5, min=1, max=100, tooltip=FIELDS["max_attempts"].description)
+    """Return the input for the maximum number of attempts per step."""
+    return io.Int.Input(
+        "max_attempts",
+        default=5,
+        min=1,
+        max=100,
+        tooltip="Maximum number of attempts per step, the first one included. With 1, no critic is asked.",
+    )
 
 
-def accept_at_input(tooltip: str = ACCEPT_AT_TIP) -> io.Float.Input:
-    """The probability of success at which an image is accepted."""
-    return io.Float.Input("accept_at", default=OWN_WORD, min=0.0, max=1.0, step=0.05, tooltip=tooltip)
+def accept_at_input() -> io.Float.Input:
+    """Return the input for the acceptance threshold."""
+    return io.Float.Input(
+        "accept_at",
+        default=AGENTS_CHOICE,
+        min=0.0,
+        max=1.0,
+        step=0.05,
+        tooltip="Used with strictness 'custom': accept an image from this success probability on, in 0..1. 0 "
+        "does not accept everything: the critic decides (by its own strictness if set, else by its verdict).",
+    )
+
+
+def strictness_input() -> io.Combo.Input:
+    """Return the input for the strictness; `CUSTOM` where an older workflow does not have it."""
+    return io.Combo.Input(
+        "strictness",
+        options=[*CHOICES, CUSTOM],
+        default=CUSTOM,
+        optional=True,
+        tooltip="When an image is accepted: by the critic's own yes or no, or from a success probability of "
+        "30 % (lenient), 50 % (normal), 80 % (strict) or 'accept at' (custom). Wins over the strictness of "
+        "the agent. Percentages need a critic that reports probabilities; without them its own verdict "
+        "decides.",
+    )
 
 
 def keep_input() -> io.Combo.Input:
-    """Which attempt is kept if none was accepted."""
+    """Return the input for the attempt that is kept if none was accepted."""
     return io.Combo.Input(
-        "keep", options=["best", "last"], default="best", tooltip=FIELDS["keep"].description
+        "keep",
+        options=["best", "last"],
+        default="best",
+        tooltip="Attempt that a step keeps if none was accepted: the one with the highest success "
+        "probability, or the last one.",
     )
 
 
 def candidates_input() -> io.Int.Input:
-    """How many images are drawn for each attempt; 1 where a workflow does not have this input."""
+    """Return the input for the images generated per attempt; 1 where a workflow does not have it."""
     return io.Int.Input(
         "candidates",
         default=1,
@@ -49,5 +80,6 @@ def candidates_input() -> io.Int.Input:
         max=MAX_BATCH,
         optional=True,
         advanced=True,
-        tooltip=FIELDS["candidates"].description,
+        tooltip="Images generated and judged together, each with its own seed; the best one counts. They use "
+        "up the attempts: with 5 attempts and 5 candidates there is one round.",
     )

@@ -1,7 +1,6 @@
-"""What the nodes know of a loaded image model, as plain values.
+"""Properties of a loaded image model as plain values.
 
-Decision: filled in by the host adapter and read by everything else, so that how a step is drawn can be
-decided, and tested, without the host.
+The host adapter fills them in, so the way a step is generated can be decided, and tested, without the host.
 """
 
 from __future__ import annotations
@@ -11,25 +10,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ModelTraits:
-    """What can be read from a loaded model of the host without running it."""
+    """Properties of a loaded model of the host that are known without running it."""
 
     name: str
-    """Class of the model in the host."""
+    """Name of the model's class in the host."""
     latent_channels: int = 4
     latent_dimensions: int = 2
     pixels_per_latent: int = 8
     text_width: int | None = None
-    """Length of the text encoder's vectors that the model reads; None where its configuration does not
-    say."""
+    """Length of the text vectors that the model reads, `None` if its configuration does not state it."""
     distilled_guidance: bool = False
-    """It has an input for guidance beside cfg."""
+    """Whether it has a guidance input in addition to cfg."""
     image_features: bool = False
-    """Z-Image Omni: it reads image features."""
+    """Whether it reads image features (Z-Image Omni)."""
     timestep_zero: bool = False
-    """Qwen-Image-Edit-2511: its file says how references are laid out."""
+    """Whether its file states the reference method (Qwen-Image-Edit-2511)."""
     layered: bool = False
-    """Qwen-Image-Layered: it draws several layers."""
+    """Whether it generates several layers (Qwen-Image-Layered)."""
 
     @property
     def is_flux2(self) -> bool:
+        """Whether it is a FLUX.2 model."""
         return self.name == "Flux2"

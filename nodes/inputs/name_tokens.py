@@ -1,9 +1,9 @@
-"""The %...% marks of a file name that ComfyUI's front end fills in for its own savers, and for no others.
+"""The %...% tokens of file names, which ComfyUI's front end replaces for its own save nodes only.
 
-Decision: filled in here and not in the browser, so that they mean the same in a graph that a program sends.
-The rules are the front end's: %date:yyyy-MM-dd% with its letters, %Node.widget% by a node's name for search
-and replace, else by its title, and signs that no file name has become underscores. What cannot be filled in
-stays as it is; the host fills in the rest (%year%, %month%...).
+They are replaced here and not in the browser, so they work in graphs sent by programs too. The rules are
+those of the front end: %date:yyyy-MM-dd% with its letters; %Node.widget% by a node's "name for S&R", else by
+its title; characters that are not allowed in file names become underscores. Unknown tokens stay; the host
+replaces the rest (%year%, %month%...).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ DATE = "date:"
 DATE_PART = re.compile(r"d{1,2}|M{1,2}|h{1,2}|m{1,2}|s{1,2}|yyyy|yy")
 NOT_IN_NAMES = re.compile(r'[/?<>\\:*|"\x00-\x1f\x7f]')
 NOT_IN_DATES = re.compile(r'[?<>\\:*|"\x00-\x1f\x7f]')
-"""A date may make sub-folders: %date:yyyy/MM%."""
+"""A date may create subfolders: %date:yyyy/MM%."""
 SEARCH_NAME = "Node name for S&R"
 
 
 @dataclass(frozen=True)
 class NamedNode:
-    """A node that runs: its names for search and replace and to be seen, and its inputs."""
+    """A running node: its "name for S&R", its title and its inputs."""
 
     search_name: str
     title: str
@@ -33,13 +33,12 @@ class NamedNode:
 
 
 def with_tokens(text: str, now: datetime, nodes: Sequence[NamedNode] = ()) -> str:
-    """The text with its marks filled in."""
+    """Return the text with its tokens replaced."""
     return MARK.sub(lambda found: _filled(found[1], now, nodes) or found[0], text)
 
 
 def named_nodes(prompt: Any, workflow: Any) -> list[NamedNode]:
-    """The nodes of a graph in API form, with the names that the workflow in the browser gives them, if one
-    was sent along."""
+    """Return the nodes of a graph in API form, with their names from the browser's workflow if sent."""
     shown = workflow.get("nodes") if isinstance(workflow, dict) else None
     listed = shown if isinstance(shown, list) else []
     by_id = {str(one.get("id")): one for one in listed if isinstance(one, dict)}
@@ -57,7 +56,7 @@ def named_nodes(prompt: Any, workflow: Any) -> list[NamedNode]:
 
 
 def _filled(mark: str, now: datetime, nodes: Sequence[NamedNode]) -> str:
-    """What a mark stands for, "" for one that is not known here."""
+    """Return the value of a token, "" for an unknown one."""
     if mark.startswith(DATE):
         date = DATE_PART.sub(lambda part: _date_part(part[0], now), mark.removeprefix(DATE))
         return NOT_IN_DATES.sub("_", date)
@@ -70,7 +69,7 @@ def _filled(mark: str, now: datetime, nodes: Sequence[NamedNode]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A widget's value as the front end writes it."""
+    """Return a widget's value in the front end's notation."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)

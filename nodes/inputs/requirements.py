@@ -1,8 +1,8 @@
-"""What to do when a library that a node needs is missing, broken or too old, in one line.
+"""Errors for libraries that a node needs and that are missing, broken or too old.
 
-Decision: the pack shares the host's Python with everything else the artist has installed, so it must load in
-any of them and say at the node that needs it which command mends it. The command names the interpreter that
-is running, since the host often brings its own.
+The pack shares the host's Python with everything else the user has installed. So it must load in any
+environment, and the node that needs a library reports the command that repairs it. The command names the
+running interpreter, since the host often has its own.
 """
 
 from __future__ import annotations
@@ -17,20 +17,24 @@ from ...backend.machine.libraries import is_too_old, least
 
 REASONS = {
     "transformers": "to read Qwen3-VL agents",
-    "torchvision": "to show images to Qwen3-VL agents",
-    "diffusers": "to draw the tiny world",
-    "peft": "to lay a LoRA adapter over an agent",
-    "bitsandbytes": "to hold an agent in 8 or 4 bits",
-    "accelerate": "to hold an agent in 8 or 4 bits",
-    "httpx": "to speak to a server",
-    "tenacity": "to speak to a server",
+    "torchvision": "to pass images to Qwen3-VL agents",
+    "diffusers": "to run diffusers pipelines and the tiny world",
+    "peft": "to apply a LoRA adapter to an agent",
+    "bitsandbytes": "to load an agent in 8-bit or 4-bit",
+    "accelerate": "to load an agent in 8-bit or 4-bit",
+    "httpx": "to connect to a server",
+    "tenacity": "to connect to a server",
     "huggingface-hub": "to download an agent",
 }
 LIBRARY_FAULTS = (ImportError, AttributeError, RuntimeError, OSError)
 
 
 def check_library(name: str) -> None:
-    """Raise SettingsError if a library of REASONS is missing or older than pyproject.toml asks for."""
+    """Check that a library of `REASONS` is installed in a supported version.
+
+    Raises:
+        SettingsError: It is missing or too old. The message has the command that installs it.
+    """
     wanted = least(name)
     try:
         installed = version(name)
@@ -40,13 +44,17 @@ def check_library(name: str) -> None:
         return
     found = f"{name} {installed} is too old" if installed else f"{name} is not installed"
     raise SettingsError(
-        f"{found}; {wanted} or newer is needed {REASONS[name]}.", _command(f"{name}>={wanted}")
+        f"{found}. Version {wanted} or newer is needed {REASONS[name]}.", _command(f"{name}>={wanted}")
     )
 
 
 @contextmanager
 def require_library(*names: str) -> Iterator[None]:
-    """Check libraries before, and turn their failures inside (a broken installation) into one line."""
+    """Check libraries, and report their failures inside the block (a broken installation) as one error.
+
+    Raises:
+        SettingsError: A library is missing, too old or broken.
+    """
     for name in names:
         check_library(name)
     try:
@@ -58,7 +66,7 @@ def require_library(*names: str) -> Iterator[None]:
         reason = next(iter(str(error).splitlines()), "")
         raise SettingsError(
             f"{found} failed: {type(error).__name__}: {reason}",
-            f"If torch, torchvision or {names[0]} do not fit together, this mends it: "
+            f"If torch, torchvision and {names[0]} do not match, this repairs them: "
             f"{_command(*names, option='--upgrade')}",
         ) from error
 

@@ -1,9 +1,9 @@
-"""Where a run of the host keeps its journal: one folder a request and seed below the host's output folder.
+"""Run folders of the host: one per request and seed, in the host's output folder.
 
-Decision: the name is made from the request and the seed, not asked for. The same request finds its folder
-again, so a run continues after a crash or a cancel, and a changed setting repeats only what it changes; with
-another seed every image is another one, so that story has a folder of its own and both can be loaded. Nothing
-in a workflow from a stranger can lead the path anywhere else.
+The name is derived from the request and the seed. The same request finds its folder again, so a run resumes
+after a crash or a cancel, and a changed setting repeats only what it affects. With another seed every image
+differs, so that story has its own folder and both can be loaded. A workflow from a stranger cannot choose
+another path.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from ...backend.types import Request
 
 PARENT = "interleave-thinker"
 RUNS = "interleave_runs"
-"""Under which a node's display names the runs that it shows, for a browser that has not followed them."""
+"""Key of a node's display with the names of its runs, for a browser that has not followed them."""
 MAX_OLD_NAME = 40
 
 Stamp = tuple[int, int] | None
 
 
 def run_folder(output: Path, request: Request, seed: int = 0) -> Path:
-    """The folder of this request's runs with this base seed; not created. One that was made when folders had
-    no seed in their names is found by the seed in it."""
+    """Return the folder of this request and base seed, without creating it.
+
+    A folder from a version whose folder names had no seed is found by the seed in its journal.
+    """
     first = _folder_of(output, request)
     seeded = first.with_name(f"{first.name}-seed-{seed}")
     if seeded.is_dir():
@@ -40,14 +42,14 @@ def run_folder(output: Path, request: Request, seed: int = 0) -> Path:
 
 
 def planning_folder(output: Path, request: Request, planner: str) -> Path:
-    """Where the parts of this request's plan are until it is whole, one folder a planner (its identity)."""
+    """Return the folder for the parts of an unfinished plan of this request, one per planner identity."""
     asker = hashlib.blake2b(planner.encode(), digest_size=5).hexdigest()
     first = _folder_of(output, request)
     return first.with_name(f"{first.name}-plan-{asker}")
 
 
 def _seed_in(folder: Path) -> int | None:
-    """Base seed of the run in a folder, None if there is none that can be read."""
+    """Return the base seed of the run in a folder, `None` if it cannot be read."""
     try:
         return Journal(folder).record().settings.seed
     except JournalError:
@@ -67,25 +69,30 @@ def _folder_of(output: Path, request: Request) -> Path:
 
 
 def known_run(output: Path, name: str) -> Path:
-    """The folder of the run of this name; raises SettingsError unless it is one directly below the runs'
-    folder."""
+    """Return the folder of the run of this name.
+
+    Raises:
+        SettingsError: It is not directly in the folder of all runs.
+    """
     parent = output / PARENT
     folder = parent / name
     inside = not name_fault(name) and folder.is_dir() and folder.resolve().parent == parent.resolve()
     if not inside:
-        raise SettingsError(f"There is no run {name[:100]!r} in {str(parent)!r}.")
+        raise SettingsError(
+            f"The run {name[:100]!r} was not found in {str(parent)!r}.",
+            "It may have been deleted: queue it again.",
+        )
     return folder
 
 
 class RunWatch:
-    """Notices when the cached result of a node is out of date: by a user's choice, because its run is not
-    complete, or because the run's folder was deleted.
+    """Detects that the cached result of a node is out of date.
 
-    The host keeps a node's result as long as its inputs are the same, and none of these is one. `edition` of
-    a node rises by one whenever a run that the node has carried out was deleted or its choices.json changed
-    since, or the latest run was not complete, and never otherwise. It never falls, so an incomplete result is
-    not found again in a cache that keeps several results of a node. Nodes are told apart by their ids, so the
-    host must not give the result of one to another (`not_idempotent` in the node's schema).
+    The host caches a node's result as long as its inputs are equal. `edition` of a node increases by one
+    whenever a run of the node was deleted or its choices.json changed, or the latest run was not complete,
+    and never otherwise. It never decreases, so an incomplete result is not found again in a cache with
+    several results per node. Nodes are identified by their ids, so the host must not share results between
+    nodes (`not_idempotent` in the schema).
     """
 
     def __init__(self) -> None:
@@ -94,15 +101,15 @@ class RunWatch:
         self._incomplete: set[str] = set()
 
     def runs(self, node: str, folder: Path) -> None:
-        """The node is about to carry out the run in this folder."""
+        """Note that the node runs the run in this folder."""
         self._seen.setdefault(node, {})[folder] = _stamp(folder)
 
     def incomplete(self, node: str) -> None:
-        """The node has carried out a run that is not complete: the next check makes another edition."""
+        """Note that the node's run is not complete: the next check increases the edition."""
         self._incomplete.add(node)
 
     def edition(self, node: str) -> int:
-        """Number of times that a result of the node went out of date, 0 for an unknown node."""
+        """Return how often a result of the node went out of date, 0 for an unknown node."""
         seen = self._seen.get(node, {})
         deleted = [folder for folder in seen if not folder.is_dir()]
         for folder in deleted:

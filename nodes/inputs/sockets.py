@@ -1,8 +1,8 @@
-"""The pack's own socket types, and the one value that exists for a socket alone.
+"""The pack's socket types, and the value of the plan socket.
 
-Decision: what travels on a wire is the backend's own object, so that any node may stand at either end: a
-ChatModel, a Generator, a Trajectory. A plan alone cannot be carried out, since its steps may refer to the
-images of the request; hence the plan's wire carries both.
+Wires carry the backend's own objects (ChatModel, Generator, Trajectory), so any node can be at either end. A
+plan alone cannot be run, since its steps may refer to the images of the request. So the plan's wire carries
+both.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ TrajectorySocket = io.Custom("INTERLEAVE_TRAJECTORY")
 
 
 class PlannedRequest(Value):
-    """A request and the plan to carry it out; `planner` names the agent that wrote it, "" for a person, and
-    `prompt_set` the digest of the wording that it was asked in."""
+    """A request and its plan.
+
+    `planner` is the identity of the agent that wrote it, "" for the user. `prompt_set` is the digest of its
+    prompt set.
+    """
 
     request: Request
     plan: Plan

@@ -1,8 +1,7 @@
-"""What came into a node as a settings value, or one line that says which input cannot be so.
+"""Validation of a node's inputs.
 
-Decision: the host looks at the bounds of a widget, but not at those of a value on a wire, and lets NaN
-through both; the settings' own bounds are therefore what counts, and a value out of them is reported as any
-other error of the pack's.
+The host checks the bounds of a widget, but not of a value on a wire, and accepts NaN in both. So the bounds
+of the settings count, and a value outside them is reported like any other error of the pack.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ Settings = TypeVar("Settings", bound=BaseModel)
 def fault_of(check: Callable[[], object], **texts: object) -> bool | str:
     """Return the result of a node's `validate_inputs`: the message of the error that `check` raises, or True.
 
-    The host asks before anything runs, so a wrong value is not found only after a whole story. It reports the
-    message once for each parameter of `validate_inputs` and leaves out its own checks of these inputs. An
-    input on a wire is `None`, and a program can send any value where text belongs: `texts` are checked first.
+    The host asks before anything runs, so a wrong value is found before a whole story is generated. It
+    reports the message once for each parameter of `validate_inputs` and skips its own checks of these inputs.
+    An input on a wire is `None`, and a program can send any value instead of text: `texts` are checked first.
     """
     try:
         only_text("This node", **texts)
@@ -35,27 +34,39 @@ def fault_of(check: Callable[[], object], **texts: object) -> bool | str:
 
 
 def checked(kind: type[Settings], node: str, **values: Any) -> Settings:
-    """Settings of these values; raises SettingsError naming the node and the first field that is out of
-    range."""
+    """Return the settings of these values.
+
+    Raises:
+        SettingsError: A value is out of range. The message names the node and the field.
+    """
     try:
         return kind(**values)
     except ValidationError as error:
-        raise SettingsError(f"{node}{first_fault(error)}", "Look at what is connected to it.") from error
+        raise SettingsError(f"{node}{first_fault(error)}", "Check what is connected to it.") from error
 
 
 def in_range(node: str, lowest: float, highest: float, **values: float) -> None:
-    """Raise SettingsError for the first value that is no number from `lowest` to `highest`."""
+    """Check that values are numbers from `lowest` to `highest`.
+
+    Raises:
+        SettingsError: One is not.
+    """
     for name, value in values.items():
         if not math.isfinite(value) or not lowest <= value <= highest:
             raise SettingsError(
-                f"{node}, field {name!r}: {value!r:.40} is not from {lowest:g} to {highest:g}.",
-                "Look at what is connected to it.",
+                f"{node}, field {name!r}: {value!r:.40} is not between {lowest:g} and {highest:g}.",
+                "Check what is connected to it.",
             )
 
 
 def only_text(node: str, **values: object) -> None:
-    """Raise SettingsError for the first value that is no text: the host lets any value through to a list of
-    choices."""
+    """Check that values are text: the host accepts any value on a wire for a list of choices.
+
+    Raises:
+        SettingsError: One is not.
+    """
     for name, value in values.items():
         if not isinstance(value, str):
-            raise SettingsError(f"{node}, field {name!r}: {value!r:.60} is no text.")
+            raise SettingsError(
+                f"{node}, field {name!r}: {value!r:.60} is not text.", "Check what is connected to it."
+            )

@@ -1,13 +1,11 @@
-"""One execution of the loop as the browser follows it, and the states of the latest ones for who connects
-later.
+"""Live view of one execution of the loop, and the states of the latest ones for browsers that connect later.
 
-Decision: what is sent is made from the loop's events alone. The critic's tokens are gathered and sent in few
-pieces, at growing intervals: an attempt takes under 20 kB whatever the agent writes.
+Messages are created from the loop's events only. The critic's tokens are collected and sent in few parts, at
+growing intervals, so an attempt always takes under 20 kB.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 import threading
 import time
@@ -42,11 +40,8 @@ from .messages import (
     step_shown,
 )
 from .progress import RunView
+from .streamed_text import StreamedText
 
-WORDS_BYTES = 4500
-WORDS_MESSAGES = 16
-FIRST_PAUSE = 0.25
-LONGER = 1.3
 MAX_RUNS = 64
 
 Send = Callable[[LiveMessage], None]
@@ -54,13 +49,19 @@ Place = tuple[int, int]  # numbers of a step and of one of its attempts
 
 
 def nowhere(message: LiveMessage) -> None:
-    """For a run that nobody follows."""
+    """Discard a message of a run without a browser."""
 
 
 @dataclass(frozen=True)
 class LiveTarget:
-    """Where a run is shown: its node, the workflow in the browser, what takes the messages, and the id of the
-    host's prompt: nodes of others that draw in it may fail and nobody says so here."""
+    """Where a run is shown.
+
+    Attributes:
+        node: Id of the node in the browser.
+        workflow: Id of the workflow in the browser.
+        send: Receives the messages.
+        prompt: Id of the host's prompt. If it no longer runs, the run has ended, even without an event.
+    """
 
     node: str = ""
     workflow: str | None = None
@@ -69,9 +70,9 @@ class LiveTarget:
 
 
 class LiveRun:
-    """Follows one execution and sends what changed; `state` is the newest message of every key.
+    """Follows one execution and sends changes; `state` is the newest message of every key.
 
-    What is on its way is kept by step and attempt: several candidates, or steps, may be at once.
+    Unfinished attempts are kept by step and attempt, since several may be in progress.
     """
 
     def __init__(
@@ -94,11 +95,11 @@ class LiveRun:
         self._state: dict[str, LiveMessage] = {}
         self._lock = threading.Lock()
         self._attempts: dict[Place, AttemptShown] = {}
-        self._words: dict[Place, _Words] = {}
+        self._words: dict[Place, StreamedText] = {}
         self._last_prompts: dict[int, str] = {}
 
     def follow(self, event: Event) -> None:
-        """Take in one event of the loop and send what it changes."""
+        """Process one event of the loop and send the changes."""
         self.view.follow(event)
         if isinstance(event, PlanReady):
             for step in event.plan.steps:
@@ -122,12 +123,12 @@ class LiveRun:
             self._send_run("running")
 
     def hear(self, text: str) -> None:
-        """Take in a piece of the critic's text on the attempt at hand."""
+        """Process a part of the critic's text on the current attempt."""
         # Candidates are judged in their order.
         place = next((place for place, one in self._attempts.items() if one.status != "done"), None)
         if place is None:
             return
-        words = self._words.setdefault(place, _Words())
+        words = self._words.setdefault(place, StreamedText())
         due = words.add(text, self._clock())
         if due:
             step, attempt = place
@@ -135,22 +136,22 @@ class LiveRun:
             self._show(shown, whole=words.sent_text)
 
     def fail(self, error: BaseException) -> None:
-        """The run ended with an error; one that is not ours is named by its class too."""
+        """End the run with an error. Errors from outside the pack are shown with their class."""
         ours = isinstance(error, InterleaveError)
         self.view.line = clip(str(error) if ours else f"{type(error).__name__}: {error}", LINE_BYTES)
         self._send_run("failed")
 
     def stop(self) -> None:
-        """The run ended without a word: the nodes that were to draw failed, or were interrupted.
+        """End the run without an event, because other nodes failed or were interrupted.
 
-        Browsers that followed it have heard that from the host; who asks later finds it in the state.
+        Browsers that followed it know this from the host; others find it in the state.
         """
         self.view.stop()
         self._send = nowhere
         self._send_run("cancelled")
 
     def state(self) -> list[LiveMessage]:
-        """The newest message of every key, in the order in which they came."""
+        """Return the newest message of every key, in the order of arrival."""
         with self._lock:
             return sorted(self._state.values(), key=lambda message: message.seq)
 
@@ -171,7 +172,7 @@ class LiveRun:
         done = attempt_done(self._attempts[place], event.record, self._settings)
         self._attempts[place] = done
         self._words.pop(place, None)
-        with self._lock:  # the verdict holds the reasoning; the raw text was only for the time until then
+        with self._lock:  # the verdict contains the reasoning, so the raw text is no longer needed
             self._state.pop(f"words {done.step} {done.attempt}", None)
         self._show(done)
 
@@ -184,7 +185,7 @@ class LiveRun:
         self._show(step_done(event.result))
 
     def _forget(self, step: int) -> None:
-        """Nothing of this step is on its way."""
+        """Remove the unfinished attempts of a step."""
         self._attempts = {place: one for place, one in self._attempts.items() if place[0] != step}
         self._words = {place: one for place, one in self._words.items() if place[0] != step}
 
@@ -218,34 +219,8 @@ class LiveRun:
         self._send(message)
 
 
-class _Words:
-    """Gathers a critic's text and decides which part of it is sent when."""
-
-    def __init__(self) -> None:
-        self._all, self._messages, self._bytes = "", 0, 0
-        self._next, self._pause = 0.0, FIRST_PAUSE
-        self.sent = 0
-
-    @property
-    def sent_text(self) -> str:
-        return self._all[: self.sent]
-
-    def add(self, text: str, now: float) -> str:
-        """What is to be sent now, often nothing."""
-        self._all += text
-        if now < self._next or self._messages >= WORDS_MESSAGES or self._bytes >= WORDS_BYTES:
-            return ""
-        fresh = self._all[self.sent :]
-        due = clip(fresh, WORDS_BYTES - self._bytes)
-        self.sent += len(fresh) if due == fresh else len(due)
-        self._messages += 1
-        self._bytes += WORDS_BYTES if due != fresh else len(json.dumps(due))
-        self._next, self._pause = now + self._pause, self._pause * LONGER
-        return due
-
-
 class LiveRuns:
-    """The latest runs of every node, for browsers that connect later; the oldest are dropped."""
+    """Keeps the latest run of every node for browsers that connect later; the oldest are dropped."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[tuple[str, str | None], LiveRun] = OrderedDict()
@@ -261,7 +236,7 @@ class LiveRuns:
                 self._runs.popitem(last=False)
 
     def find(self, node: str, workflow: str | None) -> LiveRun | None:
-        """The newest run of this node of this workflow."""
+        """Return the newest run of a node of a workflow, `None` if there is none."""
         with self._lock:
             return self._runs.get((node, workflow))
 
@@ -270,7 +245,7 @@ LIVE_RUNS = LiveRuns()
 
 
 def replayed(run: str, trajectory: Trajectory) -> LiveRun:
-    """A finished run as it would have been shown while it went on."""
+    """Return the live view of a finished run."""
     judged = any(attempt.verdict for result in trajectory.results for attempt in result.attempts)
     live = LiveRun(run, trajectory.plan, trajectory.settings, judged)
     live.follow(PlanReady(trajectory.plan))
@@ -288,7 +263,7 @@ def replayed(run: str, trajectory: Trajectory) -> LiveRun:
 
 
 def batches_of(attempts: Sequence[Attempt]) -> list[int]:
-    """For every attempt the number of images that its draw gave."""
+    """Return for every attempt the number of images generated together with it."""
     sizes: list[int] = []
     for attempt in attempts:
         if attempt.place == 0 or not sizes:
@@ -298,5 +273,5 @@ def batches_of(attempts: Sequence[Attempt]) -> list[int]:
 
 
 def was_cancelled(trajectory: Trajectory) -> bool:
-    """Whether the user stopped the run."""
+    """Return whether the user cancelled the run."""
     return bool(trajectory.results) and trajectory.results[-1].stop_reason is StopReason.cancelled

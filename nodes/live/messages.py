@@ -1,10 +1,9 @@
-"""What is sent to the browser while a story is drawn: small messages under one event name, and the bounds
-that keep them small.
+"""Messages to the browser while a story is generated: small, under one event name, with size limits.
 
-Decision: a message replaces the one before under its key (the run, a step, an attempt), so the newest
-of every key together are the whole state. Who connects in the middle is given these; nothing has to be
-replayed and a message that comes twice or late (`seq`) changes nothing. Images are not in messages: they are
-named by digest, and their files lie in the run's folder, which the host serves.
+A message replaces the previous one with its key (the run, a step, an attempt), so the newest of every key
+together are the whole state. A browser that connects later gets these. Nothing is replayed, and a message
+that comes twice or late (`seq`) changes nothing. Messages name images by digest; the host serves the files in
+the run folder.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class MessagePart(BaseModel):
 
 
 class LiveImage(MessagePart):
-    """A picture of the run's folder: its digest is the file's name, `<digest>.png`."""
+    """An image in the run folder; its file is `<digest>.png`."""
 
     digest: str
     width: int
@@ -48,11 +47,10 @@ class LiveImage(MessagePart):
 
 
 class RunShown(MessagePart):
-    """The run as a whole: where its pictures are, how far it is (share 0..1), how it goes in a line of text,
-    and once it has ended the steps that are not complete, by what they lack.
+    """The whole run: name, progress (share 0..1), a line of text, and after its end the incomplete steps.
 
-    `incomplete`: it ended by itself, and the next run can do more. `prompt` is the id of the host's prompt
-    that it is part of.
+    With status `incomplete`, the run ended without a cancel and the next run can complete it. `prompt` is the
+    id of the host's prompt.
     """
 
     kind: Literal["run"] = "run"
@@ -67,11 +65,12 @@ class RunShown(MessagePart):
 
     @property
     def key(self) -> str:
+        """Key of the message; a newer one with the same key replaces it."""
         return self.kind
 
 
 class StepShown(MessagePart):
-    """A step of the plan and how it stands."""
+    """A step of the plan and its state."""
 
     kind: Literal["step"] = "step"
     step: int
@@ -86,15 +85,18 @@ class StepShown(MessagePart):
 
     @property
     def key(self) -> str:
+        """Key of the message; a newer one with the same key replaces it."""
         return f"step {self.step}"
 
 
 class AttemptShown(MessagePart):
-    """An attempt: its prompt with what changed since the one before, its image, the critic's verdict.
+    """An attempt: its prompt with the changes since the previous one, its image and the critic's verdict.
 
-    `clipped`: the prompt is longer than what is shown. `refined`: what the critic would have drawn instead.
-    `place` (from 0) among the `of` images that its draw gave. `redraw`: number of the redraw that a person
-    asked for, 0 for the loop's own attempts.
+    Attributes:
+        clipped: The prompt is longer than the shown part.
+        refined: The critic's refined prompt.
+        place: Index of the image, from 0, among the `of` images generated together.
+        redraw: Number of the redraw requested by the user, 0 for the loop's own attempts.
     """
 
     kind: Literal["attempt"] = "attempt"
@@ -120,12 +122,12 @@ class AttemptShown(MessagePart):
 
     @property
     def key(self) -> str:
+        """Key of the message; a newer one with the same key replaces it."""
         return f"attempt {self.step} {self.attempt}"
 
 
 class WordsShown(MessagePart):
-    """The critic's tokens as they come: `text` belongs at character `at` of all its text on this
-    attempt."""
+    """A part of the critic's text while it is generated; `at` is the character where it starts."""
 
     kind: Literal["words"] = "words"
     step: int
@@ -135,6 +137,7 @@ class WordsShown(MessagePart):
 
     @property
     def key(self) -> str:
+        """Key of the message; a newer one with the same key replaces it."""
         return f"words {self.step} {self.attempt}"
 
 
@@ -142,7 +145,7 @@ Shown = Annotated[RunShown | StepShown | AttemptShown | WordsShown, Field(discri
 
 
 class LiveMessage(MessagePart):
-    """A message on its way: `id` names one execution of one node, `seq` counts its messages."""
+    """A message: `id` is one execution of one node, `seq` counts its messages."""
 
     version: Literal[1] = VERSION
     id: str
@@ -153,8 +156,7 @@ class LiveMessage(MessagePart):
 
 
 class State(MessagePart):
-    """The newest message of every key; what people decided by step number (images picked for the next run,
-    the number of the newest redraw that was asked for); their feedback."""
+    """Newest message of every key, and by step number the user's choices and newest redraws; all feedback."""
 
     version: Literal[1] = VERSION
     messages: list[LiveMessage] = []
@@ -164,7 +166,7 @@ class State(MessagePart):
 
 
 def step_shown(step: Step) -> StepShown:
-    """A step that was not reached yet."""
+    """Return the message for a step that was not reached yet."""
     return StepShown(
         step=step.number,
         name=clip(step.name or step.instruction or step.prompt or "", 200),
@@ -174,7 +176,7 @@ def step_shown(step: Step) -> StepShown:
 
 
 def step_done(result: StepResult) -> StepShown:
-    """A step that is over, with the reason."""
+    """Return the message for a finished step, with the reason."""
     return step_shown(result.step).model_copy(
         update={
             "status": "done",
@@ -187,7 +189,7 @@ def step_done(result: StepResult) -> StepShown:
 
 
 def attempt_begun(event: AttemptStarted, before: str) -> AttemptShown:
-    """An attempt that is being drawn; `before` is the prompt of the one before it."""
+    """Return the message for an attempt that is being generated; `before` is the previous prompt."""
     return AttemptShown(
         step=event.step.number,
         attempt=event.attempt,
@@ -200,7 +202,7 @@ def attempt_begun(event: AttemptStarted, before: str) -> AttemptShown:
 
 
 def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool, of: int) -> AttemptShown:
-    """The same attempt with its image, one of `of` of its draw, or with the fault that came instead."""
+    """Return the message with the image, one of `of` generated together, or with the error."""
     failed = attempt.image is None
     return begun.model_copy(
         update={
@@ -219,7 +221,7 @@ def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool, of: int) 
 
 
 def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -> AttemptShown:
-    """The same attempt with the critic's verdict, if one was asked."""
+    """Return the message with the critic's verdict, if there is one."""
     what, verdict = outcome(attempt, settings), attempt.verdict
     changed = verdict is not None and verdict.refined_prompt not in ("", attempt.prompt)
     return drawn.model_copy(
@@ -237,13 +239,12 @@ def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -
 
 
 def image_shown(picture: Picture | None) -> LiveImage | None:
-    """How an image is named in a message."""
+    """Return the reference to an image in a message, `None` for no image."""
     return picture and LiveImage(digest=picture.digest, width=picture.size[0], height=picture.size[1])
 
 
 def marked(before: str, after: str) -> Pieces:
-    """The later prompt with what was put in and taken out; as a whole where that would be too long to
-    send."""
+    """Return the later prompt with insertions and deletions marked, or unmarked if that is too long."""
     old, new = clip(before, PROMPT_BYTES), clip(after, PROMPT_BYTES)
     pieces: Pieces = [(piece.kind, piece.text) for piece in changes(old, new)]
     if len(json.dumps(pieces)) > PIECES_BYTES:
@@ -252,8 +253,7 @@ def marked(before: str, after: str) -> Pieces:
 
 
 def clip(text: str, limit: int) -> str:
-    """The text, cut off with an ellipsis where it would take more than `limit` bytes in JSON as the host
-    writes it."""
+    """Return the text, cut with an ellipsis if its JSON has more than `limit` bytes."""
     if len(text) * 6 <= limit or len(json.dumps(text)) <= limit:
         return text
     room = limit - len(json.dumps(" …"))

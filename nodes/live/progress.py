@@ -1,9 +1,8 @@
-"""A run as the artist follows it on the node, and the report that stays when it is over.
+"""Progress of a run on its node.
 
-Decision: every line is made from the loop's events, with the texts of the exports, so the node cannot show
-more than was recorded; how each step ended (accepted, tries used up, error...) is always shown. The host
-sends the state of the whole graph with every move of a bar, so a step has a fixed allowance of moves and of
-preview bytes, however many tries it takes.
+Every line is created from the loop's events with the texts of the exports, so the node shows exactly what was
+recorded, including how each step ended. The host sends the state of the whole graph with every move of the
+bar, so each step has a limited number of moves and preview bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ PREVIEW_BYTES_PER_STEP = 250_000
 
 
 class RunView:
-    """Follows the events of one run: the share of it that is done (0..1) and a line of text."""
+    """Follows the events of one run and keeps its progress (0..1) and a line of text."""
 
     def __init__(self, plan: Plan, settings: RunSettings, judged: bool) -> None:
         self._drawn = [step.number for step in plan.steps if step.prompt]
@@ -39,12 +38,12 @@ class RunView:
         self.line = ""
 
     def follow(self, event: Event) -> None:
-        """Take in one event of the loop."""
+        """Process one event of the loop."""
         if isinstance(event, PlanReady):
             self.line = f"{len(event.plan.steps)} steps"
         elif isinstance(event, AttemptStarted):
             self.share = self._position(event.step.number, event.attempt)
-            self.line = self._attempt_line(event.step, event.attempt, "drawing")
+            self.line = self._attempt_line(event.step, event.attempt, "generating")
         elif isinstance(event, AttemptDrawn):
             self._batch = max(self._batch, event.of)
             if event.record.image is None:
@@ -53,7 +52,7 @@ class RunView:
                 )
             else:
                 self.line = self._attempt_line(
-                    event.step, event.attempt, "found again" if event.reused else "judging"
+                    event.step, event.attempt, "reused" if event.reused else "judging"
                 )
         elif isinstance(event, AttemptJudged):
             self.line = self._attempt_line(
@@ -66,16 +65,16 @@ class RunView:
             self.line = summarize(event.trajectory).sentence
 
     def stop(self) -> None:
-        """The run ended in the middle of a try."""
+        """Note that the run ended during an attempt."""
         self.line = f"{self.line.partition(': ')[0]}: stopped"
 
     @property
     def max_attempts(self) -> int:
-        """Images that a step may take at most: of every draw as many as it gives at once."""
+        """Maximum number of images of a step, batches included."""
         return self._draws * self._batch
 
     def within_attempt(self, share: float) -> float:
-        """Share of the whole run when the current draw is at `share` (0..1)."""
+        """Return the progress of the run (0..1) when the current image is at `share` (0..1)."""
         return min(1.0, self.share + share / self._all_attempts)
 
     @property
@@ -91,12 +90,12 @@ class RunView:
         max_attempts = (
             max_attempts_of(step, self._settings) * self._batch if self._judged else self.max_attempts
         )
-        # What a person asks for comes on top of the tries that are allowed.
-        return f"Step {step.number}, try {attempt + 1} of {max(max_attempts, attempt + 1)}: {what}"
+        # Redraws by the user do not count against the maximum number of attempts.
+        return f"Step {step.number}, attempt {attempt + 1} of {max(max_attempts, attempt + 1)}: {what}"
 
 
 class Allowance:
-    """How often a step's bar may move while sampling, and how many bytes its previews may take."""
+    """Limits how often a step's bar moves while sampling, and the bytes of its previews."""
 
     def __init__(self, max_attempts: int) -> None:
         self._moves = max(1, MOVES_PER_STEP // max_attempts)
@@ -104,15 +103,15 @@ class Allowance:
         self._bytes = PREVIEW_BYTES_PER_STEP
 
     def new_step(self) -> None:
-        """A step begins: the bytes are its own."""
+        """Reset the preview bytes for a new step."""
         self._bytes = PREVIEW_BYTES_PER_STEP
 
     def new_attempt(self) -> None:
-        """An attempt begins."""
+        """Reset the moves for a new attempt."""
         self._last = 0
 
     def may_move(self, share: float) -> bool:
-        """Whether the bar may move to this share (0..1) of the attempt; counts it if so."""
+        """Return whether the bar may move to this share (0..1) of the attempt, and count it."""
         move = int(share * self._moves)
         if move <= self._last:
             return False
@@ -120,7 +119,7 @@ class Allowance:
         return True
 
     def may_send(self, count: int) -> bool:
-        """Whether a preview of `count` bytes may be sent; counts it if so."""
+        """Return whether a preview of `count` bytes may be sent, and count it."""
         if count > self._bytes:
             return False
         self._bytes -= count

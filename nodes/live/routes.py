@@ -1,9 +1,8 @@
-"""What a browser may ask of the pack's runs: their state and small pictures, and to note a person's choice,
-redraw or word.
+"""Routes for the browser: state and thumbnails of runs, and the user's choices, redraws and feedback.
 
-Decision: a run is named, never given as a path, and only runs directly below output/interleave-thinker are
-answered for. Nothing here draws or judges: a choice or a redraw is a line in a file of the run's folder,
-which the loop reads, the running one or the next.
+A run is named, never given as a path, and only runs directly in output/interleave-thinker are served. Nothing
+is generated or judged here: a choice or a redraw is a line in a file of the run folder, read by the running
+or next loop.
 """
 
 from __future__ import annotations
@@ -30,26 +29,26 @@ PREFIX = f"/{EVENT}"
 
 
 class BrowserRequest(BaseModel):
-    """Base of what comes from the browser."""
+    """Base of requests from the browser."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class AskLive(BrowserRequest):
-    """Which node's newest run."""
+    """Request for a node's newest run."""
 
     node: NodeId
     workflow: NodeId | None = None
 
 
 class AskRun(BrowserRequest):
-    """Which run."""
+    """Request for a run."""
 
     run: RunName
 
 
 class AskChoice(BrowserRequest):
-    """Pick an image as a step's result; `picture` None leaves the step to the critic again."""
+    """Choice of an image as a step's result; `picture` `None` returns the choice to the critic."""
 
     run: RunName
     step: int = Field(ge=1)
@@ -57,8 +56,11 @@ class AskChoice(BrowserRequest):
 
 
 class AskRedraw(BrowserRequest):
-    """One more try at a step: with `prompt`, or with that of the try which drew `picture`, or the step's own.
-    `feedback` is noted with it."""
+    """Request for one more attempt at a step.
+
+    It uses `prompt`, else the prompt of the attempt with the image `picture`, else the step's own. `feedback`
+    is recorded with it.
+    """
 
     run: RunName
     step: int = Field(ge=1)
@@ -68,7 +70,7 @@ class AskRedraw(BrowserRequest):
 
 
 class AskThumbnail(BrowserRequest):
-    """A picture of a run, its longer side `size` pixels or a little more."""
+    """Request for a small copy of an image, its longer side `size` pixels or a little more."""
 
     run: RunName
     picture: str = Field(pattern=DIGEST.pattern)
@@ -76,39 +78,44 @@ class AskThumbnail(BrowserRequest):
 
 
 class AskFeedback(BrowserRequest):
-    """Feedback on an attempt of a run; it replaces earlier feedback on that attempt."""
+    """Feedback on an attempt of a run, which replaces earlier feedback on it."""
 
     run: RunName
     feedback: Feedback
 
 
 def live_state(asked: AskLive) -> State:
-    """The newest run of a node, empty if there was none since the server started."""
+    """Return the newest run of a node, empty if there was none since the server started."""
     live = LIVE_RUNS.find(asked.node, asked.workflow)
     if live is None:
         return State()
     if live.status == "running" and live.prompt and not host.is_running(live.prompt):
         live.stop()
-    # The folder comes into being with the run's first step, and may have been deleted since.
+    # The folder is created with the run's first step, and may have been deleted since.
     folder = host.output_folder() / PARENT / live.run
     return _state(folder, live.state())
 
 
 def run_state(asked: AskRun) -> State:
-    """A run as its folder has it, finished or not; raises SettingsError, JournalError."""
+    """Return a run from its folder, finished or not.
+
+    Raises:
+        SettingsError: The run was not found.
+        JournalError: It cannot be read.
+    """
     folder = known_run(host.output_folder(), asked.run)
     return _state(folder, replayed(asked.run, load_trajectory(folder)).state())
 
 
 def note_choice(asked: AskChoice) -> State:
-    """Write a choice; the answer has all choices of the run and no messages."""
+    """Record a choice and return all choices of the run, without messages."""
     folder = known_run(host.output_folder(), asked.run)
     pick(folder, asked.step, asked.picture)
     return _state(folder, [])
 
 
 def note_redraw(asked: AskRedraw) -> State:
-    """Ask for a redraw; the answer has the newest redraw of every step and no messages."""
+    """Record a redraw request and return the newest redraw of every step, without messages."""
     folder = known_run(host.output_folder(), asked.run)
     if asked.feedback is not None:
         record_feedback(folder, asked.feedback)
@@ -117,13 +124,18 @@ def note_redraw(asked: AskRedraw) -> State:
 
 
 def thumbnail_of(asked: AskThumbnail) -> host.Content:
-    """A small WebP of a picture; raises SettingsError, JournalError."""
+    """Return a small WebP copy of an image.
+
+    Raises:
+        SettingsError: The run or image was not found.
+        JournalError: The image is damaged.
+    """
     folder = known_run(host.output_folder(), asked.run)
     return host.Content(THUMBNAILS.webp(folder, asked.picture, asked.size), "image/webp")
 
 
 def note_feedback(asked: AskFeedback) -> State:
-    """Write feedback on an attempt; the answer has all feedback on the run and no messages."""
+    """Record feedback on an attempt and return all feedback on the run, without messages."""
     folder = known_run(host.output_folder(), asked.run)
     record_feedback(folder, asked.feedback)
     return _state(folder, [])
@@ -139,7 +151,7 @@ def _state(folder: Path, messages: list[LiveMessage]) -> State:
 
 
 def routes() -> list[host.Route]:
-    """All routes of the pack."""
+    """Return the routes of the live view."""
     return [
         host.Route("GET", f"{PREFIX}/live", AskLive, live_state),
         host.Route("GET", f"{PREFIX}/run", AskRun, run_state),

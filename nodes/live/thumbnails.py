@@ -1,7 +1,7 @@
-"""Small copies of a run's pictures for the browser, made when they are asked for.
+"""Small copies of a run's images for the browser, created on request.
 
-Decision: as WebP of a few sizes, kept in memory for a while and by the browser for good, for a picture's name
-is the digest of its pixels. Nothing is written: the folder of a run holds what the run made.
+They are WebP of a few sizes, cached in memory, and in the browser permanently, since an image's name is the
+digest of its pixels. Nothing is written: a run folder contains only results of the run.
 """
 
 from __future__ import annotations
@@ -15,22 +15,26 @@ from ...backend.errors import SettingsError
 from ...backend.journal.files import RunFiles
 
 SIZES = (256, 512, 1024)
-"""Pixels of the longer side: the least that is not smaller than what was asked for is made."""
+"""Sizes of the longer side in pixels. The smallest that is not below the requested size is used."""
 QUALITY = 80
 BUDGET = 32 * 1024 * 1024
-"""Bytes of the cache."""
+"""Maximum size of the cache in bytes."""
 
 
 class Thumbnails:
-    """Makes small images and caches the latest ones. `budget`: bytes of the cache."""
+    """Creates small images and caches the latest ones. `budget` is the size of the cache in bytes."""
 
     def __init__(self, budget: int = BUDGET) -> None:
         self._cached: ByteLRU[tuple[Path, str, int], bytes] = ByteLRU(budget, len)
         self._lock = threading.Lock()
 
     def webp(self, folder: Path, digest: str, size: int) -> bytes:
-        """The picture with this digest in a run's folder, its longer side at most the next of SIZES; a
-        smaller one stays as it is. Raises SettingsError if there is none, JournalError if it is damaged."""
+        """Return an image of a run as WebP, its longer side at most the next of SIZES.
+
+        Raises:
+            SettingsError: The image was not found.
+            JournalError: It is damaged.
+        """
         size = next((one for one in SIZES if one >= size), SIZES[-1])
         key = folder, digest, size
         with self._lock:
@@ -45,7 +49,9 @@ class Thumbnails:
 def _made(folder: Path, digest: str, size: int) -> bytes:
     picture = RunFiles(folder).read_picture(digest)
     if picture is None:
-        raise SettingsError(f"There is no picture {digest!r} in the run {folder.name!r}.")
+        raise SettingsError(
+            f"The image {digest!r} was not found in the run {folder.name!r}.", "Queue the run again."
+        )
     image = picture.image.copy()
     image.thumbnail((size, size))
     buffer = BytesIO()

@@ -1,0 +1,1 @@
+"""Nodes Critic Loop and Judge."""

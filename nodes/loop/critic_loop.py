@@ -1,4 +1,4 @@
-"""The node that carries out a plan."""
+"""Node that generates and judges the steps of a plan."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from ...backend.report.image_texts import image_texts
 from ...backend.report.text import report
 from ...backend.types import RunSettings, StepResult, StopReason, Trajectory
 from .. import host
-from ..agents.interruptible import critic_with  # noqa: F401 - others import it from here
-from ..agents.strictness import accept_at_of
 from ..inputs.connected import AGENT, GENERATOR, PLAN, check_connected, check_optional
 from ..inputs.images import to_batch
 from ..inputs.loop_inputs import (
@@ -26,6 +24,7 @@ from ..inputs.loop_inputs import (
     critic_input,
     keep_input,
     max_attempts_input,
+    strictness_input,
 )
 from ..inputs.run_folder import RUNS, RunWatch, run_folder
 from ..inputs.sockets import (
@@ -35,53 +34,54 @@ from ..inputs.sockets import (
     PlanSocket,
     TrajectorySocket,
 )
-from ..inputs.validation import checked
+from ..inputs.strictness import CUSTOM, accept_at_of
+from ..inputs.validation import checked, only_text
 from ..plan.outline_text import step_text
 from .live_loop import carry_out
 
 NO_LIMIT = 0.0
-FIELDS = RunSettings.model_fields
 
 watch = RunWatch()
 
 
 class CriticLoop(io.ComfyNode):
-    """Draws every step of a plan, has it judged, and redraws it with a better prompt until it is right."""
+    """Generates every step of a plan and repeats it with a refined prompt until the critic accepts it."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveCriticLoop",
             display_name="Critic Loop",
             category=CATEGORY,
-            description="Draws, judges and redraws every step. Everything finished is kept in "
-            "output/interleave-thinker: "
-            "queue it again after a crash or a change, and only what is new is drawn.",
+            description="Generates every step of the plan, has the critic judge the image, and tries again "
+            "with a refined prompt until it is accepted. Results are kept in output/interleave-thinker: "
+            "queue again after a crash or a change, and only what is missing or changed is generated.",
             search_aliases=["critic", "judge", "refine", "retry until right", "story", "interleave", "loop"],
             is_output_node=True,
             not_idempotent=True,
             hidden=[io.Hidden.unique_id],
             inputs=[
                 PlanSocket.Input("plan", tooltip="From a Planner or Edit Plan."),
-                GeneratorSocket.Input("generator", tooltip="What draws: any of the Generator nodes."),
+                GeneratorSocket.Input("generator", tooltip="The image model: any of the Generator nodes."),
                 critic_input(),
                 max_attempts_input(),
-                accept_at_input(
-                    "Strictness: the probability of success needed to accept an image. "
-                    "0 takes what the critic was loaded with, else its own word."
-                ),
+                accept_at_input(),
                 keep_input(),
                 io.Combo.Input(
                     "source",
                     options=["previous", "first", "anchor", "all"],
                     default="previous",
-                    tooltip=FIELDS["source"].description,
+                    tooltip="Image that each step edits. previous: that of the step before. first: the first "
+                    "generated image. anchor: the first image of the request. all: like previous, and the "
+                    "model also sees the request's other images and the earlier ones, if it takes several.",
                 ),
                 io.Combo.Input(
                     "on_failure",
                     options=["keep", "stop"],
                     default="keep",
-                    tooltip=FIELDS["on_failure"].description,
+                    tooltip="If no attempt of a step was accepted. keep: continue with the kept image. stop: "
+                    "end the run there.",
                 ),
                 io.Int.Input(
                     "seed",
@@ -89,7 +89,7 @@ class CriticLoop(io.ComfyNode):
                     min=0,
                     max=2**48,
                     control_after_generate=io.ControlAfterGenerate.fixed,
-                    tooltip=FIELDS["seed"].description,
+                    tooltip="Base seed. The seed of every step and attempt is derived from it.",
                 ),
                 io.Combo.Input(
                     "seed_rule",
@@ -97,7 +97,8 @@ class CriticLoop(io.ComfyNode):
                     default="every try",
                     optional=True,
                     advanced=True,
-                    tooltip=FIELDS["seed_rule"].description,
+                    tooltip="every try: a new seed for every attempt. every step: one seed for all attempts "
+                    "of a step, so that only the prompt changes.",
                 ),
                 io.Float.Input(
                     "time_budget",
@@ -107,32 +108,39 @@ class CriticLoop(io.ComfyNode):
                     step=10.0,
                     optional=True,
                     advanced=True,
-                    tooltip="Seconds for the whole run; no try starts after that, and queueing again goes "
-                    "on. "
-                    "0 is no limit.",
+                    tooltip="Time limit of the whole run in seconds; 0 = none. No attempt starts after it. "
+                    "Queue again to continue.",
                 ),
                 candidates_input(),
+                strictness_input(),
             ],
             outputs=[
-                io.Image.Output("images", is_output_list=True, tooltip="The kept image of every drawn step."),
-                io.String.Output("texts", is_output_list=True, tooltip="The text of every step."),
+                io.Image.Output(
+                    "images", is_output_list=True, tooltip="The kept image of every generated step."
+                ),
+                io.String.Output(
+                    "texts", is_output_list=True, tooltip="The text of every step, text-only steps included."
+                ),
                 TrajectorySocket.Output(
                     "TRAJECTORY",
-                    tooltip="The whole run, for a Storyboard, an Export, Feedback or Save Trajectory.",
+                    tooltip="The whole story, for Storyboard, Export, Feedback or Save Story.",
                 ),
-                io.String.Output("report", tooltip="How every step and every try went."),
+                io.String.Output(
+                    "report", tooltip="The result of every step and attempt, with the critic's reasoning."
+                ),
                 io.String.Output(
                     "image_texts",
                     display_name="image texts",
                     is_output_list=True,
-                    tooltip="The text of every image, as many as 'images'; a step of words alone adds its "
-                    "own to the image before it.",
+                    tooltip="One text per image, in the order of 'images'. The text of a text-only step is "
+                    "added to that of the image before it.",
                 ),
             ],
         )
 
     @classmethod
     def fingerprint_inputs(cls, **inputs: Any) -> int:
+        """Return a value that changes when the node must run again."""
         return watch.edition(cls.hidden.unique_id or "")
 
     @classmethod
@@ -143,12 +151,18 @@ class CriticLoop(io.ComfyNode):
         accept_at: float,
         critic: ChatModel | None = None,
         time_budget: float = NO_LIMIT,
+        strictness: str = CUSTOM,
         **settings: Any,
     ) -> io.NodeOutput:
+        """Run the loop."""
         check_connected("Critic Loop", PLAN, plan=plan)
         check_connected("Critic Loop", GENERATOR, generator=generator)
         check_optional("Critic Loop", AGENT, critic=critic)
-        own = {"accept_at": accept_at_of(critic, accept_at), "time_budget": time_budget or None}
+        only_text("Critic Loop", strictness=strictness)
+        own = {
+            "accept_at": accept_at_of(critic, strictness, accept_at),
+            "time_budget": time_budget or None,
+        }
         policy = checked(RunSettings, "Critic Loop", **own, **settings)
         folder = run_folder(host.output_folder(), plan.request, policy.seed)
         node = cls.hidden.unique_id or ""
@@ -161,11 +175,14 @@ class CriticLoop(io.ComfyNode):
 
 
 def results(trajectory: Trajectory, folder: Path) -> io.NodeOutput:
-    """The outputs and the display of a run whose journal is in `folder`. Raises GeneratorError if nothing was
-    drawn of what was to be drawn."""
+    """Return the outputs and the display of a run whose journal is in `folder`.
+
+    Raises:
+        GeneratorError: The plan has steps to generate, and none has an image.
+    """
     images = [result.image for result in trajectory.results if result.image]
     if not images and any(step.prompt for step in trajectory.plan.steps):
-        raise GeneratorError("No step has an image.", why_nothing_was_drawn(trajectory))
+        raise GeneratorError("No image was generated.", why_nothing_was_drawn(trajectory))
     return io.NodeOutput(
         [to_batch(picture.image) for picture in images] or host.nothing(),
         [step_text_of(result) for result in trajectory.results],
@@ -180,7 +197,7 @@ def results(trajectory: Trajectory, folder: Path) -> io.NodeOutput:
 
 
 def workflow_of(hidden: io.HiddenHolder) -> str | None:
-    """Id of the workflow in the browser, None where the prompt did not come from one."""
+    """Return the id of the workflow in the browser, `None` if the prompt came from elsewhere."""
     information = hidden.extra_pnginfo
     workflow = information.get("workflow") if isinstance(information, dict) else None
     identity = workflow.get("id") if isinstance(workflow, dict) else None
@@ -188,16 +205,16 @@ def workflow_of(hidden: io.HiddenHolder) -> str | None:
 
 
 def step_text_of(result: StepResult) -> str:
-    """The story's text at a step."""
+    """Return the text of a step for the reader."""
     step = result.step
     return step.auxiliary_text or step.instruction or step.name or step_text(step)
 
 
 def why_nothing_was_drawn(trajectory: Trajectory) -> str:
-    """What went wrong first, or that there was no time."""
+    """Return the first error of a run, or that its time limit was reached."""
     attempts = [attempt for result in trajectory.results for attempt in result.attempts]
     fault = next((attempt.error.message for attempt in attempts if attempt.error), "")
     if not fault and any(result.stop_reason is StopReason.budget for result in trajectory.results):
         seconds = f"{trajectory.settings.time_budget:g} s"
-        return f"The time budget of {seconds} was used up before: raise 'time_budget'."
+        return f"The time limit of {seconds} was reached first. Raise 'time_budget'."
     return fault

@@ -1,8 +1,7 @@
-"""The node that asks for one verdict.
+"""Node that asks a critic for one verdict.
 
-Decision: it shares the critic and the rule of acceptance with the loop, and decides nothing else: a reply
-that cannot be read is an error that shows the reply, never a guessed verdict, and a probability that the
-agent does not report is missing, not made up.
+It uses the loop's critic and acceptance rule. A reply that cannot be parsed is an error that shows the reply,
+never a guessed verdict. A probability that the agent does not report stays missing.
 """
 
 from __future__ import annotations
@@ -22,33 +21,31 @@ from ...backend.types import RunSettings, Verdict
 from .. import host
 from ..agents.interruptible import ListenedCritic
 from ..agents.reply_inputs import settings_of
-from ..agents.strictness import accept_at_of
 from ..host import expansion
 from ..inputs.connected import AGENT, check_connected
 from ..inputs.images import only_picture
-from ..inputs.loop_inputs import accept_at_input
+from ..inputs.loop_inputs import accept_at_input, strictness_input
 from ..inputs.request import asked_request
 from ..inputs.sockets import CATEGORY, AgentSocket
-from ..inputs.validation import fault_of, in_range
+from ..inputs.strictness import CUSTOM, accept_at_of
+from ..inputs.validation import fault_of, in_range, only_text
 
 MAX_TEXTS = 80_000
-"""Characters of instruction and prompt together: they are one message to the agent, with the question around
-them."""
+"""Maximum length in characters of instruction and prompt together, which are parts of one message."""
 
 
 class JudgeNode(io.ComfyNode):
-    """One verdict of a critic on one image, or on a change from one image to another."""
+    """Judges one image, or the change from one image to another."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveJudge",
             display_name="Judge",
             category=CATEGORY,
-            description=(
-                "Asks a critic once: does the image show what was asked for, and how should the "
-                "prompt read if not?"
-            ),
+            description="Asks a critic for one verdict: does the image show what was asked for, and if not, "
+            "what should the prompt be? Generates nothing.",
             search_aliases=[
                 "critic",
                 "verdict",
@@ -60,50 +57,51 @@ class JudgeNode(io.ComfyNode):
             ],
             is_output_node=True,
             inputs=[
-                AgentSocket.Input("agent", tooltip="The agent that judges, from Load Agent."),
-                io.Image.Input("after", tooltip="The image that is judged."),
+                AgentSocket.Input("agent", tooltip="The agent that judges, from one of the agent nodes."),
+                io.Image.Input("after", tooltip="The image to judge."),
                 io.String.Input(
                     "instruction",
                     multiline=True,
                     default="",
-                    tooltip="What the image was to show, or what was to change from before to after.",
+                    tooltip="What the image should show, or what should have changed compared with the image "
+                    "before.",
                 ),
                 accept_at_input(),
                 io.Image.Input(
                     "before",
                     optional=True,
-                    tooltip="The image before the change. "
-                    "Without one the critic is shown a white page, as for a picture from text alone.",
+                    tooltip="The image before the change. Without it, the critic sees a white image, as for "
+                    "an image generated from text.",
                 ),
                 io.String.Input(
                     "prompt",
                     multiline=True,
                     optional=True,
                     default="",
-                    tooltip=(
-                        "The prompt that the image was drawn with, if it was another than the instruction."
-                    ),
+                    tooltip="The prompt that generated the image, if it differs from the instruction.",
                 ),
+                strictness_input(),
             ],
             outputs=[
-                io.Boolean.Output("success", tooltip="Whether the image passes."),
+                io.Boolean.Output("success", tooltip="Whether the image is accepted."),
                 io.Float.Output(
-                    "probability", tooltip="Probability of success, 0 to 1. Not every agent reports one."
+                    "probability", tooltip="Success probability, 0 to 1. Not every agent reports it."
                 ),
                 io.String.Output(
                     "refined_prompt",
                     display_name="refined prompt",
-                    tooltip="The prompt to draw with next; the one used if the image passes.",
+                    tooltip="The prompt for the next attempt; the same prompt if the image is accepted.",
                 ),
-                io.String.Output("reasoning", tooltip="What the critic thought."),
+                io.String.Output("reasoning", tooltip="The critic's reasoning."),
                 io.String.Output(
-                    "verdict_text", display_name="verdict as text", tooltip="All of it, to read."
+                    "verdict_text", display_name="verdict as text", tooltip="The whole verdict as text."
                 ),
             ],
         )
 
     @classmethod
     def validate_inputs(cls, instruction: str | None = None) -> bool | str:
+        """Check inputs before anything runs."""
         return instruction is None or fault_of(lambda: check_texts(instruction, ""), instruction=instruction)
 
     @classmethod
@@ -115,8 +113,11 @@ class JudgeNode(io.ComfyNode):
         accept_at: float,
         before: Any = None,
         prompt: str = "",
+        strictness: str = CUSTOM,
     ) -> io.NodeOutput:
+        """Ask the critic."""
         check_texts(instruction, prompt)
+        only_text("Judge", strictness=strictness)
         in_range("Judge", 0, 1, accept_at=accept_at)
         check_connected("Judge", AGENT, agent=agent)
         shown = only_picture(after, "after")
@@ -125,23 +126,31 @@ class JudgeNode(io.ComfyNode):
             verdict = critic_of(agent).judge(earlier, shown, instruction, prompt.strip() or instruction)
         if verdict.success is None:
             raise AnswerError(verdict.reasoning, hint="Try another agent.")
-        wanted = accept_at_of(agent, accept_at)
-        unused = unused_at(verdict, RunSettings(accept_at=wanted))
-        return results(verdict, accepted(verdict, wanted), [UNUSED[setting] for setting in unused])
+        threshold = accept_at_of(agent, strictness, accept_at)
+        unused = unused_at(verdict, RunSettings(accept_at=threshold))
+        return results(verdict, accepted(verdict, threshold), [UNUSED[setting] for setting in unused])
 
 
 def check_texts(instruction: str, prompt: str) -> None:
-    """Raise SettingsError for an empty instruction, and for texts that no agent could be asked with."""
+    """Check the texts of a question.
+
+    Raises:
+        SettingsError: The instruction is empty, or the texts are too long or not valid.
+    """
     if not instruction.strip():
-        raise SettingsError("Judge has no instruction.", "Write what the image was to show.")
+        raise SettingsError("Judge: the instruction is empty.", "Write what the image should show.")
     asked_request(instruction + prompt, None)  # the same bounds as a request's
     if len(instruction) + len(prompt) > MAX_TEXTS:
-        raise SettingsError(f"Judge's instruction and prompt have more than {MAX_TEXTS} characters.")
+        raise SettingsError(
+            f"Judge: instruction and prompt have {len(instruction) + len(prompt)} characters; at most "
+            f"{MAX_TEXTS} are allowed.",
+            "Shorten them.",
+        )
 
 
 def results(verdict: Verdict, passes: bool, notes: Sequence[str] = ()) -> io.NodeOutput:
-    """The outputs and the display of a verdict, which ends with the notes."""
-    unknown = "This agent reports no probability: use the output 'success'."
+    """Return the outputs and the display of a verdict. The text ends with the notes."""
+    unknown = "This agent reports no success probability. Use the output 'accepted' instead."
     text = "\n\n".join([verdict_text(verdict, passes), *notes])
     return io.NodeOutput(
         passes,
@@ -154,23 +163,22 @@ def results(verdict: Verdict, passes: bool, notes: Sequence[str] = ()) -> io.Nod
 
 
 def critic_of(chat: ChatModel) -> CriticLike:
-    """The critic that speaks through this agent and stops when the user presses cancel."""
+    """Return a critic that uses this agent and stops when the user presses cancel."""
     from ...backend.agents.critic import Critic
 
     return ListenedCritic(Critic(chat, settings=settings_of(chat, watch_verdict=True)), lambda text: None)
 
 
 def verdict_text(verdict: Verdict, passes: bool) -> str:
-    """A verdict to read: whether the image passes, with which probability, why, and the prompt to go on
-    with."""
-    head = "Accepted" if passes else "Refused"
+    """Return a verdict as text: the decision, the probability, the reasoning and the next prompt."""
+    head = "Accepted" if passes else "Rejected"
     if verdict.probability is not None:
         head += f", P(success) {percent(verdict.probability, not passes)}"
     if passes != verdict.success:
-        head += f" (the critic's own word: {'right' if verdict.success else 'wrong'})"
+        head += f" (the critic's own verdict: {'success' if verdict.success else 'no success'})"
     lines = [head]
     if verdict.reasoning:
         lines += ["", reasoning_shown(verdict)]
     if not passes:
-        lines += ["", f"Draw next: {verdict.refined_prompt}"]
+        lines += ["", f"Refined prompt: {verdict.refined_prompt}"]
     return "\n".join(lines)

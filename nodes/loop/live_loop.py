@@ -1,7 +1,7 @@
-"""The loop inside a node: journal, progress bar, previews and the live view around `backend.loop.run`.
+"""The loop inside a node: journal, progress bar, previews and live view around `backend.loop.run`.
 
-Decision: the loop knows nothing of who watches. Here its one stream of events is handed to the bar and to the
-browser, and the host's cancel button reaches it through the generator and the critic.
+The loop only yields events. They are passed to the progress bar and the browser here, and the host's cancel
+button reaches the loop through the generator and the critic.
 """
 
 from __future__ import annotations
@@ -34,8 +34,13 @@ def carry_out(
     folder: Path,
     workflow: str | None = None,
 ) -> Trajectory:
-    """Run the loop with its journal in `folder`, showing it on the node. Raises Cancelled, JournalError,
-    SettingsError."""
+    """Run the loop with its journal in `folder` and show it on the node.
+
+    Raises:
+        Cancelled: The user pressed cancel.
+        JournalError: The journal cannot be read or written.
+        SettingsError: A setting cannot be used.
+    """
     from ...backend.journal.journal import Journal
 
     progress = host.NodeProgress()
@@ -71,7 +76,7 @@ def carry_out(
 
 
 class _Bar:
-    """The host's bar over steps x tries, and the previews beside it, within the allowance of a step."""
+    """Drives the host's progress bar over all attempts, and its previews, within the limits of a step."""
 
     def __init__(self, progress: host.NodeProgress, live: LiveRun, max_attempts: int) -> None:
         self._progress, self._live = progress, live
@@ -88,7 +93,7 @@ class _Bar:
             self._show(self._live.view.share)
 
     def sampling(self, share: float, preview: host.Preview | None) -> None:
-        """The draw at hand is at this share (0..1)."""
+        """Process the progress of the current image (0..1)."""
         if self._allowance.may_move(share):
             self._show(self._live.view.within_attempt(share), preview)
 

@@ -1,0 +1,1 @@
+"""Nodes Planner and Edit Plan."""

@@ -1,8 +1,7 @@
-"""The node in which a person edits a plan, or writes one.
+"""Node in which the user edits a plan, or writes one.
 
-Decision: the edited text is an ordinary widget, so a workflow carries it and the node works headless; the
-list editor in the browser is a view of that text. The node never writes into it: what it has to say goes into
-its note.
+The edited text is an ordinary widget, so a workflow contains it and the node works without a browser. The
+list editor in the browser is a view of that text. The node never writes into it; messages go into its note.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from .outline_text import plan_text
 
 DISPLAY = "interleave_plan"
 MAX_SHOWN = 500_000
-"""Characters of plans that are handed to the browser at most."""
+"""Maximum number of characters of plans sent to the browser."""
 MAX_OFFERED = 500
-"""Names of images that are offered for a mask or a reference."""
-EXAMPLE = """1. The harbour
+"""Maximum number of image names offered for a mask or a reference."""
+EXAMPLE = """1. The harbor
    draw: a calm bay at dawn, one red boat
    text: Very early, the boat set sail.
 
@@ -39,18 +38,17 @@ EXAMPLE = """1. The harbour
 
 
 class EditPlan(io.ComfyNode):
-    """Lets a person change, add, delete, move and lock the steps of a plan, or write a plan without a
-    planner."""
+    """Lets the user change, add, delete, move and lock steps, or write a plan without a planner."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveEditPlan",
             display_name="Edit Plan",
             category=CATEGORY,
-            description="Change, add, delete, move or lock steps before they are drawn, or write a plan of "
-            "your own. "
-            "What you wrote stays when the planner runs again.",
+            description="Change, add, delete, move or lock steps before images are generated, or write a "
+            "plan without a planner. Your edits stay when the planner runs again.",
             search_aliases=[
                 "plan",
                 "steps",
@@ -69,22 +67,24 @@ class EditPlan(io.ComfyNode):
                     multiline=True,
                     default="",
                     placeholder=EXAMPLE,
-                    tooltip="The plan as an outline or JSON; empty lets the planner's through. "
-                    "When the planner writes another plan, "
-                    "steps that you changed, added or locked ([locked] after the name) "
-                    "keep their words and number, the others become the new plan's, and the node says which.",
+                    tooltip="The plan as an outline or JSON. Empty: the planner's plan is used. If the "
+                    "planner writes a new plan, steps that you changed, added or locked ([locked] after the "
+                    "name) stay as they are; the others come from the new plan.",
                 ),
                 io.String.Input(
                     "request",
                     default="",
                     optional=True,
-                    tooltip="Without a planner: what the story is about; runs are kept under it. "
-                    "Empty takes the first step's name. With a planner, the request is the planner's.",
+                    tooltip="Without a planner: name of the story, under which its images are kept. Empty: "
+                    "the name of the first step. Ignored with a planner.",
                 ),
-                images_input("Without a planner: images that the story goes on from, in order."),
+                images_input(
+                    "Without a planner: images that the story starts from, in order. Step 1 edits the last "
+                    "one (the first with source 'anchor')."
+                ),
             ],
             outputs=[
-                PlanSocket.Output("PLAN", tooltip="The edited plan, for the Critic Loop."),
+                PlanSocket.Output("PLAN", tooltip="The edited plan, for Critic Loop or Attempt Start."),
                 io.String.Output(
                     "plan_text", display_name="plan as text", tooltip="The edited plan as an outline."
                 ),
@@ -93,8 +93,9 @@ class EditPlan(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, edits: Any = None, images: Any = None) -> bool | str:
-        # The host hands over grown inputs whether they are asked for or not. Edits on a wire are not known
-        # yet.
+        """Check inputs before anything runs."""
+        # The host passes growing inputs even if the method has no parameter for them. Edits on a wire are not
+        # known yet.
         try:
             if isinstance(edits, str) and (written := read_edits(edits)):
                 check_images(written)
@@ -104,7 +105,8 @@ class EditPlan(io.ComfyNode):
 
     @classmethod
     def fingerprint_inputs(cls, edits: Any = None, **others: Any) -> str:
-        # The host compares inputs; a file that was painted over under the same name is another image.
+        """Return a value that changes when the node must run again."""
+        # The host compares inputs only. A file painted over under the same name is another image.
         return images_edition(edits) if isinstance(edits, str) else ""
 
     @classmethod
@@ -115,6 +117,7 @@ class EditPlan(io.ComfyNode):
         request: str = "",
         images: dict[str, Any] | None = None,
     ) -> io.NodeOutput:
+        """Apply the edits."""
         check_optional("Edit Plan", PLAN, plan=plan)
         outcome = apply_edits(read_edits(edits), plan.plan if plan else None)
         asked = plan.request if plan else named_request(asked_request(request, images), outcome.plan)
@@ -132,14 +135,18 @@ class EditPlan(io.ComfyNode):
 
 
 def check_images(edits: EditedPlan) -> None:
-    """Raise SettingsError, which names the step, for an image that is not in the host's input folder."""
+    """Check that the images named by steps exist.
+
+    Raises:
+        SettingsError: An image is not in the host's input folder. The message names the step.
+    """
     steps = [one.step for one in edits.steps if one.step.settings.images]
     if steps:
         with_step_images(Plan(steps=tuple(steps)), host.input_folder())
 
 
 def images_edition(edits: str) -> str:
-    """Which files the images that a plan text names are now: another text after one of them was written."""
+    """Return a string that changes when an image named by a plan text is written."""
     try:
         written = read_edits(edits)
         if written is None:
@@ -147,20 +154,19 @@ def images_edition(edits: str) -> str:
         files = image_files(Plan(steps=tuple(one.step for one in written.steps)), host.input_folder())
         states = [path.stat() for path in files]
     except (SettingsError, OSError):
-        return ""  # is refused when the node runs, in a line of its own
+        return ""  # reported as an error when the node runs
     return " ".join(f"{state.st_ino}.{state.st_size}.{state.st_mtime_ns}" for state in states)
 
 
 def _planner_of(plan: PlannedRequest | None, outcome: MergedPlan) -> str:
-    """Who wrote the plan, and that a person changed it if so."""
+    """Return the planner of the plan, marked if the plan was edited."""
     if plan is None or not plan.planner:
         return ""
     return plan.planner if outcome.plan == plan.plan else f"{plan.planner}|edited by hand"
 
 
 def named_request(request: Request, plan: Plan) -> Request:
-    """The request, with text from the first step if it has none: runs of different stories are kept apart by
-    it."""
+    """Return the request, with text from the first step if it is empty, since runs are stored by it."""
     if request.text.strip():
         return request
     first = plan.steps[0]
@@ -169,8 +175,7 @@ def named_request(request: Request, plan: Plan) -> Request:
 
 
 def display(outcome: MergedPlan, planned: Plan | None) -> dict[str, Any]:
-    """What the list editor gets: the note, the planner's plan, and the result if it is not what the text
-    says."""
+    """Return the data of the list editor: the note, the planner's plan, and the result if it differs."""
     shown: dict[str, Any] = {"note": outcome.note, "stale": outcome.is_stale}
     plans: dict[str, Any] = {}
     if planned is not None:
@@ -179,12 +184,12 @@ def display(outcome: MergedPlan, planned: Plan | None) -> dict[str, Any]:
     if outcome.is_stale:
         plans["result"] = plan_object(outcome.edited)
     if len(json.dumps(plans)) > MAX_SHOWN:
-        return shown | {"note": f"{outcome.note} It is too long to be edited in the list."}
+        return shown | {"note": f"{outcome.note} The plan is too long for the list editor."}
     return shown | plans
 
 
 class AskPlanText(BaseModel):
-    """A plan text that the list editor wants to show."""
+    """Request of the list editor to parse a plan text."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -192,8 +197,7 @@ class AskPlanText(BaseModel):
 
 
 class PlanTextRead(BaseModel):
-    """The text as steps (as in the JSON form) and in both forms, or what is wrong with it and on which
-    line."""
+    """A parsed plan text: its steps (as in the JSON form) and both text forms, or the error and its line."""
 
     plan: dict[str, Any] | None = None
     outline: str = ""
@@ -203,7 +207,7 @@ class PlanTextRead(BaseModel):
 
 
 def plan_text_read(asked: AskPlanText) -> PlanTextRead:
-    """How a plan text is read."""
+    """Parse a plan text for the list editor."""
     try:
         edits = read_edits(asked.text)
     except PlanTextError as error:
@@ -214,24 +218,24 @@ def plan_text_read(asked: AskPlanText) -> PlanTextRead:
 
 
 class AskImages(BaseModel):
-    """Which images steps may name."""
+    """Request for the images that steps may name."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class ImageNames(BaseModel):
-    """The names of the images in the host's input folder, the newest first."""
+    """Names of the images in the host's input folder, newest first."""
 
     names: list[str]
 
 
 def image_names(asked: AskImages) -> ImageNames:
-    """The images that are offered for masks and references."""
+    """Return the images offered for masks and references."""
     return ImageNames(names=host.input_images(MAX_OFFERED))
 
 
 def plan_routes() -> list[host.Route]:
-    """What the list editor asks for."""
+    """Return the routes of the list editor."""
     return [
         host.Route("POST", "/interleave-thinker/plan", AskPlanText, plan_text_read),
         host.Route("GET", "/interleave-thinker/step-images", AskImages, image_names),

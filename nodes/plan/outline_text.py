@@ -1,4 +1,4 @@
-"""A plan as a text that a person reads: the outline that Edit Plan takes back."""
+"""A plan as text: the outline that Edit Plan reads."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ...backend.types import Plan, Step
 
 
 def plan_text(plan: Plan) -> str:
-    """The style, then number, name, prompt and text of every step."""
+    """Return the outline of a plan: the style, then number, name, prompt and text of every step."""
     return write_outline(
         EditedPlan(steps=tuple(EditedStep(step=step) for step in plan.steps), style=plan.style)
     )
 
 
 def step_text(step: Step) -> str:
-    """One step of `plan_text`."""
+    """Return the outline of one step."""
     return write_outline(EditedPlan(steps=(EditedStep(step=step),)))

@@ -1,7 +1,6 @@
-"""The node that has an agent plan.
+"""Node that plans a story with an agent.
 
-Decision: seed and temperature stand here too, and win over the agent's, since another plan is asked for here
-and an agent may be critic as well.
+It has its own seed and temperature, which win over the agent's, since the same agent may also be the critic.
 """
 
 from __future__ import annotations
@@ -26,32 +25,31 @@ from ..inputs.validation import checked, fault_of, in_range
 from .outline_text import plan_text
 
 SHOWN = 200
-"""Characters of the agent's text that the node shows while it plans."""
+"""Maximum number of characters of the agent's text that the node shows while it plans."""
 WARNING = "interleave_plan_warning"
-FIELDS = PlanConstraints.model_fields
 
 
 class PlannerNode(io.ComfyNode):
-    """Writes all steps of a story before anything is drawn."""
+    """Plans all steps of a story before any image is generated."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleavePlanner",
             display_name="Planner",
             category=CATEGORY,
-            description="Turns a request into a plan: every step with its prompt and its text.",
+            description="Turns a request into a plan: every step with a prompt for the image model and a "
+            "text for the reader.",
             search_aliases=["plan", "story", "interleave", "prompt writer", "steps"],
             inputs=[
-                AgentSocket.Input("agent", tooltip="The agent that plans, from Load Agent."),
+                AgentSocket.Input("agent", tooltip="The agent that plans, from one of the agent nodes."),
                 io.String.Input(
                     "request",
                     multiline=True,
                     default="",
-                    tooltip=(
-                        "What is to be shown and told, in your own words. <image> marks where an image "
-                        "is meant."
-                    ),
+                    tooltip="The story in your own words, for example: A red boat leaves the harbor at dawn, "
+                    "meets a storm and comes home at night. <image> marks the place of each connected image.",
                 ),
                 io.Int.Input(
                     "step_count",
@@ -59,17 +57,21 @@ class PlannerNode(io.ComfyNode):
                     min=0,
                     max=MAX_STEPS,
                     optional=True,
-                    tooltip=FIELDS["step_count"].description,
+                    tooltip="Number of steps of the plan. 0 = the agent decides.",
                 ),
                 io.Combo.Input(
                     "captions",
                     options=list(get_args(CaptionStyle)),
                     default="as asked",
                     optional=True,
-                    tooltip=FIELDS["captions"].description,
+                    tooltip="Text for the reader at each step. as asked: as the request says. none: no text. "
+                    "short: a caption. paragraph: a paragraph.",
                 ),
                 images_input(
-                    "Images that the request speaks of, in order; the story goes on from the last one."
+                    "Images of the request, in the order of its image marks. The agent looks at all of "
+                    "them; step 1 edits the last one (the first with source 'anchor'). The image model sees "
+                    "the others only with source 'all', or if you also connect them to a reference of the "
+                    "Step Generator."
                 ),
                 io.Int.Input(
                     "seed",
@@ -78,8 +80,8 @@ class PlannerNode(io.ComfyNode):
                     max=2**48,
                     control_after_generate=io.ControlAfterGenerate.fixed,
                     optional=True,
-                    tooltip="Another number, another plan; the same number, the same plan. 0 is the "
-                    "likeliest plan, or what the agent's node says.",
+                    tooltip="Sampling seed of the plan: another seed gives another plan. 0 uses the agent's "
+                    "own settings, by default greedy decoding.",
                 ),
                 io.Float.Input(
                     "temperature",
@@ -89,41 +91,45 @@ class PlannerNode(io.ComfyNode):
                     step=0.05,
                     optional=True,
                     advanced=True,
-                    tooltip="How far plans of different seeds differ. 0 takes the agent's, or 0.7 where that "
-                    "is 0 and a seed is set.",
+                    tooltip="Sampling temperature: how much plans of different seeds differ. 0 = automatic: "
+                    "the agent's temperature, or 0.7 if that is 0 and a seed is set.",
                 ),
                 io.String.Input(
                     "style",
                     multiline=True,
                     default="",
                     optional=True,
-                    tooltip=FIELDS["style"].description,
+                    tooltip="Text put before every prompt: style, character, or the trigger word of a LoRA. "
+                    "Examples: 'Watercolor on rough paper', 'Mia has red curls and a green coat'. The critic "
+                    "sees it too.",
                 ),
                 io.Boolean.Input(
                     "exact_count",
                     default=False,
                     optional=True,
                     advanced=True,
-                    tooltip=FIELDS["exact_count"].description,
+                    tooltip="Fail if the plan has another number of steps than requested. Off: the closer of "
+                    "two plans is used, with a warning.",
                 ),
             ],
             outputs=[
                 PlanSocket.Output(
-                    "PLAN", tooltip="The request with its plan, for Edit Plan or the Critic Loop."
+                    "PLAN", tooltip="The request with its plan, for Edit Plan, Critic Loop or Attempt Start."
                 ),
                 io.String.Output(
                     "plan_text",
                     display_name="plan as text",
-                    tooltip="The plan as an outline, to read or to put into Edit Plan.",
+                    tooltip="The plan as an outline, to read or to paste into Edit Plan.",
                 ),
-                io.String.Output("reasoning", tooltip="What the agent thought while planning."),
+                io.String.Output("reasoning", tooltip="The planner's reasoning."),
             ],
         )
 
     @classmethod
     def validate_inputs(cls, request: str | None = None, images: Any = None) -> bool | str:
-        # The host hands over grown inputs whether they are asked for or not.
-        return request is None or fault_of(lambda: check_wish(request), request=request)
+        """Check inputs before anything runs."""
+        # The host passes growing inputs even if the method has no parameter for them.
+        return request is None or fault_of(lambda: check_request(request), request=request)
 
     @classmethod
     def execute(
@@ -135,8 +141,9 @@ class PlannerNode(io.ComfyNode):
         images: dict[str, Any] | None = None,
         **options: Any,
     ) -> io.NodeOutput:
+        """Plan the story."""
         check_connected("Planner", AGENT, agent=agent)
-        check_wish(request)
+        check_request(request)
         asked = asked_request(request, images)
         in_range("Planner", 0, 2**48, seed=seed)
         in_range("Planner", 0.0, 2.0, temperature=temperature)
@@ -159,24 +166,33 @@ class PlannerNode(io.ComfyNode):
         return io.NodeOutput(written, plan_text(plan), plan.reasoning, ui=shown)
 
 
-def check_wish(request: str) -> None:
-    """Raise SettingsError for a request that is empty, or that no agent could be asked with."""
+def check_request(request: str) -> None:
+    """Check the text of a request.
+
+    Raises:
+        SettingsError: It is empty, too long or not valid text.
+    """
     if not request.strip():
-        raise SettingsError("The request is empty.", "Write what is to be shown and told.")
+        raise SettingsError("Planner: the request is empty.", "Describe the story.")
     asked_request(request, None)
 
 
 def planned(
     planner: PlanWriter, asked: Request, constraints: PlanConstraints, say: Callable[[str], None]
 ) -> Plan:
-    """The plan that is written; `say` gets its tokens. Raises AnswerError, ChatError, and Cancelled if
-    the user stops it."""
+    """Return the plan of a request. `say` receives the generated text.
+
+    Raises:
+        AnswerError: The reply is not a plan, or has the wrong number of steps.
+        ChatError: The agent failed.
+        Cancelled: The user stopped it.
+    """
     with host.host_interrupts():
         return constrained_plan(planner, asked, constraints, say)
 
 
 class PlanProgress:
-    """Shows the end of what an agent is writing, and which part of a long plan that is."""
+    """Shows the end of the text that an agent generates, and the current part of a long plan."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -184,10 +200,11 @@ class PlanProgress:
         self._shown = ""
 
     def begin_part(self, part: str) -> None:
-        """From here on this part is written: "outline", "steps 1-10 of 40"."""
+        """Note the part that is generated now, such as "outline" or "steps 1-10 of 40"."""
         self._head, self._shown = f"planning {part}", ""
         self("...")
 
     def __call__(self, text: str) -> None:
+        """Show generated text."""
         self._shown = f"{self._shown}{text}"[-SHOWN:]
         self._say(f"{self._head}: {self._shown}")

@@ -1,0 +1,1 @@
+"""Image generation with models loaded by the host."""

@@ -1,8 +1,8 @@
-"""Any diffusion model that the host has loaded, as the backend's Generator.
+"""Generator that uses any diffusion model loaded by the host.
 
-Decision: an image is drawn exactly as the official graphs of its model family draw it, to the bit; what
-differs between families is in edit_modes.py, the sampling is here and the same for all; parts of it that the
-artist's graph hands over are in step_options.py.
+Images are bit-identical to those of the official workflow of the model family. The differences between
+families are in edit_modes.py, the sampling is here, and parts replaced by the user's graph are in
+step_options.py.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ MISMATCH = (
     "same size",
 )
 TEXTS = ("denoise", "negative")
-"""The settings of a step that are DrawSettings, too."""
+"""Step settings that are also sampling settings."""
 OUT_OF_MEMORY = ("out of memory", "can't allocate", "not enough memory")
 
 
 @dataclass(frozen=True)
 class LoadedModels:
-    """MODEL, CLIP and VAE as the host's loaders give them."""
+    """MODEL, CLIP and VAE from the host's loaders."""
 
     model: Any
     clip: Any
@@ -57,9 +57,18 @@ class LoadedModels:
 
 
 class ComfyGenerator:
-    """Draws with what the host has loaded; `references` are shown to the model at every step.
+    """Generates images with the models loaded by the host.
 
-    Raises SettingsError where the edit mode, the VAE or a setting does not fit the model.
+    Args:
+        loaded: The models.
+        settings: Sampling settings.
+        edit: Edit mode, one of `EDIT_CHOICES`.
+        references: Images that the model sees at every step.
+        encoding_cache: Limits of the cache of encodings.
+        options: Parts replaced by the user's graph.
+
+    Raises:
+        SettingsError: The edit mode, the VAE or a setting does not fit the model.
     """
 
     def __init__(
@@ -88,7 +97,7 @@ class ComfyGenerator:
 
     @property
     def identity(self) -> str:
-        """Weights, settings, edit mode and references that make the image, readable; computed once."""
+        """Readable identity of everything that determines an image; computed once."""
         return self._identity
 
     @cached_property
@@ -111,8 +120,11 @@ class ComfyGenerator:
 
     @property
     def step_settings(self) -> frozenset[str]:
-        """`mask`; `denoise` where an edit begins from its source, `negative` where a text of it is looked at,
-        `reference` where the model can be shown another image."""
+        """Settings of single steps that are supported.
+
+        `mask` always, `denoise` for image to image, `negative` if the negative prompt is used, `reference` if
+        the model takes another image.
+        """
         given = self._options
         takes_denoise = self._choice == NOISE
         takes_negative = given.negative is None and given.guider is None and not self._context.unguided
@@ -126,12 +138,14 @@ class ComfyGenerator:
 
     @property
     def max_reference_images(self) -> int:
-        """What the edit mode can be shown beside the image that a step edits and the pinned references."""
+        """Maximum number of further images, in addition to the source image and the references."""
         return self._mode.max_images - 1 - len(self._references)
 
     def with_step_settings(self, settings: StepSettings) -> ComfyGenerator:
-        """The same weights, lock and cache, drawing with these settings; a step's mask takes the place of the
-        connected one, earlier images and its reference come behind the pinned ones."""
+        """Return a generator with these settings that shares weights, lock and cache.
+
+        The mask of a step replaces the connected one. Its reference and earlier images follow the references.
+        """
         other = copy(self)
         other.__dict__.pop("_identity", None)
         texts = {name: one for name, one in settings.of_draw.items() if name in TEXTS}
@@ -142,8 +156,12 @@ class ComfyGenerator:
         return other
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Text-to-image at the set size, or an edit of `source` at its shape and the set area. Raises
-        GeneratorError."""
+        """Generate an image from text at the set size, or edit `source` at its shape and the set area.
+
+        Raises:
+            GeneratorError: The models failed or do not fit into memory.
+            Cancelled: The user pressed cancel.
+        """
         context = self._context
         try:
             with self._one_at_a_time, host.drawing(), torch.inference_mode():
@@ -186,26 +204,25 @@ class ComfyGenerator:
         return host.flux2_sigmas(int(settings.steps / start.denoise), start.size)[-(settings.steps + 1) :]
 
     def _encode(self, pixels: torch.Tensor) -> torch.Tensor:
-        """The latent of an image; one that was encoded a moment ago (a retry, a pinned reference) comes from
-        the cache."""
+        """Return the latent of an image, cached for retries and references."""
         return self._cache.image("vae", self._context.vae.encode, pixels)
 
     def _encode_text(self, text: str) -> list:
-        """The conditioning of a prompt; an equal one (the negative, an unchanged prompt) is encoded once."""
+        """Return the conditioning of a prompt, cached for the negative and unchanged prompts."""
         return self._cache.text("clip", partial(host.encode_text, self._context.clip), text)
 
 
 def _explained(error: Exception, model: str) -> GeneratorError:
-    """The host's error as one that names what to do."""
+    """Return the host's error as one with advice."""
     message = " ".join(str(error).split()) or type(error).__name__
     if any(sign in message.lower() for sign in OUT_OF_MEMORY):
-        hint = "Choose a smaller width and height, or start ComfyUI with --lowvram."
+        hint = "Use a smaller width and height, or start ComfyUI with --lowvram."
         return GeneratorError(f"{WHERE}: the image does not fit into memory ({message[:200]}).", hint)
     if isinstance(error, (RuntimeError, ValueError, KeyError, AttributeError, TypeError)) and any(
         sign in message.lower() for sign in MISMATCH
     ):
         return GeneratorError(
             f"{WHERE}: {model} failed with {type(error).__name__}: {message[:300].rstrip('.')}.",
-            "Most often the CLIP or VAE belongs to another model, or the CLIP was loaded with another type.",
+            "Usually the CLIP or VAE belongs to another model, or the CLIP was loaded with another type.",
         )
     return GeneratorError(f"{WHERE}: {type(error).__name__}: {message.rstrip('.')}.")

@@ -1,7 +1,7 @@
-"""What every edit mode works with and has in common: the loaded model's parts, and drawing from text.
+"""Base of the edit modes: the loaded model's parts, and generation from text.
 
-Decision: a mode answers what sampling starts from (`SamplingStart`), given the model's parts (`EditContext`);
-it holds no state, so one object of each serves every node.
+A mode returns the inputs of sampling (`SamplingStart`) for the model's parts (`EditContext`). It has no
+state, so all nodes share one object per mode.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .settings import GRID, SamplingSettings, Size, edit_size, on_grid
 
 
 class KeepingVae:
-    """A VAE whose encodings of equal images come from the cache; in all else the VAE itself."""
+    """Wraps a VAE and caches its encodings."""
 
     def __init__(self, vae: Any, encode: Callable[[torch.Tensor], torch.Tensor]) -> None:
         self._vae, self.encode = vae, encode
@@ -32,8 +32,11 @@ class KeepingVae:
 
 @dataclass(frozen=True)
 class EditContext:
-    """What a mode works with; `encode` gives the latent of an image `[1, H, W, 3]` and `encode_text` the
-    conditioning of a text, the same one only once."""
+    """Inputs of an edit mode.
+
+    `encode` returns the latent of an image `(1, height, width, 3)`, `encode_text` the conditioning of a text;
+    both are cached.
+    """
 
     model: Any
     clip: Any
@@ -43,33 +46,32 @@ class EditContext:
     encode: Callable[[torch.Tensor], torch.Tensor]
     encode_text: Callable[[str], list]
     negative: list | None = None
-    """The negative that the graph has ready; it stands for the text of the settings."""
+    """Negative conditioning from the graph, which replaces the text of the settings."""
 
     @property
     def keeping_vae(self) -> KeepingVae:
-        """The VAE for the host's own encoders of text and images."""
+        """VAE with cached encodings, for the host's encode nodes."""
         return KeepingVae(self.vae, self.encode)
 
     @property
     def grid(self) -> int:
-        """Sides are multiples of this many pixels."""
+        """Side lengths are multiples of this number of pixels."""
         return max(GRID, self.traits.pixels_per_latent)
 
     @property
     def unguided(self) -> bool:
-        """The negative is never looked at; the templates of distilled models leave it empty then."""
+        """Whether the negative is ignored. The workflows of distilled models leave it empty then."""
         always_looks = self.model.model_options.get("disable_cfg1_optimization", False)
         return math.isclose(self.settings.cfg, 1.0) and not always_looks
 
     def empty(self, size: Size | None, grid: int | None = None) -> torch.Tensor:
-        """A latent with nothing in it for an image of this size, None for the size of the settings."""
+        """Return an empty latent for an image of this size, or of the size in the settings."""
         return host.empty_latent(self.model, on_grid(size or self.settings.size, grid or self.grid))
 
 
 @dataclass(frozen=True)
 class SamplingStart:
-    """What sampling starts from: `size` is the noise schedule's, `denoise` the share of the latent that is
-    redrawn."""
+    """Inputs of sampling; `size` is for the noise schedule, `denoise` the share of the latent to change."""
 
     size: Size
     latent: torch.Tensor
@@ -80,12 +82,12 @@ class SamplingStart:
 
 
 class EditMode:
-    """Draws from text; the modes differ in what they do with a source and with reference images."""
+    """Generates from text. Subclasses differ in how they use a source and reference images."""
 
     max_images = 1
-    """Images that it can be shown, the source among them."""
+    """Maximum number of images, the source included."""
     guidance: float | None = None
-    """The template's second guidance; None leaves the model's own."""
+    """Second guidance of the official workflow, `None` for the model's default."""
     scaling = "lanczos"
 
     def start(
@@ -95,32 +97,43 @@ class EditMode:
         source: torch.Tensor | None,
         references: Sequence[torch.Tensor],
     ) -> SamplingStart:
-        """What sampling starts from, for images `[1, H, W, 3]`; `source` None draws from text."""
+        """Return the inputs of sampling.
+
+        Args:
+            context: Inputs of the mode.
+            prompt: The prompt.
+            source: Image to edit, `(1, height, width, 3)`; `None` generates from text.
+            references: Further images, each `(1, height, width, 3)`.
+        """
         if source is None and not references:
             return self._from_text(context, prompt)
         images = self._images(context, source, references)
         return self._edit(context, prompt, images, None if source is None else size_of(images[0]))
 
     def check(self, context: EditContext, references: int) -> None:
-        """Raise SettingsError for settings that this mode would ignore."""
+        """Check the settings.
+
+        Raises:
+            SettingsError: A setting would be ignored, or there are too many references.
+        """
         room = self.max_images - 1
         if references > room:
             raise SettingsError(
-                f"{references} reference images are connected; this edit mode takes "
-                f"{f'at most {room} beside the image that a step edits' if room else 'none'}.",
+                f"{references} reference images are connected; this edit method accepts "
+                f"{f'at most {room} in addition to the edited image' if room else 'none'}.",
                 "Disconnect them, or use an edit model such as FLUX.2 klein.",
             )
         if context.settings.guidance and not self.takes_guidance(context.traits):
             raise SettingsError(
-                f"{context.traits.name} models take no guidance beside cfg.", "Set 'guidance' to 0."
+                f"{context.traits.name} models have no guidance in addition to cfg.", "Set 'guidance' to 0."
             )
 
     def takes_guidance(self, traits: ModelTraits) -> bool:
-        """Whether the setting `guidance` does anything."""
+        """Return whether the setting `guidance` has an effect."""
         return traits.distilled_guidance
 
     def second_guidance(self, context: EditContext) -> float | None:
-        """The setting, or the template's value."""
+        """Return the setting, or the value of the official workflow."""
         return context.settings.guidance or self.guidance
 
     def _from_text(self, context: EditContext, prompt: str) -> SamplingStart:
@@ -132,13 +145,13 @@ class EditMode:
     def _edit(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
     ) -> SamplingStart:
-        """The start for the images of `_images`; `size` is the source's, None where there is none."""
+        """Return the inputs of sampling for scaled images; `size` is the source's, `None` without one."""
         raise NotImplementedError
 
     def _images(
         self, context: EditContext, source: torch.Tensor | None, references: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
-        """All images at the sizes in which the model is shown them, the source first."""
+        """Return all images at the sizes that the model gets, the source first."""
         return [self._scaled(context, one) for one in ([] if source is None else [source]) + [*references]]
 
     def _texts(self, context: EditContext, prompt: str) -> tuple[list, list]:
@@ -164,13 +177,12 @@ class EditMode:
 
     def _scaled(self, context: EditContext, pixels: torch.Tensor) -> torch.Tensor:
         size = edit_size(size_of(pixels), context.settings.area, context.grid)
-        # The host's scaling to the same size lays the pixels out anew in memory, which shows in the last bit
-        # of a VAE.
+        # Scaling to the same size changes the memory layout, which changes the last bit of the VAE's result.
         return pixels if size == size_of(pixels) else host.scale(pixels, size, self.scaling)
 
 
 def encode_inputs(row: EncodeNode, context: EditContext, prompt: str, size: Size) -> dict[str, Any]:
-    """What the row's node is given beside the images, for a result of this width and height."""
+    """Return the inputs of the row's node except the images, for a result of this width and height."""
     inputs: dict[str, Any] = {"clip": context.clip, "prompt": prompt, "vae": context.keeping_vae}
     if row.negative == "own output":
         inputs["negative_prompt"] = context.settings.negative
@@ -180,13 +192,12 @@ def encode_inputs(row: EncodeNode, context: EditContext, prompt: str, size: Size
 
 
 def scaled_to_area(context: EditContext, pixels: torch.Tensor, method: str) -> torch.Tensor:
-    """As ImageScaleToTotalPixels, which also scales to the same size."""
+    """Scale like ImageScaleToTotalPixels, which also rescales to the same size."""
     return host.scale(pixels, edit_size(size_of(pixels), context.settings.area, context.grid), method)
 
 
 def cut_to_grid(pixels: torch.Tensor, grid: int = GRID) -> torch.Tensor:
-    """The middle of an image `[B, H, W, C]`, sides cut down to multiples of `grid`, as the host's VAE cuts
-    it."""
+    """Crop an image `(batch, height, width, channels)` to multiples of `grid`, like the host's VAE."""
     height, width = pixels.shape[1:3]
     kept_width, kept_height = on_grid((width, height), grid)
     top, left = (height - kept_height) // 2, (width - kept_width) // 2
@@ -194,5 +205,5 @@ def cut_to_grid(pixels: torch.Tensor, grid: int = GRID) -> torch.Tensor:
 
 
 def size_of(pixels: torch.Tensor) -> Size:
-    """Width and height of an image `[B, H, W, C]`."""
+    """Return width and height of an image `(batch, height, width, channels)`."""
     return pixels.shape[2], pixels.shape[1]

@@ -1,11 +1,10 @@
-"""The ways of editing an image: what the host's official graph of a model family does.
+"""Edit methods: what the official workflow of each model family does.
 
-Decision: a mode gives what sampling starts from and its conditioning, never how it samples. Families whose
-images go through an encode node are rows of a table (encode_nodes.py); the others have a class here. Each
-follows one official template node for node, so that its pixels are the template's; without a source it draws
-from text as the family's text-to-image template does. Latents of an image just drawn are not cached for the
-next edit: the official graph edits the 8-bit picture, whose encoding is another one, and a run resumed from
-its journal would differ from one that was not stopped.
+A mode returns the start of sampling and its conditioning, not the sampling itself. Families with an encode
+node are rows of a table (encode_nodes.py); the others have a class here. Each follows one official template
+node by node, so the pixels are equal; without a source it generates from text like the family's text-to-image
+template. The latent of a generated image is not cached for the next edit: the official workflow edits the
+8-bit image, whose encoding differs, and a resumed run would differ from an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .settings import Size, kontext_size
 
 
 class ImageToImage(EditMode):
-    """The source, noised, is the start: for models that were trained on text alone."""
+    """Image to image: starts from the noised source, for models trained without source images."""
 
     def _edit(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
@@ -41,13 +40,13 @@ class ImageToImage(EditMode):
 
 
 class ReferenceLatents(EditMode):
-    """FLUX.2 (klein's and dev's templates): every image is a reference latent on both conditionings, the
-    start is empty."""
+    """FLUX.2: every image is a reference latent on both conditionings; the start is empty."""
 
     max_images = 9
     scaling = "nearest-exact"
 
     def second_guidance(self, context: EditContext) -> float | None:
+        """Return the setting, or the value of the official workflow."""
         return context.settings.guidance or (4.0 if context.traits.is_flux2 else None)
 
     def _edit(
@@ -64,22 +63,22 @@ class ReferenceLatents(EditMode):
         self, context: EditContext, source: torch.Tensor | None, references: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
         images = [*([] if source is None else [source]), *references]
-        # FLUX.2 dev's template with one image scales with lanczos, the one with two with area; klein's all
-        # the same way.
+        # The template of FLUX.2 dev scales one image with lanczos, two with area; that of klein always the
+        # same.
         dev = "lanczos" if len(images) == 1 else "area"
         method = dev if context.traits.distilled_guidance else self.scaling
         return [scaled_to_area(context, image, method) for image in images]
 
 
 class OmniGen2(EditMode):
-    """OmniGen2: references on the positive and the middle conditioning, guided by text and by images
-    apart."""
+    """OmniGen2: references on positive and middle conditioning, separate guidance for text and images."""
 
     max_images = 5
     guidance = 2.0
     scaling = "area"
 
     def takes_guidance(self, traits: ModelTraits) -> bool:
+        """Return whether the setting `guidance` has an effect."""
         return True
 
     def _from_text(self, context: EditContext, prompt: str) -> SamplingStart:
@@ -108,10 +107,10 @@ class OmniGen2(EditMode):
 
 
 class Kontext(EditMode):
-    """FLUX.1 Kontext: the source at one of its trained sizes is reference and start at once.
+    """FLUX.1 Kontext: the source at one of the trained sizes is reference and start.
 
-    The template joins several images side by side into one, so that the result takes the shape of the joint
-    image: a page would widen at every step. Here each further image is a reference latent of its own.
+    The template stitches several images side by side, and the result has the shape of the stitched image, so
+    it would widen at every step. Here each further image is a separate reference latent.
     """
 
     max_images = 5
@@ -141,11 +140,11 @@ MODES: dict[str, EditMode] = {
     model_families.QWEN_2511: EncodedEdit(encode_nodes.QWEN_2511_NODE),
     model_families.Z_OMNI: EncodedEdit(encode_nodes.Z_OMNI_NODE),
 }
-"""By the names of EDIT_CHOICES, `auto` and the model's own encode node aside."""
+"""Modes by their names in EDIT_CHOICES, except `auto` and the model's own encode node."""
 OWN_NODES: dict[str, EditMode] = {model: EncodedEdit(row) for model, row in encode_nodes.BY_MODEL.items()}
-"""By the host's class of the model."""
+"""Modes by the host's class of the model."""
 
 
 def edit_mode(choice: str, model: ModelTraits) -> EditMode:
-    """The mode of a choice that `edit_choice` gave for this model."""
+    """Return the mode of a choice that `edit_choice` returned for this model."""
     return OWN_NODES[model.name] if choice == model_families.ENCODE else MODES[choice]

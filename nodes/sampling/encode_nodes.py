@@ -1,9 +1,8 @@
-"""Which node of the host encodes prompt and images of which model: one table.
+"""Table of the host's nodes that encode prompt and images, by model.
 
-Decision: a row says only how a node is called (its id, where images go, what it gives) and how its official
-graph sizes the images before it; what the node does with them is the host's. A model class without a row is
-not guessed at: its own workflow goes between Try Open and Try Close. Rows are written from nodes that were
-read; a node whose interface nobody could read has none.
+A row describes how to call the node (id, image inputs, outputs) and how its official workflow sizes the
+images; the rest is up to the node. A model class without a row is not guessed: its own workflow can go
+between Attempt Start and Attempt End.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Literal
 from .settings import GRID
 
 Fit = Literal["area", "steps", "steps if needed", "kontext", "as it is"]
-"""How images are sized before the node sees them: to the set area; to the set area in whole steps of the
-grid, also to the same size, or only to another one; to one of Kontext's sizes; not at all (the node does)."""
+"""How images are scaled for the node: to the set area; to the set area in steps of the grid, even to the same
+size, or only to another size; to one of Kontext's sizes; not at all (the node scales them)."""
 Negative = Literal["second call", "own output"]
-"""What the negative is: the node called once more, or the node's second output."""
+"""Source of the negative: a second call of the node, or its second output."""
 Latent = Literal["empty", "source", "own output"]
-"""What is sampled from: an empty latent of the source's shape; the encoded source; the node's last output."""
+"""Start of sampling: an empty latent of the source's shape, the encoded source, or the node's last output."""
 
 
 IMAGE_NUMBER = re.compile(r"<image ?(\d{1,2})>|\b(?:image|picture) (\d{1,2})\b", re.IGNORECASE)
@@ -28,43 +27,43 @@ IMAGE_NUMBER = re.compile(r"<image ?(\d{1,2})>|\b(?:image|picture) (\d{1,2})\b",
 
 @dataclass(frozen=True)
 class ImageInputs:
-    """Names of a node's image inputs in order; `group` is the growing input that holds them, "" for none."""
+    """Names of a node's image inputs in order; `group` is the growing input around them, "" for none."""
 
     names: tuple[str, ...]
     group: str = ""
 
 
 def numbered(name: str, first: int, count: int, group: str = "") -> ImageInputs:
-    """Inputs `nameFIRST`, `nameFIRST+1`... of a node."""
+    """Return the inputs `nameFIRST`, `nameFIRST+1`... of a node."""
     return ImageInputs(tuple(f"{name}{number}" for number in range(first, first + count)), group)
 
 
 @dataclass(frozen=True)
 class EncodeNode:
-    """One row: a node of the host and how the official graph of its model wires it."""
+    """One row: a node of the host, and its use in the official workflow of its model."""
 
     node: str
     images: ImageInputs
     fit: Fit = "area"
     fits_references: bool = True
-    """The images beside the source are sized, too, not left to the node."""
+    """Whether reference images are scaled here too, not by the node."""
     scaling: str = "lanczos"
     grid: int = GRID
-    """Sides of what is drawn are multiples of this many pixels."""
+    """Side lengths of the result are multiples of this number of pixels."""
     negative: Negative = "second call"
     latent: Latent = "empty"
     mark: str | None = None
-    """How the model was taught to read an image's number in a prompt; None where it was not."""
+    """Notation of an image number in prompts that the model was trained with, `None` for none."""
     layout: str | None = None
-    """How the references are laid out (Edit Model Reference Method)."""
+    """Reference method of the model (Edit Model Reference Method)."""
     fixed: tuple[tuple[str, object], ...] = ()
-    """Inputs that always have this value."""
+    """Inputs with a fixed value."""
     draws_text: bool = False
-    """Its text-to-image graph encodes with this node, too."""
+    """Whether the text-to-image workflow uses this node too."""
     sized: bool = False
-    """It takes width and height of the result."""
+    """Whether it has inputs for width and height of the result."""
     after_text: bool = False
-    """It takes both conditionings of the prompt instead of CLIP, prompt and VAE."""
+    """Whether it takes both conditionings instead of CLIP, prompt and VAE."""
 
 
 QWEN_EDIT_NODE = EncodeNode("TextEncodeQwenImageEdit", ImageInputs(("image",)), latent="source")
@@ -77,7 +76,7 @@ QWEN_PLUS_NODE = EncodeNode(
     mark="Picture {}",
 )
 QWEN_2511_NODE = replace(QWEN_PLUS_NODE, layout="index_timestep_zero")
-# Its own scaling to a megapixel rounds to 8 pixels, of which the model's patches need an even number.
+# The node's own scaling to one megapixel rounds to 8 pixels, but the model's patches need multiples of 16.
 Z_OMNI_NODE = EncodeNode(
     "TextEncodeZImageOmni",
     numbered("image", 1, 3),
@@ -115,7 +114,7 @@ BY_MODEL: dict[str, EncodeNode] = {
         negative="own output",
         latent="own output",
         mark="<image{}>",
-        # Images stay as the pack has scaled them, by the node's own rule but never twice in a story.
+        # The pack scales the images by the node's own rule, but never twice in a story.
         fixed=(("resolution", 0),),
         draws_text=True,
     ),
@@ -138,12 +137,15 @@ BY_MODEL: dict[str, EncodeNode] = {
         layout="index_timestep_zero",
     ),
 }
-"""By the host's class of the model, for edit mode "encode node"."""
+"""Rows by the host's class of the model, for the edit method "encode node"."""
 
 
 def with_image_numbers(prompt: str, mark: str | None, count: int) -> str:
-    """The prompt with "image 2", "picture 2" and "<image2>" written as the model was taught to read them, for
-    the numbers of images that it is shown; other numbers stay as they are."""
+    """Return the prompt with "image 2", "picture 2" and "<image2>" in the model's notation.
+
+    Only numbers of existing images (1 to `count`) are changed. `mark` is the notation, `None` to change
+    nothing.
+    """
     if mark is None:
         return prompt
 
@@ -155,6 +157,6 @@ def with_image_numbers(prompt: str, mark: str | None, count: int) -> str:
 
 
 def text_node(model: str) -> EncodeNode | None:
-    """The row by which a model of this class encodes a prompt without images, None for CLIP Text Encode."""
+    """Return the row for prompts without images of this model class, `None` for CLIP Text Encode."""
     row = BY_MODEL.get(model)
     return row if row is not None and row.draws_text else None

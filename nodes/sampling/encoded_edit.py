@@ -1,7 +1,7 @@
-"""The edit mode of every model that the host has an encode node for: the node draws the line.
+"""Edit mode for models with an encode node in the host.
 
-Decision: one class for all rows of encode_nodes.py. The pack scales the images as the official graph does
-before the node, calls the node, and takes the conditionings and the latent that it gives.
+One class serves all rows of encode_nodes.py. It scales the images as in the official workflow, calls the
+node, and uses the conditionings and the latent that the node returns.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from .settings import Size, edit_size, kontext_size, on_grid, stepped_size
 
 
 class EncodedEdit(EditMode):
-    """Edits as the encode node of a row does; draws from text as the model's family does."""
+    """Edits with the encode node of a row; generates from text like the model family."""
 
     def __init__(self, row: EncodeNode) -> None:
         self._row = row
         self.max_images = len(row.images.names)
 
     def check(self, context: EditContext, references: int) -> None:
-        """Raise SettingsError for settings that would be ignored, or if the host lacks the node."""
+        """Check the settings.
+
+        Raises:
+            SettingsError: A setting would be ignored, or the host lacks the node.
+        """
         super().check(context, references)
         images = [self._row.images.group] if self._row.images.group else self._row.images.names
         host.check_node(self._row.node, [*images, *dict(self._row.fixed)])
@@ -49,7 +53,7 @@ class EncodedEdit(EditMode):
     def _conditionings(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], shape: Size | None
     ) -> tuple[list, list, tuple[Any, ...]]:
-        """Positive, negative and all that the node gave for the positive."""
+        """Return positive and negative conditioning, and all outputs of the node for the positive."""
         row = self._row
         prompt = with_image_numbers(prompt, row.mark, len(images))
         if row.after_text:
@@ -75,7 +79,7 @@ class EncodedEdit(EditMode):
         return host.call_node(self._row.node, **inputs, **encode_images(self._row, images))
 
     def _shape(self, context: EditContext, size: Size | None) -> Size | None:
-        """Width and height of the result, None where there is no source to take them from."""
+        """Return width and height of the result, `None` without a source."""
         if size is None:
             return None
         grid = self._grid(context)
@@ -102,13 +106,12 @@ class EncodedEdit(EditMode):
         if fit == "kontext":
             return host.scale(pixels, kontext_size(size, area), method, "center")
         wanted = edit_size(size, area, grid) if fit == "area" else stepped_size(size, area, grid)
-        # The host's scaling to the same size lays the pixels out anew in memory, which shows in the last bit
-        # of a VAE.
+        # Scaling to the same size changes the memory layout, which changes the last bit of the VAE's result.
         scaled = pixels if wanted == size and fit != "steps" else host.scale(pixels, wanted, method)
         return cut_to_grid(scaled, grid)
 
 
 def encode_images(row: EncodeNode, images: Sequence[torch.Tensor]) -> dict[str, Any]:
-    """The images as inputs of the row's node."""
+    """Return the images as inputs of the row's node."""
     named = dict(zip(row.images.names, images, strict=False))
     return {row.images.group: named} if row.images.group else named

@@ -1,8 +1,8 @@
-"""A short name for an object of the host that a graph hands over: a guider, a sampler, a control net.
+"""Identity of an object of the user's graph, such as a guider, a sampler or a ControlNet.
 
-Decision: computed from what the object holds, not from the object: the host makes it anew for every run, and
-a run that goes on must find its images again, while one with a changed strength or control image must not.
-Python code is told apart by its name alone. What an object only works with while it samples is left out.
+It is computed from the object's content, since the host creates the object again for every run: a resumed run
+must find its images again, and one with a changed strength or control image must not. Python code is
+identified by its name only. Attributes used only while sampling are ignored.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ WORKING = frozenset(
         "load_device",
     ]
 )
-"""Attributes that hold what an object is working with, and those that another one names better."""
+"""Attributes that are ignored: working state, and those covered by another attribute."""
 DEEPEST = 8
 
 
 def graph_identity(value: Any) -> str:
-    """`CLASS-DIGEST` of an object, tensor or plain value."""
+    """Return `CLASS-DIGEST` of an object, tensor or plain value."""
     content = hashlib.blake2b(digest_size=8)
     _add(content, value, DEEPEST)
     return f"{type(value).__name__}-{content.hexdigest()}"

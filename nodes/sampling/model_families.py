@@ -1,8 +1,8 @@
-"""What a loaded model is, and which way of editing an image goes with it.
+"""Model families and their edit methods.
 
-Decision: the host gives no flag for it, and a model that was not trained on reference images ignores them
-without a word. So `auto` knows the classes of which every model edits alike, and says what to choose for the
-others; a mode that a class cannot follow is refused, never tried.
+The host has no flag for it, and a model that was not trained with reference images ignores them silently. So
+`auto` covers the classes whose models all edit in the same way, and reports the choices for the others. A
+method that a class does not support is an error.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ ONLY_NOISE = frozenset(
         "PixelDiTT2I",
     ]
 )
-"""Model classes of the host of which none reads reference latents ("BaseModel" is Stable Diffusion 1 and
-2)."""
+"""Model classes without reference latents ("BaseModel" is Stable Diffusion 1 and 2)."""
 VIDEO = ("WAN", "LTX", "HunyuanVideo", "GenmoMochi", "CosmosVideo", "SVD_", "SV3D")
 VIDEO_CLASSES = frozenset(("Kandinsky5",))
 NO_PICTURES = (
@@ -67,7 +66,7 @@ ONLY_FOR = {
 
 
 EDITS_BY_NODE = frozenset(("JoyImage", "QwenImage21", "HiDreamO1"))
-"""Model classes of which every model edits by the host's encode node."""
+"""Model classes whose models all edit with the host's encode node."""
 EDITS_OR_NOT = {
     "Boogu": "Boogu-Image-Edit",
     "LongCatImage": "LongCat-Image-Edit",
@@ -75,49 +74,53 @@ EDITS_OR_NOT = {
     "MingImage": "a Ming-Image that edits",
     "Krea2": "Krea 2 with a LoRA that reads reference images",
 }
-"""Model classes of which some models edit by the host's encode node and others draw from text alone: the
-former's names."""
+"""Names of the models that edit with the host's encode node, for classes with other models too."""
 
 
 def edit_choice(model: ModelTraits, chosen: str) -> str:
-    """The edit mode for a model, one of EDIT_CHOICES but `auto`; raises SettingsError where none fits or it
-    cannot know."""
+    """Return the edit method for a model, one of EDIT_CHOICES except `auto`.
+
+    Raises:
+        SettingsError: The method does not fit the model, or `auto` cannot detect it.
+    """
     check_draws_pictures(model)
     if chosen == AUTO:
         return _auto(model)
     only_for = ONLY_FOR.get(chosen)
     if only_for and model.name != only_for[0]:
         raise SettingsError(
-            f"Edit mode '{chosen}' is for {only_for[1]}, but the loaded model is {model.name}.",
+            f"Edit method '{chosen}' is for {only_for[1]}, but the loaded model is {model.name}.",
             "Set 'edit' to 'auto', or load that model.",
         )
     if chosen == ENCODE and model.name not in BY_MODEL:
         raise SettingsError(
-            f"No encode node is known for {model.name} models.",
-            "Set 'edit' to 'auto', or wire the model's own workflow between Try Open and Try Close.",
+            f"The pack does not know an encode node for {model.name} models.",
+            "Set 'edit' to 'auto', or put the model's own workflow between Attempt Start and Attempt End.",
         )
     if chosen == REFERENCE and model.name in ONLY_NOISE:
         raise SettingsError(
-            f"{model.name} models make no use of reference latents.",
+            f"{model.name} models do not support reference latents.",
             "Set 'edit' to 'auto' or 'image to image'.",
         )
     return chosen
 
 
 def check_draws_pictures(model: ModelTraits) -> None:
-    """Raise SettingsError for a model that makes videos, sounds or shapes, or that needs an image of its
-    own."""
+    """Check that a model generates single images from text.
+
+    Raises:
+        SettingsError: It makes videos, sounds or shapes, or needs an input image.
+    """
     if model.name.startswith(VIDEO) or model.name in VIDEO_CLASSES:
         raise SettingsError(
             f"{model.name} is a video model; the steps of a story are single images.",
-            (
-                "Load an image model, or wire the video model into a graph of your own between Try Open and "
-                "Try Close."
-            ),
+            "Load an image model, or put the video model into your own graph between Attempt Start and "
+            "Attempt End.",
         )
     if model.name.startswith(NO_PICTURES) or model.latent_dimensions == 1 or model.layered:
         raise SettingsError(
-            f"{'Qwen-Image-Layered' if model.layered else model.name} does not draw single images from text.",
+            f"{'Qwen-Image-Layered' if model.layered else model.name} cannot generate single images from "
+            "text.",
             "Load an image model such as FLUX.2 klein, Qwen-Image-Edit or SDXL.",
         )
 
@@ -136,29 +139,29 @@ def _auto(model: ModelTraits) -> str:
     if model.name == "QwenImage" and model.timestep_zero:
         return QWEN_2511
     if model.name == "Flux" and not model.distilled_guidance:
-        return NOISE  # schnell and Ovis: Kontext has the input for guidance
+        return NOISE  # schnell and Ovis; only Kontext and dev have a guidance input
     what = {
         "Flux": (
-            "FLUX.1 Kontext and plain FLUX.1 cannot be told apart by their weights.",
+            "FLUX.1 Kontext and plain FLUX.1 cannot be distinguished by their weights.",
             f"Set 'edit' to '{KONTEXT}' for Kontext, to '{NOISE}' for FLUX.1 dev.",
         ),
         "QwenImage": (
-            "The Qwen-Image models cannot be told apart by their weights.",
+            "The Qwen-Image models cannot be distinguished by their weights.",
             f"Set 'edit' to '{QWEN_PLUS}' for Qwen-Image-Edit-2509, "
             f"'{QWEN_2511}' for 2511, '{QWEN_EDIT}' for the first Qwen-Image-Edit, '{NOISE}' for Qwen-Image.",
         ),
         **{
             name: (
-                f"The {name} models that edit and those that do not cannot be told apart by their weights.",
-                f"Set 'edit' to '{ENCODE}' for {edits}, else to '{NOISE}'.",
+                f"{name} models that edit cannot be distinguished from others by their weights.",
+                f"Set 'edit' to '{ENCODE}' for {edits}, otherwise to '{NOISE}'.",
             )
             for name, edits in EDITS_OR_NOT.items()
         },
     }.get(
         model.name,
         (
-            f"How {model.name} models edit an image is not known here.",
-            "Wire the model's own workflow between Try Open and Try Close. If you know that it edits by "
+            f"The pack does not know how {model.name} models edit an image.",
+            "Put the model's own workflow between Attempt Start and Attempt End. If the model edits with "
             f"reference latents or image to image, set 'edit' to '{REFERENCE}' or '{NOISE}'.",
         ),
     )

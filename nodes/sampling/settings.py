@@ -1,7 +1,7 @@
-"""How a step is drawn, as far as it is known without the host: settings, and the size of an edit.
+"""Sampling settings, and the size of an edited image.
 
-Decision: sizes are chosen so that a story of many edits is scaled at its first step at most. Each scaling
-blurs and shifts a little, and the VAE cuts off what does not fit its grid: over a chain both would add up.
+Sizes are chosen so that a story of many edits is scaled at its first step at most. Each scaling blurs and
+shifts a little, and the VAE crops to its grid; both would add up over many edits.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ AREA_TOLERANCE = 0.1
 
 
 class SamplingSettings(Value):
-    """How to sample; field descriptions are the node's tooltips."""
+    """Sampling settings of the Step Generator."""
 
     steps: int = Field(
         default=4,
         ge=1,
         le=1000,
-        description="Sampling steps: 4 for distilled klein models, about 20 for base ones.",
+        description="Sampling steps: 4 for distilled models, about 20 for base models.",
     )
     cfg: float = Field(
-        default=1.0, ge=0.0, le=100.0, description="Guidance: 1 for distilled models, about 5 for base ones."
+        default=1.0, ge=0.0, le=100.0, description="Classifier-free guidance: 1 for distilled models."
     )
     sampler: str = "euler"
     scheduler: str = FLUX2
@@ -47,38 +47,35 @@ class SamplingSettings(Value):
         default=1024,
         ge=GRID,
         le=16384,
-        description="Height in pixels. An edit keeps its source's shape and takes this many pixels in all.",
+        description="Height in pixels. An edit keeps the shape of its source and has width x height pixels.",
     )
     denoise: float = Field(
-        default=0.75, gt=0.0, le=1.0, description="Image to image only: share of the source that is redrawn."
+        default=0.75, gt=0.0, le=1.0, description="Image to image only: how much of the source is replaced."
     )
-    negative: str = Field(default="", description="What must not appear; used only if cfg is not 1.")
+    negative: str = Field(default="", description="Negative prompt; ignored at cfg 1.")
     guidance: float = Field(
         default=TEMPLATE_GUIDANCE,
         ge=0.0,
         le=100.0,
-        description="A model's second guidance: the distilled one of FLUX dev models (2.5 for Kontext, "
-        "3.5 for FLUX.1, 4 for FLUX.2), the one towards the images of OmniGen2 (2). 0 takes these values.",
+        description="Second guidance of FLUX dev models and OmniGen2; 0 takes the model's default.",
     )
 
     @property
     def size(self) -> Size:
-        """Width and height as set."""
+        """Width and height."""
         return self.width, self.height
 
     @property
     def area(self) -> int:
-        """Pixels of an image."""
+        """Number of pixels of an image."""
         return self.width * self.height
 
 
 def edit_size(source: Size, area: int, grid: int = GRID) -> Size:
-    """Width and height to which a source is scaled before an edit: its shape with `area` pixels, as the
-    templates do.
+    """Return the size of a source before an edit: its shape with `area` pixels, as in the templates.
 
-    A source that may be the result of such an edit stays as it is: scaling it again at every step of a story
-    would blur and shift it a little more each time. (A scaled side is rounded to a pixel, then cut down by
-    less than `grid`.)
+    A source that may be the result of such an edit keeps its size, since scaling it again at every step would
+    blur and shift it. (A scaled side is rounded to a pixel, then cropped by less than `grid`.)
     """
     width, height = source
     smallest, largest = (width - 0.5) * (height - 0.5), (width + grid - 0.5) * (height + grid - 0.5)
@@ -86,15 +83,17 @@ def edit_size(source: Size, area: int, grid: int = GRID) -> Size:
         return source
     factor = math.sqrt(area / (width * height))
     if min(width, height) * factor < grid:
-        # Held at the smallest side, a strip would otherwise lose some of its length at every step.
+        # Otherwise a narrow strip would lose some of its length at every step.
         length = round(area / grid)
         return (grid, length) if width < height else (length, grid)
     return round(width * factor), round(height * factor)
 
 
 def stepped_size(source: Size, area: int, grid: int = GRID) -> Size:
-    """Width and height in whole steps of `grid` with about `area` pixels, as ImageScaleToTotalPixels rounds
-    them; a source that such an edit may have made stays as it is."""
+    """Return a size in multiples of `grid` with about `area` pixels, rounded like ImageScaleToTotalPixels.
+
+    A source that may be the result of such an edit keeps its size.
+    """
     width, height = source
     smallest, largest = (width - grid / 2) * (height - grid / 2), (width + grid / 2) * (height + grid / 2)
     if on_grid(source, grid) == source and smallest <= area <= largest:
@@ -105,10 +104,9 @@ def stepped_size(source: Size, area: int, grid: int = GRID) -> Size:
 
 
 def kontext_size(source: Size, area: int) -> Size:
-    """The one of KONTEXT_SIZES whose shape is nearest, as FluxKontextImageScale chooses it.
+    """Return the one of KONTEXT_SIZES with the nearest shape, as in FluxKontextImageScale.
 
-    For an area that is not about a megapixel the sizes are scaled to it. A source that has one of them stays
-    as it is.
+    For an area far from one megapixel, the sizes are scaled to it. A source with one of the sizes keeps it.
     """
     sizes = KONTEXT_SIZES
     if abs(area / MEGAPIXEL - 1) > AREA_TOLERANCE:
@@ -123,7 +121,7 @@ def kontext_size(source: Size, area: int) -> Size:
 
 
 def on_grid(size: Size, grid: int = GRID) -> Size:
-    """Width and height cut down to multiples of `grid` pixels: what the model can draw."""
+    """Return width and height rounded down to multiples of `grid` pixels, which the model needs."""
     return size[0] // grid * grid, size[1] // grid * grid
 
 

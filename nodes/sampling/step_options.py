@@ -1,8 +1,7 @@
-"""What a graph of the artist's own hands to the Step Generator: its guider, sampler, sigmas, noise, negative,
-control nets and mask.
+"""Parts of the user's graph for the Step Generator, such as a guider, sampler, ControlNet or mask.
 
-Decision: each replaces one part of a step and nothing else; where two of them, or one and a setting, cannot
-both hold, that is said before the first step.
+Each replaces one part of a step. Contradictions between two of them, or with a setting, are reported before
+the first step.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from .graph_identity import graph_identity
 
 SHAPE_TOLERANCE = 0.02
 MAX_NUMBERS = 2**28
-"""In sigmas or masks: more are looked through in no memory, and no image has them."""
+"""Maximum number of values in sigmas or masks: no image needs more."""
 PARTS = {
     "guider": ("model_patcher", "original_conds", "set_conds", "sample"),
     "sampler": ("sample",),
     "noise": ("generate_noise",),
 }
-"""What the host's sampling uses of each: an output of any kind may be wired to a socket."""
+"""Attributes that the host's sampling needs, since an output of any type can be connected."""
 
 
 @dataclass(frozen=True)
 class StepOptions:
-    """Parts of a graph by the names of the node's inputs; None leaves that part to the Step Generator."""
+    """Parts of a graph by the node's input names; `None` leaves the part to the Step Generator."""
 
     guider: Any = None
     sampler: Any = None
@@ -42,7 +41,7 @@ class StepOptions:
 
     @property
     def identity(self) -> str:
-        """What makes an image among them, readable; "" for nothing."""
+        """Readable identity of the given parts, "" for none."""
         given = {
             field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None
         }
@@ -51,34 +50,40 @@ class StepOptions:
         return " ".join(f"{name}={graph_identity(value)}" for name, value in given.items())
 
     def check(self, context: EditContext) -> None:
-        """Raise SettingsError for a part that does not fit the model, or would be ignored."""
+        """Check the parts.
+
+        Raises:
+            SettingsError: A part does not fit the model, or would be ignored.
+        """
         self._check_kinds()
         if self.guider is not None:
             host.check_guider(self.guider, context.traits.name)
         if self.noise is not None and not hasattr(self.noise, "seed"):
             raise SettingsError(
-                "The connected noise has no seed; every try would draw the same image.",
-                "Connect RandomNoise, or nothing: each try then has noise of its own.",
+                "Step Options: the connected noise has no seed, so every attempt would give the same image.",
+                "Connect RandomNoise, or disconnect it.",
             )
         if self.sigmas is not None and (self.sigmas.ndim != 1 or len(self.sigmas) < 2):
             raise SettingsError(
-                "The connected sigmas have no step.", "Connect a scheduler with at least one step."
+                "Step Options: the connected sigmas contain no step.",
+                "Connect a scheduler with at least one step.",
             )
         if self.negative is not None and self.guider is None and context.unguided:
             raise SettingsError(
-                "With a cfg of 1 the connected negative is never looked at.",
+                "Step Options: at cfg 1, the connected negative is ignored.",
                 "Set cfg above 1, or disconnect the negative.",
             )
         if self.negative is not None and context.settings.negative:
             raise SettingsError(
-                "Both a negative text and a negative conditioning are given.", "Empty one of them."
+                "Both a negative prompt and a negative conditioning are set.",
+                "Clear the prompt, or disconnect the conditioning.",
             )
         if self.conditioning is not None:
             host.applied_to(self.conditioning)
         if self.mask is not None and not torch.count_nonzero(self.mask):
             raise SettingsError(
-                "The connected mask is empty: no step could change anything.",
-                "Paint what a step may change, or disconnect the mask.",
+                "Step Options: the connected mask is empty, so no step could change anything.",
+                "Paint the part that steps may change, or disconnect the mask.",
             )
 
     def _check_kinds(self) -> None:
@@ -92,14 +97,14 @@ class StepOptions:
         wrong += [name for name in ("sigmas", "mask") if not _is_finite(getattr(self, name))]
         if wrong:
             raise SettingsError(
-                f"What is connected to {wrong[0]!r} of Step Options is of another kind.",
-                "Look at what is connected to it.",
+                f"Step Options, input {wrong[0]!r}: the connected value has the wrong type.",
+                "Check what is connected to it.",
             )
 
     def started(
         self, context: EditContext, start: SamplingStart, source: torch.Tensor | None
     ) -> SamplingStart:
-        """The start with what is connected applied to it; a masked edit begins from the encoded source."""
+        """Return the start of sampling with the parts applied; a masked edit starts from the source."""
         if self.conditioning is not None:
             positive, negative, middle = host.with_applied(
                 self.conditioning, start.positive, start.negative, start.middle
@@ -110,23 +115,27 @@ class StepOptions:
         return start
 
     def noise_mask(self, source: torch.Tensor | None) -> torch.Tensor | None:
-        """The mask as a sampler takes it, None for a step without a source."""
+        """Return the mask for the sampler, `(1, 1, height, width)`; `None` for a step without a source.
+
+        Raises:
+            GeneratorError: Mask and source have different shapes.
+        """
         if self.mask is None or source is None:
             return None
         height, width = self.mask.shape[-2:]
         wide, high = size_of(source)
         if abs(width * high / (height * wide) - 1) > SHAPE_TOLERANCE:
             raise GeneratorError(
-                f"The mask has {width}x{height} pixels, the image of the step {wide}x{high}: their shapes "
-                "differ.",
-                "Make the mask for an image of this shape.",
+                f"The mask ({width}x{height} pixels) and the image of the step ({wide}x{high}) have "
+                "different shapes.",
+                "Use a mask with the shape of the image.",
             )
         return self.mask.reshape((-1, 1, height, width))[:1]
 
     def pasted(
         self, context: EditContext, start: SamplingStart, drawn: torch.Tensor, source: torch.Tensor | None
     ) -> torch.Tensor:
-        """What was drawn inside the mask, the source itself outside."""
+        """Return the generated image inside the mask and the source outside."""
         if self.mask is None or source is None:
             return drawn
         place = {"x": 0, "y": 0, "resize_source": False, "mask": self.mask[:1]}
@@ -152,7 +161,7 @@ def _is_conditioning(value: Any) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    """Nothing, or a tensor of numbers: NaN would make a black image."""
+    """Return whether a value is `None` or a tensor of finite numbers (NaN would give a black image)."""
     if value is None:
         return True
     is_real = isinstance(value, torch.Tensor) and not value.is_meta and not value.is_complex()

@@ -1,9 +1,8 @@
-"""A short name for the weights that the host has loaded: what makes an image besides prompt, source and seed.
+"""Identity of the weights loaded by the host, which determine an image along with prompt, source and seed.
 
-Decision: the name is computed from the weights themselves, not from a file name or the host's own patch
-number, which is drawn anew in every process: a run resumed after a restart must find its images again, and
-one whose LoRA was changed must not. Of every tensor a few values are read, not all, since a diffusion model
-has gigabytes.
+It is computed from the weights, not from a file name or the host's patch id, which changes with every
+process: a run resumed after a restart must find its images again, and one with a changed LoRA must not. A few
+values of every tensor are read, since a diffusion model has gigabytes.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ SAMPLES = 64
 
 
 def weights_identity(patcher: Any) -> str:
-    """`CLASS-DIGEST` of a ModelPatcher; changes with weights, their type, the patches on them and the noise
-    schedule.
+    """Return `CLASS-DIGEST` of a ModelPatcher.
 
-    Python code hung into the model (attention patches, wrappers) is told apart by its name alone.
+    It changes with the weights, their dtype, their patches and the noise schedule. Python code added to the
+    model (attention patches, wrappers) is identified by its name only.
     """
     name = type(patcher.model).__name__
     content = hashlib.blake2b(name.encode(), digest_size=6)
     replaced = tuple(f"{key}." for key in (*patcher.object_patches_backup, "model_sampling"))
     for key, tensor in sorted(patcher.model.state_dict().items()):
         if not key.startswith(replaced):
-            # The manager writes patched weights over these while the model is on the card, and keeps the
-            # original.
+            # While the model is on the GPU, the manager overwrites these with patched weights and keeps a
+            # backup.
             original = patcher.backup.get(key)
             _add(content, key, tensor if original is None else original.weight)
     if hasattr(patcher.model, "model_sampling"):
@@ -50,8 +49,7 @@ def weights_identity(patcher: Any) -> str:
 
 
 def _add_hung_in(content: Any, patcher: Any) -> None:
-    """What works beside the weights: wrappers, hooks, and LoRA that bypass them (whose tensors the attachment
-    holds)."""
+    """Add wrappers, hooks, and LoRA that bypass the weights (whose tensors are in the attachment)."""
     for name in ("wrappers", "injections", "attachments"):
         content.update(" ".join(sorted(_names(getattr(patcher, name, {}), name))).encode())
     for name, attachment in sorted(getattr(patcher, "attachments", {}).items()):
@@ -66,7 +64,7 @@ def _add_hung_in(content: Any, patcher: Any) -> None:
 
 
 def _add(content: Any, name: str, tensor: Any) -> None:
-    # A quantised tensor cannot be sliced; it names the plain tensors that it consists of.
+    # A quantized tensor cannot be sliced; use the plain tensors that it consists of.
     if not type(tensor).__module__.startswith("torch") and hasattr(tensor, "state_dict"):
         for part, plain in sorted(tensor.state_dict(name).items()):
             _add(content, part, plain)

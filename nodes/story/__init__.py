@@ -1,0 +1,1 @@
+"""Nodes that show, save, load, export and rate stories."""

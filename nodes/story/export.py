@@ -1,4 +1,4 @@
-"""The node that writes a story in a form to show, to print or to train on."""
+"""Node that exports a story to show, print, share or process it."""
 
 from __future__ import annotations
 
@@ -35,42 +35,42 @@ FORMATS = {
     "comic pages (PNG)": "comic-png",
 }
 DRAWN = ("pdf", "comic", "comic-pdf", "comic-png", "gif", "webp", "sheet")
-"""Exports whose text is drawn here, in a font of this machine."""
+"""Exports whose text is rendered here, in a font of this machine."""
 AS_THE_INTERFACE = "as the interface"
-"""The browser puts its language in place of it (web/exports.js); a program that sends it has English."""
+"""The browser replaces it with its language (web/exports.js). Sent by a program, it means English."""
 PICTURES = (".png", ".gif", ".webp")
 
 
 class Export(io.ComfyNode):
-    """Writes a story as a page, PDF, comic archive, moving picture, sheet, Markdown or record."""
+    """Exports a story as a page, PDF, comic, animation, sheet, Markdown, data or an archive."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveExport",
             display_name="Export",
             category=CATEGORY,
-            description="Writes a story below the output folder: as a web page, PDF, comic archive, moving "
-            "picture, contact sheet, Markdown, data record, or as one file to share. Nothing is ever "
-            "overwritten.",
+            description="Exports a story into the output folder: as a web page, PDF, comic, GIF or WebP "
+            "animation, contact sheet, Markdown, data, or one file to share. Nothing is overwritten.",
             search_aliases=["save story", "pdf", "comic", "cbz", "gif", "animated webp", "html", "markdown"],
             is_output_node=True,
             inputs=[
-                TrajectorySocket.Input("trajectory", tooltip="From a Critic Loop or Load Trajectory."),
+                TrajectorySocket.Input("trajectory", tooltip="From Critic Loop, Attempt End or Load Story."),
                 io.Combo.Input(
                     "format",
                     options=list(formats()),
                     default="page (HTML)",
-                    tooltip="A page and a PDF hold everything in one file; a comic archive is for comic "
-                    "readers; Markdown, the record and the story for programs are folders with their "
-                    "images beside the text; a story to share is all of it in one file, which Load "
-                    "Trajectory opens.",
+                    tooltip="Pages, PDFs and comics are one file each. Markdown and the JSON formats are "
+                    "folders with the images. 'story to share (ZIP)' contains everything: request, input "
+                    "images, plan, all attempts and verdicts, and the workflow. Load Story opens it; Save "
+                    "Story writes the same file.",
                 ),
                 io.String.Input(
                     "filename_prefix",
                     default="interleave-thinker/export/story",
-                    tooltip="Name of the file, with sub-folders before it; a number is added. "
-                    "%date:yyyy-MM-dd%, %year%, %month%..., and %Node.widget% are filled in.",
+                    tooltip="Name of the file, with subfolders before it; a number is added. "
+                    "%date:yyyy-MM-dd%, %year%, %month%..., and %Node.widget% are replaced.",
                 ),
                 io.Float.Input(
                     "seconds",
@@ -78,26 +78,26 @@ class Export(io.ComfyNode):
                     min=0.1,
                     max=60.0,
                     step=0.1,
-                    tooltip="Seconds that a GIF or WebP shows a step.",
+                    tooltip="GIF and WebP only: display time of each step in seconds.",
                 ),
                 io.Boolean.Input(
                     "attempts",
                     default=False,
-                    tooltip="A GIF or WebP shows every try, not only the kept image.",
+                    tooltip="GIF and WebP only: show all attempts, not just the kept images.",
                 ),
                 io.Boolean.Input(
                     "audience",
                     default=False,
                     optional=True,
-                    tooltip="For an audience: texts and kept images alone, without verdicts, tries, prompts "
-                    "and names of steps. Records, the story for programs and the story to share stay whole.",
+                    tooltip="For readers: hide verdicts, attempts, prompts and step names. The JSON formats "
+                    "and the ZIP always contain everything.",
                 ),
                 io.String.Input(
                     "title",
                     default="",
                     optional=True,
-                    tooltip="Title of a page, PDF, comic or Markdown; empty takes the beginning of the "
-                    "request. A sheet, GIF or WebP shows it only if you write one.",
+                    tooltip="Title of a page, PDF, comic or Markdown. Empty: the beginning of the request. "
+                    "Sheets, GIF and WebP have a title only if you enter one.",
                 ),
                 io.Int.Input(
                     "panels",
@@ -105,23 +105,25 @@ class Export(io.ComfyNode):
                     min=1,
                     max=9,
                     optional=True,
-                    tooltip="Images on a page of a comic, at most.",
+                    advanced=True,
+                    tooltip="Comics only: maximum number of images per page.",
                 ),
                 io.Combo.Input(
                     "lettering",
                     options=["captions", "balloons", "none"],
                     default="captions",
                     optional=True,
-                    tooltip="Text of a comic: below the images, what is in quotation marks in balloons, or "
-                    "none.",
+                    advanced=True,
+                    tooltip="Comics only: text below the images, quoted text in speech balloons, or no text.",
                 ),
                 io.Combo.Input(
                     "language",
                     options=[AS_THE_INTERFACE, *LANGUAGES],
                     default=AS_THE_INTERFACE,
                     optional=True,
-                    tooltip="Language of the export's own words (Step, accepted, Made by...); the story "
-                    "stays as it was written.",
+                    advanced=True,
+                    tooltip="Language of the export's own words (Step, accepted, Made by...). The story is "
+                    "not translated.",
                 ),
             ],
             outputs=[io.String.Output("path", tooltip="The file that was written.")],
@@ -129,16 +131,18 @@ class Export(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, filename_prefix: str | None = None) -> bool | str:
+        """Check inputs before anything runs."""
         return host.prefix_fault(filename_prefix)
 
     @classmethod
     def execute(
         cls, trajectory: Trajectory, format: str, filename_prefix: str, **options: Any
     ) -> io.NodeOutput:
+        """Export the story."""
         check_connected("Export", TRAJECTORY, trajectory=trajectory)
         known = formats()
         if format not in known:
-            raise SettingsError(f"There is no format {format!r}.", f"Known: {', '.join(known)}.")
+            raise SettingsError(f"Unknown export format {format!r}.", f"Choose one of: {', '.join(known)}.")
         in_range("Export", 0.1, 60, seconds=options["seconds"])
         in_range("Export", 1, 9, panels=options.get("panels", 1))
         kind = known[format]
@@ -154,17 +158,17 @@ class Export(io.ComfyNode):
 
 
 def formats() -> dict[str, str]:
-    """Return the exports by what the node calls them; those of installed plug-ins have their own names."""
+    """Return the exports by their names on the node. Plug-in exports keep their own names."""
     return FORMATS | {name: name for name in EXPORTERS.plugins if name not in FORMATS}
 
 
 def image_size(trajectory: Trajectory) -> tuple[int, int]:
-    """Width and height in pixels of the first kept image, for the name of a file; (0, 0) without one."""
+    """Return width and height in pixels of the first kept image, for file names; (0, 0) without one."""
     return next((result.image.size for result in trajectory.results if result.image), (0, 0))
 
 
 def display_of(path: Path, kind: str) -> dict[str, Any]:
-    """What the node shows of an export: its path, a link to it, and the image if it is one."""
+    """Return the node's display of an export: its path, a link, and the image if it is one."""
     saved = host.saved_file(path)
     shown: dict[str, Any] = {
         "text": (str(path),),
@@ -176,11 +180,22 @@ def display_of(path: Path, kind: str) -> dict[str, Any]:
 
 
 def write_export(trajectory: Trajectory, kind: str, name: host.NewName, options: dict[str, Any]) -> Path:
-    """Export to a new name: an export of one file becomes that file, one of several a folder. Returns the
-    main file.
+    """Export a story to a new name: a single file becomes that file, several become a folder.
 
-    Of the options those are used that this kind takes. Raises SettingsError and JournalError; then nothing is
-    left behind.
+    If it fails, nothing is left on disk.
+
+    Args:
+        trajectory: The story.
+        kind: Name of the export.
+        name: Where to write it.
+        options: Options of the exports; those that this export does not know are ignored.
+
+    Returns:
+        Path of the main file.
+
+    Raises:
+        SettingsError: An option is not valid.
+        JournalError: The file cannot be written.
     """
     known = options_of(kind)
     options = {option: value for option, value in options.items() if option in known}

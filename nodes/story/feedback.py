@@ -1,4 +1,4 @@
-"""The node by which a person's feedback on an image becomes training data."""
+"""Node that records the user's feedback on an image as training data."""
 
 from __future__ import annotations
 
@@ -30,67 +30,68 @@ FOLDER = "feedback"
 
 
 class FeedbackNode(io.ComfyNode):
-    """Records a person's feedback on one image and makes a training row of it."""
+    """Records the user's verdict on one image and creates a training row from it."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveFeedback",
             display_name="Feedback",
             category=CATEGORY,
-            description="Your word on an image, which wins over the critic's. "
-            "It is kept with the run, and as a row in output/interleave-thinker/feedback/critic_sft.json, "
-            "which `interleave-thinker train critic-sft` reads.",
+            description="Records your own verdict on an image, which wins over the critic's. It is kept in "
+            "the run's folder, where `interleave-thinker train own-critic` reads it to train your critic.",
             search_aliases=["rate", "thumbs up", "thumbs down", "correct critic", "training data", "label"],
             is_output_node=True,
             inputs=[
-                TrajectorySocket.Input("trajectory", tooltip="From a Critic Loop or Load Trajectory."),
+                TrajectorySocket.Input("trajectory", tooltip="From Critic Loop, Attempt End or Load Story."),
                 io.Int.Input("step", default=1, min=1, max=1_000_000, tooltip="Number of the step."),
                 io.Int.Input(
                     "attempt",
                     default=CHOSEN,
                     min=CHOSEN,
                     max=1_000,
-                    tooltip="Number of the try, as the report counts them; 0 is the kept one.",
+                    tooltip="Number of the attempt, from 1 as in the report. 0 = the attempt that was kept.",
                 ),
                 io.Combo.Input(
                     "word",
                     options=[ACCEPT, REJECT, BETTER, TAKE_BACK],
                     default=ACCEPT,
-                    tooltip="Whether the image shows what the step's prompt asks for. A better prompt "
-                    "rejects it and says what should be drawn with; take back removes what you said before.",
+                    tooltip="Whether the image shows what the step's prompt asks for. 'better prompt' "
+                    "rejects the image and gives the prompt that should be used next. 'take back' removes "
+                    "your earlier verdict.",
                 ),
                 io.String.Input(
                     "better_prompt",
                     multiline=True,
                     default="",
-                    tooltip=(
-                        "The prompt that should have been drawn with next; looked at when the word is "
-                        "better prompt."
-                    ),
+                    tooltip="The prompt that should be used next. Only read with the verdict 'better "
+                    "prompt'.",
                 ),
                 io.String.Input(
                     "reason",
                     multiline=True,
                     default="",
                     optional=True,
-                    tooltip="Why, in your words; the critic learns it as its reasoning.",
+                    tooltip="The reason for your verdict. The critic learns it as its reasoning: when you "
+                    "reject an image, it teaches more than the verdict itself.",
                 ),
                 AgentSocket.Input(
                     "critic",
                     optional=True,
-                    tooltip="The agent that is to learn from it: the row is asked in its own wording. "
-                    "Without one, in the pack's.",
+                    tooltip="The agent that will be trained: the training row uses its prompt set. Without "
+                    "it, the pack's own.",
                 ),
             ],
             outputs=[
-                io.String.Output("path", tooltip="The training data file."),
-                io.Int.Output("rows", tooltip="Rows in that file now."),
+                io.String.Output("path", tooltip="The file with all collected training rows."),
+                io.Int.Output("rows", tooltip="Number of rows in that file."),
             ],
         )
 
     @classmethod
     def validate_inputs(cls, word: str | None = None, better_prompt: str | None = None) -> bool | str:
+        """Check inputs before anything runs."""
         if word is None or better_prompt is None:
             return True
         return fault_of(lambda: spoken(1, 0, word, better_prompt, ""), word=word, better_prompt=better_prompt)
@@ -106,6 +107,7 @@ class FeedbackNode(io.ComfyNode):
         reason: str = "",
         critic: ChatModel | None = None,
     ) -> io.NodeOutput:
+        """Record the feedback."""
         check_connected("Feedback", TRAJECTORY, trajectory=trajectory)
         check_optional("Feedback", AGENT, critic=critic)
         given = feedback_of(trajectory, step, attempt, word, better_prompt, reason)
@@ -118,7 +120,11 @@ class FeedbackNode(io.ComfyNode):
 def feedback_of(
     trajectory: Trajectory, step: int, attempt: int, word: str, better_prompt: str, reason: str
 ) -> Feedback:
-    """What the widgets say. Raises SettingsError if there is no such step, and as `spoken` does."""
+    """Return the feedback of the node's inputs.
+
+    Raises:
+        SettingsError: The step has no kept image, or as `spoken`.
+    """
     return spoken(
         step,
         chosen_attempt(trajectory, step) if attempt == CHOSEN else attempt - 1,
@@ -129,14 +135,17 @@ def feedback_of(
 
 
 def spoken(step: int, index: int, word: str, better_prompt: str, reason: str) -> Feedback:
-    """The feedback on the attempt of this index. Raises SettingsError if the word is unknown, or a better
-    prompt is missing or too long."""
+    """Return the feedback on the attempt with this index, from 0.
+
+    Raises:
+        SettingsError: The verdict is unknown, or the better prompt is missing or too long.
+    """
     if word not in (ACCEPT, REJECT, BETTER, TAKE_BACK):
         raise SettingsError(
-            f"There is no word {word!r}.", f"Known: {ACCEPT}, {REJECT}, {BETTER}, {TAKE_BACK}."
+            f"Unknown verdict {word!r}.", f"Choose one of: {ACCEPT}, {REJECT}, {BETTER}, {TAKE_BACK}."
         )
     if word == BETTER and not better_prompt.strip():
-        raise SettingsError("The better prompt is empty.", "Write it, or choose reject.")
+        raise SettingsError("The better prompt is empty.", "Write it, or choose the verdict 'reject'.")
     values: dict[str, Any] = {"step": step, "attempt": index}
     if word != TAKE_BACK:
         values |= {"accepted": word == ACCEPT, "note": reason.strip() or None}
@@ -145,22 +154,36 @@ def spoken(step: int, index: int, word: str, better_prompt: str, reason: str) ->
     try:
         return Feedback(**values)
     except ValidationError as error:
-        raise SettingsError(f"This cannot be feedback{first_fault(error)}") from error
+        raise SettingsError(
+            f"Feedback: an input is not valid{first_fault(error)}", "Check the node's inputs."
+        ) from error
 
 
 def chosen_attempt(trajectory: Trajectory, step: int) -> int:
-    """Index of the attempt whose image a step has kept; raises SettingsError if it has none."""
+    """Return the index of the attempt that a step has kept.
+
+    Raises:
+        SettingsError: The step has no kept image.
+    """
     chosen = {result.step.number: result.chosen for result in trajectory.results}
     index = chosen.get(step)
     if index is None:
         known = ", ".join(str(number) for number, one in chosen.items() if one is not None)
-        raise SettingsError(f"Step {step} has no kept image.", f"Steps with one: {known or 'none'}.")
+        raise SettingsError(
+            f"Feedback: step {step} has no kept image.", f"Steps with a kept image: {known or 'none'}."
+        )
     return index
 
 
 def record(trajectory: Trajectory, given: Feedback, prompts: PromptSet | None) -> FeedbackData:
-    """Write the feedback into the run's folder and into the training data, whose questions are in the wording
-    of `prompts`."""
+    """Write the feedback into the run's folder and into the training rows.
+
+    The questions of the rows use the prompt set `prompts`, `None` for the pack's own.
+
+    Raises:
+        SettingsError: The attempt does not exist.
+        JournalError: A file cannot be written.
+    """
     from ...backend.feedback.rows import add_feedback_rows, find_attempt
 
     given = given.model_copy(update={"image": find_attempt(trajectory, given)[2].digest})
@@ -171,10 +194,12 @@ def record(trajectory: Trajectory, given: Feedback, prompts: PromptSet | None) -
 
 
 def record_with_run(run: Path, given: Feedback) -> list[Feedback]:
-    """Record the feedback in the run's folder; returns it after all earlier feedback on that run that names
-    its image.
+    """Record the feedback in the run's folder.
 
-    A story from elsewhere has no run here: feedback on it is in the training data alone.
+    A story from another machine has no run here: its feedback is only in the training rows.
+
+    Returns:
+        All earlier feedback on the run that names its image, then this one.
     """
     if not (run / RUN).is_file():
         return [given]

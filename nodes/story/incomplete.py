@@ -1,4 +1,4 @@
-"""What nodes that show or write a story say of one that is not complete: it must not pass for a whole one."""
+"""Warning of the nodes that show or write a story which is not complete."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from ...backend.report.outcomes import summarize
 from ...backend.types import Trajectory
 
 INCOMPLETE = "interleave_incomplete"
-"""Under which a node's display has the line; the browser warns with it (web/incomplete.js)."""
+"""Key of the warning in a node's display; the browser shows it (web/incomplete.js)."""
 
 
 def incomplete_line(trajectory: Trajectory) -> str:
-    """Return the sums of a story that is not complete, "" for a complete one."""
+    """Return the summary of a story that is not complete, "" for a complete one."""
     sums = summarize(trajectory)
     return sums.sentence if sums.incomplete_steps else ""
 
 
 def shown_incomplete(trajectory: Trajectory) -> dict[str, Any]:
-    """Return what a node adds to its display for a story that is not complete."""
+    """Return the addition to a node's display for a story that is not complete."""
     line = incomplete_line(trajectory)
     return {INCOMPLETE: (line,)} if line else {}

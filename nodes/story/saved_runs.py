@@ -1,9 +1,8 @@
-"""Which stories can be loaded: the runs, execution records and stories in one file in the host's output and
-input folders.
+"""Stories that can be loaded: runs, execution records and ZIP files in the host's output and input folders.
 
-Decision: a choice is looked up among those found, never joined to a path, so a workflow from a stranger
-cannot read anything else. The search is bounded in depth and number, for these folders may hold a hundred
-thousand images.
+A choice is looked up among those found, never joined to a path, so a workflow from a stranger cannot read
+anything else. The search is limited in depth and number, since these folders may contain a hundred thousand
+images.
 """
 
 from __future__ import annotations
@@ -23,22 +22,21 @@ DEPTH = 4
 MAX_FOLDERS = 20_000
 MAX_CHOICES = 2_000
 MAX_ARCHIVES = 2_000
-"""Zip files that are looked into."""
+"""Maximum number of ZIP files that are opened."""
 NOTHING = "(no story yet)"
 
 Roots = Mapping[str, Path]
 
 
 def trajectory_names(roots: Roots) -> list[str]:
-    """`ROOT/path` of every run, record and archive found, the newest first; a single NOTHING if there is
-    none."""
+    """Return `ROOT/path` of every run, record and archive, newest first; only `NOTHING` if there is none."""
     found = trajectory_places(roots)
     newest = sorted(found, key=lambda name: (-_changed(found[name]), name))
     return newest[:MAX_CHOICES] or [NOTHING]
 
 
 def trajectory_places(roots: Roots) -> dict[str, Path]:
-    """The folders and archives found, by name."""
+    """Return the folders and archives found, by name."""
     return {
         f"{title}/{place.relative_to(root).as_posix()}": place
         for title, root in roots.items()
@@ -47,24 +45,33 @@ def trajectory_places(roots: Roots) -> dict[str, Path]:
 
 
 def load_choice(name: str, roots: Roots) -> Trajectory:
-    """The story of this name. Raises SettingsError if there is none and JournalError if it cannot be read."""
+    """Load the story of this name.
+
+    Raises:
+        SettingsError: The story was not found.
+        JournalError: It cannot be read.
+    """
     return load_trajectory(find_choice(name, roots))
 
 
 def find_choice(name: str, roots: Roots) -> Path:
-    """Folder or archive of the story of this name; raises SettingsError."""
+    """Return the folder or archive of the story of this name.
+
+    Raises:
+        SettingsError: The story was not found.
+    """
     place = trajectory_places(roots).get(name) if isinstance(name, str) else None
     if place is None:
         raise SettingsError(
-            f"There is no story {str(name)[:120]!r}.",
-            f"Put a run's folder, a story's .zip or a folder with {RECORD} into the output or input folder "
-            "and refresh the page.",
+            f"Load Story: the story {str(name)[:120]!r} was not found.",
+            f"Put a run folder, the .zip of a story, or a folder with {RECORD} into ComfyUI's output or "
+            "input folder and press R.",
         )
     return place
 
 
 def stamp(folder: Path) -> str:
-    """A string that changes when a file of the story changes."""
+    """Return a string that changes when a file of the story changes."""
     if folder.is_file():
         found = folder.stat()
         return f"{folder.name}:{found.st_size}:{found.st_mtime_ns}"
@@ -93,8 +100,10 @@ def _changed(folder: Path) -> int:
 
 
 def _places(root: Path) -> Iterator[Path]:
-    """Folders with a run or a record in them and stories in one file, breadth first, no links; a story's own
-    sub-folders are not searched."""
+    """Yield folders with a run or a record, and archives, breadth first.
+
+    Links are not followed, and the subfolders of a story are not searched.
+    """
     level, seen, archives = [root], 0, 0
     for _ in range(DEPTH):
         below: list[Path] = []
@@ -117,7 +126,7 @@ def _places(root: Path) -> Iterator[Path]:
 
 
 def _entries(folder: Path) -> tuple[list[str], list[str]]:
-    """Names of the folders and of the zip files in a folder; no links, none that begins with a dot."""
+    """Return the names of the folders and of the ZIP files in a folder, without links and hidden ones."""
     names: list[str] = []
     zips: list[str] = []
     try:

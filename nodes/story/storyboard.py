@@ -1,4 +1,4 @@
-"""Nodes that show a finished story."""
+"""Node that shows a story on one sheet."""
 
 from __future__ import annotations
 
@@ -18,32 +18,34 @@ from .incomplete import incomplete_line, shown_incomplete
 
 
 class Storyboard(io.ComfyNode):
-    """One picture of the whole story: every step with its image and its text."""
+    """Lays out a story on one sheet: every step with its image and text."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveStoryboard",
             display_name="Storyboard",
             category=CATEGORY,
-            description="Lays a story out on one sheet: every step's image with its text.",
+            description="Lays out the story on one sheet: every step's image with its text.",
             search_aliases=["contact sheet", "comic", "grid", "story", "collage"],
             is_output_node=True,
             inputs=[
-                TrajectorySocket.Input("trajectory", tooltip="From a Critic Loop or Load Trajectory."),
+                TrajectorySocket.Input("trajectory", tooltip="From Critic Loop, Attempt End or Load Story."),
                 io.Combo.Input(
                     "show",
                     options=["chosen", "attempts", "audience"],
                     default="chosen",
-                    tooltip="The kept image of every step, every try of every step side by side, or for an "
-                    "audience the texts and kept images alone.",
+                    tooltip="chosen: the kept image of every step. attempts: all attempts of every step side "
+                    "by side. audience: only kept images and texts, for readers.",
                 ),
                 io.Int.Input(
                     "columns",
                     default=0,
                     min=0,
                     max=100,
-                    tooltip="Images side by side; 0 chooses a fitting number.",
+                    advanced=True,
+                    tooltip="Number of images side by side. 0 = automatic.",
                 ),
                 io.Int.Input(
                     "cell",
@@ -51,11 +53,12 @@ class Storyboard(io.ComfyNode):
                     min=48,
                     max=2048,
                     step=16,
-                    tooltip="Longer side of an image in pixels.",
+                    advanced=True,
+                    tooltip="Longer side of each image on the sheet, in pixels.",
                 ),
-                io.Boolean.Input("captions", default=True, tooltip="Write each step's text below its image."),
+                io.Boolean.Input("captions", default=True, tooltip="Show each step's text below its image."),
             ],
-            outputs=[io.Image.Output("sheet", tooltip="The sheet, ready to save.")],
+            outputs=[io.Image.Output("sheet", tooltip="The sheet as an image, for example for Save Image.")],
         )
 
     @classmethod
@@ -67,6 +70,7 @@ class Storyboard(io.ComfyNode):
         cell: int,
         captions: bool,
     ) -> io.NodeOutput:
+        """Lay out the sheet."""
         check_connected("Storyboard", TRAJECTORY, trajectory=trajectory)
         in_range("Storyboard", 0, 100, columns=columns)
         in_range("Storyboard", 48, 2048, cell=cell)

@@ -1,4 +1,4 @@
-"""Nodes that keep a finished story in files and bring it back."""
+"""Nodes that save and load a story."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ FOLDER, ONE_FILE = "folder", "one file (ZIP)"
 
 
 def story_roots() -> dict[str, Path]:
-    """The folders in which stories may lie, by the name that the list shows."""
+    """Return the folders that are searched for stories, by their name in the list."""
     return {"output": host.output_folder(), "input": host.input_folder()}
 
 
 class SaveTrajectory(io.ComfyNode):
-    """Writes a story as a run's folder of its own."""
+    """Saves a story as a run folder or one ZIP file."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveSaveTrajectory",
-            display_name="Save Trajectory",
+            display_name="Save Story",
             category=CATEGORY,
-            description="Keeps a whole story, with every try and every image, in a folder of its own below "
-            "the output folder, or in one file to share. Load Trajectory and the command line read both. "
-            "Nothing is ever overwritten.",
+            description="Saves the whole story with all attempts and images in a folder of its own in the "
+            "output folder, or in one ZIP file to share. Load Story and the command line open both. Nothing "
+            "is overwritten.",
             search_aliases=[
                 "save story",
                 "keep run",
@@ -51,20 +52,22 @@ class SaveTrajectory(io.ComfyNode):
             ],
             is_output_node=True,
             inputs=[
-                TrajectorySocket.Input("trajectory", tooltip="The story to keep, from a Critic Loop."),
+                TrajectorySocket.Input(
+                    "trajectory", tooltip="The story to save, from Critic Loop or Attempt End."
+                ),
                 io.String.Input(
                     "filename_prefix",
                     default="interleave-thinker/saved/story",
-                    tooltip="Name of the folder, with sub-folders before it; a number is added. "
-                    "%date:yyyy-MM-dd%, %year%, %month%..., and %Node.widget% are filled in.",
+                    tooltip="Name of the folder or file, with subfolders before it; a number is added. "
+                    "%date:yyyy-MM-dd%, %year%, %month%..., and %Node.widget% are replaced.",
                 ),
                 io.Combo.Input(
                     "form",
                     options=[FOLDER, ONE_FILE],
                     default=FOLDER,
                     optional=True,
-                    tooltip="A folder, or one file to share with all of it and the workflow; Load "
-                    "Trajectory opens both.",
+                    tooltip="A folder, or one ZIP file to share. The ZIP contains everything: request, input "
+                    "images, plan, all attempts and verdicts, and the workflow. Load Story opens both.",
                 ),
             ],
             outputs=[
@@ -75,13 +78,15 @@ class SaveTrajectory(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, filename_prefix: str | None = None) -> bool | str:
+        """Check inputs before anything runs."""
         return host.prefix_fault(filename_prefix)
 
     @classmethod
     def execute(cls, trajectory: Trajectory, filename_prefix: str, form: str = FOLDER) -> io.NodeOutput:
-        check_connected("Save Trajectory", TRAJECTORY, trajectory=trajectory)
+        """Save the story."""
+        check_connected("Save Story", TRAJECTORY, trajectory=trajectory)
         if form not in (FOLDER, ONE_FILE):
-            raise SettingsError(f"There is no form {form!r}.", f"Known: {FOLDER}, {ONE_FILE}.")
+            raise SettingsError(f"Unknown form {form!r}.", f"Choose one of: {FOLDER}, {ONE_FILE}.")
         name = host.new_name(filename_prefix, cls.hidden, image_size(trajectory))
         if form == FOLDER:
             path = save_trajectory(trajectory, name.file())
@@ -94,34 +99,39 @@ class SaveTrajectory(io.ComfyNode):
 
 
 class LoadTrajectory(io.ComfyNode):
-    """Brings a story back from a run's folder or an execution record."""
+    """Loads a story from a run folder, a ZIP file or an execution record."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
+        """Declare the node."""
         return io.Schema(
             node_id="InterleaveLoadTrajectory",
-            display_name="Load Trajectory",
+            display_name="Load Story",
             category=CATEGORY,
-            description="Reads a story back: a run of the Critic Loop, finished or not, a saved one, a story "
-            "in one file (.zip), or a folder with an execution_record.json, from the output or the input "
-            "folder.",
+            description="Loads a story from the output or input folder: a run of the Critic Loop (finished "
+            "or not), a saved story, a shared .zip, or a folder with an execution_record.json.",
             search_aliases=["load story", "open run", "execution record", "resume story", "zip", "import"],
             inputs=[
                 io.Combo.Input(
                     "story",
                     options=trajectory_names(story_roots()),
-                    tooltip="The stories found in the output and the input folder, the newest first; "
-                    "press R to look again.",
+                    tooltip="Stories in the output and input folders, newest first. Put a .zip from someone "
+                    "else into the input folder. Press R to refresh the list.",
                 )
             ],
             outputs=[
-                TrajectorySocket.Output("TRAJECTORY", tooltip="For a Storyboard, an Export or Feedback."),
-                io.String.Output("report", tooltip="How every step and every try went."),
+                TrajectorySocket.Output(
+                    "TRAJECTORY", tooltip="The story, for Storyboard, Export or Feedback."
+                ),
+                io.String.Output(
+                    "report", tooltip="The result of every step and attempt, with the critic's reasoning."
+                ),
             ],
         )
 
     @classmethod
     def fingerprint_inputs(cls, story: str) -> str:
+        """Return a value that changes when the node must run again."""
         try:
             return stamp(find_choice(story, story_roots()))
         except InterleaveError as error:
@@ -129,11 +139,13 @@ class LoadTrajectory(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, story: str) -> bool | str:
-        # Asked for here, the host leaves its own check of the list out: a story may be newer than the page.
+        """Check inputs before anything runs."""
+        # With this parameter the host skips its own check of the list: a story may be newer than the page.
         return fault_of(lambda: find_choice(story, story_roots()))
 
     @classmethod
     def execute(cls, story: str) -> io.NodeOutput:
+        """Load the story."""
         trajectory = load_choice(story, story_roots())
         host.NodeProgress().say(summarize(trajectory).sentence)
         return io.NodeOutput(trajectory, report(trajectory))

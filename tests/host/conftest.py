@@ -1,5 +1,7 @@
-"""Fixtures of the host tests: one ComfyUI server for the whole run; without ComfyUI they skip and say how to
-enable."""
+"""Fixtures of the host tests: one ComfyUI server for the whole run.
+
+Without ComfyUI the tests skip and say how to enable them.
+"""
 
 from __future__ import annotations
 

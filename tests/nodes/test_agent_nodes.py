@@ -1,5 +1,4 @@
-"""What of the agents' nodes works without ComfyUI: names, precisions, strictness, keys, adapters, broken
-libraries."""
+"""Parts of the agent nodes without ComfyUI: names, precisions, strictness, keys, adapters, libraries."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsErro
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.remote import api_keys as keys
 from interleave_thinker.nodes.agents import folders as agent_folders
-from interleave_thinker.nodes.agents import precision, strictness
-from interleave_thinker.nodes.inputs import requirements
+from interleave_thinker.nodes.agents import precision
+from interleave_thinker.nodes.inputs import requirements, strictness
 
 ROOT = Path(__file__).resolve().parents[2]
 ASK = [Message(role="user", content=("A boat?",))]
@@ -54,7 +53,7 @@ def test_a_hub_name_wins_and_is_never_fetched_unasked(tmp_path: Path) -> None:
 
 def test_a_missing_agent_or_adapter_says_the_exact_folder_and_what_is_there(tmp_path: Path) -> None:
     for find, kind in ((agent_folders.agent_spec, "agent"), (agent_folders.adapter_folder, "adapter")):
-        with pytest.raises(SettingsError, match=f"There is no {kind} 'gone'") as error:
+        with pytest.raises(SettingsError, match=f"The {kind} 'gone' was not found") as error:
             find("gone", [tmp_path / "here", tmp_path / "there"])
         assert repr(str(tmp_path / "here")) in str(error.value)
         assert repr(str(tmp_path / "there")) in str(error.value)
@@ -86,7 +85,7 @@ def test_a_prompt_set_is_chosen_among_those_that_are_there(tmp_path: Path) -> No
     assert agent_folders.prompt_set_named("published", [tmp_path]) == ours
     assert agent_folders.prompt_set_named("mine", [tmp_path]) == other
     for gone in (f"../{tmp_path.name}-outside", str(tmp_path / "published"), "", "gone"):
-        with pytest.raises(SettingsError, match="There is no prompt set"):
+        with pytest.raises(SettingsError, match=r"The prompt set .* was not found"):
             agent_folders.prompt_set_named(gone, [tmp_path])
 
 
@@ -100,7 +99,7 @@ def test_gguf_files_are_offered_without_their_projectors_and_later_parts(tmp_pat
     assert offered[len(agent_folders.BUILT_IN) :] == ["big-00001-of-00002.gguf", "mine/tiny-Q8_0.gguf"]
     assert agent_folders.agent_spec("mine/tiny-Q8_0.gguf", roots) == f"llamacpp:{model}"
     for gone in ("../outside.gguf", str(model), "gone.gguf"):
-        with pytest.raises(SettingsError, match=r"no agent.*mmproj"):
+        with pytest.raises(SettingsError, match=r"was not found.*mmproj"):
             agent_folders.agent_spec(gone, roots)
     stamp = agent_folders.weights_stamp("mine/tiny-Q8_0.gguf", roots)
     (model.parent / "mmproj-tiny-F16.gguf").write_bytes(MODEL * 2)
@@ -127,7 +126,7 @@ def test_only_precisions_that_work_here_are_offered(monkeypatch: pytest.MonkeyPa
 
 def test_a_precision_that_cannot_be_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     precision.check_precision("fp16", built_in=True)
-    with pytest.raises(SettingsError, match=r"too small for 4-bit.*auto"):
+    with pytest.raises(SettingsError, match=r"do not support 4-bit.*auto"):
         precision.check_precision("4-bit", built_in=True)
 
     def missing(name: str) -> str:
@@ -136,17 +135,36 @@ def test_a_precision_that_cannot_be_says_what_to_do(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(requirements, "version", missing)
     with pytest.raises(SettingsError, match=r"bitsandbytes is not installed.*pip install"):
         precision.check_precision("8-bit", built_in=False)
-    with pytest.raises(SettingsError, match="no precision"):
+    with pytest.raises(SettingsError, match="Unknown precision"):
         precision.check_precision("dtype", built_in=False)
 
 
-def test_the_loops_own_number_wins_over_the_agents_strictness() -> None:
-    class Strict:
-        accept_at = 0.8
+class Strict:
+    """An agent with a strictness of its own."""
 
-    assert strictness.accept_at_of(Strict(), 0.0) == 0.8
-    assert strictness.accept_at_of(Strict(), 0.4) == 0.4
-    assert strictness.accept_at_of(object(), 0.0) is None and strictness.accept_at_of(None, 0.0) is None
+    accept_at = 0.8
+
+
+def test_a_custom_threshold_wins_over_the_agents_strictness_as_in_older_workflows() -> None:
+    custom = strictness.CUSTOM
+    assert strictness.accept_at_of(Strict(), custom, 0.0) == 0.8
+    assert strictness.accept_at_of(Strict(), custom, 0.4) == 0.4
+    assert strictness.accept_at_of(object(), custom, 0.0) is None
+    assert strictness.accept_at_of(None, custom, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("choice", "threshold"),
+    [("critic's own verdict", None), ("lenient", 0.3), ("normal", 0.5), ("strict", 0.8)],
+)
+def test_a_strictness_of_the_loop_wins_over_everything_else(choice: str, threshold: float | None) -> None:
+    assert strictness.accept_at_of(Strict(), choice, 0.4) == threshold
+    assert strictness.accept_at_of(None, choice, 0.0) == threshold
+
+
+def test_an_unknown_strictness_is_an_error_with_the_choices() -> None:
+    with pytest.raises(SettingsError, match=r"Unknown strictness 'mild'.*lenient.*custom"):
+        strictness.accept_at_of(None, "mild", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -265,7 +283,7 @@ def test_stopping_while_a_server_is_silent_hangs_up() -> None:
         with pytest.raises(Cancelled):
             chat.reply(ASK, ReplySettings(), stop)
         assert time.monotonic() - started < 20, "far less than the server would have been silent"
-        assert server.hung_up.wait(20), "the server learns of it and need not go on writing"
+        assert server.hung_up.wait(20), "the server is told and can stop writing"
         server.silent_seconds = 0.0
         assert chat.reply(ASK, ReplySettings(), lambda text: None).text == "Ahoy."
     deadline = time.monotonic() + 20
@@ -301,7 +319,7 @@ def test_each_library_says_what_it_is_for(library: str, monkeypatch: pytest.Monk
 
 def test_torchvision_that_does_not_fit_torch_is_one_line() -> None:
     with (
-        pytest.raises(SettingsError, match=r"torchvision.*nms.*mends it.*--upgrade") as error,
+        pytest.raises(SettingsError, match=r"torchvision.*nms.*repairs them.*--upgrade") as error,
         requirements.require_library("transformers", "torchvision"),
     ):
         raise RuntimeError("operator torchvision::nms does not exist\nand a long trace")

@@ -1,11 +1,9 @@
-"""The archive of the Comfy Registry: small, whole, and with nothing that its scanner stops at and we do not
-know.
+"""The archive for the Comfy Registry: small, complete, and without unknown findings of its scanner.
 
-Decision: the registry's scanner is not public, and one finding of any kind keeps a version from being
-installed. What authors of packs were told by it (`matched_patterns` of GET /nodes/ID/versions with
-include_status_reason=true) is searched for here, a little more widely. False alarms are avoided where another
-name is as good (`publish` for `send`); what does read the environment or the network stands in REASONS as it
-is, for whoever asks the registry for a review.
+The registry's scanner is not public, and one finding keeps a version from being installed. What pack authors
+were told by it (`matched_patterns` of GET /nodes/ID/versions with include_status_reason=true) is searched for
+here, a little more broadly. False alarms are avoided if another name is as good (`publish` for `send`); code
+that does use the environment or the network is listed in REASONS, for a review by the registry.
 """
 
 from __future__ import annotations
@@ -61,7 +59,10 @@ REASONS = {
         "backend/machine/environment.py",
         "environment",
     ): "the one place that reads it: keys, and whom they are for",
-    ("backend/remote/server.py", "network"): "agents and generators on a server, asked by whoever names one",
+    (
+        "backend/remote/server.py",
+        "network",
+    ): "agents and generators on a server, called only if the user names one",
     ("backend/registry.py", "socket"): "inspect.Signature.bind checks the arguments of a plug-in",
     ("backend/remote/call.py", "socket"): "hangs up when a run is cancelled; httpx opens the connection",
     ("backend/remote/connections.py", "socket"): "closes clients that are too slow; `serve` opens the port",
@@ -74,7 +75,7 @@ REASONS = {
         "backend/chat/chat_template.py",
         "process",
     ): "renders a checkpoint's chat template within limits",
-    ("backend/checkpoints/hub.py", "network"): "a model's files, downloaded where the node says so",
+    ("backend/checkpoints/hub.py", "network"): "a model's files, downloaded if the node has it switched on",
 }
 
 

@@ -1,4 +1,4 @@
-"""What lies between Try Open and Try Close, how it is laid out again, and what names it: without the host."""
+"""The nodes between Attempt Start and Attempt End: expansion and identity, without the host."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def node(class_type: str, **inputs: Any) -> dict[str, Any]:
 
 
 def graph(**more: dict[str, Any]) -> Graph:
-    """loader -> sampler (prompt, seed) -> decode -> close, with a loader outside."""
+    """Return the graph loader -> sampler (prompt, seed) -> decode -> close, with a loader outside."""
     return {
         "loader": node("Loader", name="a.safetensors"),
         "open": node("InterleaveTryOpen", prompt="a boat", step=0, seed=1),
@@ -94,18 +94,20 @@ def test_pairs_one_after_the_other_are_no_error() -> None:
 
 
 WRONG = {
-    "no Try Open": graph(close=node("InterleaveTryClose", image=["decode", 0], opened=["loader", 0])),
+    "not connected to an Attempt Start": graph(
+        close=node("InterleaveTryClose", image=["decode", 0], opened=["loader", 0])
+    ),
     "no image": graph(close=node("InterleaveTryClose", opened=["open", 0])),
-    "not made with": graph(close=node("InterleaveTryClose", image=["loader", 0], opened=["open", 0])),
-    "every try would be the same": graph(
+    "does not depend on": graph(close=node("InterleaveTryClose", image=["loader", 0], opened=["open", 0])),
+    "every attempt would be the same": graph(
         close=node("InterleaveTryClose", image=["open", 3], opened=["open", 0])
     ),
-    "Two Try Close": graph(close2=node("InterleaveTryClose", image=["sampler", 0], opened=["open", 0])),
-    "Two Try Open": graph(
+    "Two Attempt End": graph(close2=node("InterleaveTryClose", image=["sampler", 0], opened=["open", 0])),
+    "two Attempt Start": graph(
         open2=node("InterleaveTryOpen", prompt="b", seed=2),
         sampler=node("Sampler", positive=["text", 0], seed=["open2", 2]),
     ),
-    "between this pair": graph(
+    "inside this pair": graph(
         open2=node("InterleaveTryOpen", source_image=["decode", 0], seed=2),
         edit=node("Edit", image=["open2", 3]),
         close2=node("InterleaveTryClose", image=["edit", 0], opened=["open2", 0]),

@@ -1,7 +1,6 @@
-"""The words of the node views in the browser: nine languages beside English, each whole, none with words
-that nobody says.
+"""The texts of the node views in the browser: nine complete languages, without unused texts.
 
-What the code says itself is found in the scripts; what the server says is made here by the server's own
+Texts of the code are found in the scripts; lines of the server are created here by the server's own
 functions.
 """
 
@@ -78,8 +77,7 @@ def pattern(key: str) -> re.Pattern[str]:
 
 
 def looked_up(line: str, keys: list[str], used: set[str]) -> bool:
-    """Whether a line and all the parts of it that are looked up themselves have a key; notes the keys that
-    were used."""
+    """Return whether a line and all its translated parts have a key, and note the used keys."""
     for key in keys:
         match = pattern(key).fullmatch(line)
         if match is None:
@@ -204,7 +202,7 @@ def notes_of_edits() -> Iterator[str]:
     yield from (note(edited(*numbers), planned) for numbers in ((2,), (1, 2, 3)))
     yield from (note(edited(*numbers), other) for numbers in ((), (2,), (1, 3), (1, 2, 3), (1, 2, 3, 4)))
     yield note(base.model_copy(update={"steps": turned}), other)
-    yield note(base, planned) + " It is too long to be edited in the list."
+    yield note(base, planned) + " The plan is too long for the list editor."
 
 
 @pytest.mark.parametrize("language", WORDS)
@@ -278,7 +276,7 @@ RESOLVED = {
     "en-GB": "en",
     "": "en",
 }
-"""What the front end makes of the value of its setting, as far as there are words of ours."""
+"""Languages that the front end uses for the values of its setting."""
 ASK = """import {LANGUAGES, resolved} from MODULE;
 console.log(JSON.stringify([LANGUAGES, TAGS.map(resolved)]));"""
 

@@ -1,5 +1,4 @@
-"""How a step is drawn, as far as it is decided without the host: sizes, and which edit mode goes with which
-model."""
+"""Sampling settings without the host: image sizes, and the edit method of each model."""
 
 from __future__ import annotations
 
@@ -80,8 +79,8 @@ def test_auto_knows_models_that_leave_no_doubt(model: ModelTraits, mode: str) ->
         (FLUX_DEV, "'flux kontext' for Kontext"),
         (ModelTraits("QwenImage"), "'qwen image edit plus' for Qwen-Image-Edit-2509"),
         (ModelTraits("LongCatImage"), "'encode node' for LongCat-Image-Edit"),
-        (ModelTraits("HiDream"), "between Try Open and Try Close"),
-        (ModelTraits("SomethingNew"), "between Try Open and Try Close"),
+        (ModelTraits("HiDream"), "between Attempt Start and Attempt End"),
+        (ModelTraits("SomethingNew"), "between Attempt Start and Attempt End"),
     ],
 )
 def test_auto_says_what_to_choose_where_it_cannot_know(model: ModelTraits, advice: str) -> None:
@@ -126,8 +125,8 @@ def test_a_choice_of_the_artist_wins_where_it_can(mode: str) -> None:
         (ModelTraits("HunyuanVideo15"), "video model"),
         (ModelTraits("SVD_img2vid"), "video model"),
         (ModelTraits("Kandinsky5"), "video model"),
-        (ModelTraits("StableAudio1"), "does not draw single images"),
-        (ModelTraits("ACEStep15", latent_dimensions=1), "does not draw single images"),
+        (ModelTraits("StableAudio1"), "cannot generate single images"),
+        (ModelTraits("ACEStep15", latent_dimensions=1), "cannot generate single images"),
         (ModelTraits("QwenImage", layered=True), "Qwen-Image-Layered"),
     ],
 )
@@ -154,7 +153,7 @@ def test_a_size_in_whole_steps_is_kept_by_the_next_edit(
 
 
 def test_an_encode_node_is_for_the_models_of_the_table() -> None:
-    with pytest.raises(SettingsError, match="No encode node is known for SDXL"):
+    with pytest.raises(SettingsError, match="does not know an encode node for SDXL"):
         edit_choice(ModelTraits("SDXL"), "encode node")
 
 

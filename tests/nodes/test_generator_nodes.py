@@ -35,14 +35,14 @@ def test_pipelines_are_found_by_name_in_every_root(tmp_path: Path) -> None:
 def test_a_workflow_cannot_name_a_path(tmp_path: Path, name: str) -> None:
     pipeline(tmp_path / "secret")
     pipeline(tmp_path / "models" / "sd")
-    with pytest.raises(SettingsError, match="there: sd"):
+    with pytest.raises(SettingsError, match="found: sd"):
         pipeline_spec(name, [tmp_path / "models"])
 
 
 def test_a_folder_beside_the_program_is_no_hub_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline(tmp_path / "owner" / "model")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SettingsError, match="nothing yet"):
+    with pytest.raises(SettingsError, match="none yet"):
         pipeline_spec("owner/model", [tmp_path / "models"])
 
 

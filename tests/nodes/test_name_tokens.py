@@ -1,5 +1,4 @@
-"""The marks in file names: filled in as ComfyUI's own savers have them filled in, and never a way out of a
-folder."""
+"""Tokens in file names: replaced like those of ComfyUI's own save nodes, and never a way out of a folder."""
 
 from __future__ import annotations
 

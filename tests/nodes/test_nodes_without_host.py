@@ -1,5 +1,4 @@
-"""What of the node pack works without ComfyUI: images, folders, reports, and errors for broken
-libraries."""
+"""Parts of the node pack without ComfyUI: images, folders, reports, and errors for broken libraries."""
 
 from __future__ import annotations
 
@@ -186,7 +185,7 @@ def test_the_view_of_a_run_never_runs_backwards_and_ends_full(judged: bool) -> N
         assert view.within_attempt(1.0) <= 1.0 + 1 / 3 + 1e-9
         trajectory = getattr(event, "trajectory", trajectory)
     assert shares == sorted(shares) and shares[-1] == pytest.approx(1.0)
-    assert any("try 1" in line for line in lines)
+    assert any("attempt 1" in line for line in lines)
     assert trajectory is not None
     text = report(trajectory)
     assert all(f"{step.number}. " in text for step in STORY.steps)
@@ -244,7 +243,7 @@ def test_runs_in_other_scripts_can_be_told_apart_and_old_ones_are_found(tmp_path
 @pytest.mark.parametrize("name", ["..", "a/../b", "/etc", "a\\b", "", "gone", "a\0b"])
 def test_a_run_is_a_folder_directly_below_the_runs_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "interleave-thinker" / "b").mkdir(parents=True)
-    with pytest.raises(SettingsError, match="There is no run"):
+    with pytest.raises(SettingsError, match=r"The run .* was not found"):
         known_run(tmp_path, name)
 
 
@@ -253,7 +252,7 @@ def test_a_run_is_a_folder_directly_below_the_runs_folder(tmp_path: Path, name: 
 
 def test_a_library_that_is_too_old_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "version", lambda name: "4.57.1")
-    with pytest.raises(SettingsError, match=r"4\.57\.1 is too old; 5\.0 or newer.*pip install"):
+    with pytest.raises(SettingsError, match=r"4\.57\.1 is too old. Version 5\.0 or newer.*pip install"):
         requirements.check_library("transformers")
     monkeypatch.setattr(requirements, "version", lambda name: "5.0.0.dev0")
     requirements.check_library("transformers")
@@ -324,5 +323,5 @@ def test_example_graphs_are_whole(path: Path) -> None:
         for x, y, w, h in boxes[index + 1 :]:
             across = left + width <= x or x + w <= left
             apart = across or top + height + CLEAR <= y or y + h + CLEAR <= top
-            assert apart, "two nodes overlap (a title stands above its node)"
+            assert apart, "two nodes overlap (a title is above its node)"
     assert path.with_suffix(".jpg").exists(), "the host shows a thumbnail of the same name"

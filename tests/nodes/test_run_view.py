@@ -1,5 +1,4 @@
-"""What the browser is sent of a run: small, whole for who comes later, and never better than what was
-recorded."""
+"""Messages to the browser about a run: small, complete for later browsers, and exactly what was recorded."""
 
 from __future__ import annotations
 
@@ -138,7 +137,7 @@ def test_a_choice_makes_the_nodes_result_out_of_date_once(tmp_path: Path) -> Non
     assert watch.edition("7") == 0
     watch.runs("7", mine)
     watch.runs("8", other)
-    assert (watch.edition("7"), watch.edition("8")) == (0, 0), "a choice made before the run is no news"
+    assert (watch.edition("7"), watch.edition("8")) == (0, 0), "a choice made before the run does not count"
     (mine / "choices.json").write_text('{"steps": {}}')
     assert (watch.edition("7"), watch.edition("7"), watch.edition("8")) == (1, 1, 0)
     (mine / "choices.json").unlink()
@@ -178,7 +177,7 @@ def test_a_run_is_only_ever_one_below_the_runs_folder(tmp_path: Path, name: str)
     (tmp_path / "secrets").mkdir()
     (tmp_path / PARENT / "link").symlink_to(tmp_path / "secrets")
     assert known_run(tmp_path, "a") == tmp_path / PARENT / "a"
-    with pytest.raises(SettingsError, match="There is no run"):
+    with pytest.raises(SettingsError, match=r"The run .* was not found"):
         known_run(tmp_path, name)
 
 
@@ -212,7 +211,7 @@ def test_a_redraw_is_shown_as_one() -> None:
     live.follow(AttemptStarted(plan.steps[0], 1, "a b", 2, Redraw(number=3)))
     state = newest(live.state())
     assert [state[f"attempt 1 {number}"].shown.redraw for number in (0, 1)] == [0, 3]
-    assert state["run"].shown.line == "Step 1, try 2 of 2: drawing" and state["run"].shown.share <= 1.0
+    assert state["run"].shown.line == "Step 1, attempt 2 of 2: generating" and state["run"].shown.share <= 1.0
 
 
 @pytest.mark.parametrize(("asked", "side"), [(1, 256), (256, 256), (257, 512), (1024, 1024), (4000, 1024)])
@@ -223,7 +222,7 @@ def test_thumbnails_are_small_webp_of_a_few_sizes(tmp_path: Path, asked: int, si
     small = Image.open(BytesIO(data))
     assert (small.format, small.size) == ("WEBP", (side, side * 3 // 4))
     assert len(data) < len(picture.png()) / 2
-    with pytest.raises(SettingsError, match="no picture"):
+    with pytest.raises(SettingsError, match=r"image .* was not found"):
         Thumbnails().webp(tmp_path, "f" * 40, asked)
 
 

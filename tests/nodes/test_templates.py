@@ -1,8 +1,6 @@
-"""How the templates look before anything runs: in order, called what one gets, inside a screen, their notes
-and pictures there.
+"""The templates before anything runs: in order, well named, on one screen, with notes and images.
 
-Decision: the graphs are read as files, so this runs without a host; that nodes need no more room than they
-have is seen by the browser tests.
+The graphs are read as files, so this runs without a host. The browser tests check that nodes fit their sizes.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ def luminance(color: str) -> float:
 
 
 def contrast(one: str, other: str) -> float:
-    """As WCAG 2 reckons it: 4.5 is enough for text."""
+    """Return the contrast as in WCAG 2: 4.5 is enough for text."""
     high, low = sorted((luminance(one), luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 

@@ -1,8 +1,7 @@
-"""Everything that a person reads about a node: ten languages with nothing missing, help pages, icon,
-requirements.
+"""All texts about a node: ten complete languages, help pages, icon, requirements.
 
-What the nodes themselves declare is known to the host alone; `tests/host/pack/test_words_in_host.py` compares
-it with the English words.
+Only the host knows what the nodes declare; `tests/host/pack/test_words_in_host.py` compares it with the
+English texts.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ WITH_PLACES = {("description",), ("inputs", "agent", "tooltip"), ("inputs", "ada
 VERBATIM = re.compile(
     r"[a-z]+(?:_[a-z]+)+|[A-Z]+_[A-Z_]+|%[a-z]+%|\[locked\]|<image>|`[^`]+`|output/[\w/.-]+"
 )
-"""What is typed or looked for as it stands, and so is in no language another one."""
+"""Text that is typed or searched for, so it is the same in every language."""
 UNTRANSLATED = {"CLIP", "VAE", "URL", "PDF", "GIF", "WebP", "Markdown", "Storyboard"}
 
 Words = dict[tuple[str, ...], str]
@@ -108,8 +107,7 @@ def test_chinese_is_in_the_characters_of_its_readers(language: str) -> None:
 
 
 def help_pages(node: str) -> dict[str, Path]:
-    """By language; the page without one is the English one, which the host shows where a language has
-    none."""
+    """Return the help pages by language; the English one is shown for other languages."""
     return {"en": HELP / f"{node}.md", "zh": HELP / node / "zh.md"}
 
 

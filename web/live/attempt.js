@@ -1,10 +1,10 @@
-// One attempt, folded: its summary in a line, and inside its image, prompt, verdict, and what a person may say of it.
+// One attempt, collapsible: a summary line, and inside its image, prompt, verdict and buttons.
 
 import { heard, say } from "../words.js";
 import { iconButton, make, marked, picture, set, setText, show, textButton } from "./elements.js";
 
 export class AttemptView {
-  /** `acts`: {choose(step, digest), say(word), redraw(request)}, asynchronous, the last gives a word on it; and open(attempt). */
+  /** `acts`: {choose(step, digest), say(feedback), redraw(request)}, asynchronous, the last returns a text; and open(attempt). */
   constructor(state, pictures, acts) {
     Object.assign(this, { state, pictures, acts, touched: false });
     this.dot = make("span", "it-dot");
@@ -18,7 +18,7 @@ export class AttemptView {
     this.frame = picture("it-image-frame", () => this.attempt.image && acts.open(this.attempt), this.image);
     this.prompt = make("p", "it-prompt");
     this.reasoning = make("p", "it-reasoning");
-    this.refinedTitle = make("p", "it-label", {}, say("The critic would draw"));
+    this.refinedTitle = make("p", "it-label", {}, say("Refined prompt"));
     this.refined = make("p", "it-prompt");
     this.error = make("p", "it-error");
     this.#makeActions();
@@ -26,9 +26,9 @@ export class AttemptView {
       "div",
       "it-words",
       {},
-      make("p", "it-label", {}, say("Drawn with")),
+      make("p", "it-label", {}, say("Prompt used")),
       this.prompt,
-      this.reasoningTitle = make("p", "it-label", {}, say("The critic")),
+      this.reasoningTitle = make("p", "it-label", {}, say("Critic's reasoning")),
       this.reasoning,
       this.refinedTitle,
       this.refined,
@@ -40,13 +40,13 @@ export class AttemptView {
     this.item = make("li", "it-try", {}, this.element);
   }
 
-  /** Show what is known now; `open` is obeyed until a person folds or unfolds it. */
+  /** Show the current state; `open` applies until the user folds or unfolds the attempt. */
   update(attempt, { chosen, open }) {
     this.attempt = attempt;
     if (!this.touched) set(this.element, "open", open);
     this.dot.dataset.tone = attempt.tone;
     setText(this.title, nameOf(attempt));
-    this.element.setAttribute("aria-label", say("Try {number}", { number: attempt.attempt + 1 }));
+    this.element.setAttribute("aria-label", say("Attempt {number}", { number: attempt.attempt + 1 }));
     setText(this.word, wordOf(attempt, this.state.running));
     show(this.kept, chosen);
     this.#showImage(attempt);
@@ -64,7 +64,7 @@ export class AttemptView {
     this.#updateActions(attempt, chosen);
   }
 
-  /** The latent preview of the draw that is going on. */
+  /** Show the latent preview of the image in progress. */
   preview(url) {
     if (this.attempt?.status !== "drawing") return false;
     set(this.image, "src", url);
@@ -75,13 +75,13 @@ export class AttemptView {
   #showImage(attempt) {
     const { image } = attempt;
     if (image) {
-      const label = say("Try {number} in full size", { number: attempt.attempt + 1 });
+      const label = say("Attempt {number} in full size", { number: attempt.attempt + 1 });
       set(this.image, "src", this.pictures.small(image.digest));
       set(this.frame, "title", label);
       this.frame.setAttribute("aria-label", label);
       this.image.style.aspectRatio = `${image.width} / ${image.height}`;
     } else if (attempt.status === "drawing") {
-      this.frame.setAttribute("aria-label", say("drawing…"));
+      this.frame.setAttribute("aria-label", say("generating…"));
     }
     set(this.frame, "disabled", !image);
     show(this.frame, Boolean(image) || (attempt.status === "drawing" && Boolean(this.image.getAttribute("src"))));
@@ -95,22 +95,22 @@ export class AttemptView {
   }
 
   #makeActions() {
-    this.up = iconButton("pi-thumbs-up", say("This image is right"), () => this.#say({ accepted: true }));
-    this.down = iconButton("pi-thumbs-down", say("This image is wrong"), () => this.#say({ accepted: false }));
-    this.better = textButton(say("Better prompt"), say("Write the prompt that should have been drawn with"), () => this.#edit());
+    this.up = iconButton("pi-thumbs-up", say("This image is right (recorded as feedback for training)"), () => this.#say({ accepted: true }));
+    this.down = iconButton("pi-thumbs-down", say("This image is wrong (recorded as feedback for training)"), () => this.#say({ accepted: false }));
+    this.better = textButton(say("Better prompt"), say("Write the prompt that should be used instead"), () => this.#edit());
     this.use = textButton("", "", () => this.#choose());
-    this.again = textButton(say("Redraw"), say("One more try with this prompt and another seed, now"), () => this.#redraw());
+    this.again = textButton(say("Redraw"), say("Generate one more attempt now, with this prompt and another seed"), () => this.#redraw());
     this.note = make("span", "it-quiet");
     this.note.setAttribute("role", "status");
     this.actions = make("div", "it-actions", {}, this.use, this.again, this.better, this.up, this.down, this.note);
     this.text = make("textarea", "it-textarea", { rows: 3, maxLength: 20000, spellcheck: true });
     this.text.setAttribute("aria-label", say("Better prompt"));
-    const draw = textButton(say("Redraw with it"), say("One more try with this prompt, now; it is kept as feedback, too"), () =>
+    const draw = textButton(say("Redraw with it"), say("Generate one more attempt now with your prompt, which is also recorded as feedback for training"), () =>
       this.#redrawBetter(),
     );
     draw.classList.add("it-first");
-    this.save = textButton(say("Save"), say("Keep it as feedback for training"), () => this.#saveBetter());
-    const leave = textButton(say("Cancel"), say("Leave it as it was"), () => this.#fold());
+    this.save = textButton(say("Save"), say("Record it as feedback for training"), () => this.#saveBetter());
+    const leave = textButton(say("Cancel"), say("Discard the changes"), () => this.#fold());
     this.editor = make("div", "it-editor", { hidden: true }, this.text, make("div", "it-actions", {}, draw, this.save, leave));
     this.editor.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.#fold();
@@ -120,7 +120,7 @@ export class AttemptView {
 
   #updateActions(attempt, chosen) {
     const word = this.state.wordOn(attempt);
-    // Before there is an image, a better prompt can still be the next try's.
+    // Even without an image, a better prompt can be used for the next attempt.
     const drawn = Boolean(attempt.image);
     show(this.actions, drawn || this.state.isAt(attempt.step));
     for (const button of [this.use, this.again, this.up, this.down, this.save]) show(button, drawn);
@@ -129,11 +129,11 @@ export class AttemptView {
     this.better.setAttribute("aria-pressed", String(Boolean(word?.better_prompt)));
     const picked = this.state.choices[attempt.step];
     const isPicked = picked !== undefined && picked === attempt.image?.digest;
-    setText(this.use, isPicked ? say("Picked") : say("Use this try"));
+    setText(this.use, isPicked ? say("Picked") : say("Use this attempt"));
     set(this.use, "disabled", picked === undefined && chosen && !this.state.running);
     this.use.title = isPicked
-      ? say("Leave the choice to the critic again")
-      : say("Make it the step's result and go on from it");
+      ? say("Let the critic choose again")
+      : say("Make it the step's result with the next run");
     this.use.setAttribute("aria-pressed", String(isPicked));
   }
 
@@ -149,7 +149,7 @@ export class AttemptView {
     this.better.focus();
   }
 
-  /** What the attempt was drawn with, as far as it was sent. */
+  /** The prompt of the attempt, as far as it was sent. */
   #prompt() {
     return this.attempt.prompt.filter(([kind]) => kind !== "del").map(([, text]) => text).join("");
   }
@@ -163,7 +163,7 @@ export class AttemptView {
     return this.#doing(() => this.acts.redraw({ step, picture: image.digest }));
   }
 
-  /** With the artist's own prompt, which is feedback on this try at the same time; without one, as it is. */
+  /** Redraw with the user's own prompt, which is also recorded as feedback; without one, with the same prompt. */
   async #redrawBetter() {
     const { step, image, clipped } = this.attempt;
     const text = this.text.value.trim();
@@ -179,7 +179,7 @@ export class AttemptView {
     return this.#doing(() => this.acts.say(this.#word(part)));
   }
 
-  /** A word replaces the one before, so what was said before is said again with it. */
+  /** Feedback replaces earlier feedback on the attempt, so the earlier parts are repeated. */
   #word(part) {
     const before = this.state.wordOn(this.attempt);
     const same = "accepted" in part && before?.accepted === part.accepted;
@@ -203,7 +203,7 @@ export class AttemptView {
     });
   }
 
-  /** One after another: what a word repeats of the one before is known when that one is answered. */
+  /** One after the other: feedback repeats the earlier one, which is known when that request is answered. */
   #doing(act) {
     this.done = (this.done ?? Promise.resolve()).then(() => this.#tried(act));
     return this.done;
@@ -220,15 +220,15 @@ export class AttemptView {
   }
 }
 
-/** Of a batch with its place: all its images were drawn with one prompt and one seed. */
+/** The name of an attempt, in a batch with its place: all images of a batch have one prompt and seed. */
 function nameOf(attempt) {
-  const parts = [say("Try {number}", { number: attempt.attempt + 1 })];
+  const parts = [say("Attempt {number}", { number: attempt.attempt + 1 })];
   if (attempt.of > 1) parts.push(say("image {place} of {of}", { place: attempt.place + 1, of: attempt.of }));
-  if (attempt.redraw) parts.push(say("asked for by hand"));
+  if (attempt.redraw) parts.push(say("redraw"));
   return parts.join(" · ");
 }
 
-/** In whole percent; a refused one is never rounded up to what it missed. */
+/** Whole percent; a rejected image is never rounded up to the threshold that it missed. */
 function percentOf(attempt) {
   const missed = attempt.outcome === "refused" && attempt.probability >= 0.985;
   return missed ? Math.floor(attempt.probability * 10000) / 100 : Math.round(attempt.probability * 100);
@@ -236,16 +236,16 @@ function percentOf(attempt) {
 
 function wordOf(attempt, running) {
   if (!running && attempt.status !== "done") return say("stopped");
-  if (attempt.status === "drawing") return say("drawing…");
+  if (attempt.status === "drawing") return say("generating…");
   if (attempt.status === "judging") return say("judging…");
   const parts = [heard(attempt.outcome || "not judged")];
   if (attempt.probability !== null && attempt.probability !== undefined)
     parts.push(say("P(success) {percent} %", { percent: percentOf(attempt) }));
-  parts.push(attempt.reused ? say("kept from before") : say("{seconds} s", { seconds: attempt.seconds.toFixed(1) }));
+  parts.push(attempt.reused ? say("reused") : say("{seconds} s", { seconds: attempt.seconds.toFixed(1) }));
   return parts.join(" · ");
 }
 
-/** The critic's words while they come: the reasoning without its tags, and not the answer after it. */
+/** The critic's text while it is generated: the reasoning without its tags and without the answer. */
 function readable(words) {
   const [thought, answer] = words.split("<answer>");
   const text = thought.replace(/<\/?think>/g, "").trim();

@@ -1,12 +1,11 @@
-// Which nodes are queued for one story: its loop and the output nodes after it.
+// The nodes to queue for one story: its loop and the output nodes after it.
 //
-// Decision: an output node that also needs another story is left out, since that one could be generated anew: its seed may
-// have changed since.
+// An output node that also needs another story is left out, since that story could be generated again with a changed seed.
 
 /**
  * The execution ids of the output nodes to queue for the loop at `start`.
  *
- * `graph`: the graph in its flat form (id -> {class_type, inputs}); `isOutput(class)`; `isLoop(class)`.
+ * `graph`: the graph in flat form (id -> {class_type, inputs}); `isOutput(class)`; `isLoop(class)`.
  */
 export function branchOf(graph, start, isOutput, isLoop) {
   const needed = neededFor(graph, start);
@@ -19,7 +18,7 @@ export function branchOf(graph, start, isOutput, isLoop) {
   return [start, ...[...after].filter((id) => id !== start && fits(id))];
 }
 
-/** The ids of a node and of all that it needs. */
+/** The ids of a node and of all nodes that it needs. */
 export function neededFor(graph, start) {
   return reached(start, (id) => originsOf(graph, id));
 }
@@ -29,7 +28,7 @@ function originsOf(graph, id) {
   return links.map(([origin]) => String(origin)).filter((origin) => origin in graph);
 }
 
-/** `start` and all that `next` leads to from it. */
+/** `start` and everything reached from it by `next`. */
 function reached(start, next) {
   const found = new Set([start]);
   for (const id of found) for (const one of next(id)) found.add(one);

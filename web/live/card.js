@@ -1,4 +1,4 @@
-// One step in the row of steps: its picture, which opens in full size, and its name and state, which show its tries below.
+// One step in the row of steps: its image, which opens in full size, and its name and state, which select its attempts.
 
 import { heard, say } from "../words.js";
 import { make, picture, set, setText, show } from "./elements.js";
@@ -49,10 +49,10 @@ export class Card {
   }
 }
 
-/** What goes on at a step in a word; undefined for one that is over. */
+/** The state of an unfinished step; undefined for a finished one. */
 export function doing(status, tries, running) {
   if (status === "waiting") return running ? say("waiting") : say("not reached");
   if (status !== "running") return undefined;
   if (!running) return say("stopped");
-  return tries ? say("try {number}…", { number: tries }) : say("starting…");
+  return tries ? say("attempt {number}…", { number: tries }) : say("starting…");
 }

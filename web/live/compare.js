@@ -1,10 +1,10 @@
-// Before and after in one frame: a line to drag, or to move with the arrow keys, between any two images of a step.
+// Compares two images of a step in one frame, with a line to drag or to move with the arrow keys.
 
 import { say } from "../words.js";
 import { iconButton, make, set, show } from "./elements.js";
 
 export class Compare {
-  /** `pictureUrl(digest, pixels)` gives a picture at least so wide; with `open(preferred)` there is a button for the full size. */
+  /** `pictureUrl(digest, pixels)` returns an image of at least this width; `open(preferred)` adds a button for the full size. */
   constructor(pictureUrl, { open }) {
     this.pictureUrl = pictureUrl;
     this.left = make("select", "it-select", { title: say("Image on the left"), onchange: () => this.#choose() });
@@ -13,7 +13,7 @@ export class Compare {
     this.under = make("img", "it-compare-image", { alt: "", draggable: false });
     this.over = make("img", "it-compare-image it-compare-over", { alt: "", draggable: false });
     this.slider = make("input", "it-compare-slider", { type: "range", min: 0, max: 100, value: 50, step: "any" });
-    this.slider.setAttribute("aria-label", say("Where the left image ends"));
+    this.slider.setAttribute("aria-label", say("Position of the dividing line"));
     this.slider.addEventListener("input", () => this.#move());
     this.slider.addEventListener("keydown", (event) => this.#step(event));
     this.line = make("div", "it-compare-line");
@@ -26,11 +26,11 @@ export class Compare {
       make("div", "it-compare-names", {}, this.left, make("span", "it-quiet", {}, say("and")), this.right, full),
       this.frame,
     );
-    this.element.setAttribute("aria-label", say("Compare two pictures"));
+    this.element.setAttribute("aria-label", say("Compare two images"));
     this.options = [];
     this.touched = false;
     this.#move();
-    // The node may be made larger, and then wants more pixels.
+    // A larger node needs more pixels.
     this.watch = new ResizeObserver(() => this.#draw());
     this.watch.observe(this.frame);
   }
@@ -43,7 +43,7 @@ export class Compare {
     show(this.element, visible);
   }
 
-  /** Offer images, each `{name, image}`; what a person chose stays chosen while it is there. */
+  /** Offer images, each `{name, image}`; the user's selection stays while it exists. */
   offer(step, options, preferred) {
     const signature = JSON.stringify([step, options.map(({ name, image }) => [name, image.digest])]);
     if (step !== this.step) this.touched = false;
@@ -79,7 +79,7 @@ export class Compare {
     }
   }
 
-  /** A step of the browser's own would be too small to see. */
+  /** The browser's own step would be too small to see. */
   #step(event) {
     const by = { ArrowLeft: -2, ArrowDown: -2, ArrowRight: 2, ArrowUp: 2, PageDown: -10, PageUp: 10 }[event.key];
     if (!by) return;

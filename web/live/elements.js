@@ -1,4 +1,4 @@
-// Making DOM elements. Text goes in as text, never as markup: prompts and critics' words come from strangers.
+// Creates DOM elements. Text is set as text, never as markup: prompts and the critic's text may come from strangers.
 
 /** An element with a class, properties, and children (elements or texts). */
 export function make(tag, className = "", properties = {}, ...children) {
@@ -9,7 +9,7 @@ export function make(tag, className = "", properties = {}, ...children) {
   return element;
 }
 
-/** Set a property only where it differs, so that an unchanged element is left alone by the browser. */
+/** Set a property only if it differs, so the browser does not touch an unchanged element. */
 export function set(element, name, value) {
   if (element[name] !== value) element[name] = value;
 }
@@ -22,7 +22,7 @@ export function show(element, visible) {
   if (element.hidden === visible) element.hidden = !visible;
 }
 
-/** An icon of the host's icon font with a name for those who do not see it. */
+/** An icon of the host's icon font with an accessible name. */
 export function iconButton(icon, label, onclick) {
   const button = make("button", "it-button it-icon", { type: "button", title: label, onclick });
   button.setAttribute("aria-label", label);
@@ -36,13 +36,13 @@ export function textButton(label, title, onclick) {
   return make("button", "it-button", { type: "button", title, onclick }, label);
 }
 
-/** A prompt whose changes are marked: pairs of "same", "ins" or "del" and a text. */
+/** A prompt with marked changes: pairs of "same", "ins" or "del" and a text. */
 export function marked(pieces) {
   const tags = { ins: "ins", del: "del" };
   return pieces.map(([kind, text]) => (tags[kind] ? make(tags[kind], "", {}, text) : document.createTextNode(text)));
 }
 
-/** A button that is a picture: its children, named by whoever shows it. */
+/** A button that is an image; its accessible name is set by the caller. */
 export function picture(className, onclick, ...children) {
   return make("button", `it-picture ${className}`, { type: "button", onclick }, ...children);
 }

@@ -1,7 +1,7 @@
-// A picture in full size, over everything: the tries of a story one after another, or any two of a step with a line between.
+// Full-size view: the attempts of a story one after the other, or two images of a step with a dividing line.
 //
-// Decision: the browser's own modal dialog, so that Escape closes it, nothing behind it can be reached with the keyboard, and
-// the focus goes back to where it was. One dialog serves all nodes; full pictures are fetched only here.
+// It is the browser's modal dialog, so Escape closes it, nothing behind it can be focused, and the focus returns afterwards. One
+// dialog serves all nodes; full-size images are fetched only here.
 
 import { heard, say } from "../words.js";
 import { Compare } from "./compare.js";
@@ -11,13 +11,13 @@ class Lightbox {
   constructor() {
     this.title = make("p", "it-lightbox-title");
     this.title.setAttribute("aria-live", "polite");
-    this.both = iconButton("pi-arrows-h", say("Compare two pictures"), () => this.#compare(this.compare.element.hidden));
+    this.both = iconButton("pi-arrows-h", say("Compare two images"), () => this.#compare(this.compare.element.hidden));
     this.own = make("a", "it-button it-icon", { target: "_blank", rel: "noopener", title: say("Open the file in a new tab") });
     this.own.setAttribute("aria-label", this.own.title);
     this.own.append(make("i", "pi pi-external-link", { ariaHidden: "true" }));
     this.closing = iconButton("pi-times", say("Close"), () => this.dialog.close());
-    this.before = iconButton("pi-chevron-left", say("Previous try"), () => this.#go(-1));
-    this.after = iconButton("pi-chevron-right", say("Next try"), () => this.#go(1));
+    this.before = iconButton("pi-chevron-left", say("Previous attempt"), () => this.#go(-1));
+    this.after = iconButton("pi-chevron-right", say("Next attempt"), () => this.#go(1));
     this.image = make("img", "it-lightbox-image", { alt: "" });
     this.compare = new Compare(() => "", {});
     this.stage = make("div", "it-lightbox-stage", {}, this.before, this.image, this.compare.element, this.after);
@@ -30,8 +30,8 @@ class Lightbox {
       this.stage,
       this.caption,
     );
-    this.dialog.setAttribute("aria-label", say("Picture in full size"));
-    // The front end's shortcuts are not meant while a picture is open.
+    this.dialog.setAttribute("aria-label", say("Image in full size"));
+    // Keep the front end's shortcuts from acting while the dialog is open.
     for (const kind of ["keydown", "keyup", "keypress", "paste", "copy"])
       this.dialog.addEventListener(kind, (event) => event.stopPropagation());
     this.dialog.addEventListener("keydown", (event) => this.#key(event));
@@ -43,7 +43,7 @@ class Lightbox {
     });
   }
 
-  /** Show `slides[index]`, each {step, name, attempt, image, options}; `options` are what the step offers to compare. */
+  /** Show `slides[index]`, each {step, name, attempt, image, options}; `options` are the images to compare. */
   open(slides, index, { pictures, compare = false, preferred } = {}) {
     Object.assign(this, { slides, index, pictures });
     this.compare.pictureUrl = (digest) => pictures.full(digest);
@@ -71,7 +71,7 @@ class Lightbox {
     this.#at((this.index + by + this.slides.length) % this.slides.length);
   }
 
-  /** The kept picture of the step before or after. */
+  /** Go to the kept image of the step before or after. */
   #goStep(by) {
     const steps = [...new Set(this.slides.map(({ step }) => step))];
     const at = steps.indexOf(this.slides[this.index].step);
@@ -97,7 +97,7 @@ class Lightbox {
   }
 
   #key(event) {
-    // In the comparison the arrows move its line.
+    // In the comparison, the arrow keys move the line.
     if (!this.compare.element.hidden || event.altKey || event.ctrlKey || event.metaKey) return;
     const acts = {
       ArrowLeft: () => this.#go(-1),
@@ -115,10 +115,10 @@ class Lightbox {
 
 let lightbox;
 
-/** Open pictures in full size; see Lightbox.open. */
+/** Open images in full size; see Lightbox.open. */
 export function openPictures(slides, index, how) {
   if (!slides.length || index < 0) return;
-  // Made again for every opening: its words are in the language of now.
+  // Rebuilt for every opening, so its texts have the current language.
   if (!lightbox?.dialog.open) {
     lightbox?.dialog.remove();
     lightbox = new Lightbox();
@@ -126,14 +126,14 @@ export function openPictures(slides, index, how) {
   lightbox.open(slides, index, how);
 }
 
-/** All pictures of a run in their order, as the lightbox takes them. */
+/** All images of a run in order, as slides. */
 export function slidesOf(state, optionsOf) {
   return state.order.flatMap((step) => {
     const shown = state.steps.get(step);
     const attempts = (state.attempts.get(step) ?? []).filter((attempt) => attempt?.image);
     const options = optionsOf(step);
     return attempts.map((attempt) => {
-      const label = say("Try {number}", { number: attempt.attempt + 1 });
+      const label = say("Attempt {number}", { number: attempt.attempt + 1 });
       const outcome = attempt.status === "done" ? heard(attempt.outcome || "not judged") : "";
       const kept = shown?.chosen === attempt.attempt;
       return {

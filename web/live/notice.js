@@ -1,5 +1,4 @@
-// What waits for the next run, in a line with a button that starts it: what the run lacks, pictures that a person chose, steps
-// that are to be drawn again.
+// A line with a button that starts the next run: what the run lacks, images that the user chose, and steps to redraw.
 
 import { say } from "../words.js";
 import { make, setText, show, textButton } from "./elements.js";
@@ -9,11 +8,11 @@ export class Notice {
   constructor(again) {
     this.pending = make("span");
     this.pending.setAttribute("role", "status");
-    this.again = textButton(say("Run again"), say("Queue this story alone: only what is missing or follows from it is drawn"), again);
+    this.again = textButton(say("Run again"), say("Queue only this story; images are generated only where they are missing or depend on a change"), again);
     this.element = make("div", "it-notice", { hidden: true }, this.pending, this.again);
   }
 
-  /** `queued`: the run that takes it over is in the queue already. */
+  /** `queued`: the run that will take it over is already queued. */
   update(state, queued) {
     const chosen = Object.entries(state.choices).filter(([step, digest]) => isOpen(state, Number(step), digest));
     const freed = state.order.filter((step) => state.steps.get(step)?.picked && !(step in state.choices));
@@ -27,28 +26,28 @@ export class Notice {
   }
 }
 
-/** Whether a picture was chosen that is not the step's result yet. */
+/** Whether the user chose an image that is not yet the step's result. */
 function isOpen(state, step, digest) {
   const attempts = state.attempts.get(step) ?? [];
   const kept = attempts[state.steps.get(step)?.chosen];
   return attempts.some((one) => one?.image?.digest === digest) && kept?.image?.digest !== digest;
 }
 
-/** What a run lacks that has ended, in sentences; none if it is complete. */
+/** Sentences about what a finished run lacks; empty if it is complete. */
 function lackWords(missing) {
   const words = {
     "not reached": (values) => say("Steps not reached: {steps}.", values),
     "not drawn": (values) => say("Steps without an image: {steps}.", values),
     "out of time": (values) => say("Steps that ran out of time: {steps}.", values),
     "not judged": (values) => say("Steps that could not be judged: {steps}.", values),
-    "attempts failed": (values) => say("Steps with failed tries: {steps}.", values),
+    "attempts failed": (values) => say("Steps with failed attempts: {steps}.", values),
     cancelled: (values) => say("Steps cancelled: {steps}.", values),
   };
   const said = Object.entries(missing).map(([lack, steps]) => words[lack]?.({ steps: ranges(steps) }));
   return said.length ? [say("This story is not complete."), ...said.filter(Boolean)] : [];
 }
 
-/** Rising numbers as people write them: 2, 5–8. */
+/** Increasing numbers as people write them: 2, 5–8. */
 function ranges(numbers) {
   const pieces = [];
   for (const number of numbers) {
@@ -59,18 +58,18 @@ function ranges(numbers) {
   return pieces.map(([first, last]) => (first === last ? first : `${first}–${last}`)).join(", ");
 }
 
-/** What the next run takes over: a person's choices, or steps that are the critic's again. */
+/** Sentence about choices for the next run, or steps returned to the critic. */
 function pendingWords(isChoice, steps) {
   const values = { step: steps[0], steps: steps.join(", ") };
-  if (isChoice && steps.length === 1) return say("Your choice for step {step} is taken with the next run.", values);
-  if (isChoice) return say("Your choice for steps {steps} is taken with the next run.", values);
+  if (isChoice && steps.length === 1) return say("Your choice for step {step} takes effect with the next run.", values);
+  if (isChoice) return say("Your choice for steps {steps} takes effect with the next run.", values);
   if (steps.length === 1) return say("The critic chooses step {step} again with the next run.", values);
   return say("The critic chooses steps {steps} again with the next run.", values);
 }
 
-/** Where another try that was asked for stands. */
+/** Sentence about requested redraws. */
 function redrawWords(queued, steps) {
   const values = { steps: steps.join(", ") };
-  if (queued) return say("Queued: step {steps} is drawn again, and what follows from it.", values);
-  return say("Step {steps} is drawn again with the next run.", values);
+  if (queued) return say("Queued: step {steps} and the steps that depend on it are generated again.", values);
+  return say("Step {steps} is generated again with the next run.", values);
 }

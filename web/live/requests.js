@@ -1,4 +1,4 @@
-// What the view asks of the server, and where pictures are.
+// Requests of the live view to the server, and the URLs of images.
 
 import { say } from "../words.js";
 
@@ -7,39 +7,39 @@ export class Requests {
     this.api = api;
   }
 
-  /** The newest run of a node, `messages` empty if there was none since the server started. */
+  /** The newest run of a node; `messages` is empty if there was none since the server started. */
   live(node, workflow) {
     const query = new URLSearchParams({ node });
     if (workflow) query.set("workflow", String(workflow));
     return this.#get(`/interleave-thinker/live?${query}`);
   }
 
-  /** A run as its folder has it; empty if the folder is not here (a workflow from somebody else). */
+  /** A run from its folder; empty if the folder is not here (a workflow from someone else). */
   run(run) {
     return this.#get(`/interleave-thinker/run?${new URLSearchParams({ run })}`);
   }
 
-  /** Pick an image as a step's result, or (null) leave the step to the critic. Throws what the server refused. */
+  /** Choose an image as a step's result, or (null) return the choice to the critic. Throws the server's error. */
   choose(run, step, picture) {
     return this.#post("/interleave-thinker/choice", { run, step, picture });
   }
 
-  /** Note a word on an attempt. Throws what the server refused. */
+  /** Record feedback on an attempt. Throws the server's error. */
   say(run, feedback) {
     return this.#post("/interleave-thinker/feedback", { run, feedback });
   }
 
-  /** Ask for one more try at a step: {step, prompt, picture, feedback}. Throws what the server refused. */
+  /** Request one more attempt at a step: {step, prompt, picture, feedback}. Throws the server's error. */
   redraw(run, request) {
     return this.#post("/interleave-thinker/redraw", { run, ...request });
   }
 
-  /** A small copy of a picture, its longer side `size` pixels or a little more. */
+  /** The URL of a small copy of an image, its longer side `size` pixels or a little more. */
   thumbnail(run, picture, size) {
     return this.api.apiURL(`/interleave-thinker/thumbnail?${new URLSearchParams({ run, picture, size })}`);
   }
 
-  /** A picture as it was drawn. */
+  /** The URL of a full-size image. */
   picture(run, digest) {
     const query = new URLSearchParams({
       filename: `${digest}.png`,

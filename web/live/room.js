@@ -1,22 +1,22 @@
-// How high the tries and the comparison of a step are: both whole if there is room, else the tries scroll above the comparison,
-// which is always seen whole.
+// Heights of a step's attempts and comparison: both whole if there is room, else the attempts scroll above the comparison, which
+// is always fully visible.
 //
-// Decision: measured, for the words above are of any length. In a view too low for both they stand one below the other and all of
-// it is scrolled, as high a comparison as the view.
+// They are measured, since the texts above have any length. In a view too low for both, they are below each other and scroll
+// together, with a comparison as high as the view.
 
-const NAMES_HEIGHT = 48; // of what stands over and under the pictures that are compared
-const MIN_LIST = 110; // of the tries: their first lines, and that there is more
-const MIN_FRAME = 110; // lower than this nothing is seen in a picture
+const NAMES_HEIGHT = 48; // above and below the compared images
+const MIN_LIST = 110; // of the attempts: the first lines
+const MIN_FRAME = 110; // below this height an image is too small to see
 const MIN_ROOM = 220;
-const SHARE = 0.38; // of the step's height that the comparison has at least
+const SHARE = 0.38; // minimum share of the step's height for the comparison
 
-/** Keeps the heights in `detail`, with the list of tries in it and the comparison below that. */
+/** Sets the heights in `detail`, with the list of attempts and the comparison below it. */
 export class Room {
   constructor(detail, list, compare) {
     Object.assign(this, { detail, list, compare });
     this.watch = new ResizeObserver(() => this.share());
     for (const part of [detail, list]) this.watch.observe(part);
-    // A try that is unfolded, or has its picture now, is higher inside a list that stays as it is.
+    // An unfolded attempt, or one with a new image, is higher, while the list keeps its height.
     list.addEventListener("toggle", () => this.share(), { capture: true });
     list.addEventListener("load", () => this.#loaded(), { capture: true });
   }
@@ -46,7 +46,7 @@ export class Room {
     compare.style.setProperty("--it-room", `${room}px`);
   }
 
-  /** Scroll a try to where it is seen, if the tries are scrolled at all. */
+  /** Scroll an attempt into view, if the attempts scroll. */
   bring(item) {
     this.brought = item;
     if (!item) return;

@@ -1,6 +1,6 @@
-// The views of runs on the nodes of this page, and which of them shows the steps of a plan.
+// The views of runs on the nodes of this page, and which of them belongs to a plan.
 //
-// Decision: a plan is followed along the wires to the nodes that draw it, in and out of sub-graphs; nothing of it is saved.
+// A plan is followed along the wires to the loop that runs it, in and out of subgraphs; nothing of it is saved.
 
 import { rootGraph } from "../host.js";
 
@@ -18,7 +18,7 @@ export function runChanged() {
   for (const listener of listeners) listener();
 }
 
-/** The view of the run that draws what comes out of a node; undefined while there is none. */
+/** The view of the run that uses the output of a node; undefined if there is none. */
 export function runAfter(node) {
   const waiting = [node];
   const seen = new Set(waiting);
@@ -26,7 +26,7 @@ export function runAfter(node) {
     const one = waiting.shift();
     const shown = views.get(one);
     if (shown && !shown.state.isEmpty) return shown;
-    // What comes out of a loop is another story's affair.
+    // The outputs of a loop belong to another story.
     const followers = shown ? [] : following(one);
     for (const next of followers) {
       if (seen.has(next)) continue;
@@ -37,7 +37,7 @@ export function runAfter(node) {
   return undefined;
 }
 
-/** The nodes behind the outputs of one; of a sub-graph all that it holds, and where wires leave one, its uses. */
+/** The nodes behind the outputs of a node; for a subgraph its nodes, and for its outputs the uses of the subgraph. */
 function following(node) {
   const { graph } = node;
   const links = (node.outputs ?? []).flatMap((output) => output.links ?? []);

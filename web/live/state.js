@@ -1,4 +1,4 @@
-// The state of one run, put together from messages: the newest of every key counts, so a message that comes twice or late changes nothing.
+// The state of one run, built from messages: the newest of every key counts, so a message that comes twice or late changes nothing.
 
 export class RunState {
   constructor() {
@@ -19,12 +19,12 @@ export class RunState {
     return this.about?.status === "running";
   }
 
-  /** Step numbers in their order. */
+  /** Step numbers in order. */
   get order() {
     return this.about?.steps ?? [...this.steps.keys()];
   }
 
-  /** One message from the server. */
+  /** Process one message from the server. */
   take(message) {
     if (message.id !== this.id) this.#clear(message.id);
     this.version += 1;
@@ -50,21 +50,21 @@ export class RunState {
     }
   }
 
-  /** The run ended in the middle of a try, and nothing more will come of it. */
+  /** The run ended during an attempt, and no more messages will come. */
   stop() {
     const line = this.about.line.replace(/: .*$/s, ": stopped");
     this.about = { ...this.about, status: "cancelled", line };
     this.version += 1;
   }
 
-  /** A whole state, as the server gives it to who connects later. */
+  /** Load a whole state from the server. */
   restore(received) {
     this.#clear(null);
     for (const message of received.messages) this.take(message);
     this.noted(received);
   }
 
-  /** Choices and words of people, as the server has them now. */
+  /** Load the user's choices and feedback from the server. */
   noted(received) {
     this.choices = received.choices ?? {};
     this.redraws = received.redraws ?? {};
@@ -72,19 +72,19 @@ export class RunState {
     this.version += 1;
   }
 
-  /** Whether the loop is at this step: it takes what is asked for as its next try. */
+  /** Whether the loop is at this step, so that a request is its next attempt. */
   isAt(step) {
     return this.running && this.steps.get(step)?.status === "running";
   }
 
-  /** The attempt that is being drawn now; of several the one that began last. */
+  /** The attempt in progress; of several, the one that began last. */
   get drawn() {
     for (const step of this.order.toReversed())
       for (const attempt of (this.attempts.get(step) ?? []).toReversed()) if (attempt?.status === "drawing") return attempt;
     return undefined;
   }
 
-  /** Steps whose newest redraw was asked for and is not drawn yet. */
+  /** Steps whose newest redraw is requested and not generated yet. */
   get redrawsWaiting() {
     return this.order.filter((step) => {
       const drawn = (this.attempts.get(step) ?? []).map((attempt) => attempt?.redraw ?? 0);
@@ -101,7 +101,7 @@ export class RunState {
     return word && (!word.image || word.image === attempt.image?.digest) ? word : undefined;
   }
 
-  /** The image that stands for a step: of the kept attempt, else of the newest. */
+  /** The image of a step: that of the kept attempt, else the newest. */
   imageOf(step) {
     const attempts = this.attempts.get(step) ?? [];
     const chosen = this.steps.get(step)?.chosen;
@@ -120,7 +120,7 @@ export class RunState {
     this.seen = new Map();
   }
 
-  /** Choices, redraws and words belong to one run: of another nothing is known until the server says it. */
+  /** Choices, redraws and feedback belong to one run; for another run they are unknown until the server sends them. */
   #forget() {
     this.notedRun = undefined;
     this.choices = {};

@@ -1,5 +1,5 @@
-// The view of a run on its node: steps as a row of cards, the attempts of one step below, and the comparison of any two images.
-// It draws at most once a frame and only when a message has come; nothing of it runs while the graph is drawn.
+// The view of a run on its node: steps as a row of cards, the attempts of one step below, and the comparison of two images.
+// It updates at most once a frame and only after a message; nothing runs while the canvas is drawn.
 
 import { heard, say } from "../words.js";
 import { AttemptView } from "./attempt.js";
@@ -13,16 +13,16 @@ import { Room } from "./room.js";
 const SMALL = 256;
 
 export class RunView {
-  /** `acts`: {again()} queues the story once more; false, or a promise of it, says that the host did not take it. */
+  /** `acts`: {again()} queues the story again; false, or a promise of it, if the host did not accept it. */
   constructor(state, requests, acts) {
     Object.assign(this, { state, requests, acts, selected: null, cards: new Map(), attempts: new Map() });
-    // Whole addresses: compared with what an image shows, an unchanged one is left alone.
+    // Absolute URLs: compared with the source of an image element, an unchanged one is left alone.
     const whole = (url) => new URL(url, location.href).href;
     this.pictures = {
       full: (digest) => whole(requests.picture(state.run, digest)),
       small: (digest, pixels = SMALL) => whole(requests.thumbnail(state.run, digest, sizeFor(pixels))),
     };
-    this.line = make("p", "it-line", {}, say("Every step is shown here while it is drawn and judged."));
+    this.line = make("p", "it-line", {}, say("The steps appear here during a run."));
     this.line.setAttribute("role", "status");
     this.bar = make("div", "it-bar-fill");
     this.barFrame = make("div", "it-bar", {}, this.bar);
@@ -36,12 +36,12 @@ export class RunView {
     this.caption = make("p", "it-caption");
     this.said = make("span", "it-quiet");
     this.said.setAttribute("role", "status");
-    this.redrawStep = textButton(say("Redraw this step"), say("One more try with the prompt of the kept one and another seed, now"), () =>
+    this.redrawStep = textButton(say("Redraw this step"), say("Generate one more attempt now, with the kept attempt's prompt and another seed"), () =>
       this.#redrawShown(),
     );
     this.compare = new Compare(this.pictures.small, { open: (name) => this.#open(this.#shownStep(), undefined, name) });
     this.list = make("ol", "it-attempts");
-    named(this.list, "list", say("Tries"));
+    named(this.list, "list", say("Attempts"));
     this.detail = make(
       "div",
       "it-detail",
@@ -51,10 +51,10 @@ export class RunView {
       this.list,
       this.compare.element,
     );
-    named(this.detail, "group", say("The step that is shown"));
+    named(this.detail, "group", say("Selected step"));
     this.element = make("div", "it-live", {}, this.line, this.barFrame, this.notice.element, this.row, this.detail);
-    named(this.element, "region", say("Story, step by step"));
-    // The wheel scrolls what can be scrolled here, and zooms the graph everywhere else.
+    named(this.element, "region", say("Steps of the story"));
+    // The wheel scrolls what can scroll here, and zooms the graph everywhere else.
     for (const scrolled of [this.row, this.list, this.detail])
       scrolled.addEventListener("wheel", (event) => keepWheel(event, scrolled), { passive: true });
     this.element.addEventListener("pointerdown", (event) => event.button === 0 && event.stopPropagation());
@@ -62,7 +62,7 @@ export class RunView {
     this.draw();
   }
 
-  /** Something changed: draw it with the next frame. */
+  /** Something changed: update with the next frame. */
   update() {
     this.frame ??= requestAnimationFrame(() => {
       this.frame = undefined;
@@ -70,7 +70,7 @@ export class RunView {
     });
   }
 
-  /** The latent preview of the draw that is going on, as a blob. */
+  /** Show the latent preview of the image in progress, as a blob. */
   preview(blob) {
     const { drawn } = this.state;
     const view = drawn && this.attempts.get(`${drawn.step} ${drawn.attempt}`);
@@ -81,7 +81,7 @@ export class RunView {
     this.previewUrl = url;
   }
 
-  /** Open the picture that stands for a step in full size. */
+  /** Open the image of a step in full size. */
   openStep(step) {
     this.#open(step);
   }
@@ -117,7 +117,7 @@ export class RunView {
     return doubtful ?? state.current ?? state.order[0];
   }
 
-  /** What a person asked of the step at hand came too late for the loop: the next run draws it. */
+  /** A request for the current step came too late for the loop: queue the next run. */
   #queueMissed() {
     if (this.askedOf !== this.state.id || this.state.running) return;
     this.askedOf = undefined;
@@ -132,14 +132,14 @@ export class RunView {
     this.draw();
   }
 
-  /** One more try: the loop takes it as its next one where it is at this step; else the graph is queued at once. */
+  /** Request one more attempt: the loop uses it as its next one if it is at this step; else the graph is queued at once. */
   async #redraw(request) {
     const { state } = this;
     const id = state.id;
     await this.#noted(this.requests.redraw(state.run, { prompt: null, picture: null, feedback: null, ...request }));
     if (state.isAt(request.step)) {
       this.askedOf = id;
-      return say("Drawn next.");
+      return say("This is the next attempt.");
     }
     this.#again();
     return "";
@@ -156,7 +156,7 @@ export class RunView {
     }
   }
 
-  /** Open a step's kept picture, or that of one of its tries, in full size; with `against` its comparison with that one. */
+  /** Open a step's kept image, or that of an attempt, in full size; with `against`, compared with that one. */
   #open(step, attempt, against) {
     const { state } = this;
     const slides = slidesOf(state, (one) => this.#optionsOf(one));
@@ -187,7 +187,7 @@ export class RunView {
     return new Card(step, { select: () => this.#select(step), open });
   }
 
-  /** Only the row is scrolled, and only when another step is shown: a person may look around in the meantime. */
+  /** Scroll the row only when another step is shown: the user may look around in the meantime. */
   #bringIntoView(card) {
     if (!card || card === this.inView || !this.row.clientWidth) return;
     this.inView = card;
@@ -234,7 +234,7 @@ export class RunView {
     this.roomOf = step;
   }
 
-  /** The pictures of a step that can be compared, the one before it first. */
+  /** The images of a step that can be compared, the one before the step first. */
   #optionsOf(step) {
     const drawn = (this.state.attempts.get(step) ?? []).filter((attempt) => attempt?.image);
     const options = drawn.map((attempt) => ({ name: tryName(attempt.attempt), image: attempt.image }));
@@ -260,14 +260,14 @@ export class RunView {
   async #noted(request) {
     const { run } = this.state;
     const answer = await request;
-    // Another run may have begun meanwhile.
+    // Another run may have started in the meantime.
     if (this.state.run === run) this.state.noted(answer);
     this.draw();
   }
 }
 
 function tryName(attempt) {
-  return say("Try {number}", { number: attempt + 1 });
+  return say("Attempt {number}", { number: attempt + 1 });
 }
 
 function named(element, role, label) {
@@ -275,7 +275,7 @@ function named(element, role, label) {
   element.setAttribute("aria-label", label);
 }
 
-/** A few sizes, so that the browser asks for a picture seldom. */
+/** A few sizes, so the browser seldom requests an image. */
 function sizeFor(pixels) {
   return [256, 512, 1024].find((one) => one >= pixels) ?? 1024;
 }

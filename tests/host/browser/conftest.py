@@ -31,8 +31,10 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, host: ComfyServer) -> Iterator[Any]:
-    """The front end, ready; requests that leave the server are refused and remembered in `page.outside`, and
-    what the browser's console reports as errors in `page.faults`."""
+    """The loaded front end.
+
+    Requests to other servers are blocked and kept in `page.outside`, errors of the console in `page.faults`.
+    """
     context = browser.new_context(viewport={"width": 1920, "height": 1080})
     page = context.new_page()
     page.set_default_timeout(90_000)

@@ -45,7 +45,7 @@ FIT = """() => {
 SET_LANGUAGE = "language => app.extensionManager.setting.set('Comfy.Locale', language)"
 LOOP = "app.graph._nodes.find(node => node.type === 'InterleaveCriticLoop')"
 CLOSE_UP = f"""() => {{
-  const node = {LOOP}, scale = 1.25;
+  const node = {LOOP}, scale = 1.1;
   app.canvas.ds.scale = scale;
   app.canvas.ds.offset[0] = 500 / scale - node.pos[0];
   app.canvas.ds.offset[1] = 110 / scale - node.pos[1];

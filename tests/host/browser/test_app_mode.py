@@ -1,7 +1,8 @@
-"""A template in App mode: its request and its number of steps to type, its storyboard to see. Front ends
-without App mode skip.
+"""A template in App mode: request and step count to type, storyboard to see.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+Front ends without App mode skip.
+
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations

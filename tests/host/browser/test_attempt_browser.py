@@ -1,7 +1,8 @@
-"""Try Open and Try Close in a real browser: followed, compared, corrected and continued as a Critic Loop, on
-the canvas and where the front end lays nodes out itself; without a fault in the browser's console.
+"""Attempt Start and Attempt End in a real browser: followed, compared, corrected and continued.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+They work like a Critic Loop, on the canvas and with Nodes 2.0, without an error in the console.
+
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations
@@ -84,9 +85,9 @@ def test_a_pair_is_followed_corrected_and_continued(
     assert page.locator(".it-prompt ins").first.text_content().strip() == "with a door"
     painted = ran_in(host).count("paint")
     tries.nth(0).locator("summary").click()
-    tries.nth(0).get_by_title("This image is wrong").click()
-    tries.nth(0).get_by_text("Use this try").click()
-    page.get_by_text("Your choice for step 1 is taken with the next run.").wait_for()
+    tries.nth(0).get_by_title("This image is wrong (recorded as feedback for training)").click()
+    tries.nth(0).get_by_text("Use this attempt").click()
+    page.get_by_text("Your choice for step 1 takes effect with the next run.").wait_for()
     screenshot(page, f"pair-{how}-choice", tmp_path)
     (folder,) = journals(host, request)
     assert json.loads((folder / "feedback.jsonl").read_text().splitlines()[0])["accepted"] is False
@@ -110,7 +111,7 @@ def test_a_batch_is_shown_as_candidates(canvas: tuple[Any, str], tmp_path: Path)
     ran(page)
     screenshot(page, f"pair-{how}-batch", tmp_path)
     titles = page.locator(".it-attempt-title").all_inner_texts()
-    assert titles[:2] == ["Try 1 · image 1 of 4", "Try 2 · image 2 of 4"] and len(titles) == 4
+    assert titles[:2] == ["Attempt 1 · image 1 of 4", "Attempt 2 · image 2 of 4"] and len(titles) == 4
     assert "kept" in page.locator(".it-attempt").nth(1).inner_text()
     assert page.faults == []
 
@@ -119,18 +120,18 @@ def test_a_cancelled_try_is_shown_as_stopped(canvas: tuple[Any, str], tmp_path: 
     page, how = canvas
     opened(page, with_body(pair(f"stopped in {how}", None, 3), "paint", seconds=4.0))
     page.evaluate(STARTED)
-    page.get_by_text("Step 1, try 2 of 3: drawing").first.wait_for()
+    page.get_by_text("Step 1, attempt 2 of 3: generating").first.wait_for()
     screenshot(page, f"pair-{how}-drawing", tmp_path)
     page.evaluate("() => app.api.interrupt()")
-    page.get_by_text("Step 1, try 2 of 3: stopped").first.wait_for()
+    page.get_by_text("Step 1, attempt 2 of 3: stopped").first.wait_for()
     page.evaluate(REOPENED)
-    page.get_by_text("Step 1, try 2 of 3: stopped").first.wait_for()
+    page.get_by_text("Step 1, attempt 2 of 3: stopped").first.wait_for()
     page.evaluate(CLOSE_UP)
     page.wait_for_timeout(500)
     screenshot(page, f"pair-{how}-stopped", tmp_path)
     assert page.locator(".it-attempt").count() == 2
     ran(page)
-    assert "kept from before" in page.locator(".it-attempt").first.inner_text()
+    assert "reused" in page.locator(".it-attempt").first.inner_text()
     assert page.faults == []
 
 

@@ -1,5 +1,4 @@
-"""The whole pipeline as one node: found in the node library, put on the canvas as an artist does it, wired
-and run."""
+"""The whole pipeline as one node: found in the node library, placed, connected and run."""
 
 from __future__ import annotations
 

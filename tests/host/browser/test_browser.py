@@ -1,7 +1,6 @@
-"""The example graphs in a real browser: opened from the templates, nothing missing, nothing overlapping, run,
-looked at.
+"""The example graphs in a real browser: opened from the templates, complete, without overlaps, and run.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations
@@ -102,8 +101,11 @@ def assert_tidy(page: Any) -> None:
 
 
 def comparable(sent: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """What the front end sends without the inputs that a newer host has added to its own nodes, without what
-    Preview Any shows, which older front ends send as inputs, and without the packs that newer ones name."""
+    """Return a sent graph in comparable form.
+
+    Without inputs that a newer host has added to its own nodes, without the shown text of Preview Any, which
+    older front ends send as an input, and without the names of packs that newer ones add.
+    """
     return {
         number: {
             "class_type": node["class_type"],
@@ -173,7 +175,7 @@ def test_a_missing_agent_is_explained_in_the_browser(page: Any, host: ComfyServe
     )
     page.evaluate("() => { app.queuePrompt(0, 1) }")
     # Newer front ends show which input it is about, and the words when they are asked for.
-    words, details = page.get_by_text("There is no agent 'Nobody-8B'"), page.get_by_text("View details")
+    words, details = page.get_by_text("The agent 'Nobody-8B'"), page.get_by_text("View details")
     words.or_(details).first.wait_for()
     if details.is_visible():
         details.click()

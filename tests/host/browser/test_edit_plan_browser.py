@@ -1,7 +1,6 @@
-"""The list of steps on Edit Plan in a real browser: what its buttons write, what it reads, and how it looks
-in both themes.
+"""The list of Edit Plan in a real browser: what its buttons write, what it reads, and both themes.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations
@@ -153,8 +152,8 @@ def test_a_step_has_settings_of_its_own(planned: Any, tmp_path: Path) -> None:
     ]
     choice.select_option("1")
     row(page, 3).get_by_role("spinbutton", name="Seed").fill("77")
-    row(page, 3).get_by_role("spinbutton", name="Tries").fill("2")
-    row(page, 3).get_by_role("spinbutton", name="Tries").fill(
+    row(page, 3).get_by_role("spinbutton", name="Attempts").fill("2")
+    row(page, 3).get_by_role("spinbutton", name="Attempts").fill(
         "0"
     )  # is no number of tries, so nothing is written
     page.locator(".itp-style").fill("Ink on paper")
@@ -194,7 +193,7 @@ def test_a_new_plan_is_shown_and_taken_when_asked(planned: Any, tmp_path: Path) 
     assert page.evaluate(TEXT) == before
     page.get_by_text("The planner has written another plan").first.wait_for()
     photographed(page, "edit-plan-new-plan", tmp_path)
-    page.get_by_role("button", name="Show it here").click()
+    page.get_by_role("button", name="Show new steps").click()
     assert prompts(page) == ["x", "by hand", PROMPTS[2], "w"]
     page.get_by_role("button", name="Planner's plan").click()
     assert prompts(page) == ["x", "y", PROMPTS[2], "w"]

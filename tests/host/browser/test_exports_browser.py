@@ -1,7 +1,6 @@
-"""What a person does with files in a real browser: the button on Export that opens what was written, a file
-of a story dropped on the graph, and the notice of a plan that is not as it was asked for.
+"""Files in a real browser: the button on Export, a dropped story, and the notice about a plan.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""What is seen of a template when it opens on a small screen: its text is readable. In Nodes 2.0, whose nodes
-are taller, none touches another or is across the border of a group."""
+"""A template on a small screen: its text is readable.
+
+With Nodes 2.0, whose nodes are taller, no node touches another one or crosses the border of a group.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A run that is not complete in a real browser, and one of two stories that is queued alone; a run that the
-host takes from its cache for a workflow that has not seen it.
+"""An incomplete run in a real browser, one of two stories queued alone, and a cached run.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations

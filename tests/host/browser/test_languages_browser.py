@@ -1,7 +1,8 @@
-"""The views of the nodes in another language than English, in a real browser, and changed while a graph is
-open; and whatever language the setting names, labels and views are in the same one.
+"""The node views in other languages in a real browser, also after a change of the language.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+Labels and views always have the same language.
+
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The live view in a real browser: a story followed while it is drawn, compared, corrected and continued from
-there.
+"""The live view in a real browser: a story followed, compared, corrected and continued.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations
@@ -101,29 +100,29 @@ def test_a_person_compares_corrects_and_goes_on(
     assert kind == "execution_success", json.dumps(detail)[:2000]
     page.wait_for_selector(".it-live[data-status=finished]")
     page.locator(".it-card-head").first.click()
-    tries = page.locator(".it-attempt")
-    assert tries.count() == 2 and "<script>" in (
+    attempts = page.locator(".it-attempt")
+    assert attempts.count() == 2 and "<script>" in (
         page.locator(".it-prompt ins").first.text_content(timeout=60_000)
     )
     page.evaluate(FIRST_WORD_TAKES_LONG)
-    tries.nth(0).locator("summary").click()
-    tries.nth(0).get_by_title("This image is wrong").click()
-    tries.nth(0).get_by_text("Better prompt").click()
-    tries.nth(0).locator("textarea").fill("a red house with a door")
-    tries.nth(0).get_by_text("Save").click()
+    attempts.nth(0).locator("summary").click()
+    attempts.nth(0).get_by_title("This image is wrong (recorded as feedback for training)").click()
+    attempts.nth(0).get_by_text("Better prompt").click()
+    attempts.nth(0).locator("textarea").fill("a red house with a door")
+    attempts.nth(0).get_by_text("Save").click()
     page.wait_for_function("() => document.querySelectorAll('.it-editor:not([hidden])').length === 0")
     (folder,) = journals(host, "by hand")
     words = [json.loads(line) for line in (folder / "feedback.jsonl").read_text().splitlines()]
     assert words[-1]["accepted"] is False and words[-1]["better_prompt"] == "a red house with a door"
-    page.locator(".it-compare select").nth(0).select_option("Try 1")
-    page.locator(".it-compare select").nth(1).select_option("Try 2")
+    page.locator(".it-compare select").nth(0).select_option("Attempt 1")
+    page.locator(".it-compare select").nth(1).select_option("Attempt 2")
     page.locator(".it-compare-slider").evaluate(
         "one => { one.value = 30; one.dispatchEvent(new Event('input')) }"
     )
     assert "70%" in page.locator(".it-compare-over").evaluate("one => one.style.clipPath")
     before = page.locator(".it-card-image").first.get_attribute("src")
-    tries.nth(0).get_by_text("Use this try").click()
-    page.get_by_text("Your choice for step 1 is taken with the next run.").wait_for(timeout=60_000)
+    attempts.nth(0).get_by_text("Use this attempt").click()
+    page.get_by_text("Your choice for step 1 takes effect with the next run.").wait_for(timeout=60_000)
     screenshot(page, "live-by-hand", tmp_path)
     page.get_by_text("Run again").click()
     page.wait_for_function(
@@ -140,8 +139,7 @@ def test_a_person_compares_corrects_and_goes_on(
 
 
 def test_a_hundred_nodes_are_not_slowed_down(page: Any) -> None:
-    """Drawing the graph runs nothing of ours: a frame with a hundred loops takes no longer than without the
-    view."""
+    """Drawing the canvas runs no code of the pack: a frame with a hundred loops takes no longer."""
     milliseconds = page.evaluate("""async () => {
       app.graph.clear();
       for (let index = 0; index < 100; index++) {

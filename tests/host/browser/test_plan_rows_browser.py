@@ -1,7 +1,6 @@
-"""Rows of Edit Plan beside the run that draws them: the picture and the state of every step, masks and
-references chosen and uploaded, in both ways to show nodes.
+"""Rows of Edit Plan next to their run: image and state of every step, masks and references.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def test_every_row_has_the_picture_and_the_state_of_its_step(canvas: tuple[Any, 
     first.click()
     first.press("End")
     first.type(", green")
-    assert states(page) == ["changed since it was drawn", "Accepted at try 1"]
+    assert states(page) == ["changed since it was generated", "Accepted at try 1"]
     assert first.evaluate("one => document.activeElement === one"), "typing was interrupted"
     screenshot(page, f"plan-rows-changed-{kind}", tmp_path)
     # Reopened, the rows find the run again.
@@ -128,5 +127,5 @@ def test_a_mask_and_a_reference_are_uploaded_and_chosen(
     drawn = story["plan"]["steps"][1]["settings"]
     assert drawn["mask"]["name"] == f"left {kind}.png"
     assert (folder / "pictures" / f"{drawn['reference']['picture']}.png").exists()
-    second.get_by_role("button", name="Take it out.").first.click()
+    second.get_by_role("button", name="Remove it").first.click()
     assert "mask:" not in page.evaluate(TEXT)

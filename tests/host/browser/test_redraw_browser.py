@@ -1,7 +1,8 @@
-"""A step redrawn from the live view in a real browser: with the artist's own prompt and with another seed,
-when the run is over and while it goes on; its pictures in full size, and what a screen reader finds.
+"""A step redrawn from the live view in a real browser, with the user's prompt or another seed.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+After and during a run; also the full-size view, and what a screen reader finds.
+
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations
@@ -57,15 +58,15 @@ def test_a_step_is_redrawn_with_the_artists_prompt(
     (folder,) = journals(host, request)
     before = drawn(folder)
     page.locator(".it-card-head").first.click()
-    tries = page.locator(".it-attempt")
-    assert tries.count() == 2
-    tries.nth(1).get_by_text("Better prompt", exact=True).click()
-    tries.nth(1).locator("textarea").fill(OWN)
+    attempts = page.locator(".it-attempt")
+    assert attempts.count() == 2
+    attempts.nth(1).get_by_text("Better prompt", exact=True).click()
+    attempts.nth(1).locator("textarea").fill(OWN)
     screenshot(page, f"redraw-{how}-prompt", tmp_path)
-    tries.nth(1).get_by_text("Redraw with it").click()
+    attempts.nth(1).get_by_text("Redraw with it").click()
     page.wait_for_function("() => document.querySelectorAll('.it-attempt').length === 3")
     page.wait_for_selector(FINISHED)
-    assert "asked for by hand" in tries.nth(2).inner_text() and "kept" in tries.nth(2).inner_text()
+    assert "redraw" in attempts.nth(2).inner_text() and "kept" in attempts.nth(2).inner_text()
     trajectory = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))
     first, second = trajectory["results"]
     assert first["chosen"] == 2 and first["attempts"][2]["prompt"] == OWN
@@ -98,7 +99,7 @@ def test_the_loop_at_that_step_takes_the_prompt_for_its_next_try(page: Any, host
     only.get_by_text("Better prompt", exact=True).click()
     only.locator("textarea").fill(OWN)
     only.get_by_text("Redraw with it").click()
-    only.get_by_text("Drawn next.").wait_for()
+    only.get_by_text("This is the next attempt.").wait_for()
     page.wait_for_selector(FINISHED)
     (folder,) = journals(host, request)
     first = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))["results"][0]
@@ -122,23 +123,23 @@ def test_pictures_open_in_full_size(canvas: tuple[Any, str], tmp_path: Path) -> 
     card = page.get_by_role("button", name="Step 1 in full size")
     card.focus()
     page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog", name="Picture in full size")
+    dialog = page.get_by_role("dialog", name="Image in full size")
     title = dialog.locator(".it-lightbox-title")
-    assert title.inner_text() == "1. Step 1 · Try 2 · accepted · kept"
+    assert title.inner_text() == "1. Step 1 · Attempt 2 · accepted · kept"
     page.wait_for_function("() => document.querySelector('.it-lightbox-image').naturalWidth === 192")
     assert "/view?" in page.locator(".it-lightbox-image").get_attribute("src")
     screenshot(page, f"lightbox-{how}-try", tmp_path)
     for key, shown in (
-        ("ArrowLeft", "1. Step 1 · Try 1 · refused"),
-        ("ArrowDown", "2. Step 2 · Try 1 · accepted · kept"),
-        ("ArrowRight", "1. Step 1 · Try 1 · refused"),
-        ("End", "2. Step 2 · Try 1 · accepted · kept"),
-        ("ArrowUp", "1. Step 1 · Try 2 · accepted · kept"),
+        ("ArrowLeft", "1. Step 1 · Attempt 1 · refused"),
+        ("ArrowDown", "2. Step 2 · Attempt 1 · accepted · kept"),
+        ("ArrowRight", "1. Step 1 · Attempt 1 · refused"),
+        ("End", "2. Step 2 · Attempt 1 · accepted · kept"),
+        ("ArrowUp", "1. Step 1 · Attempt 2 · accepted · kept"),
     ):
         page.keyboard.press(key)
         assert title.inner_text() == shown, key
-    dialog.get_by_role("button", name="Compare two pictures").click()
-    slider = dialog.get_by_role("slider", name="Where the left image ends")
+    dialog.get_by_role("button", name="Compare two images").click()
+    slider = dialog.get_by_role("slider", name="Position of the dividing line")
     slider.focus()
     for _ in range(5):
         page.keyboard.press("ArrowRight")
@@ -147,14 +148,14 @@ def test_pictures_open_in_full_size(canvas: tuple[Any, str], tmp_path: Path) -> 
     page.keyboard.press("Escape")
     assert not dialog.is_visible()
     assert page.evaluate("() => document.activeElement.getAttribute('aria-label')") == "Step 1 in full size"
-    page.locator(".it-attempt").nth(1).get_by_role("button", name="Try 2 in full size").click()
+    page.locator(".it-attempt").nth(1).get_by_role("button", name="Attempt 2 in full size").click()
     assert dialog.is_visible()
     page.keyboard.press("Escape")
     assert page.outside == [] and page.faults == []
 
 
 TREE = """
-- region "Story, step by step":
+- region "Steps of the story":
   - status /2 steps · 3 images drawn · 2 of 2 pictures accepted/
   - progressbar "Progress of the story"
   - list "Steps":
@@ -164,43 +165,43 @@ TREE = """
     - listitem:
       - button "Step 2 in full size"
       - button "2. Step 2 Accepted at try 1"
-  - group "The step that is shown":
+  - group "Selected step":
     - heading "1. Step 1" [level=4]
     - text: Accepted at try 2
     - status
     - button "Redraw this step"
     - paragraph: Text 1
-    - list "Tries":
+    - list "Attempts":
       - listitem:
-        - group "Try 1":
-          - text: /Try 1 refused · P.success. 20 %/
-          - button "Try 1 in full size"
+        - group "Attempt 1":
+          - text: /Attempt 1 refused · P.success. 20 %/
+          - button "Attempt 1 in full size"
       - listitem:
-        - group "Try 2":
-          - text: /Try 2 accepted · P.success. 90 %/
-          - button "Try 2 in full size"
-          - button "Use this try" [disabled]
+        - group "Attempt 2":
+          - text: /Attempt 2 accepted · P.success. 90 %/
+          - button "Attempt 2 in full size"
+          - button "Use this attempt" [disabled]
           - button "Redraw"
           - button "Better prompt"
-          - button "This image is right"
-          - button "This image is wrong"
-    - region "Compare two pictures":
+          - button "This image is right (recorded as feedback for training)"
+          - button "This image is wrong (recorded as feedback for training)"
+    - region "Compare two images":
       - combobox "Image on the left"
       - combobox "Image on the right"
       - button "Compare in full size"
-      - slider "Where the left image ends"
+      - slider "Position of the dividing line"
 """
-"""What a screen reader is given, by role and name; the words of the tries lie between."""
+"""What a screen reader is given, by role and name; the words of the attempts lie between."""
 
 
-def test_a_screen_reader_finds_steps_tries_and_verdicts(page: Any) -> None:
+def test_a_screen_reader_finds_steps_attempts_and_verdicts(page: Any) -> None:
     sync_api = pytest.importorskip("playwright.sync_api")
     opened_graph(page, judged("for a screen reader"))
     ran(page)
     page.wait_for_selector(FINISHED)
     page.locator(".it-card-head").first.click()
     page.locator(".it-attempt summary").nth(0).click()
-    view = page.get_by_role("region", name="Story, step by step")
+    view = page.get_by_role("region", name="Steps of the story")
     print(view.aria_snapshot())
     sync_api.expect(view).to_match_aria_snapshot(TREE)
     current = page.locator(".it-card-head").first

@@ -1,7 +1,6 @@
-"""The views of the nodes where the front end lays nodes out itself ("Nodes 2.0"): seen, and worked with, as
-on the canvas.
+"""The node views with Nodes 2.0: shown and used as on the canvas.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ def test_the_live_view_is_on_its_node(vue: Any, tmp_path: Path) -> None:
     photographed(page, "vue-finished", tmp_path)
     assert page.evaluate(INSIDE, ".it-live")
     page.locator(".it-card-head", has_text="at try 2").first.click()
-    rejected = page.locator(".it-attempt", has_text="Try 1").first
-    if not rejected.get_by_text("Use this try").is_visible():
+    rejected = page.locator(".it-attempt", has_text="Attempt 1").first
+    if not rejected.get_by_text("Use this attempt").is_visible():
         rejected.locator("summary").click()
-    rejected.get_by_text("Use this try").click()
-    page.get_by_text("Your choice for step 4 is taken with the next run.").wait_for()
+    rejected.get_by_text("Use this attempt").click()
+    page.get_by_text("Your choice for step 4 takes effect with the next run.").wait_for()
     photographed(page, "vue-choice", tmp_path)
 
 

@@ -1,8 +1,9 @@
-"""A story of ten steps as an artist makes one in an afternoon, in a real browser and the tiny world: planned
-and extended by hand, steps with settings of their own, a step redrawn, planned anew, a comic and a page for
-an audience, and all of it as one file that another ComfyUI opens (COMFYUI_OTHER_PATH; without one, this one).
+"""A story of ten steps in a real browser with the tiny world, from the plan to one shared file.
 
-The screenshots go where INTERLEAVE_SCREENSHOTS says, for a person to look at.
+Planned and extended by hand, with settings of single steps, a redraw, a new plan, a comic, a page for
+readers, and one file that another ComfyUI opens (COMFYUI_OTHER_PATH; without it, the same one).
+
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def extended_by_hand(page: Any) -> None:
         page.get_by_role("button", name="Add step").click()
         number = page.locator(".itp-step").count()
         row(page, number).locator("textarea").first.fill(prompt)
-    for number, name, value in ((3, "Seed", "77"), (5, "Tries", "2")):
+    for number, name, value in ((3, "Seed", "77"), (5, "Attempts", "2")):
         row(page, number).get_by_label("Settings of this step alone").click()
         row(page, number).get_by_role("spinbutton", name=name).fill(value)
         row(page, number).get_by_label("Settings of this step alone").click()
@@ -229,7 +230,7 @@ def test_a_story_of_ten_steps(page: Any, host: ComfyServer, tmp_path: Path) -> N
     page.get_by_text("The planner has written another plan").first.wait_for()
     assert not page.get_by_text("Step 2 is drawn again with the next run.").is_visible(), "of the run before"
     photographed(page, "afternoon-4-planned-anew", tmp_path)
-    page.get_by_role("button", name="Show it here").click()
+    page.get_by_role("button", name="Show new steps").click()
     photographed(page, "afternoon-5-new-plan-taken", tmp_path)
 
     run_on(page)

@@ -1,5 +1,4 @@
-"""What the front end promises to no extension is taken away: the console says what is different, and
-everything else works."""
+"""Unofficial parts of the front end are missing: the console explains it, and everything else works."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ Object.defineProperty(window, 'LiteGraph', {configurable: true, get: () => shown
 WITHOUT_DRAWING = (
     "() => delete LiteGraph.registered_node_types.InterleaveCriticLoop.prototype.onDrawBackground"
 )
-LINES = ("no setting for the language", "no vueNodesMode", "no processMouseWheel", "no onDrawBackground")
+LINES = ("a setting for the language", "vueNodesMode", "processMouseWheel", "onDrawBackground")
 
 
 def reloaded_without(page: Any, *names: str) -> list[str]:

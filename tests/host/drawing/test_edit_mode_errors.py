@@ -1,5 +1,4 @@
-"""What a person reads when model, CLIP, VAE, edit mode or a setting do not fit together: one line that says
-what to do."""
+"""Errors if model, CLIP, VAE, edit method or a setting do not match: one line with advice."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ def failure(host: ComfyServer, graph: Graph) -> str:
     [
         ("flux1", "auto", "'flux kontext' for Kontext"),
         ("qwen image", "auto", "'qwen image edit plus' for Qwen-Image-Edit-2509"),
-        ("sdxl", "reference latents", "make no use of reference latents"),
+        ("sdxl", "reference latents", "do not support reference latents"),
         ("sd15", "flux kontext", "is for a FLUX.1 model"),
         ("wan video", "auto", "video model"),
         ("wan video", "image to image", "video model"),
@@ -40,8 +39,8 @@ def test_an_edit_mode_that_does_not_fit(host: ComfyServer, family: str, edit: st
     ("family", "options", "words"),
     [
         ("sd15", {"references": 1}, "reference images are connected"),
-        ("qwen image", {"references": 3, "edit": "qwen image edit plus"}, "at most 2 beside"),
-        ("z-image", {"guidance": 3.0}, "no guidance beside cfg"),
+        ("qwen image", {"references": 3, "edit": "qwen image edit plus"}, "at most 2 in addition"),
+        ("z-image", {"guidance": 3.0}, "no guidance in addition to cfg"),
     ],
 )
 def test_a_setting_that_would_be_ignored_is_refused(
@@ -79,7 +78,7 @@ def test_a_text_encoder_of_another_family(host: ComfyServer, family: str, other:
 @pytest.mark.parametrize(
     ("raised", "words"),
     [
-        ("", "does not fit into the memory of the card"),
+        ("", "does not fit into the GPU's memory"),
         (
             "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory",
             "does not fit into memory",

@@ -1,5 +1,7 @@
-"""Families that the host's own encode node edits draw the pixels of their official graphs; what a host does
-not know is skipped."""
+"""Families with an encode node of the host generate the pixels of their official workflows.
+
+Families that a host does not know are skipped.
+"""
 
 from __future__ import annotations
 
@@ -126,12 +128,12 @@ def test_image_to_image(host: ComfyServer, photos: tuple[str, str, str], family:
 
 def test_a_host_without_the_node_says_so(host: ComfyServer) -> None:
     graph = ours("qwen image", "unknown class", ["a fox"], SIZE, edit="encode node")
-    with pytest.raises(HostError, match="No encode node is known for QwenImage models"):
+    with pytest.raises(HostError, match="does not know an encode node for QwenImage models"):
         host.run(graph)
     graph = ours("sd15", "renamed", ["a fox"], SIZE, edit="encode node")
     graph["renamed"] = node("InterleaveTestRenamedModel", model=["family", 0], kind="QwenImage21")
     graph["generator"]["inputs"]["model"] = ["renamed", 0]
     if "TextEncodeQwenImage21" in host.get("/object_info"):
         pytest.skip("This host has the node.")
-    with pytest.raises(HostError, match="This ComfyUI has no node TextEncodeQwenImage21"):
+    with pytest.raises(HostError, match="This ComfyUI does not have the node TextEncodeQwenImage21"):
         host.run(graph)

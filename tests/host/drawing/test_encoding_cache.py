@@ -1,5 +1,4 @@
-"""The Step Generator encodes a prompt and a source once: equal images, counted work, in the host's own
-parts."""
+"""The Step Generator encodes a prompt and a source once: equal images, counted calls."""
 
 from __future__ import annotations
 

@@ -40,8 +40,10 @@ BYPASSED = 4
 
 
 def wires_of_template(workflow: dict[str, Any], number: int | None, active: bool = False) -> set[Wire]:
-    """Wires of a sub-graph (the whole graph for None), nested ones laid flat; `active` True counts bypassed
-    nodes in."""
+    """Return the wires of a subgraph (the whole graph for None), nested ones flattened.
+
+    `active` True includes bypassed nodes.
+    """
     subgraphs = {one["id"]: one for one in workflow.get("definitions", {}).get("subgraphs", [])}
     graph = workflow if number is None else workflow["definitions"]["subgraphs"][number]
     return {wire for wire in _wires(graph, subgraphs, active) if not (LOADERS | HOLDERS) & set(wire[:2])}

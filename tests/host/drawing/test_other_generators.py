@@ -1,5 +1,4 @@
-"""Diffusers Generator and Service Generator in the real host: what they draw, and what is said when they
-cannot."""
+"""Diffusers Generator and Service Generator in the real host: their images and their errors."""
 
 from __future__ import annotations
 
@@ -115,7 +114,7 @@ def test_a_lora_is_one_of_the_hosts_list_and_laid_over_the_pipeline(host: ComfyS
 @pytest.mark.parametrize("name", ["", "../agents", "/etc", "no-such-folder"])
 def test_a_pipeline_that_is_not_there(host: ComfyServer, pipeline: str, name: str) -> None:
     graph = drawn_by("InterleaveDiffusersGenerator", "missing", ["a"], pipeline=name, download=False)
-    with pytest.raises(HostError, match=r"neither a diffusers pipeline in .*tiny-sd"):
+    with pytest.raises(HostError, match=r"was not found in .*tiny-sd"):
         host.run(graph)
 
 
@@ -171,8 +170,8 @@ def test_a_server_of_the_images_api_draws_and_edits(host: ComfyServer, hosted: b
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
-        ({"protocol": "OpenAI Images API"}, "not the name of a model"),
-        ({"model": "painter"}, "for the Images API"),
+        ({"protocol": "OpenAI Images API"}, "not a valid model name"),
+        ({"model": "painter"}, "only for the OpenAI Images API"),
         ({"url": "http://127.0.0.1:9,@/etc/hosts"}, "not the URL of a service"),
         ({"url": "file:///etc/passwd"}, "not the URL of a service"),
         ({"url": "http://127.0.0.1:9"}, "5 tries"),

@@ -1,5 +1,4 @@
-"""A mask and a reference that one step of Edit Plan names draw the pixels of those that are connected for all
-steps, are read again when their file is another one, and are refused in one line where they cannot be."""
+"""Mask and reference of one step of Edit Plan: equal to connected ones, reloaded, or one error."""
 
 from __future__ import annotations
 

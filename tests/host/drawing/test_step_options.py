@@ -1,5 +1,4 @@
-"""What a graph hands to the Step Generator by Step Options draws the pixels of the same graph wired by hand,
-belongs to what a draw is found by, and is refused in one line where it makes no sense."""
+"""Step Options: the pixels of the same graph wired by hand, part of the identity, or one error."""
 
 from __future__ import annotations
 
@@ -273,14 +272,24 @@ def test_each_part_belongs_to_what_a_draw_is_found_by(
 @pytest.mark.parametrize(
     ("settings", "parts", "inputs", "words"),
     [
-        ({}, {"bad": encoded("b")}, {"negative": "@bad"}, "With a cfg of 1"),
-        ({}, {"odd": node("InterleaveTestAnything", kind="text")}, {"guider": "@odd"}, "of another kind"),
-        ({}, {"odd": node("InterleaveTestAnything", kind="text")}, {"noise": "@odd"}, "of another kind"),
-        ({}, {"odd": node("InterleaveTestAnything", kind="text")}, {"mask": "@odd"}, "of another kind"),
-        ({}, {"odd": node("InterleaveTestAnything", kind="text")}, {"negative": "@odd"}, "of another kind"),
-        ({}, {"odd": node("InterleaveTestAnything", kind="nan")}, {"sigmas": "@odd"}, "of another kind"),
-        ({"cfg": 3.0, "negative": "x"}, {"bad": encoded("b")}, {"negative": "@bad"}, "Both a negative text"),
-        ({}, {"bad": encoded("b")}, {"conditioning": "@bad"}, "has nothing applied to it"),
+        ({}, {"bad": encoded("b")}, {"negative": "@bad"}, "at cfg 1"),
+        ({}, {"odd": node("InterleaveTestAnything", kind="text")}, {"guider": "@odd"}, "has the wrong type"),
+        ({}, {"odd": node("InterleaveTestAnything", kind="text")}, {"noise": "@odd"}, "has the wrong type"),
+        ({}, {"odd": node("InterleaveTestAnything", kind="text")}, {"mask": "@odd"}, "has the wrong type"),
+        (
+            {},
+            {"odd": node("InterleaveTestAnything", kind="text")},
+            {"negative": "@odd"},
+            "has the wrong type",
+        ),
+        ({}, {"odd": node("InterleaveTestAnything", kind="nan")}, {"sigmas": "@odd"}, "has the wrong type"),
+        (
+            {"cfg": 3.0, "negative": "x"},
+            {"bad": encoded("b")},
+            {"negative": "@bad"},
+            "Both a negative prompt",
+        ),
+        ({}, {"bad": encoded("b")}, {"conditioning": "@bad"}, "is applied to the connected conditioning"),
         (
             {},
             {"black": node("SolidMask", value=0.0, width=8, height=8)},
@@ -295,7 +304,7 @@ def test_each_part_belongs_to_what_a_draw_is_found_by(
                 "guider": node("BasicGuider", model=["flux", 0], conditioning="@any"),
             },
             {"guider": "@guider"},
-            "guides a Flux model",
+            "guider has a Flux model",
         ),
         (
             {},
@@ -312,7 +321,7 @@ def test_each_part_belongs_to_what_a_draw_is_found_by(
                 ),
             },
             {"guider": "@guider"},
-            "guided by empty_negative_prompt",
+            "needs empty_negative_prompt",
         ),
     ],
 )
@@ -327,5 +336,5 @@ def test_what_makes_no_sense_is_refused(
 def test_a_mask_of_another_shape_is_refused(host: ComfyServer, photos: tuple[str, str, str]) -> None:
     parts = {"wide": node("SolidMask", value=1.0, width=64, height=32)}
     graph = with_options(ours("sd15", "wide mask", [FIRST], SIZE, image=photos[0]), parts, mask="@wide")
-    with pytest.raises(HostError, match="their shapes differ"):
+    with pytest.raises(HostError, match="have different shapes"):
         host.run(graph)

@@ -1,5 +1,4 @@
-"""The hand-written official graphs are still those of the installed templates, node for node and wire for
-wire."""
+"""The hand-written official workflows equal the installed templates, node for node."""
 
 from __future__ import annotations
 

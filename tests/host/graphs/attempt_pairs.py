@@ -1,5 +1,4 @@
-"""Graphs with a pair of Try Open and Try Close around nodes that write down when they run, and the rig to run
-them."""
+"""Graphs with Attempt Start and Attempt End around nodes that log when they run, and their rig."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ def pair(
     replies: list[Any] | None = None,
     **open_inputs: Any,
 ) -> Graph:
-    """A checkpoint, a sampler and a tint between Try Open "open" and Try Close "close"; "out" saves the
-    result."""
+    """Return checkpoint, sampler and tint between the pair "open" and "close"; "out" saves the result."""
     graph = {
         "agent": node("InterleaveTestAgent", replies=json.dumps(replies or verdicts(accepted_at))),
         "loader": node("InterleaveTestLoader", name="model"),

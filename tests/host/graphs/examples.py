@@ -1,6 +1,6 @@
 """The example graphs in API form, as the front end makes them (`api/`), and what they need to run small.
 
-Decision: the host has no converter from the front end's form, so the twins are committed and the browser test
+The host has no converter from the front end's form, so the twins are committed and the browser test
 checks that the front end still makes them; every other test then runs an example without a browser. What is
 set to run them small is said once, by class and title, for both.
 """
@@ -117,7 +117,7 @@ def small(name: str, side: int = 128) -> list[Change]:
 PROMPT_IN_ITS_WORDS = Change("InterleaveTryOpen", {"prompt": "a meadow with a red house in the middle"})
 """The tiny world's critic knows these words. Its verdicts on others cannot be read, which stops a run."""
 PROMPTED = ("your_own_nodes_until_right", "controlnet_and_upscale_in_the_loop")
-"""Graphs whose step has its prompt at Try Open."""
+"""Graphs whose step has its prompt at Attempt Start."""
 TWO_TRIES = {"max_attempts": 2, "accept_at": 0.0, "on_failure": "keep", "candidates": 1}
 SHOWN_IMAGES = {
     "qwen_image_edit_story": 1,
@@ -180,8 +180,10 @@ def changed(graph: Graph, changes: list[Change]) -> Graph:
 
 
 def judged_by_the_critic(graph: Graph) -> Graph:
-    """The graph, with the tiny world's critic where its one agent judges, too: what stands for that agent in
-    these tests is a planner, and a critic whose verdicts cannot be read stops a run."""
+    """Return the graph with the tiny world's critic, if its one agent also judges.
+
+    The stand-in for that agent is a planner, and a critic with unreadable verdicts stops a run.
+    """
     agents = {
         key: node
         for key, node in graph.items()

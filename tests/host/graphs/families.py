@@ -1,6 +1,6 @@
 """The official graphs of the other model families in API form, and ours on the same model.
 
-Decision: as in `klein.py`, written out node for node; the loaders are one test node with the family's
+As in `klein.py`, written out node for node; the loaders are one test node with the family's
 tiny weights (`shim_pack/tiny_families.py`), and nodes that patch the MODEL are left out, since they stand
 before either graph. `test_family_templates.py` checks them against the installed templates.
 """
@@ -23,8 +23,10 @@ MODEL, CLIP, VAE = ["family", 0], ["family", 1], ["family", 2]
 
 
 def ours(family: str, request: str, prompts: list[str], size: tuple[int, int], **options: Any) -> Graph:
-    """A story by our nodes; `references` are names of input images, further options those of the Step
-    Generator."""
+    """Return a story with the pack's nodes.
+
+    `references` are names of input images; further options are those of the Step Generator.
+    """
     own = {name: options.pop(name) for name in ("guidance", "color_match", "sampler") if name in options}
     references = options.pop("references", ())
     options = {"scheduler": "simple", "steps": STEPS, **options}
@@ -89,8 +91,7 @@ def text(prompt: str, negative: str | None) -> Graph:
 def text_to_image(
     family: str, prompt: str, seed: int, size: tuple[int, int], cfg: float = 1.0, negative: str | None = None
 ) -> Graph:
-    """The text-to-image template of all families that sample with a KSampler (SD 1.5, SD3, Z-Image,
-    Qwen-Image, FLUX.1)."""
+    """Return the text-to-image template of KSampler families (SD 1.5, SD3, Z-Image, Qwen-Image, FLUX.1)."""
     empty = "EmptyLatentImage" if family in ("sd15", "sdxl") else "EmptySD3LatentImage"
     return (
         loaded(family)
@@ -167,8 +168,10 @@ def qwen_edit_plus(
     cfg: float = 1.0,
     negative: str = "",
 ) -> Graph:
-    """The templates of Qwen-Image-Edit-2509, and 2511 with its `method`; `scaled` replaces
-    FluxKontextImageScale."""
+    """Return the template of Qwen-Image-Edit-2509, or 2511 with its `method`.
+
+    `scaled` replaces FluxKontextImageScale.
+    """
     graph = loaded(family) | {
         f"source{number}": node("LoadImage", image=name) for number, name in enumerate(images, 1)
     }
@@ -190,8 +193,7 @@ def qwen_edit_plus(
 def omnigen2(
     prompt: str, seed: int, images: tuple[str, ...], area: float, cfg: float, guidance: float, negative: str
 ) -> Graph:
-    """OmniGen2's edit template (text-to-image without `images`); `area` in megapixels, with its default size
-    for none."""
+    """Return OmniGen2's edit template (text-to-image without `images`); `area` is in megapixels."""
     graph = loaded("omnigen2") | text(prompt, negative)
     first, second = "@positive", "@negative"
     for number, name in enumerate(images, 1):

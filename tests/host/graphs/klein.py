@@ -1,6 +1,6 @@
 """The official FLUX.2 klein graphs in API form, with the sizes made small.
 
-Decision: written out by hand, node for node as the host's templates "Flux.2 Klein 4B Distilled" (and the base
+Written out by hand, node for node as the host's templates "Flux.2 Klein 4B Distilled" (and the base
 model's, which differ in steps, guidance and negative) have them, so that the tests need no front end to
 convert a template; `test_templates.py` checks that the installed templates still consist of these nodes and
 settings.
@@ -41,8 +41,10 @@ def text_to_image(
     cfg: float = 1.0,
     negative: str | None = None,
 ) -> Graph:
-    """The text-to-image template; `negative` None is the distilled one (ConditioningZeroOut). Result:
-    SaveImage "out"."""
+    """Return the text-to-image template; SaveImage "out" has the result.
+
+    `negative` None is the distilled one (ConditioningZeroOut).
+    """
     return loaders() | {
         "positive": node("CLIPTextEncode", clip="@clip", text=prompt),
         "negative": negative_node(negative),
@@ -62,8 +64,7 @@ def image_edit(
     negative: str | None = None,
     references: tuple[str, ...] = (),
 ) -> Graph:
-    """The edit template on an input image, and on `references` beside it; everything else as in
-    `text_to_image`."""
+    """Return the edit template with an input image and `references`, otherwise like `text_to_image`."""
     graph = loaders() | {
         "positive": node("CLIPTextEncode", clip="@clip", text=prompt),
         "negative": negative_node(negative),
@@ -132,8 +133,10 @@ def story(
     max_attempts: int = 1,
     denoise: float = 0.75,
 ) -> Graph:
-    """The same model drawing a given plan with our nodes; results: SaveImage "out", PreviewAny "report",
-    Storyboard "board"."""
+    """Return a graph that generates a given plan with the pack's nodes and the same model.
+
+    Results: SaveImage "out", PreviewAny "report", Storyboard "board".
+    """
     graph = loaders() | {
         "plan": node("InterleaveTestPlan", request=request, prompts="\n".join(prompts)),
         "generator": node(

@@ -83,8 +83,10 @@ def joyimage_edit(
 def mage_flow(
     prompt: str, seed: int, images: tuple[str, ...], size: Size, cfg: float = 1.0, negative: str = ""
 ) -> Graph:
-    """Mage-Flow's templates: from text at a size, or the edit with its switch "resize" on; the further images
-    as they are."""
+    """Return Mage-Flow's template: from text at a size, or the edit with its switch "resize" on.
+
+    Further images are unchanged.
+    """
     graph = loaded("mage flow") | sources(images)
     inputs: dict[str, Any] = {"width": size[0], "height": size[1]}
     if images:
@@ -162,8 +164,7 @@ def hidream_o1(
 def from_text(
     family: str, prompt: str, seed: int, size: Size, cfg: float = 1.0, negative: str | None = None
 ) -> Graph:
-    """The text-to-image templates of Boogu, LongCat-Image, Krea 2 and ERNIE, which differ in the empty
-    latent."""
+    """Return the text-to-image template of Boogu, LongCat-Image, Krea 2 or ERNIE, with its empty latent."""
     kinds = {"ernie": "EmptyFlux2LatentImage", "longcat": "EmptySD3LatentImage"}
     empty = kinds.get(family, "EmptyLatentImage")
     graph = loaded(family) | text(prompt, negative)

@@ -20,8 +20,10 @@ def loop(
     seconds: float = 0.0,
     **more: Any,
 ) -> Graph:
-    """A Critic Loop of three steps whose second and third fail `failures` times; with `replies` a critic that
-    is away `away` times."""
+    """Return a Critic Loop of three steps whose second and third fail `failures` times.
+
+    With `replies`, a critic fails `away` times.
+    """
     settings = {"max_attempts": 1, "accept_at": 0.0, "keep": "best", "source": "previous", "seed": 0}
     graph = {
         "plan": node("InterleaveTestPlan", request=name, prompts="\n".join(STEPS)),
@@ -54,15 +56,14 @@ def passing_critic(name: str, replies: list[Any], away: int) -> dict[str, Any]:
 
 
 def overflowing(name: str, failures: int, **more: Any) -> Graph:
-    """Tries of a Try Close whose images are not finite numbers for the first `failures` times; then the
-    critic accepts."""
+    """Return an Attempt End whose first `failures` images are not finite; then the critic accepts."""
     graph = pair(name, 1, **more)
     tint = node("InterleaveTestPassingOverflow", image="@paint", strength=0.5, name=name, failures=failures)
     return {**graph, "tint": tint}
 
 
 def tries(name: str, away: int) -> Graph:
-    """Two tries of a Try Close, the first of which is not judged while the critic is away."""
+    """Two attempts of an Attempt End; the first is not judged while the critic is away."""
     graph = pair(name, None, max_attempts=2)
     refused = [verdict(False, "", 0.2)] * 2  # without a better prompt: what was tried since stays as it is
     return {

@@ -1,9 +1,8 @@
-"""The graphs of skills/interleaved-story, made from the examples: python -m tests.host.graphs.skill
+"""The graphs of skills/interleaved-story, made from the examples: python -m tests.host.graphs.skill.
 
-Decision: a program that queues a graph wants nodes with names, no node that only shows, and one file with the
-result. So each graph is its example with the ids made of the nodes' titles, the previews left out, and an
-Export node `story` at its end. They are committed, and a test says when they are not those of the examples
-any more.
+A program that queues a graph needs named nodes, no preview nodes, and one result file. So each graph is its
+example with ids made of the nodes' titles, without previews, and with an Export node `story` at its end. They
+are committed, and a test compares them with the examples.
 """
 
 from __future__ import annotations

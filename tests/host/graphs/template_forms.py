@@ -1,9 +1,8 @@
-"""What a template has beside the graph: the names of widget values and which inputs and outputs App mode
-shows, both read by newer front ends alone, the part of the canvas that older ones open at, and the notes'
-colours.
+"""Parts of a template that are derived from its graph.
 
-Decision: all of it is derived from the graph by one rule for all templates, so none is forgotten and none
-drifts. `python tests/host/graphs/template_forms.py` writes it into `workflows/`.
+These are the names of widget values and the inputs and outputs of App mode (both for newer front ends), the
+view that older ones open at, and the notes' colors. One rule serves all templates. `python
+tests/host/graphs/template_forms.py` writes them into `workflows/`.
 """
 
 from __future__ import annotations
@@ -71,8 +70,7 @@ def view(workflow: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_own_names(node: dict[str, Any]) -> dict[str, Any]:
-    """The node without labels made of its inputs' ids (`image0`), as front ends make them: they hide the
-    names in the pack's locales."""
+    """Return the node without labels that are input ids (`image0`), which hide the names in the locales."""
     inputs = [
         {key: value for key, value in one.items() if key != "label" or not one["name"].endswith(f".{value}")}
         for one in node.get("inputs", [])

@@ -1,6 +1,6 @@
 """The templates in order from first to last: a short name for tests and programs, and the file's name.
 
-Decision: the front ends show a pack's template under its file's name alone, as title and as description, so
+The front ends show a pack's template under its file's name alone, as title and as description, so
 the file's name is a sentence that says what one gets, with its number before it. Graphs in API form, tests
 and the skill go by the short name, which stays when the sentence changes.
 """

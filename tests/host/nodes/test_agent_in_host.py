@@ -1,5 +1,4 @@
-"""Agents in the real host: found, loaded, downloaded only when asked, judged by, cancelled, and plain words
-otherwise."""
+"""Agents in the real host: found, loaded, downloaded on request, used as critics, cancelled, and errors."""
 
 from __future__ import annotations
 
@@ -144,13 +143,13 @@ def test_candidates_are_judged_together(host: ComfyServer) -> None:
 
 
 def test_strictness_is_the_loops_where_it_has_none(host: ComfyServer) -> None:
-    """The tiny critic's own word against a probability that no image can have on this nonsense."""
+    """The agent's strictness counts if the loop has none; the loop's own wins."""
     need_checkpoints()
 
-    def report(**inputs: Any) -> str:
+    def report(loop: dict[str, Any] | None = None, **inputs: Any) -> str:
         graph = story("strict", ["a house"], (64, 64), max_attempts=2)
         graph["critic"] = node("InterleaveLoadAgent", agent="tiny world critic", **inputs)
-        graph["loop"]["inputs"] |= {"critic": ["critic", 0]}
+        graph["loop"]["inputs"] |= {"critic": ["critic", 0], **(loop or {})}
         host.run(graph)
         (folder,) = (host.base / "output" / "interleave-thinker").glob("strict-*")
         return json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))["settings"]["accept_at"]
@@ -158,6 +157,8 @@ def test_strictness_is_the_loops_where_it_has_none(host: ComfyServer) -> None:
     assert report(strictness="lenient") == 0.3
     assert report(strictness="strict", precision="bf16") == 0.8
     assert report() is None
+    assert report({"strictness": "normal", "accept_at": 0.9}, strictness="strict") == 0.5
+    assert report({"strictness": "critic's own verdict"}, strictness="strict") is None
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ def test_precisions_that_need_a_missing_library_are_not_offered(host: ComfyServe
         with pytest.raises(HostError, match=r"precision: '4-bit' not in"):
             host.run(planning(agent=AGENT, precision="4-bit"))
     else:
-        with pytest.raises(HostError, match="built-in agents are too small for 4-bit"):
+        with pytest.raises(HostError, match="built-in agents do not support 4-bit"):
             host.run(planning(agent="tiny world planner", precision="4-bit"))
 
 
@@ -262,7 +263,7 @@ def test_cancel_works_while_the_server_is_silent(host: ComfyServer, server: Chat
     [
         ({"key_variable": "sk-proj-0123456789abcdef"}, "may be a key itself"),
         ({"key_variable": "PATH"}, "not the name of an environment variable for a key"),
-        ({"model": " "}, "name of the model is missing"),
+        ({"model": " "}, "'model' is empty"),
         ({"base_url": "http://127.0.0.1:9/v1"}, "cannot be reached.*Is the server running"),
         ({"base_url": "file:///etc/passwd"}, "does not name a model and its server"),
         ({"base_url": "http://me:secret@127.0.0.1/v1"}, "host, a port and a path only"),
@@ -276,7 +277,7 @@ def test_a_wrong_server_or_key_is_said(
     assert "0123456789abcdef" not in f"{error.value} {error.value.details}"
 
 
-# Host Agent
+# Agent from CLIP
 
 
 def host_agent(kind: str, reply: str = PLAN) -> Graph:
@@ -291,7 +292,7 @@ def test_a_text_encoder_that_cannot_write_is_told_from_one_that_can(host: ComfyS
     for graph in (plain, host_agent("cannot")):
         with pytest.raises(
             HostError,
-            match=r"InterleaveHostAgent: .*(ComfyUI has no text encoders that can write|cannot write)",
+            match=r"InterleaveHostAgent: .*(ComfyUI cannot generate text|cannot be used as an agent)",
         ):
             host.run(graph)
     assert "1. Boat" in host.run(host_agent("sees"))["text"]["text"][0]

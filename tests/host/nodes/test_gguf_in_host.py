@@ -79,10 +79,10 @@ def test_a_gguf_file_plans_and_its_server_is_used_again(
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [
-        ({"precision": "bf16"}, "own number format"),
-        ({"agent": "gguf/gone.gguf"}, "no agent 'gguf/gone.gguf'.*mmproj"),
-        ({"agent": "../../gguf/tiny-Q8_0.gguf"}, "no agent"),
-        ({"gpu_layers": "all"}, "gpu_layers|whole number"),
+        ({"precision": "bf16"}, "own precision"),
+        ({"agent": "gguf/gone.gguf"}, "The agent 'gguf/gone.gguf' was not found.*mmproj"),
+        ({"agent": "../../gguf/tiny-Q8_0.gguf"}, "was not found"),
+        ({"gpu_layers": "all"}, "gpu_layers"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(

@@ -47,7 +47,7 @@ def test_a_verdict_comes_out_in_all_its_parts(host: ComfyServer) -> None:
     assert said(outputs, "success") == "False" and said(outputs, "probability") == "0.25"
     assert said(outputs, "prompt") == "a blacker page" and said(outputs, "reasoning") == "looked"
     text = said(outputs, "text")
-    assert text.startswith("Refused, P(success) 25 %") and "Draw next: a blacker page" in text
+    assert text.startswith("Rejected, P(success) 25 %") and "Refined prompt: a blacker page" in text
     assert outputs["judge"]["text"] == [text]
 
 
@@ -55,14 +55,33 @@ def test_an_accepted_image_keeps_the_prompt_that_it_was_drawn_with(host: ComfySe
     graph = judged(verdict(True, "another", 0.9), before=True, prompt="as drawn")
     outputs = host.run(graph)
     assert said(outputs, "success") == "True" and said(outputs, "prompt") == "as drawn"
-    assert "Draw next" not in said(outputs, "text")
+    assert "Refined prompt" not in said(outputs, "text")
 
 
 @pytest.mark.parametrize(("accept_at", "passes"), [(0.0, True), (0.5, True), (0.95, False)])
 def test_accept_at_is_the_loop_s_rule(host: ComfyServer, accept_at: float, passes: bool) -> None:
     outputs = host.run(judged(*[verdict(True, "", 0.9)] * 3, accept_at=accept_at))
     assert said(outputs, "success") == str(passes)
-    assert ("critic's own word: right" in said(outputs, "text")) is not passes
+    assert ("critic's own verdict: success" in said(outputs, "text")) is not passes
+
+
+@pytest.mark.parametrize(
+    ("strictness", "passes"),
+    [
+        ("critic's own verdict", True),
+        ("lenient", True),
+        ("normal", False),
+        ("strict", False),
+        ("custom", True),
+    ],
+)
+def test_strictness_wins_over_accept_at_unless_it_is_custom(
+    host: ComfyServer, strictness: str, passes: bool
+) -> None:
+    accept_at = 0.35 if strictness == "custom" else 0.99
+    replies = [verdict(True, "", 0.4)] * 5  # one agent serves all cases
+    outputs = host.run(judged(*replies, strictness=strictness, accept_at=accept_at))
+    assert said(outputs, "success") == str(passes)
 
 
 def test_a_probability_that_is_not_reported_is_not_made_up(host: ComfyServer) -> None:
@@ -80,7 +99,7 @@ def test_a_reply_that_cannot_be_read_is_an_error_that_shows_it(host: ComfyServer
 
 
 def test_a_missing_instruction_is_refused_before_anything_runs(host: ComfyServer) -> None:
-    with pytest.raises(HostError, match="no instruction") as refused:
+    with pytest.raises(HostError, match="instruction is empty") as refused:
         host.queue(judged(verdict(True), instruction="  "))
     faults = json.loads(refused.value.details)["node_errors"]["judge"]["errors"]
     assert [fault["extra_info"]["input_name"] for fault in faults] == ["instruction"]
@@ -88,7 +107,10 @@ def test_a_missing_instruction_is_refused_before_anything_runs(host: ComfyServer
 
 @pytest.mark.parametrize(
     ("inputs", "message"),
-    [({"instruction": "@blank"}, "no instruction"), ({"after": "@many"}, "after has 3 images")],
+    [
+        ({"instruction": "@blank"}, "instruction is empty"),
+        ({"after": "@many"}, "'after': expected one image, got 3"),
+    ],
 )
 def test_what_cannot_be_judged_says_so(host: ComfyServer, inputs: dict[str, str], message: str) -> None:
     graph = judged(verdict(True), **inputs)

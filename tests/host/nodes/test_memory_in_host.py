@@ -1,5 +1,4 @@
-"""Agents in the host's memory: whole or not at all, brought once, given back on demand, and an error that
-helps when the card is full."""
+"""Agents in the host's memory: whole or not at all, loaded once, unloaded on demand, and clear errors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The nodes in the real host: what they offer, how a run goes, and what a person reads when something is
-wrong."""
+"""The nodes in the real host: what they offer, how a run goes, and their errors."""
 
 from __future__ import annotations
 
@@ -147,12 +146,12 @@ def with_agent(name: str) -> Graph:
 
 
 def test_a_missing_agent_says_where_to_put_it(host: ComfyServer) -> None:
-    with pytest.raises(HostError, match=r"no agent 'Unknown-8B'.*interleave_agents"):
+    with pytest.raises(HostError, match=r"The agent 'Unknown-8B' was not found.*interleave_agents"):
         host.run(with_agent("Unknown-8B"))
 
 
 def test_an_agent_name_cannot_leave_the_folders(host: ComfyServer) -> None:
-    with pytest.raises(HostError, match="There is no agent"):
+    with pytest.raises(HostError, match=r"The agent .* was not found"):
         host.run(with_agent("../../checkpoints"))
 
 

@@ -42,8 +42,8 @@ def errors(host: ComfyServer, graph: Graph) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("kind", "given", "said"),
     [
-        ("InterleaveLoadAgent", {"agent": "gone"}, "no agent 'gone'.*interleave_agents.*hub_id"),
-        ("InterleaveLoadAgent", {"agent": "gone.gguf"}, "no agent 'gone.gguf'.*mmproj"),
+        ("InterleaveLoadAgent", {"agent": "gone"}, "'gone' was not found.*interleave_agents.*hub_id"),
+        ("InterleaveLoadAgent", {"agent": "gone.gguf"}, "The agent 'gone.gguf' was not found.*mmproj"),
         ("InterleaveLoadAgent", {"agent": BUILT_IN, "precision": "int3"}, "'int3' not in .*auto"),
         ("InterleaveLoadAgent", {"agent": BUILT_IN, "adapter": "../x"}, "'../x' not in .*none"),
         ("InterleaveRemoteAgent", {"key_variable": "PATH"}, "not the name of an environment variable"),

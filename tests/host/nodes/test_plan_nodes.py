@@ -1,5 +1,4 @@
-"""Planner and Edit Plan in the real host: images, counts and captions, hand edits, refusals, and
-cancelling."""
+"""Planner and Edit Plan in the real host: images, counts, captions, edits, errors and cancelling."""
 
 from __future__ import annotations
 
@@ -245,7 +244,7 @@ def test_a_broken_plan_on_a_wire_is_refused_when_it_comes(host: ComfyServer) -> 
 
 @pytest.mark.parametrize(
     ("request_text", "reason"),
-    [(" ", "The request is empty"), ("x" * 100_001, "has 100001 characters")],
+    [(" ", "the request is empty"), ("x" * 100_001, "has 100001 characters")],
 )
 def test_a_request_out_of_bounds_is_one_line(host: ComfyServer, request_text: str, reason: str) -> None:
     with pytest.raises(HostError, match=reason) as error:

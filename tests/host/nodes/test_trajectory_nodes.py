@@ -1,5 +1,4 @@
-"""Stories in files, in the real host: saved and loaded, exported, commented on; and nothing outside its
-folders."""
+"""Stories in files in the real host: saved, loaded, exported and rated; nothing outside the folders."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ EXPORTS = {
     "comic pages (PNG)": ".png",
 }
 OTHER_HOST = Path(__file__).parents[2] / "data" / "story_from_another_host.zip"
-"""Written by Save Trajectory in ComfyUI 0.14.1."""
+"""Written by Save Story in ComfyUI 0.14.1."""
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +175,7 @@ def test_a_record_in_the_input_folder_is_a_story(host: ComfyServer, run: Traject
     "story", ["output/../../etc", "/etc", "output/none", "", "output/kept/../kept", "\0", "(no story yet)"]
 )
 def test_what_is_not_in_the_list_is_not_loaded(host: ComfyServer, story: str) -> None:
-    with pytest.raises(HostError, match="There is no story"):
+    with pytest.raises(HostError, match=r"The story .* was not found"):
         host.run(graph(story, "InterleaveExport", **export()))
 
 

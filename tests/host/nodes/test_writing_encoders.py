@@ -1,4 +1,4 @@
-"""Which of the host's own text encoders Host Agent takes: those that can write about images."""
+"""Text encoders of the host that Agent from CLIP accepts: those that can generate text about images."""
 
 from __future__ import annotations
 

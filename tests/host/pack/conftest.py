@@ -15,7 +15,7 @@ from ..server.comfy_server import ComfyServer
 
 @pytest.fixture(scope="module")
 def story_name(host: ComfyServer) -> Iterator[str]:
-    """The choice of Load Trajectory that is a good story, there for the time of a file of tests."""
+    """A valid story for Load Story, which exists during one test file."""
     folder = host.base / "input" / "hostile-good"
     save_trajectory(make_trajectory(3, request="Hostile"), folder)
     yield "input/hostile-good"

@@ -1,8 +1,6 @@
-"""Stories in folders as a stranger may hand them on: cut off, foreign, newer, leading out by links, and far
-too large.
+"""Story folders from a stranger: truncated, foreign, newer, leading out by links, and far too large.
 
-Decision: every folder is a good one with a single thing spoiled, so that what is said of it is about that
-thing.
+Every folder is valid except for one thing, so that the error is about that thing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a stranger's workflow, plan, folder or agent may hold, as graphs for the real host: every value that
-breaks things.
+"""Hostile workflows, plans, folders and agents as graphs for the real host.
 
-Decision: widgets are taken from what the host says of every node, so a new widget is attacked without a line
-here. Each graph is one that works but for a single value; what goes wrong is then that value's doing.
+Widgets come from the host's description of every node, so a new widget is tested without a change here. Each graph is
+valid except for a single value, which causes the error.
 """
 
 from __future__ import annotations
@@ -85,8 +84,7 @@ class Hostile:
 
 
 def widgets(info: dict[str, Any], story_name: str, service: str) -> Iterator[Hostile]:
-    """Every widget of every node of `info` (the host's /object_info) with values of a wrong type, size or
-    meaning."""
+    """Yield every widget of every node of `info` (/object_info) with values of a wrong type, size or meaning."""
     turns: dict[str, itertools.cycle[Any]] = {
         kind: itertools.cycle(values)
         for kind, values in (("INT", INTS), ("FLOAT", FLOATS), ("BOOLEAN", BOOLEANS), ("COMBO", CHOICES), ("STRING", TEXTS))

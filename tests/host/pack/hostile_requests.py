@@ -1,5 +1,4 @@
-"""What a page or program may send to the pack's own routes: every field of every route with values that break
-things, and bodies that are no JSON objects."""
+"""Hostile requests to the pack's routes: every field with bad values, and bodies that are not objects."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ numbers = itertools.count(1)
 
 
 def drive(host: ComfyServer, cases: list[Hostile]) -> Counter[str]:
-    """Queue every case with a good prompt behind it; returns how they ended, and fails for all that ended
-    badly.
+    """Queue every case with a good prompt behind it, and return how they ended.
 
-    Every prompt has the loaders, wired to nothing or not, so that the host keeps what they loaded.
+    Fails for all that ended badly. Every prompt contains the loaders, connected or not, so that the host keeps what they
+    loaded.
     """
     before = written_files(host)
     queued: list[tuple[Hostile, str | None, str]] = []
@@ -67,8 +67,10 @@ def drive(host: ComfyServer, cases: list[Hostile]) -> Counter[str]:
 
 
 def queue(client: httpx.Client, graph: Graph) -> tuple[dict[str, Any] | None, str | None]:
-    """What the host refuses a graph with, or the id under which it runs. NaN and halves of characters are
-    sent as they are."""
+    """Return the host's error for a graph, or the id under which it runs.
+
+    NaN and lone surrogates are sent unchanged.
+    """
     body = json.dumps({"prompt": graph, "client_id": "tests"})
     answer = client.post("/prompt", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code in (200, 400), f"{answer.status_code}: {answer.text[:300]}"
@@ -121,8 +123,7 @@ def unclear(message: str) -> str:
 
 
 def written_files(host: ComfyServer) -> set[tuple[str, int]]:
-    """Every file (and its size) in and around the base directory that the host has no business in, and all
-    escapes."""
+    """Return every file (with its size) that the host must not touch in and around the base directory, and all escapes."""
     found: set[tuple[str, int]] = set()
     for folder, folders, files in os.walk(host.base.parent):
         folders[:] = [name for name in folders if name not in OWN_FOLDERS]

@@ -1,8 +1,7 @@
-"""What an output of any kind ("any switch", a broken node, a node that gives nothing) may bring to the pack's
-sockets, as graphs for the real host.
+"""Wrong values at the pack's sockets, from outputs of type "any", as graphs for the real host.
 
-Decision: sockets are taken from what the host says of every node, so a new socket is attacked without a line
-here. Each is given every value of the shim pack's `ODD`, and the real value of every other kind of socket.
+Sockets come from the host's description of every node, so a new socket is tested without a change here. Each gets
+every value of the shim pack's `ODD`, and the real value of every other socket type.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ NAMES_OF_MANY = {"references": "references.reference_1", "images": "images.image
 
 
 def sockets(info: dict[str, Any], story_name: str, service: str) -> Iterator[Hostile]:
-    """Every socket of every node of `info` (the host's /object_info) with everything that does not belong
-    there, and with some that does."""
+    """Yield every socket of every node of `info` (/object_info) with wrong values, and with some right ones."""
     odd = [name for name in info["InterleaveTestOddValue"]["input"]["required"]["name"][0] if name != "given"]
     for class_type, (graph, key) in graphs_with_sockets(story_name, service).items():
         for name in socket_names(info[class_type]["input"]):

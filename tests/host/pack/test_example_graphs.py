@@ -1,5 +1,4 @@
-"""The example graphs run in the real host: with the tiny world's trained agents, with tiny random weights,
-with servers."""
+"""The example graphs run in the real host, with trained tiny agents, tiny random weights, or servers."""
 
 from __future__ import annotations
 
@@ -122,6 +121,6 @@ def test_one_verdict_accepts_and_one_refuses_with_a_reason_and_no_model_at_all(h
     }
     assert said["Verdict on the sun"].startswith("Accepted")
     assert "All is as it should be: the sea page, a yellow sun at the top right" in said["Verdict on the sun"]
-    assert said["Verdict on the moon"].startswith("Refused")
+    assert said["Verdict on the moon"].startswith("Rejected")
     assert "there should be a white moon, but there is a yellow sun" in said["Verdict on the moon"]
-    assert said["Draw next"].startswith("add a white moon at the top right")
+    assert said["Refined prompt"].startswith("add a white moon at the top right")

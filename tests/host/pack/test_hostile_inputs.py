@@ -1,5 +1,4 @@
-"""Hundreds of hostile inputs in the real host: it lives on, says in one line what was wrong, and writes
-nowhere else."""
+"""Hundreds of hostile inputs in the real host: it survives, reports one line, and writes nowhere else."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What fits every socket by its kind and none by its value, and what pages may send, is one line of the
-pack's in the real host. tests/stress/test_hostile_inputs.py has all of it."""
+"""Wrong values at sockets, and hostile requests, give one line of the pack in the real host.
+
+tests/stress/test_hostile_inputs.py has all of them.
+"""
 
 from __future__ import annotations
 

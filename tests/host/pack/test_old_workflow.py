@@ -1,5 +1,4 @@
-"""A workflow that an earlier version saved (`tests/data/workflow.json`) loads in the running host as it was
-saved."""
+"""A workflow of an earlier version (`tests/data/workflow.json`) loads unchanged in the running host."""
 
 from __future__ import annotations
 
@@ -14,8 +13,10 @@ WIDGETS = {"INT": (int,), "FLOAT": (int, float), "STRING": (str,), "BOOLEAN": (b
 
 
 def widgets(node: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
-    """Name, type and options of every widget in the order of saved values; a seed's is followed by what
-    happens to it after a run."""
+    """Return name, type and options of every widget in the order of saved values.
+
+    A seed's is followed by its control_after_generate.
+    """
     found = []
     for kind in ("required", "optional"):
         for name in node["input_order"].get(kind, []):

@@ -1,5 +1,4 @@
-"""The archive that is published, unpacked into a folder of another name, with spaces and dots, as a ZIP or a
-copy by hand leaves it."""
+"""The published archive in a folder with another name, with spaces and dots, as after a manual copy."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Every template has its widgets' values by name and what App mode shows, or is on the list of those that App
-mode is not for."""
+"""Every template has its widget values by name and its App mode, or is listed as one without App mode."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the host promises to nobody is taken away: the log says what is different, and everything else
-works."""
+"""Internals of the host are missing: the log explains it, and everything else works."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from ..server.runs import ran_in
 
 TAKEN = ("execution.IsChangedCache", "comfy.model_management.current_loaded_models")
 LINES = (
-    "this ComfyUI has no execution.IsChangedCache: with --cache-none, Try Close draws anew",
+    "this ComfyUI does not have execution.IsChangedCache: with --cache-none, Attempt End generates images",
     "this ComfyUI has no comfy.model_management.current_loaded_models: an agent stays on the card",
 )
 
@@ -52,7 +51,7 @@ def test_the_log_says_what_is_different(bare: ComfyServer, host: ComfyServer) ->
     log = bare.log_path.read_text(errors="replace")
     assert all(log.count(f"InterleaveThinker: {line}") == 1 for line in LINES), log
     whole = host.log_path.read_text(errors="replace")
-    assert "InterleaveThinker: this ComfyUI has no" not in whole, (
+    assert "InterleaveThinker: this ComfyUI does not have" not in whole, (
         "this host lacks something: say so in the docs"
     )
 

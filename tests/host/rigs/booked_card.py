@@ -1,6 +1,6 @@
 """A card that exists only in the books, for rigs in the host's own Python (`host_modules`).
 
-Decision: the card is the device `cpu:0`, which torch computes on like on any CPU but which compares unequal
+The card is the device `cpu:0`, which torch computes on like on any CPU but which compares unequal
 to `cpu`; where each weight is, is noted whenever a module is moved, and the room that is left follows from
 that. So what the host's memory manager decides on a machine with little memory can be watched on one without
 a card.

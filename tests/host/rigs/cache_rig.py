@@ -1,6 +1,6 @@
 """Runs prompts in ComfyUI's own executor with each of its caches; started by a test with the host's Python.
 
-Decision: one process for all four cache modes instead of four servers: the executor, its scheduler, its
+One process for all four cache modes instead of four servers: the executor, its scheduler, its
 caches and the nodes are the host's own, only the web server is left out. Usage: `python cache_rig.py
 SCENARIOS.json RESULTS.json HOST [host options]`; SCENARIOS is a list of `{"cache": one of CACHES, "prompts":
 [...], "size": of the LRU}`, each run by an executor of its own.

@@ -1,8 +1,6 @@
-"""Run by the host's own Python: the Step Generator's savings, counted, with the host's encoders and samplers
-at tiny sizes.
+"""Run by the host's own Python: counts the Step Generator's cached encodings at tiny sizes.
 
-Prints a JSON object: for every family the digests of the images drawn with and without the cache, and both
-counts.
+Prints a JSON object: for every family the digests of the images with and without the cache, and both counts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Loads the host's modules and the pack into the host's own Python, as its server would; for rigs, which are
-run as `python RIG COMFYUI REPOSITORY` and import this before anything else."""
+"""Loads the host's modules and the pack in the host's own Python, like its server.
+
+Rigs run as `python RIG COMFYUI REPOSITORY` and import this first.
+"""
 
 from __future__ import annotations
 

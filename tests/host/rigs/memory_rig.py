@@ -1,7 +1,6 @@
-"""Run by the host's own Python: its memory manager, real agents, and a card that exists only in the books
-(`booked_card`).
+"""Run by the host's own Python: its memory manager, real agents, and a simulated GPU (`booked_card`).
 
-Prints a JSON object, one entry a scenario.
+Prints a JSON object with one entry per scenario.
 """
 
 from __future__ import annotations
@@ -84,8 +83,7 @@ def alternate(state: Any) -> dict[str, Any]:
 
 
 def planner_first() -> dict[str, Any]:
-    """A planner speaks once; then critic and image model take turns on a card that has room for these two
-    alone."""
+    """A planner replies once; then critic and image model share a GPU with room for these two only."""
     planner, planner_module = agent("planner")
     critic, critic_module = agent("critic")
     image_model = diffusion(ours.bytes_of(critic_module) // KILO)
@@ -205,8 +203,7 @@ def reread() -> dict[str, Any]:
 
 
 def server() -> dict[str, Any]:
-    """A server with weights on the card (llama.cpp) ends when the image model wants their room, and an image
-    model goes when the server is to start."""
+    """A server with weights on the GPU (llama.cpp) ends for the image model, and the other way round."""
 
     class Process:
         size = 600 * KILO
@@ -245,8 +242,7 @@ def server() -> dict[str, Any]:
 
 
 def asked() -> dict[str, Any]:
-    """What the manager is asked to keep free for a reply: more for images, for long answers; reckoned, not a
-    constant."""
+    """The memory requested for a reply is an estimate that grows with images and long answers."""
     chat, module = agent("critic")
     wanted: list[int] = []
     inner = mm.load_models_gpu

@@ -1,4 +1,4 @@
-"""Which of the host's text encoders Host Agent takes, built without weights (torch's meta device).
+"""Text encoders of the host that Agent from CLIP accepts, built without weights (torch's meta device).
 
 Run as `python writing_rig.py COMFYUI REPOSITORY`; prints for each text encoder why it is refused
 (empty: it is taken), and how many of two images it sees in a conversation laid out for it.

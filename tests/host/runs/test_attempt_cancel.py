@@ -1,4 +1,4 @@
-"""Try Open and Try Close when the user presses cancel, in the body and while the critic speaks."""
+"""Cancelling Attempt Start and Attempt End, in the body and while the critic generates."""
 
 from __future__ import annotations
 

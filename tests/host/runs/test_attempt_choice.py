@@ -1,5 +1,4 @@
-"""A try that a person picked is taken by Try Close too: with the next prompt, without drawing anything
-again."""
+"""Attempt End uses an attempt chosen by the user with the next prompt, without generating again."""
 
 from __future__ import annotations
 

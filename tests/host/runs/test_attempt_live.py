@@ -1,5 +1,7 @@
-"""What a browser hears of Try Open and Try Close in the real host: what it hears of a Critic Loop, under the
-id of Try Close, whichever of the body's copies draws."""
+"""Live messages of Attempt Start and Attempt End in the real host: those of a Critic Loop.
+
+They have the id of Attempt End, whichever copy of the body generates.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,7 @@ def test_the_first_try_is_shown_while_it_is_drawn_and_judged(host: ComfyServer, 
     listener.wait_for(lambda message: shows(message, "attempt"))
     state = state_of(host)
     assert state["run", None, None]["status"] == "running"
-    assert state["run", None, None]["line"] == "Step 1, try 1 of 1: drawing"
+    assert state["run", None, None]["line"] == "Step 1, attempt 1 of 1: generating"
     listener.wait_for(lambda message: shows(message, "words") and message.data["shown"]["at"] > 0)
     state = state_of(host)
     assert state["attempt", 1, 0]["status"] == "judging"

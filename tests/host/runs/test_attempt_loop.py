@@ -1,5 +1,4 @@
-"""Try Open and Try Close in the real host: how often each node of the body ran, with each of the host's
-caches.
+"""Attempt Start and Attempt End in the real host: how often each node ran, with each of the host's caches.
 
     nodes that ran: checkpoint, sampler, what comes after it   classic   lru     ram     none
     accepted at try 1                                          1 1 1     1 1 1   1 1 1   1 1 1
@@ -10,8 +9,8 @@ caches.
     ... queued again                                           0 0 0     0 0 0   0 0 0   0 0 0
     ... 5 tries instead                                        0 2 2     0 2 2   0 2 2   1 2 2
 
-With a preview inside the body it is the same but for --cache-none, where the host runs every preview of a
-graph, and with it the first try, each time that the graph is queued.
+A preview inside the body changes only --cache-none, where the host runs every preview of a graph, and with it
+the first attempt, each time the graph is queued.
 """
 
 from __future__ import annotations
@@ -143,7 +142,7 @@ def batch_of(words: str, size: int, tries: int) -> Graph:
 
 
 def listed(words: str, tries: int, preview: bool = False) -> Graph:
-    """Try Open has a list of two prompts: a story each, the first accepted at try 2, the second never."""
+    """Attempt Start has a list of two prompts: one story is accepted at attempt 2, the other never."""
     replies = [verdict(False, "better 1"), verdict(True)]
     replies += [verdict(False, f"other {number}") for number in range(tries)]
     graph = pair(["prompts", 0], None, tries, preview=preview, replies=replies)
@@ -166,23 +165,23 @@ WRONG: dict[str, tuple[Graph, str]] = {
         "max_attempts",
     ),
     "nothing": (pair(" ", 1), "nothing to try"),
-    "both": ({**pair("a boat", 1, plan=["plan", 0]), "page": PAGE, "plan": planned("x")}, "Empty the prompt"),
+    "both": ({**pair("a boat", 1, plan=["plan", 0]), "page": PAGE, "plan": planned("x")}, "Clear the prompt"),
     "step": ({**pair("", 1, plan=["plan", 0], step=9), "page": PAGE, "plan": planned("x")}, "no step 9"),
     "text": ({**pair("", 1, plan=["plan", 0], step=2), "page": PAGE, "plan": planned("x")}, "only text"),
     "source": (editing(pair("a boat", 1)), "no image to edit"),
     "batch": (with_body(pair("a boat", 1), "paint", batch=17), "has 17 images"),
-    "same": (with_body(pair("a boat", 1), "paint", prompt="x", seed=1), "every try would be the same"),
+    "same": (with_body(pair("a boat", 1), "paint", prompt="x", seed=1), "every attempt would be the same"),
     "no open": (without(pair("a boat", 1), "close", "opened"), "opened"),
     "two closes": (
         {**pair("a boat", 1), "close2": node("InterleaveTryClose", image="@paint", opened="@open",
         critic="@agent",
                                              max_attempts=2, accept_at=0.0, keep="best")},
-        "Two Try Close",
+        "Two Attempt End",
     ),
     "two opens": (
         {**with_body(pair("a boat", 1), "paint", seed=["open2", 2]),
          "open2": node("InterleaveTryOpen", prompt="b", step=0, seed=1)},
-        "Two Try Open",
+        "two Attempt Start",
     ),
 }  # fmt: skip
 
@@ -311,7 +310,7 @@ def test_a_list_is_one_story_an_item(ran: Answers, name: str, tries: int) -> Non
 
 
 def test_a_list_of_images_of_one_try_is_refused(ran: Answers) -> None:
-    assert "is a list of 2, but one batch is wanted" in ran["list of images"][0]["error"]
+    assert "a list of 2 batches instead of one" in ran["list of images"][0]["error"]
 
 
 def test_without_a_critic_it_is_drawn_once(ran: Answers) -> None:

@@ -1,5 +1,4 @@
-"""Cancel while an agent plans, the sampler draws, and the critic judges: the server, its memory and the
-journal afterwards."""
+"""Cancel while an agent plans, the sampler runs or the critic judges: server, memory and journal."""
 
 from __future__ import annotations
 

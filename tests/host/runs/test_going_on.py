@@ -1,5 +1,4 @@
-"""Queue again after nothing, a change, a cancel or a crash: only what is missing is made, and the server
-stays at hand."""
+"""Queue again after no change, a change, a cancel or a crash: only what is missing is generated."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""A run that is not complete, queued again in the real host with each of its caches: it is never taken from
-the cache, and only what is missing is generated and judged. A complete one stays in the cache."""
+"""An incomplete run, queued again in the real host with each of its caches.
+
+It is never taken from the cache, and only what is missing is generated and judged. A complete run stays
+cached.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +136,7 @@ def test_an_image_that_is_not_finite_is_a_failed_try(answers: Answers) -> None:
 
 def test_tries_without_any_finite_image_say_so_and_are_made_again(answers: Answers) -> None:
     failed, again = answers["all overflow"]
-    assert "No step has an image" in failed["error"] and "--fp32-vae" in failed["error"]
+    assert "No image was generated" in failed["error"] and "--fp32-vae" in failed["error"]
     assert again["error"] == "" and again["outputs"]["accepted"]["text"] == ["True"]
 
 

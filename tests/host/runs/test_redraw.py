@@ -1,4 +1,4 @@
-"""One more try that a person asks for, in the real host: at a Critic Loop, at a Try Close, and refused."""
+"""One more attempt requested by the user in the real host, at Critic Loop and Attempt End, and errors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_run_whose_folder_was_deleted_is_made_again(host: ComfyServer) -> None
     before = drawn(folder)
     shutil.rmtree(folder)
     refused = asked(host, folder)
-    assert refused.status_code == 400 and "There is no run" in refused.json()["error"]
+    assert refused.status_code == 400 and "was not found" in refused.json()["error"]
     assert not folder.exists()
     outputs = host.run(graph)
     assert drawn(folder) == before

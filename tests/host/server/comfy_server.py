@@ -1,9 +1,8 @@
-"""A real ComfyUI for the tests: one server process on the CPU, in a base directory of its own, spoken to over
-HTTP.
+"""A real ComfyUI for the tests: one server process on the CPU in its own base directory, used over HTTP.
 
-Decision: nothing of the host is imported here, so the tests run in the project's own environment and the host
-in its own. The server is found by COMFYUI_PATH, then ~/comfy/ComfyUI; its Python by COMFYUI_PYTHON, then a
-venv inside it; a front end other than the one it pins by COMFYUI_FRONT_END_ROOT.
+Nothing of the host is imported, so the tests run in the project's environment and the host in its own. The
+server is found by COMFYUI_PATH, then ~/comfy/ComfyUI; its Python by COMFYUI_PYTHON, then a venv inside it;
+another front end by COMFYUI_FRONT_END_ROOT.
 """
 
 from __future__ import annotations
@@ -65,8 +64,10 @@ class ComfyServer:
         return self.base / "llama" / "llama-server"
 
     def start(self) -> None:
-        """Wait until the server answers; the first time it gets a fresh base directory with this pack and the
-        test shim."""
+        """Start the server and wait until it answers.
+
+        The first time it gets a fresh base directory with this pack and the test shim.
+        """
         if not self.base.exists():
             self.lay_out()
         port = free_port()
@@ -98,8 +99,7 @@ class ComfyServer:
         self._process.wait(timeout=10)
 
     def lay_out(self) -> None:
-        """Make the base directory with this pack, the test shim and the settings; `start` does it where there
-        is none."""
+        """Create the base directory with pack, test shim and settings; `start` calls it if needed."""
         packs = self.base / "custom_nodes"
         packs.mkdir(parents=True)
         (packs / PACK).symlink_to(ROOT, target_is_directory=True)
@@ -177,8 +177,11 @@ class ComfyServer:
         raise HostError(f"The prompt did not end within {seconds:.0f} s.\n{self.log_tail()}")
 
     def run(self, prompt: dict[str, Any], seconds: float = 180.0) -> dict[str, Any]:
-        """Run a prompt and return its outputs by node id; raises HostError with the host's message if it
-        failed."""
+        """Run a prompt and return its outputs by node id.
+
+        Raises:
+            HostError: It failed; with the host's message.
+        """
         entry = self.wait(self.queue(prompt), seconds)
         if entry["status"]["status_str"] != "success":
             failures = [body for kind, body in entry["status"]["messages"] if kind.startswith("execution_")]

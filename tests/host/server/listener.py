@@ -1,6 +1,6 @@
 """A browser's socket without a browser: what the server sends to one client, with its size on the wire.
 
-Decision: written with the standard library, since the tests otherwise need no WebSocket client; only what a
+Written with the standard library, since the tests otherwise need no WebSocket client; only what a
 server sends is understood (unmasked frames, RFC 6455), and it says the one thing that a real front end says
 first.
 """
@@ -25,8 +25,7 @@ PREVIEW_WITH_METADATA = 4
 
 @dataclass(frozen=True)
 class Heard:
-    """One message: its type (`binary` for a binary one, whose kind is `data`), its content, and its bytes on
-    the wire."""
+    """One message: its type (`binary`, whose kind is `data`), its content, and its size in bytes."""
 
     kind: str
     data: Any

@@ -23,8 +23,7 @@ def same(host: ComfyServer, mine: Graph, theirs: Graph) -> np.ndarray:
 
 
 def differ(host: ComfyServer, drawn: np.ndarray, other: Graph, least: float) -> None:
-    """Assert that another graph draws other pixels, by more than `least` of 255 on the average: the
-    equalities mean something."""
+    """Assert that another graph generates other pixels, by more than `least` of 255 on average."""
     again = pixels(host, host.run(other))
     assert again.shape != drawn.shape or np.abs(again.astype(int) - drawn).mean() > least
 

@@ -17,8 +17,10 @@ these tests share theirs. The cancelled runs would take minutes."""
 
 
 def journals(host: ComfyServer, request: str) -> list[Path]:
-    """Folders of the runs of a request. All test files share the server, so a request whose folders are
-    counted belongs to one test."""
+    """Return the run folders of a request.
+
+    All test files share the server, so a request whose folders are counted belongs to one test.
+    """
     name = f"{request.replace(' ', '-')}-??????????"
     runs = host.base / "output" / "interleave-thinker"
     return [*runs.glob(name), *runs.glob(f"{name}-seed-*")]

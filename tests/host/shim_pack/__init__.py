@@ -1,6 +1,6 @@
 """Test-only node pack: tiny weights for the host's own loaders, and nodes that stand in for a good agent.
 
-Decision: official graphs keep their official loader nodes, so what is tested is what an artist runs; only the
+Official graphs keep their official loader nodes, so what is tested is what an artist runs; only the
 sizes that the host hard-codes for the text encoder and the VAE are read from the file instead. Full-size
 files go through the host's original code. The names replaced here are private to the host: should they move,
 every klein test fails with a size mismatch.

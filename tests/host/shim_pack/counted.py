@@ -1,6 +1,6 @@
 """Nodes for tests alone that write down when they run: a checkpoint, a sampler and what comes after it.
 
-Decision: counting is by a file in the output folder, so it counts what the host really ran, in whatever
+Counting is by a file in the output folder, so it counts what the host really ran, in whatever
 process.
 """
 

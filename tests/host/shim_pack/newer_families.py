@@ -1,6 +1,6 @@
 """Families that only newer hosts know, at tiny sizes: a host without a class has no such family.
 
-Decision: apart from `tiny_families.py`, since these need modules that an older host lacks; all else as there.
+Apart from `tiny_families.py`, since these need modules that an older host lacks; all else as there.
 Text encoders are the host's own, with the vision tower, whose sizes the host fixes in tables that are
 replaced while the encoder is built.
 """

@@ -1,5 +1,4 @@
-"""An output that fits every socket, as "any switch" nodes have, and gives what no node of the host would: for
-tests of what the pack says of it."""
+"""An output of type "any", like those of "any switch" nodes, with values that no node of the host gives."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Nodes for tests alone that fail for a while: a generator without memory, an agent whose server is away, a
-sampler that overflows.
+"""Test nodes that fail for a while: out of memory, a server that is away, a sampler that overflows.
 
-Failures are counted by `name` in the process, so they pass however often the host makes the node's object.
+Failures are counted by `name` in the process, so they pass however often the host creates the node's object.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Takes what INTERLEAVE_TEST_WITHOUT names (`module.name`, with commas) away from whoever looks it up in the
-host, before the host itself is imported.
+"""Hides what INTERLEAVE_TEST_WITHOUT names (`module.name`, with commas) from users of `sys.modules`.
 
-Decision: the host goes on with its own: only who asks `sys.modules` for the module, as the pack does for what
-the host promises to nobody, finds one without the name.
+It runs before the host is imported. The host keeps its own names; only code that looks the module up in
+`sys.modules`, as the pack does for internals, finds one without the name.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ def pack(module: str) -> ModuleType:
 def scripted_agent(
     replies: str, seconds_per_word: float = 0.0, before: Callable[[], object] = lambda: None
 ) -> tuple[Any]:
-    """The output of a node: an agent that gives the replies of a JSON list in turn, and calls `before` first
-    every time."""
+    """Return the output of a node: an agent with the replies of a JSON list, which calls `before` first."""
     scripted = pack("backend.chat.scripted")
 
     class Chat(scripted.ScriptedChat):
@@ -70,8 +69,10 @@ class GivenPlan:
 
 
 class ScriptedAgent:
-    """An agent that gives the replies of a JSON list (texts, or objects with text and probability) in turn,
-    and may take its time over each word."""
+    """An agent with the replies of a JSON list (texts, or objects with text and probability).
+
+    It can pause at each word.
+    """
 
     CATEGORY = CATEGORY
     FUNCTION = "agent"
@@ -89,8 +90,7 @@ class ScriptedAgent:
 
 
 class WritingClip:
-    """A text encoder that writes, with what newer hosts' text encoders have; says what it was asked in its
-    reply."""
+    """A text encoder that generates text, like those of newer hosts; its reply repeats the question."""
 
     CATEGORY = CATEGORY
     FUNCTION = "clip"

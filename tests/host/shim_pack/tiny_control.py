@@ -1,5 +1,4 @@
-"""Nodes for Step Options: a CONTROL_NET for the tiny Stable Diffusion, the host's own class with random
-weights, and an output that fits every socket."""
+"""Nodes for Step Options: a tiny CONTROL_NET with random weights, and an output of type "any"."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""A node that gives MODEL, CLIP and VAE of one model family: the host's own classes at tiny sizes, with
-random weights.
+"""A node with MODEL, CLIP and VAE of one model family: the host's classes at tiny sizes, random weights.
 
-Decision: for families whose encoders the host cannot load at any other size. The classes, conditioning and
-sampling are the host's; only what the loaders would have read from gigabytes of files is made up, the same
-numbers every time.
+It is for families whose encoders the host cannot load at another size. Classes, conditioning and sampling are
+the host's; only the weights, which loaders would read from gigabytes of files, are made up, the same every
+time.
 """
 
 from __future__ import annotations
@@ -211,10 +210,9 @@ FAMILIES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Callable[[], Any
 
 
 def show_encoders_less() -> None:
-    """Make an eighth of the sides to which encode nodes scale what they show (a quarter of JoyImage's): a
-    megapixel takes a minute on a CPU.
+    """Reduce the image sizes of encode nodes to an eighth per side (JoyImage: a quarter).
 
-    The host has read these nodes from their files under names of its own.
+    One megapixel takes a minute on a CPU. The host has loaded these nodes under module names of its own.
     """
     eighth = SimpleNamespace(sqrt=lambda value: math.sqrt(value) / 8)
     for name, module in list(sys.modules.items()):

@@ -1,6 +1,6 @@
 """Files that stand for the models of the example graphs: the host's own loaders give a tiny family for them.
 
-Decision: the graphs keep their official loader nodes and file names. A stand-in is a text file that names a
+The graphs keep their official loader nodes and file names. A stand-in is a text file that names a
 family; whatever is no stand-in goes through the host's original loader.
 """
 

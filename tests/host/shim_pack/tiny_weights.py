@@ -1,5 +1,4 @@
-"""Tiny random weights of the FLUX.2 klein family, made by the host's own classes, and the sizes read back
-from files."""
+"""Tiny random weights of the FLUX.2 klein family, made by the host's classes, and their sizes."""
 
 from __future__ import annotations
 
@@ -92,8 +91,7 @@ def accept_tiny_weights() -> None:
 
 
 def write_tiny_weights() -> None:
-    """Write every file of FILES that is not there yet below the host's model folders; the same bytes every
-    time."""
+    """Write every missing file of FILES below the host's model folders, with the same bytes every time."""
     builders = {"diffusion_models": diffusion_model, "text_encoders": text_encoder, "vae": autoencoder}
     for folder, names in FILES.items():
         directory = Path(folder_paths.models_dir) / folder
@@ -106,8 +104,7 @@ def write_tiny_weights() -> None:
 
 
 def diffusion_model() -> dict[str, torch.Tensor]:
-    """One double block, one head of 128: 0.8 million weights with text, source and seed all visible in the
-    pixels."""
+    """Return one double block with one head of 128: text, source and seed are all visible in the pixels."""
     flux = comfy.ldm.flux.model.Flux(
         in_channels=128, out_channels=128, vec_in_dim=None, context_in_dim=3 * TEXT_WIDTH, hidden_size=128,
         mlp_ratio=3.0, num_heads=1, depth=1, depth_single_blocks=0, axes_dim=[32] * 4, theta=2000,
@@ -146,8 +143,7 @@ def autoencoder() -> dict[str, torch.Tensor]:
 def random_weights(
     module: torch.nn.Module, seed: int, gains: dict[str, float] | None = None
 ) -> dict[str, torch.Tensor]:
-    """Fill a state dict: matrices by fan-in, scales with one, the rest with zero; `gains` multiply by name
-    part."""
+    """Fill a state dict: matrices by fan-in, scales with one, the rest with zero, times `gains` by name."""
     generator = torch.Generator().manual_seed(seed)
     weights: dict[str, torch.Tensor] = {}
     for name, shaped in module.state_dict().items():
