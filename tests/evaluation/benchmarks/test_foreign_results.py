@@ -130,7 +130,7 @@ def test_broken_figures_of_an_evaluator_are_one_line_or_none(name: str, tmp_path
 def test_an_edited_submission_of_ueval_is_one_line(entry: str, tmp_path: Path) -> None:
     made = Made("ueval", tmp_path)
     (made.submission / "ueval.json").write_text(entry)
-    with pytest.raises(SettingsError, match="Call benchmark collect again"):
+    with pytest.raises(SettingsError, match="Run benchmark collect again"):
         made.plan()
     with pytest.raises(SettingsError):
         QUESTIONS.questions(made.items[0], made.submission, BenchmarkData())
@@ -145,4 +145,4 @@ def test_an_edited_submission_of_comm_is_a_fault(images: str, tmp_path: Path) ->
         f'"prediction_image_list": {images}}}'
     )
     (fault,) = made.benchmark.read(made.submission, made.items)
-    assert fault.item == made.items[0].id and "no lists" in fault.reason
+    assert fault.item == made.items[0].id and "is not a list" in fault.reason

@@ -241,7 +241,7 @@ def test_a_title_of_comm_holds_no_mark_and_a_step_only_parts(tmp_path: Path) -> 
 def test_comm_shows_ten_images_at_most() -> None:
     many = ItemAnswer(tuple(AnswerStep(f"step {n}", picture(n)) for n in range(14)))
     text, pictures, note = written(many, 3, 4)
-    assert len(pictures) == 6 == text.count(MARK) and note == "8 pictures left out"
+    assert len(pictures) == 6 == text.count(MARK) and note == "8 images left out"
 
 
 @settings(max_examples=200, deadline=None)
@@ -271,7 +271,7 @@ def test_values_are_read_from_what_evaluators_write(tmp_path: Path) -> None:
     for rate in ("NaN", "Infinity", "1.5", "-1", "1" + "0" * 400):
         entry = f'{{"id": "1", "text_score": {{"rate": {rate}}}}}'
         (tmp_path / "ueval.json").write_text(f'{{"items": [{entry}]}}')
-        with pytest.raises(SettingsError, match="no share"):
+        with pytest.raises(SettingsError, match="not a number from 0 to 1"):
             open_benchmark("ueval").values(out, tmp_path / "ueval.json", [])
     answers = [{"expected_answer": "Yes", "answer": "Yes"}, {"expected_answer": "No", "answer": "Yes"}]
     (results / "d").mkdir()
@@ -281,7 +281,7 @@ def test_values_are_read_from_what_evaluators_write(tmp_path: Path) -> None:
     )
     assert found == {"x": {"as expected": 0.5}}
     (results / "d" / "x.json").write_text('[{"question": "Is it a list of answers?"}]')
-    with pytest.raises(SettingsError, match="no list of questions"):
+    with pytest.raises(SettingsError, match="not a list of questions"):
         open_benchmark("specv").values(out, results, [BenchmarkItem("x", "t", category="d")])
     (results / "m_task4").mkdir()
     judged = {

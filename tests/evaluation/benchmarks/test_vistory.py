@@ -124,7 +124,7 @@ def test_a_count_of_all_stays_where_an_item_has_none(tmp_path: Path) -> None:
 
 def test_a_generator_of_one_image_is_refused_before_a_plan(tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))
-    with pytest.raises(SettingsError, match="one image alone") as caught:
+    with pytest.raises(SettingsError, match="only one image") as caught:
         run(items, tmp_path / "out", ShowingImages(Obeying(OneAlone(16))))
     assert "\n" not in str(caught.value) and not [*tmp_path.glob("out/items/*/plan.json")]
 
@@ -142,12 +142,12 @@ def test_the_command_refuses_what_cannot_be_and_leaves_the_folder_free(
     opened: list[None] = []
     monkeypatch.setattr(FakeGenerator, "__init__", lambda self, *values, **more: opened.append(None))
     taken = call(*given, "--generator", "fake:16")
-    assert taken.exit_code == 2 and "holds other files" in taken.output and not opened, taken.output
+    assert taken.exit_code == 2 and "contains other files" in taken.output and not opened, taken.output
     monkeypatch.undo()
     monkeypatch.setattr(FakeGenerator, "max_reference_images", 0)
     (out / "notes.txt").unlink()
     alone = call(*given, "--generator", "fake:16")
-    assert alone.exit_code == 2 and "fake:16 is shown one image alone" in alone.output, alone.output
+    assert alone.exit_code == 2 and "fake:16 accepts only one image" in alone.output, alone.output
     assert not (out / "benchmark.json").exists()
 
 
@@ -201,7 +201,7 @@ def test_no_image_of_a_character_is_taken_from_outside_the_data(tmp_path: Path) 
         BENCHMARK.items(data)
     shutil.rmtree(folder)
     folder.symlink_to(outside)
-    with pytest.raises(SettingsError, match="a link that leads out"):
+    with pytest.raises(SettingsError, match="a link to a place outside"):
         BENCHMARK.items(data)
     folder.unlink()
     folder.symlink_to(tmp_path / "data" / "ViStory" / "13" / "image" / "Ada")
@@ -228,7 +228,7 @@ def test_shots_stay_in_their_places_and_gaps_count_zero(tmp_path: Path) -> None:
         AnswerStep("", picture(5)),
     )
     (note,) = BENCHMARK.write(SubmissionPlace(out, out), [(items[2], ItemAnswer(steps))])
-    assert "without an image, which count zero: 1 of 4" in note and "left out: 1" in note
+    assert "without an image, which count as zero: 1 of 4" in note and "left out: 1" in note
     found = shots_in(out / STORIES / "13")
     assert {n: path.read_bytes() for n, path in found.items()} == {n: picture(n).png() for n in (1, 3, 4)}
     assert BENCHMARK.read(out, [items[2]]) == []
@@ -256,11 +256,11 @@ def test_figures_are_of_what_was_measured_and_zero_where_a_story_lacks_it(tmp_pa
         with pytest.raises(SettingsError, match="'style self' of story 11"):
             score(out, given)
     results(tmp_path / "results" / "base" / "en" / "20270101_000000", cids={})
-    with pytest.raises(SettingsError, match="holds 2 runs"):
+    with pytest.raises(SettingsError, match="contains 2 runs"):
         score(out, tmp_path / "results")
     for more in (("--official", tmp_path, "--judge", "fake:1"), ("--judge", "fake:1")):
         refused = call("benchmark", "score", out, *more)
-        assert refused.exit_code == 2 and "then give --results" in refused.output, refused.output
+        assert refused.exit_code == 2 and "then pass --results" in refused.output, refused.output
 
 
 def test_folders_that_were_not_measured_in_the_same_are_shown_with_dashes(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_folders_that_were_not_measured_in_the_same_are_shown_with_dashes(tmp_pa
         assert "<td>–</td>" in (tmp_path / "page.html").read_text()
     score(out, results(tmp_path / "third", aesthetic={"11": {"aesthetic_score": 5}}))
     refused = call("benchmark", "compare", out, other)
-    assert refused.exit_code == 2 and "any metric in both" in refused.output
+    assert refused.exit_code == 2 and "no metric with values for the same item" in refused.output
 
 
 def test_a_story_without_a_run_is_a_gap(tmp_path: Path) -> None:
@@ -301,11 +301,11 @@ def test_a_story_without_a_run_is_a_gap(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
-        ("11/20260101_000000/shot_01.png", "read in place of"),
-        ("11/more shots/shot_01.png", "both be its shots"),
+        ("11/20260101_000000/shot_01.png", "read instead of"),
+        ("11/more shots/shot_01.png", "look like the folder of shots"),
         ("11/shots/cover.png", "does not end with"),
-        ("11/shots/shot_1.png", "two images of shot 1"),
-        ("11/shots/shot_09.png", "none of the story"),
+        ("11/shots/shot_1.png", "shot 1 has two images"),
+        ("11/shots/shot_09.png", "does not belong to the story"),
     ],
 )
 def test_what_the_loader_would_choose_by_chance_is_a_fault(made: str, reason: str, tmp_path: Path) -> None:
@@ -320,5 +320,5 @@ def test_what_the_loader_would_choose_by_chance_is_a_fault(made: str, reason: st
     (fault,) = BENCHMARK.read(tmp_path, items)
     assert fault.item == "11" and reason in fault.reason
     (tmp_path / STORIES / "notes").mkdir()
-    with pytest.raises(SettingsError, match="no story's number"):
+    with pytest.raises(SettingsError, match="not named by a story's number"):
         BENCHMARK.read(tmp_path, items)

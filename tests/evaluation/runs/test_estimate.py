@@ -61,7 +61,7 @@ def test_plans_of_the_estimate_are_those_of_the_runs(tmp_path: Path) -> None:
     assert (by_name["plans"].most, by_name["images"].least, by_name["images"].most) == (0, 27, 108)
     assert by_name["images"].likely is None and by_name["verdicts"].money == 0.0
     assert by_name["verdicts"].money_most == pytest.approx(2.0)
-    assert "money in all: 54.00 to 432.00" not in "\n".join(as_lines(before, 9))
+    assert "total cost: 54.00 to 432.00" not in "\n".join(as_lines(before, 9))
     run.carry_out(items)
     assert {path: path.stat().st_mtime_ns for path in plans} == plans
     asked = [json.loads(line) for path in folder.glob("*/ledger.jsonl") for line in path.open()]
@@ -111,7 +111,7 @@ def test_a_hosted_model_is_asked_about_and_a_local_one_is_not(tmp_path: Path) ->
     command = ["benchmark", "wise", "--data", data, *planner, "--generator", "fake:64", "--out"]
     shown = call(*command, tmp_path / "a", *hosted)
     assert shown.exit_code == 3 and "--yes begins" in shown.output, shown.output
-    assert "calls of the evaluator's judge, later | 9" in shown.output and "--prices FILE" in shown.output
+    assert "judge calls of the evaluator, later | 9" in shown.output and "--prices FILE" in shown.output
     assert not list((tmp_path / "a").glob("items/*/attempts"))
     local = call(*command, tmp_path / "b", "--critic", "none", "--max-attempts", 1, "--limit", 2)
     assert local.exit_code == 0 and "All items of this part are done" in local.output, local.output

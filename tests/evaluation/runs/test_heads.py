@@ -62,7 +62,7 @@ def test_licences_stand_in_a_models_own_folder(tmp_path: Path) -> None:
         ("", UNKNOWN),
     ):
         card.write_text(text)
-        assert licences_of(models) == {"planner": expected, "critic": "nobody", "generator": UNKNOWN}
+        assert licences_of(models) == {"planner": expected, "critic": "no model", "generator": UNKNOWN}
     card.write_bytes(b"\xff---\nlicense: \xff\n---\n")
     assert licences_of({"planner": spec}) == {"planner": UNKNOWN}
 
@@ -86,11 +86,11 @@ def test_a_table_of_several_folders_says_what_differs(tmp_path: Path) -> None:
     for folder in out:
         scored = call("benchmark", "score", folder, "--judge", "fake:1", "--repeats", 2)
         assert scored.exit_code == 0 and "not comparable with published tables" in scored.output
-        assert "judge's own spread, right: 1.000, 1.000" in scored.output
+        assert "variation of the judge between repeats, right: 1.000, 1.000" in scored.output
     shown = call("benchmark", "table", *out)
     assert shown.exit_code == 0, shown.output
     assert (
-        "| folder | attempts | right | draws an item | seconds an item | not accepted | items |"
+        "| folder | max attempts | right | attempts per item | seconds per item | not accepted | items |"
         in shown.output
     )
     assert "| out2 | 2 | 1.000 (0.342 to 1.000) |" in shown.output and "no critic" in shown.output

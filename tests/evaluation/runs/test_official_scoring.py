@@ -122,13 +122,13 @@ def test_an_evaluator_is_run_as_it_is_and_a_second_time_for_nothing(
     before = {path: path.read_bytes() for path in here.rglob("*")}
     command = ["benchmark", "score", str(out), "--official", str(here), "--judge", "fake:0.5"]
     lines = call(*command).output
-    assert "9 questions put to the judge, 0 answers known" in lines
+    assert "9 questions sent to the judge, 0 answered from the cache" in lines
     assert "judge: fake:0.5" in lines and "of 9 items" in lines
     first = json.loads((out / "scores.json").read_text())
     assert 0 < sum(one["right"] for one in first["values"].values()) < 9
     assert first["judged"]["judge"] == "fake:0.5"
     again = call(*command).output
-    assert "0 questions put to the judge, 9 answers known" in again
+    assert "0 questions sent to the judge, 9 answered from the cache" in again
     assert json.loads((out / "scores.json").read_text()) == first
     assert {path: path.read_bytes() for path in here.rglob("*")} == before, "nothing of a checkout changes"
     seen = json.loads((out / "official" / "results" / "seen.json").read_text())
@@ -181,13 +181,13 @@ raise SystemExit("it runs on")
     [
         ("raise RuntimeError('no images today')", Words(), EvaluatorError, "status 1: .*no images today"),
         ("os.kill(os.getpid(), 9)", Words(), EvaluatorError, "signal SIGKILL: judging"),
-        ("time.sleep(600)", Words(), EvaluatorError, "asked nothing for 1 s"),
-        ("pass", Words(ChatError("It is down.")), JudgeUnavailable, "The judge fails: It is down"),
+        ("time.sleep(600)", Words(), EvaluatorError, "has not asked a question for 1 s"),
+        ("pass", Words(ChatError("It is down.")), JudgeUnavailable, "The judge failed: It is down"),
         (
             "pass",
             Words("Who knows"),
             JudgeUnavailable,
-            "could not read any answer of the judge, such as 'Who knows'",
+            "could not read the judge's answers, such as 'Who knows'",
         ),
     ],
 )
@@ -240,15 +240,15 @@ def test_a_child_ends_with_whoever_started_it(tmp_path: Path) -> None:
 def test_what_is_missing_is_named(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = checkout(tmp_path / "wise")
     monkeypatch.setattr(WiseEvaluator, "needs", ("json", "google.nowhere", "nowhere"))
-    with pytest.raises(SettingsError, match=r"needs google.nowhere, nowhere, which .* does not have"):
+    with pytest.raises(SettingsError, match=r"packages that .* does not have: google.nowhere, nowhere"):
         scored(out, OfficialScoring(here), Words())
     for python in (str(tmp_path / "no-python"), "/bin/false"):
-        with pytest.raises(SettingsError, match=r"no-python|no Python"):
+        with pytest.raises(SettingsError, match=r"no-python|does not work"):
             scored(out, OfficialScoring(here, python), Words())
-    with pytest.raises(SettingsError, match=r"no checkout of PKU-YuanGroup/WISE: it has no vllm_eval.py"):
+    with pytest.raises(SettingsError, match=r"not a checkout of PKU-YuanGroup/WISE: vllm_eval.py is missing"):
         scored(out, OfficialScoring(tmp_path), Words())
     refused = call("benchmark", "score", str(out), "--official", str(here))
-    assert "needs" in refused.output or "No judge" in refused.output
+    assert "packages" in refused.output or "No judge" in refused.output
 
 
 def is_alive(pid: int) -> bool:

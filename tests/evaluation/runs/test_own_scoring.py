@@ -17,12 +17,13 @@ from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettin
 from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.evaluation.benchmarks import open_benchmark
+from interleave_thinker.evaluation.benchmarks.base.question import QUESTIONS_VERSION
 from interleave_thinker.evaluation.judges import BenchmarkJudge, open_judge
 from interleave_thinker.evaluation.runs.comparison import compare
 from interleave_thinker.evaluation.runs.own_questions import JUDGED
 from interleave_thinker.evaluation.runs.own_scoring import OwnScoring, score, to_ask
 from interleave_thinker.evaluation.runs.running import BenchmarkRun
-from interleave_thinker.evaluation.runs.scores import BenchmarkScores, as_lines
+from interleave_thinker.evaluation.runs.scores import BenchmarkScores, as_lines, read_scores
 from interleave_thinker.evaluation.runs.settings import (
     BenchmarkOptions,
     BenchmarkSettings,
@@ -135,7 +136,8 @@ def test_the_best_and_the_worst_judge(name: str, tmp_path: Path) -> None:
         assert all(one.items.mean == (0.5 if half else expected) for one in found.figures)
         assert found.judged.unread == 0 and found.judged.questions == CALLS[name]
     head = as_lines(found)
-    assert any("own questions, not comparable with published tables; judge: fake:0" in one for one in head)
+    assert any(one.startswith("own questions, not comparable with published tables") for one in head)
+    assert any(f"questions version {QUESTIONS_VERSION}; judge: fake:0" in one for one in head)
     assert any("(0123456789ab)" in one for one in head)
 
 
@@ -152,7 +154,9 @@ def test_what_cannot_be_read_counts_zero_and_is_said(tmp_path: Path) -> None:
     assert found.judged.unread == 1 and found.figures[0].items.mean == pytest.approx(8 / 9)
     assert any("unread: perhaps" in line for line in as_lines(found))
     other = collected("wise", tmp_path)
-    with pytest.raises(SettingsError, match="No answer of saying could be read; the first: hm"):
+    with pytest.raises(
+        SettingsError, match=r"None of the answers of saying could be read. The first was: hm"
+    ):
         scored(Saying(lambda words, pictures, seed: "hm"), other)
 
 
@@ -205,14 +209,14 @@ def test_repeats_show_how_far_a_judge_agrees_with_itself(tmp_path: Path) -> None
     )
     assert found.judged.repeats == {"right": [1.0, 1.0, pytest.approx(1 / 9)]}
     assert found.judged.repeats_differ == (8, 9) and found.figures[0].items.mean == 1.0
-    assert any("largest less smallest 0.889" in line for line in as_lines(found))
+    assert any("range 0.889" in line for line in as_lines(found))
 
 
 def test_compared_pictures_are_asked_about_in_both_orders(tmp_path: Path) -> None:
     out = collected("rise", tmp_path)
 
     def partial(words: str, pictures: list[Picture], seed: int) -> str:
-        return "4" if len(pictures) == 2 and words.index("came out:") < words.index("before:") else "5"
+        return "4" if len(pictures) == 2 and words.index("Image after") < words.index("Image before") else "5"
 
     alone = scored(Saying(partial), out)
     both = scored(Saying(partial), out, order_swap=True)
@@ -224,10 +228,10 @@ def test_folders_that_were_not_judged_alike_are_not_compared(tmp_path: Path) -> 
     one, other = collected("rise", tmp_path), collected("rise", tmp_path)
     scored(Saying(lambda words, pictures, seed: "5"), one)
     scored(Saying(lambda words, pictures, seed: "5"), other, order_swap=True)
-    with pytest.raises(SettingsError, match="not judged alike"):
+    with pytest.raises(SettingsError, match="judged differently"):
         compare(one, other)
     scored(Saying(lambda words, pictures, seed: "5", "another"), other)
-    with pytest.raises(SettingsError, match="not judged alike"):
+    with pytest.raises(SettingsError, match="judged differently"):
         compare(one, other)
     scored(Saying(lambda words, pictures, seed: "5"), other)
     assert compare(one, other)[0].difference == 0.0
@@ -237,8 +241,22 @@ def test_specv_needs_its_checklists(tmp_path: Path) -> None:
     out = collected("specv", tmp_path)
     path = tmp_path / "data" / "eval_checklist"
     (path / "interleave" / "structured_tutorial" / "stru_001.json").write_text('[{"question": 1}]')
-    with pytest.raises(SettingsError, match="without question or expected_answer"):
+    with pytest.raises(SettingsError, match="lacks question or expected_answer"):
         to_ask(out)
     path.rename(tmp_path / "elsewhere")
-    with pytest.raises(SettingsError, match="no checklists"):
+    with pytest.raises(SettingsError, match=r"checklists .* were not found"):
         to_ask(out)
+
+
+def test_scores_of_another_version_of_the_questions_are_not_compared(tmp_path: Path) -> None:
+    one, other = collected("rise", tmp_path), collected("rise", tmp_path)
+    for out in (one, other):
+        scored(Saying(lambda words, pictures, seed: "5"), out)
+    assert compare(one, other)[0].difference == 0.0
+    path = other / "scores.json"
+    stored = json.loads(path.read_text())
+    assert stored["judged"].pop("questions_version") == QUESTIONS_VERSION > 1
+    path.write_text(json.dumps(stored))
+    assert read_scores(other).judged.questions_version == 1, "scores from before the field are still read"
+    with pytest.raises(SettingsError, match=r"judged differently.*version 2.*version 1"):
+        compare(one, other)

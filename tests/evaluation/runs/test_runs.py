@@ -111,9 +111,9 @@ def test_from_items_to_figures_and_a_comparison(tmp_path: Path) -> None:
 def test_another_setting_and_other_data_are_refused_and_more_items_are_not(tmp_path: Path) -> None:
     out = tmp_path / "out"
     carry_out(out, setting_of("wise", tmp_path, limit=2))
-    with pytest.raises(SettingsError, match="another settings"):
+    with pytest.raises(SettingsError, match="with other settings"):
         take_folder(out, setting_of("wise", tmp_path, limit=2, max_attempts=5))
-    with pytest.raises(SettingsError, match="another models"):
+    with pytest.raises(SettingsError, match="with other models"):
         take_folder(out, setting_of("wise", tmp_path, limit=2).model_copy(update={"models": {}}))
     collect(out, log=lambda line: None)
     carry_out(out, setting_of("wise", tmp_path, limit=4))
@@ -122,14 +122,14 @@ def test_another_setting_and_other_data_are_refused_and_more_items_are_not(tmp_p
     collect(out, log=lambda line: None)
     data = tmp_path / "data" / "merge.json"
     data.write_text(data.read_text().replace("what number 2", "which number 2"))
-    with pytest.raises(SettingsError, match="not what this folder"):
+    with pytest.raises(SettingsError, match="has changed since this folder"):
         collect(out)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("x")
     with pytest.raises(SettingsError, match="other files"):
         take_folder(tmp_path / "full", setting_of("wise", tmp_path))
     for name in ("full/mine.txt", "x" * 300):
-        with pytest.raises(SettingsError, match="no folder that can be used"):
+        with pytest.raises(SettingsError, match="Cannot use the folder"):
             take_folder(tmp_path / name, setting_of("wise", tmp_path))
 
 
@@ -147,7 +147,7 @@ def test_a_submission_without_its_list_is_not_scored_by_an_earlier_one(
         patched.setattr(collecting, "write_text", full)
         with pytest.raises(SettingsError, match="No space"):
             collect(out, log=lambda line: None)
-    with pytest.raises(SettingsError, match="no submission yet"):
+    with pytest.raises(SettingsError, match="has no submission"):
         score(out, tmp_path)
     assert collect(out, log=lambda line: None) and len(read_collected(out)) == 3
 
@@ -232,7 +232,7 @@ def test_the_tiny_world_is_judged_from_the_pixels_of_the_submission(tmp_path: Pa
     compared = call("benchmark", "compare", tmp_path / "false", tmp_path / "true")
     assert compared.exit_code == 0 and "| pages | +" in compared.output
     refused = call("benchmark", "tinyworld", "--out", tmp_path / "true", "--split", "1 page")
-    assert refused.exit_code == 2 and "another models" in refused.output
+    assert refused.exit_code == 2 and "with other models" in refused.output
     assert call("benchmark", "wise", "--out", tmp_path / "w").exit_code == 2
 
 
@@ -304,7 +304,7 @@ def test_a_step_that_could_not_be_drawn_is_said(tmp_path: Path) -> None:
     lines: list[str] = []
     collect(out, log=lines.append)
     assert [one.undrawn for one in read_collected(out)] == [1]
-    assert "could not be drawn, judged without it: 1" in lines[0]
+    assert "could not be generated, judged without it: 1" in lines[0]
 
 
 class NoSecondPage(Counting):
