@@ -65,7 +65,7 @@ def test_seeds_of_two_machines_make_the_table_of_one(tmp_path: Path) -> None:
     assert both.rows == whole.rows and both.remedies == whole.remedies
     assert both.outcomes.settings == together and both.minutes_in_all == whole.minutes_in_all
     assert "seeds 0 at commit" in as_markdown(both) and "seeds 1 at commit" in as_markdown(both)
-    with pytest.raises(SettingsError, match="Seeds in more than one run: 0"):
+    with pytest.raises(SettingsError, match="seeds occur in more than one run: 0"):
         joined([first, first])
     other = last.model_copy(update={"settings": AblationSettings(rollouts=7)})
     with pytest.raises(SettingsError, match=r"rollouts \(24 and 7\)"):
@@ -139,7 +139,7 @@ def test_commits_are_those_that_worked_at_a_seed(tmp_path: Path) -> None:
     assert f"seeds 0 at commit {'c' * 12} by" in text
     assert f"seeds 1 at commit {'a' * 12} and {'b' * 12} by" in text
     (seed_folder(tmp_path, 1) / "commits.txt").write_text("root:x:0:0")
-    with pytest.raises(TrainingError, match="no commits"):
+    with pytest.raises(TrainingError, match="not a list of commits"):
         outcomes_in(tmp_path, settings, "the command", "c" * 40)
 
 
