@@ -123,7 +123,7 @@ def main() -> None:
             for what in ("one", "two"):
                 row = pairs[-1][what]
                 print(
-                    f"{what} simulated GPU(s): {row['draws']} draws in {row['draw_seconds']} s of {row['seconds']} s",
+                    f"{what} GPU(s): {row['draws']} images in {row['draw_seconds']} s of {row['seconds']} s",
                     flush=True,
                 )
             print(f"equal rewards: {equal}, drawing time {ratio}", flush=True)

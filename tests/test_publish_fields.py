@@ -1,4 +1,4 @@
-"""What a publication adds to pyproject.toml and says of its version."""
+"""Fields and changelog that a publication adds to pyproject.toml."""
 
 from __future__ import annotations
 

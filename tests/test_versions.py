@@ -1,4 +1,4 @@
-"""One version, and one oldest version of every library, wherever they are written."""
+"""The version, and the oldest version of every library, are the same wherever they are written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 def bounds() -> dict[str, str]:
-    """Oldest version of every library that pyproject names, extras included."""
+    """Return the oldest version of every library in pyproject, including extras."""
     parts = PROJECT.partition("dependencies = [")[2].partition("[project.scripts]")[0]
     named = re.findall(r'"([A-Za-z0-9_-]+)(?:\[[^"]*\])?([^"]*)"', parts)
     assert all(bound.startswith(">=") for name, bound in named if name != "interleave-thinker"), named

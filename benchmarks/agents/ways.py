@@ -19,7 +19,7 @@ Table = Literal["exact", "engine", "policy"]
 
 @dataclass(frozen=True)
 class Way:
-    """One way to do the work. `reference`: the way whose greedy tokens are compared with those of this one."""
+    """One way to do the work. `reference`: the way with whose greedy tokens its own are compared."""
 
     name: str
     engine: EngineSettings

@@ -1,7 +1,8 @@
-"""The official evaluators themselves, where there are checkouts: their numbers are the known ones.
+"""The official evaluators, if there are checkouts: their figures must be the known ones.
 
-INTERLEAVE_EVALUATORS names a folder with checkouts called UEval, RISEBench, SpecV, CoMM and WISE, whose
-thousand items are for `-m stress`; INTERLEAVE_EVALUATORS_PYTHON a Python with what they need.
+INTERLEAVE_EVALUATORS names a folder with checkouts called UEval, RISEBench, SpecV, CoMM and WISE (whose
+thousand items are only run with `-m stress`). INTERLEAVE_EVALUATORS_PYTHON is a Python with their
+requirements.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files of evaluators and submissions that somebody cut, edited or mistook: one line, never a traceback."""
+"""Truncated, edited or wrong files of evaluators and submissions give a one-line error, never a traceback."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ TABLES = ("-,Accuracy\nOverall,nan\n", '"' + "x" * 200_000, "-\rOverall\r\n\0", 
 
 
 class Made:
-    """A benchmark's miniature with a submission of four answers, its evaluator ready to be planned."""
+    """A miniature benchmark with a submission of four answers and its evaluator."""
 
     def __init__(self, name: str, folder: Path) -> None:
         data, self.submission = folder / "data", folder / "submission"

@@ -1,4 +1,4 @@
-"""The seam of benchmarks: one body over all of them; and what is each one's own."""
+"""Contract tests for all benchmarks, and tests of each one's own rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = sorted(REGISTRY)
 
 
 def submission(name: str, folder: Path) -> tuple[Benchmark, list[BenchmarkItem], Path]:
-    """A whole submission of hand-made answers to the miniature (eight items of the tiny world)."""
+    """Write a whole submission of handmade answers to the miniature (eight items of the tiny world)."""
     data = folder / "data"
     data.mkdir()
     benchmark = open_benchmark(name)
@@ -48,7 +48,7 @@ def test_what_is_written_is_read_and_what_is_broken_is_found(name: str, tmp_path
     benchmark, items, out = submission(name, tmp_path)
     assert len({item.id for item in items}) == len(items) >= 5 and all(item.category for item in items)
     assert benchmark.read(out, items) == []
-    # One item at a time: its pictures cut short, in another mode, gone, then all that is its own.
+    # Damage one item at a time: images truncated, in another mode, missing, then all of its files missing.
     victim = items[len(items) // 2]
     own = [
         path
@@ -79,7 +79,7 @@ def test_a_gap_is_written_so_that_the_evaluator_does_not_end(name: str, tmp_path
     benchmark.write(
         SubmissionPlace(out, out), ((item, None if n == 1 else answer(n)) for n, item in enumerate(items))
     )
-    # Either the evaluator reads a grey image, or it passes the item over and it is known which.
+    # Either the evaluator reads a gray image, or it skips the item and this is known.
     faults = benchmark.read(out, items)
     grey = isinstance(benchmark, OneImageBenchmark)
     assert [fault.item for fault in faults] == ([] if grey else [items[1].id])

@@ -1,4 +1,4 @@
-"""What is set in evaluators in memory, held against small ones of our own that have the same seams."""
+"""Values set in evaluators in memory, tested with small evaluators of our own with the same structure."""
 
 from __future__ import annotations
 

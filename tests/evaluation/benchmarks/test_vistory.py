@@ -1,5 +1,4 @@
-"""ViStoryBench: as many steps as shots, characters shown at every step, figures in which a shot without an
-image is zero."""
+"""ViStoryBench: one step per shot, characters passed to every step, and zero for a shot without an image."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ BENCHMARK = open_benchmark("vistory")
 
 
 class CountingChat(SmallChat):
-    """Plans as many steps as it is asked for."""
+    """Plans the requested number of steps."""
 
     def reply(
         self,
@@ -66,7 +65,7 @@ class CountingChat(SmallChat):
 
 @dataclass(frozen=True)
 class Obeying:
-    """Opens a planner that keeps to counts, and a generator."""
+    """Opens a planner that follows step counts, and a generator."""
 
     generator: FakeGenerator
     constraints: PlanConstraints = field(default_factory=PlanConstraints)
@@ -77,7 +76,7 @@ class Obeying:
 
 
 class OneAlone(FakeGenerator):
-    """Its model is shown the image that it edits and no other."""
+    """A generator that accepts only the image it edits."""
 
     max_reference_images = 0  # pyright: ignore[reportAssignmentType]
 
@@ -91,7 +90,7 @@ def run(items: list[BenchmarkItem], out: Path, teachers: Callable[[], Teachers])
 
 
 def results(folder: Path, **by_story: dict[str, Any]) -> Path:
-    """Results as the evaluators write them: {evaluator: {story: metrics}}."""
+    """Write results like the evaluators: {evaluator: {story: metrics}}."""
     for evaluator, stories in by_story.items():
         path = folder / "metrics" / evaluator / "story_results.json"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +109,7 @@ def test_every_story_has_its_own_number_of_steps_and_every_step_its_characters(t
         assert len(trajectory.results) == item.steps and not trajectory.plan.warning
         assert len(trajectory.request.images) == len(item.images) == item.text.count("<image>")
         assert trajectory.settings.source == "all" and trajectory.settings.most_images
-        # The count is part of who planned: another one is another plan.
+        # The count is part of the planner's identity: another count is another plan.
         assert f'{{"step_count":{item.steps}}}' in trajectory.identities.planner
 
 
@@ -153,7 +152,7 @@ def test_the_command_refuses_what_cannot_be_and_leaves_the_folder_free(
 
 def test_the_request_names_characters_by_their_first_images(tmp_path: Path) -> None:
     item = BENCHMARK.items(MINIATURES["vistory"](tmp_path))[2]
-    # Cy is on stage in every shot, the others in one.
+    # Cy is in every shot, the others in one.
     assert [path.parent.name for path in item.images] == ["Cy", "Ada", "Brown Bear"]
     assert {path.name for path in item.images} == {"00.jpg"}
     assert item.text.index("<image> Cy: Cy in a red hat") < item.text.index("<image> Ada")
@@ -239,7 +238,7 @@ def test_shots_stay_in_their_places_and_gaps_count_zero(tmp_path: Path) -> None:
 
 def test_figures_are_of_what_was_measured_and_zero_where_a_story_lacks_it(tmp_path: Path) -> None:
     out = collected("vistory", tmp_path)
-    # The planner of this run plans three steps whatever it is asked: four shots have three images.
+    # The planner of this run always plans three steps: four shots have three images.
     given = results(
         tmp_path / "results" / "base" / "en" / "20260101_000000",
         cids={str(n): {"cids_cross_mean": 0.5, "cids_self_mean": -0.2} for n in range(11, 17)},

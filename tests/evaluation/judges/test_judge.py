@@ -1,4 +1,4 @@
-"""Judges: each question asked once, whatever happens; the forms of the fake."""
+"""Judges: each question is asked once under all circumstances; answer formats of the fake judge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GREEDY = ReplySettings(max_tokens=100)
 
 
 class Answers:
-    """A chat that gives these texts in order, or raises these errors; `wait` seconds each."""
+    """A chat that gives these texts in order, or raises these errors, after `wait` seconds each."""
 
     identity = "answers"
     prompt_set = None
@@ -53,7 +53,7 @@ def test_a_question_is_asked_once_and_a_second_judge_knows_the_answer(tmp_path: 
     chat = Answers("<think>Hm.</think>yes", "no", "drawn")
     judge = BenchmarkJudge(chat, tmp_path / "answers.sqlite")
     assert [judge.ask(asked, GREEDY) for _ in range(3)] == ["yes"] * 3
-    # Other pixels, other settings and another answer to the same are questions of their own.
+    # Other pixels, other settings and another answer to the same question are separate questions.
     assert judge.ask(question("Is it red?", picture((254, 0, 0))), GREEDY) == "no"
     assert judge.ask(asked, GREEDY, repeat=2) == "drawn"
     assert (judge.asked, judge.remembered, chat.seeds) == (3, 2, [0, 0, 2])

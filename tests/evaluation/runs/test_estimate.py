@@ -1,4 +1,4 @@
-"""What a benchmark will take, before it starts."""
+"""Estimates of a benchmark before it starts."""
 
 from __future__ import annotations
 

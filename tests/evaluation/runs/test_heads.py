@@ -1,4 +1,4 @@
-"""What stands over a table, and what may not stand in one."""
+"""The lines above a table, and data that must not enter one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scoring by an evaluator in a child process, with a small one of our own that is called as WISE's is."""
+"""Scoring by an evaluator in a child process, with a small one that is called like WISE's."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ with open(os.path.join(args.output_dir, args.result_scores), "w") as file:
 
 
 class Words:
-    """A chat that answers by its words; `stop_after` answers this process gets SIGINT."""
+    """A chat with fixed answers; after `stop_after` answers this process gets SIGINT."""
 
     identity, prompt_set = "words", None
 
@@ -153,7 +153,7 @@ def test_paths_are_meant_from_where_one_is(
 
 
 def test_what_a_job_leaves_behind_ends_with_it_and_not_with_the_last(tmp_path: Path) -> None:
-    """The number of a process that has ended can be another's by then."""
+    """The number of a process that has ended can belong to another one later."""
     leaves = "import subprocess\nprint(subprocess.Popen(['sleep', '600']).pid, file=open('../left', 'w'))\n"
     waits = """import os, pathlib, time
 for _ in range(3000):
@@ -204,7 +204,7 @@ def test_what_goes_wrong_is_one_line_and_nothing_runs_on(
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Ctrl-C is heard: a shell starts what runs in its background with SIGINT ignored."""
+    """Enable Ctrl-C: a shell starts background processes with SIGINT ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -39,7 +39,7 @@ CALLS = {"wise": 9, "ueval": 16, "rise": 22, "specv": 12, "comm": 54}
 
 
 def more(name: str, data: Path) -> None:
-    """What of the official data our questions need besides."""
+    """Write the official data that our questions need in addition."""
     if name != "specv":
         return
     for dimension, names in (
@@ -87,7 +87,7 @@ def collected(name: str, folder: Path, down: str = "") -> Path:
 
 
 class Saying:
-    """A judge that answers by a function of the words and pictures it is shown, and counts."""
+    """A judge that answers with a function of the text and images, and counts."""
 
     prompt_set = None
 
@@ -132,7 +132,7 @@ def test_the_best_and_the_worst_judge(name: str, tmp_path: Path) -> None:
         assert asked.calls(scoring) == CALLS[name]
         found = score(asked, scoring, lambda line: None)
         judge.close()
-        half = name == "specv"  # of its lines, one expects a no
+        half = name == "specv"  # one of its two lines expects a no
         assert all(one.items.mean == (0.5 if half else expected) for one in found.figures)
         assert found.judged.unread == 0 and found.judged.questions == CALLS[name]
     head = as_lines(found)
@@ -179,7 +179,7 @@ def test_interrupted_scoring_goes_on_without_asking_twice(tmp_path: Path) -> Non
     first, second = Saying(down), Saying(lambda words, pictures, seed: "yes")
     with pytest.raises(ChatError, match="is down"):
         scored(first, out)
-    kept = first.asked - 2  # a failed question is tried twice
+    kept = first.asked - 2  # a failed question is asked twice
     scored(second, out)
     assert 0 <= kept < 16 and second.asked <= 16 - kept + 4
     third = Saying(lambda words, pictures, seed: "yes")

@@ -95,7 +95,7 @@ def test_from_items_to_figures_and_a_comparison(tmp_path: Path) -> None:
     first = score(tmp_path / "a", results)
     assert first.figures[0].items.mean == pytest.approx(6 / 9) and first.figures[0].yes_no
     assert first.draws_an_item == 3.0 and first.unscored == 0
-    # An answer that the evaluator is silent about, and one more that is right.
+    # One answer that the evaluator did not score, and one more that is correct.
     results.write_text("".join(json.dumps({"prompt_id": int(n), "score": 1}) + "\n" for n in ids[1:]))
     second = score(tmp_path / "b", results)
     assert second.unscored == 1 and second.figures[0].items.mean == pytest.approx(8 / 9)
@@ -156,7 +156,7 @@ def test_a_submission_without_its_list_is_not_scored_by_an_earlier_one(
 def test_a_difference_may_be_below_zero_where_no_item_got_worse(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: float
 ) -> None:
-    """Whatever the scale: on one of ten, differences that lie between 0 and 1 are no shares."""
+    """On a scale of ten, differences between 0 and 1 are not shares."""
 
     def scores(values: list[float]) -> SimpleNamespace:
         items = {str(number): {"score": value} for number, value in enumerate(values)}
@@ -289,7 +289,7 @@ def test_texts_of_ueval_are_put_together_as_the_preset_says(preset: str, tmp_pat
     carry_out(out, setting, Telling())
     (entry,) = json.loads((collect(out, log=lambda line: None) / "ueval.json").read_text())
     numbered = "1. Bake it.\n\n2. Cool it.\n\n3. Eat it."
-    # The published runner's rule: nothing between, the instruction where a step has no text.
+    # The published runner joins without separators and uses the instruction if a step has no text.
     assert entry["text_answer"] == (numbered if preset == "ours" else "Bake it. Cool it.\nEat it.")
 
 
@@ -308,7 +308,7 @@ def test_a_step_that_could_not_be_drawn_is_said(tmp_path: Path) -> None:
 
 
 class NoSecondPage(Counting):
-    """Fails at one step of three, however often it is asked."""
+    """Always fails at one step of three."""
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         if "page 2" in prompt:
@@ -334,7 +334,7 @@ class ToldChat(SmallChat):
 
 @dataclass(frozen=True)
 class Telling(SmallTeachers):
-    """Plans a story of which every step has words."""
+    """Plans a story in which every step has text."""
 
     def __call__(self) -> Teachers:
         return replace(super().__call__(), planner=("told", Planner(ToldChat("planner"))))
@@ -342,7 +342,7 @@ class Telling(SmallTeachers):
 
 @dataclass(frozen=True)
 class FailingOnce(SmallTeachers):
-    """Nobody judges, and the second step is not drawn."""
+    """Has no critic, and the second step has no image."""
 
     def __call__(self) -> Teachers:
         return replace(super().__call__(), critic=None, generators=(("fake", NoSecondPage()),))

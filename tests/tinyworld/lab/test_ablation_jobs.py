@@ -1,4 +1,4 @@
-"""Jobs that need one another: done once, told when they fail, ended with whoever began them."""
+"""Jobs with dependencies: run once, reported if they fail, ended with their parent."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_job_that_dies_is_one_clear_error(tmp_path: Path, work: Callable[..., 
 
 @pytest.mark.usefixtures("importable")
 def test_jobs_end_with_the_one_who_began_them(tmp_path: Path) -> None:
-    """However that ended: two trainings in one folder would spoil each other."""
+    """Two trainings in one folder would damage each other."""
     folder = tmp_path / "sleeping"
     begun = get_context("spawn").Process(target=run_jobs, args=([LabJob(folder, sleep_and_note)], 1, print))
     begun.start()
@@ -83,7 +83,7 @@ def test_jobs_end_with_the_one_who_began_them(tmp_path: Path) -> None:
 
 
 def runs(process: int) -> bool:
-    """Whether a process is there and not only its remains."""
+    """Whether a process is running and not only a zombie."""
     try:
         os.kill(process, 0)
         return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"

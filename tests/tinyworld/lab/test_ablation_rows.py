@@ -1,4 +1,4 @@
-"""What the agents of the ablation learn from, and how one agent plans while it looks."""
+"""Training rows of the ablation's agents, and the single agent that plans while it looks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_habits_are_what_they_are_said_to_be() -> None:
 
 
 def page_with(faults_in: int) -> DrawnImage:
-    """A page that misses so many of its four things."""
+    """Return an image in which this many of its four things are missing."""
     edit = read_prompt(
         "a day page with a red sun at the top left and a blue moon at the top and a red boat at the left "
         "and a white cloud at the right"

@@ -1,4 +1,4 @@
-"""The whole ablation in miniature, and what its folder may be asked for."""
+"""The whole ablation in miniature, and how its folder can be continued."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_folder_may_be_given_more_seeds_and_nothing_else(tmp_path: Path) -> No
     claim(tmp_path, more)
     with pytest.raises(TrainingError):
         claim(tmp_path, more.model_copy(update={"rollouts": 2}))
-    # No job of the first seed depends on how many there are.
+    # No job of the first seed depends on the number of seeds.
     first = [job for job in all_jobs(tmp_path, MINIATURE) if job.folder.parent == seed_folder(tmp_path, 0)]
     same = [job for job in all_jobs(tmp_path, more) if job.folder.parent == seed_folder(tmp_path, 0)]
     assert [(job.folder, job.work, job.needs) for job in first] == [
@@ -115,7 +115,7 @@ def test_the_start_that_is_kept_repeats_requests_and_judges(tmp_path: Path) -> N
     start.check_start(AGENTS)
     asked = make_repeats(tmp_path, 20, start.ASKED_SEED + 1)
     base, novice = (agent_in(AGENTS / name, AblationSettings()) for name in ("base", "novice"))
-    # 0.98 of 100 when it was made; a base that had not learned to copy repeated none.
+    # 0.98 of 100 when this was written; a base that had not learned to copy repeated none.
     assert start.repeated(base, asked, tmp_path) >= 17
     rng = Random(1)
     pages = [rendered(rng) for _ in range(40)]
@@ -142,7 +142,7 @@ def test_a_run_in_miniature_has_every_row_and_goes_on_after_a_stop(tmp_path: Pat
     jobs = all_jobs(tmp_path, MINIATURE)
     for job in jobs:
         perform(job)
-    # Stopped in the last but one; a process of its own does it again, and nothing else.
+    # Stopped in the second-last job; another process repeats that job and nothing else.
     (measured(seed_folder(tmp_path, 0), "next_steps") / "done.json").unlink()
     log: list[str] = []
     found = ablate(tmp_path, MINIATURE, "the command", "0" * 12, log.append)

@@ -1,4 +1,4 @@
-"""The table of the ablation: what is made of outcomes, of one machine or of several."""
+"""The table of the ablation, from outcomes of one or several machines."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_stories_that_all_came_out_alike_have_an_interval_all_the_same() -> None
 
 
 def test_a_difference_may_be_below_zero_though_no_story_was_lost() -> None:
-    """Each seed's share of won stories is another one, so that the mean of more seeds might be anything."""
+    """Each seed's share of won stories differs, so the mean of more seeds could be anything."""
     apart = compare("rl", "sft", [[True] * 40, [False] * 40], [[False] * 40] * 2).difference
     assert apart.mean == 0.5 and apart.low == -1.0 and apart.high == 1.0
 

@@ -1,4 +1,4 @@
-"""Stories side by side: the same stories as one after the other, in batches that do not depend on luck."""
+"""Parallel stories give the same results as sequential ones, in batches that do not depend on chance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STORIES = [random_story(Random(number), "evaluate") for number in range(12)]
 
 
 class Draughtsman:
-    """Draws what the world's rules of mistakes make of a prompt; notes how many pages it drew at once."""
+    """Applies the world's rules of mistakes to a prompt, and records the batch sizes."""
 
     identity = "draughtsman"
 
@@ -99,7 +99,7 @@ def test_slow_tasks_are_waited_for() -> None:
 
 
 def test_one_task_runs_at_a_time() -> None:
-    """Tasks that wake one another by the dozen cost more than what they ask for."""
+    """Tasks that wake each other by the dozen cost more than their work."""
     running: list[int] = []
     most: list[int] = []
     together = BatchedTasks({"again": list})

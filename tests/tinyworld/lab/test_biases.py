@@ -1,4 +1,4 @@
-"""The tiny world's biases: each does what its sentence says, and words keep it away."""
+"""The tiny world's biases: each does what its docstring says, and clauses prevent it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tiny world's models are trained and measured on: requests, plans, mistakes, verdicts."""
+"""Data for training and measuring the tiny world's models: requests, plans, mistakes, verdicts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The generator with a habit of its own, the person who speaks of its pages, and the exact teacher of the
-critic's rows."""
+"""The shifted generator, the simulated user who judges its images, and the exact teacher of critic rows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The commands that make the shipped checkpoints, run small: the loss falls, what comes out loads and
-works."""
+"""The commands that train the shipped checkpoints, in small: the loss falls, the results work."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The shipped checkpoints do what the documentation says: a plan, honest mistakes, verdicts, and stories that
-get better.
+"""The shipped checkpoints work as documented: a plan, mistakes, verdicts, and stories that improve.
 
-The full figures come from `interleave-thinker evaluate tinyworld`; here small samples guard against a broken
-checkpoint with bounds far below those figures.
+The full figures come from `interleave-thinker evaluate tinyworld`. Small samples with bounds far below those
+figures detect a broken checkpoint.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A request in other words than those of the tiny world is refused, and the words are named."""
+"""A request with words outside of the tiny world is rejected, and the words are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bridge: each protocol as its clients read it, faults as one line, many at once."""
+"""The judge bridge: each API as its clients read it, one-line errors, and many parallel questions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Answer = Callable[[Sequence[Message], ReplySettings], str]
 
 
 class Echo:
-    """A chat that answers by a function, and lists what it was asked."""
+    """A chat that answers with a function and records its questions."""
 
     identity = "echo"
     prompt_set = None
@@ -353,7 +353,7 @@ def test_half_a_character_is_asked_and_answered(tmp_path: Path, form: str) -> No
 
 
 def test_an_unexpected_failure_is_answered_and_seen(tmp_path: Path) -> None:
-    """Else clients find the line cut, again and again, while /health is ok."""
+    """Otherwise clients see a closed connection again and again while /health is ok."""
 
     def fail(messages: Sequence[Message], settings: ReplySettings) -> str:
         raise ZeroDivisionError("by zero")
@@ -413,7 +413,7 @@ def test_a_header_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with bridge(tmp_path) as (_, _, address):
         place = urlsplit(address)
         with socket.create_connection((place.hostname, place.port or 0), 60) as one, pytest.raises(OSError):
-            # A byte every now and then is no header.
+            # An occasional byte is not a header.
             while True:
                 one.sendall(b"G")
                 time.sleep(0.05)

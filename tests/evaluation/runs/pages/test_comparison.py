@@ -74,7 +74,7 @@ def test_the_items_that_differ_most_are_shown_side_by_side(tmp_path: Path) -> No
     assert "http:" not in page and "https:" not in page and "<script>alert" not in page
     assert "what &lt;script&gt;alert(1)&lt;/script&gt; {{ 7 * 7 }} is" in page
     assert "max attempts (1, 3)" in page and "2 differ in" in page
-    # Three pages a side of two items, drawn anew by each run.
+    # Three images per side for two items, generated separately by each run.
     assert page.count('src="data:image/') == 12
 
 
