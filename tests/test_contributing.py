@@ -123,7 +123,7 @@ def test_the_commands_of_the_walk_through_pass(copy: Path) -> None:
     assert (copy / "flat-story" / "trajectory.json").is_file()
 
 
-def test_the_new_file_is_as_the_linters_want_it(copy: Path) -> None:
+def test_the_new_file_passes_the_linters(copy: Path) -> None:
     if shutil.which("ruff") is None:
         pytest.skip("ruff is not installed")
     (new,) = (block.path for block in BLOCKS if block.kind == "python")

@@ -176,7 +176,7 @@ def test_circles_are_found() -> None:
     assert not circles({"a": {"b", "c"}, "b": {"c"}, "c": set()})
 
 
-def test_no_folder_is_a_heap() -> None:
+def test_no_folder_has_too_many_entries() -> None:
     rooms: dict[str, int] = defaultdict(int)
     for path in modules().values():
         if path.name != "__init__.py":

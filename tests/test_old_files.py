@@ -69,7 +69,7 @@ def test_a_run_is_read_from_its_records_alone(run: Path) -> None:
     assert load_trajectory(run).results == whole.results
 
 
-def test_a_finished_run_draws_and_judges_nothing_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_run_repeats_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def draw(*arguments: object) -> None:
         raise AssertionError(f"drawn again: {arguments[1:]}")
 

@@ -54,7 +54,7 @@ def test_versions_are_compared_by_their_numbers(found: str, too_old: bool) -> No
     assert not libraries.is_too_old("a-library-without-a-bound", found)
 
 
-def test_the_version_stands_in_pyproject_alone(tmp_path: Path) -> None:
+def test_the_version_is_only_in_pyproject(tmp_path: Path) -> None:
     (version,) = re.findall(r'^version = "(.+)"$', PROJECT, re.MULTILINE)
     code = (
         "import importlib.util, sys; spec = importlib.util.spec_from_file_location('pack', sys.argv[1]); "

@@ -37,7 +37,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_every_kind_is_one_line_of_error(template: Path, tmp_path: Path, name: str) -> None:
+def test_every_kind_gives_a_one_line_error(template: Path, tmp_path: Path, name: str) -> None:
     from interleave_thinker.cli import main
 
     assert main

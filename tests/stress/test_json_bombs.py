@@ -130,7 +130,7 @@ def add_own_rows(path: Path) -> object:
 
 
 @pytest.mark.parametrize("item", ITEMS)
-def test_every_file_is_refused(item: str, tmp_path: Path) -> None:
+def test_every_file_is_rejected(item: str, tmp_path: Path) -> None:
     read = tmp_path / "read.txt"
 
     def carry_out() -> None:

@@ -30,7 +30,7 @@ Figures = dict[str, Any]
 QUEUE = 20
 
 
-def test_requests_beyond_what_is_drawn_are_refused() -> None:
+def test_requests_beyond_capacity_are_rejected() -> None:
     """Send ten times the load of one worker with 0.25 s per image for a minute, without patience."""
     seconds = 60.0
     with service("card:96:0.25", queue=QUEUE, patience=0) as running:

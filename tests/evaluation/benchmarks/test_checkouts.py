@@ -20,7 +20,7 @@ CHECKOUTS = {"ueval": "UEval", "rise": "RISEBench", "specv": "SpecV", "comm": "C
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", [*CHECKOUTS, pytest.param("wise", marks=pytest.mark.stress)])
-def test_its_numbers_are_the_known_ones(name: str) -> None:
+def test_an_official_evaluator_reports_the_known_figures(name: str) -> None:
     folder = CHECKOUTS.get(name, "WISE")
     checkout = Path(FOLDER) / folder
     if not FOLDER or not checkout.is_dir():

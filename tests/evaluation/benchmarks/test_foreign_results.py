@@ -84,7 +84,7 @@ class Made:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_broken_results_are_one_line_or_no_values(name: str, tmp_path: Path) -> None:
+def test_broken_results_give_a_one_line_error_or_no_values(name: str, tmp_path: Path) -> None:
     made = Made(name, tmp_path)
     path = RESULTS[name](tmp_path / "results", made.items[0])
     path.parent.mkdir(parents=True)
@@ -103,7 +103,7 @@ def test_broken_results_are_one_line_or_no_values(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_broken_figures_of_an_evaluator_are_one_line_or_none(name: str, tmp_path: Path) -> None:
+def test_broken_figures_give_a_one_line_error_or_none(name: str, tmp_path: Path) -> None:
     made = Made(name, tmp_path)
     plan = made.plan()
     (tmp_path / "work0" / "means-task4.json").write_text("{}")
@@ -127,7 +127,7 @@ def test_broken_figures_of_an_evaluator_are_one_line_or_none(name: str, tmp_path
         '[{"id": "0", "image_answer": ["."]}]',
     ],
 )
-def test_an_edited_submission_of_ueval_is_one_line(entry: str, tmp_path: Path) -> None:
+def test_an_edited_submission_of_ueval_gives_a_one_line_error(entry: str, tmp_path: Path) -> None:
     made = Made("ueval", tmp_path)
     (made.submission / "ueval.json").write_text(entry)
     with pytest.raises(SettingsError, match="Run benchmark collect again"):

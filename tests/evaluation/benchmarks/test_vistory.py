@@ -113,7 +113,7 @@ def test_every_story_has_its_own_number_of_steps_and_every_step_its_characters(t
         assert f'{{"step_count":{item.steps}}}' in trajectory.identities.planner
 
 
-def test_a_count_of_all_stays_where_an_item_has_none(tmp_path: Path) -> None:
+def test_the_general_step_count_applies_to_items_without_one(tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))[:2]
     teachers = Obeying(FakeGenerator(16), PlanConstraints(step_count=1))
     run([replace(items[0], steps=0), items[1]], tmp_path / "out", teachers)
@@ -121,14 +121,14 @@ def test_a_count_of_all_stays_where_an_item_has_none(tmp_path: Path) -> None:
     assert sorted(counts) == [1, 3]
 
 
-def test_a_generator_of_one_image_is_refused_before_a_plan(tmp_path: Path) -> None:
+def test_a_single_image_generator_is_rejected_before_planning(tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))
     with pytest.raises(SettingsError, match="only one image") as caught:
         run(items, tmp_path / "out", ShowingImages(Obeying(OneAlone(16))))
     assert "\n" not in str(caught.value) and not [*tmp_path.glob("out/items/*/plan.json")]
 
 
-def test_the_command_refuses_what_cannot_be_and_leaves_the_folder_free(
+def test_the_command_rejects_invalid_options_and_releases_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, out = MINIATURES["vistory"](tmp_path / "data").path, tmp_path / "out"
@@ -189,7 +189,7 @@ def test_stories_are_read_as_the_loader_reads_them(tmp_path: Path) -> None:
             BENCHMARK.items(data)
 
 
-def test_no_image_of_a_character_is_taken_from_outside_the_data(tmp_path: Path) -> None:
+def test_character_images_outside_of_the_data_are_rejected(tmp_path: Path) -> None:
     data, outside = MINIATURES["vistory"](tmp_path / "data"), tmp_path / "outside"
     folder = tmp_path / "data" / "ViStory" / "13" / "image" / "Cy"
     shutil.copytree(folder, outside)
@@ -214,7 +214,7 @@ def test_no_image_of_a_character_is_taken_from_outside_the_data(tmp_path: Path) 
         BENCHMARK.items(data)
 
 
-def test_shots_stay_in_their_places_and_gaps_count_zero(tmp_path: Path) -> None:
+def test_shots_keep_their_places_and_gaps_count_zero(tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))
     out = tmp_path / "out"
     out.mkdir()
@@ -236,7 +236,7 @@ def test_shots_stay_in_their_places_and_gaps_count_zero(tmp_path: Path) -> None:
     assert values == {"13": {"cids cross": pytest.approx(0.6), "characters counted": 0.75}}
 
 
-def test_figures_are_of_what_was_measured_and_zero_where_a_story_lacks_it(tmp_path: Path) -> None:
+def test_only_measured_metrics_have_figures_and_missing_stories_count_zero(tmp_path: Path) -> None:
     out = collected("vistory", tmp_path)
     # The planner of this run always plans three steps: four shots have three images.
     given = results(
@@ -262,7 +262,7 @@ def test_figures_are_of_what_was_measured_and_zero_where_a_story_lacks_it(tmp_pa
         assert refused.exit_code == 2 and "then pass --results" in refused.output, refused.output
 
 
-def test_folders_that_were_not_measured_in_the_same_are_shown_with_dashes(tmp_path: Path) -> None:
+def test_metrics_measured_in_one_folder_only_show_dashes(tmp_path: Path) -> None:
     out = collected("vistory", tmp_path)
     other = tmp_path / "b|c\nd"
     shutil.copytree(out, other)
@@ -307,7 +307,7 @@ def test_a_story_without_a_run_is_a_gap(tmp_path: Path) -> None:
         ("11/shots/shot_09.png", "does not belong to the story"),
     ],
 )
-def test_what_the_loader_would_choose_by_chance_is_a_fault(made: str, reason: str, tmp_path: Path) -> None:
+def test_ambiguous_folders_are_faults(made: str, reason: str, tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))[:2]
     BENCHMARK.write(
         SubmissionPlace(tmp_path, tmp_path), [(item, answer(n, 4)) for n, item in enumerate(items)]

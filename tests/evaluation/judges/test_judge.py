@@ -62,7 +62,7 @@ def test_a_question_is_asked_once_and_a_second_judge_knows_the_answer(tmp_path: 
     assert (again.ask(asked, GREEDY), again.ask(asked, GREEDY, repeat=2), again.asked) == ("yes", "drawn", 0)
 
 
-def test_who_asks_the_same_at_the_same_time_waits_for_one_answer(tmp_path: Path) -> None:
+def test_parallel_equal_questions_share_one_answer(tmp_path: Path) -> None:
     judge = BenchmarkJudge(Answers("yes", wait=0.2), tmp_path / "answers.sqlite")
     found: list[str] = []
     threads = [
@@ -75,7 +75,7 @@ def test_who_asks_the_same_at_the_same_time_waits_for_one_answer(tmp_path: Path)
     assert (found, judge.asked) == (["yes"] * 8, 1)
 
 
-def test_a_failed_try_is_followed_by_one_more(tmp_path: Path) -> None:
+def test_a_failed_attempt_is_repeated_once(tmp_path: Path) -> None:
     judge = BenchmarkJudge(Answers(ChatError("down"), "yes"), tmp_path / "a.sqlite")
     assert (judge.ask(question("?"), GREEDY), judge.asked) == ("yes", 2)
     down = BenchmarkJudge(Answers(*[ChatError("down")] * 3, "late"), tmp_path / "b.sqlite")
@@ -92,13 +92,13 @@ def test_a_judge_that_hangs_ends_at_its_deadline(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "<think>On and on", "<think>done</think>  "])
-def test_thoughts_are_no_answer(tmp_path: Path, text: str) -> None:
+def test_reasoning_without_an_answer_is_an_error(tmp_path: Path, text: str) -> None:
     judge = BenchmarkJudge(Answers(text, text), tmp_path / "answers.sqlite")
     with pytest.raises(ChatError, match="without an answer"):
         judge.ask(question("?"), GREEDY)
 
 
-def test_the_fake_answers_in_the_form_and_at_the_rate(tmp_path: Path) -> None:
+def test_the_fake_judge_uses_the_requested_format_and_rate(tmp_path: Path) -> None:
     judge = open_judge("fake:0.25", tmp_path / "answers.sqlite")
     found = [
         json.loads(judge.ask(question(f'Return "criteria_met". Rubric {number}'), GREEDY))["criteria_met"]
@@ -120,12 +120,12 @@ def test_the_fake_answers_in_the_form_and_at_the_rate(tmp_path: Path) -> None:
         ("Is it good?", "yes"),
     ],
 )
-def test_forms_of_single_answers(tmp_path: Path, asked: str, good: str) -> None:
+def test_formats_of_single_answers(tmp_path: Path, asked: str, good: str) -> None:
     judge = open_judge("fake:1", tmp_path / "answers.sqlite")
     assert judge.ask(question(asked), GREEDY) == good
 
 
-def test_a_fake_that_knows_the_answers_knows_no_others(tmp_path: Path) -> None:
+def test_a_fake_judge_with_known_answers_fails_for_others(tmp_path: Path) -> None:
     known = [
         {"text": "cat", "met": True},
         {"pictures": 1, "color": [200, 0, 0], "met": True},
@@ -141,12 +141,12 @@ def test_a_fake_that_knows_the_answers_knows_no_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spec", ["fake:2", "fake:-1", "fake:nan", "fake:", "fake:/nowhere.json", "nobody:x"])
-def test_judges_that_there_are_none(tmp_path: Path, spec: str) -> None:
+def test_unknown_judges_are_rejected(tmp_path: Path, spec: str) -> None:
     with pytest.raises(SettingsError):
         open_judge(spec, tmp_path / "answers.sqlite")
 
 
-def test_answers_that_cannot_be_kept_say_so(tmp_path: Path) -> None:
+def test_an_unusable_answer_cache_is_reported(tmp_path: Path) -> None:
     (tmp_path / "answers.sqlite").write_text("no database, whatever its name says" * 100)
     with pytest.raises(SettingsError, match="The judge's answers"):
         open_judge("fake:1", tmp_path / "answers.sqlite")

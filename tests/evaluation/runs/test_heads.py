@@ -27,7 +27,7 @@ def rows(folder: Path, **more: object) -> Path:
     return path
 
 
-def test_the_first_wise_is_recognized_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_version_of_wise_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     benchmark = open_benchmark("wise")
     assert benchmark.items(BenchmarkData(rows(tmp_path / "a", Category="time", prompt_id=520)))
     for number, (place, more) in enumerate(
@@ -49,7 +49,7 @@ def test_the_first_wise_is_recognized_and_refused(tmp_path: Path, monkeypatch: p
         benchmark.values(tmp_path, results, [])
 
 
-def test_licences_stand_in_a_models_own_folder(tmp_path: Path) -> None:
+def test_licenses_are_read_from_a_models_own_folder(tmp_path: Path) -> None:
     card = tmp_path / "model" / "README.md"
     card.parent.mkdir()
     spec = f"transformers:{card.parent}"
@@ -67,7 +67,7 @@ def test_licences_stand_in_a_models_own_folder(tmp_path: Path) -> None:
     assert licences_of({"planner": spec}) == {"planner": UNKNOWN}
 
 
-def test_a_table_of_several_folders_says_what_differs(tmp_path: Path) -> None:
+def test_a_table_of_several_folders_shows_what_differs(tmp_path: Path) -> None:
     data = MINIATURES["wise"](tmp_path).path
     planner = Scripts(tmp_path).planner(*[write_plan(STORY)] * 20)
     out = [tmp_path / f"out{attempts}" for attempts in (1, 2)]

@@ -114,7 +114,7 @@ def scored(
     return found, judges[-1]
 
 
-def test_an_evaluator_is_run_as_it_is_and_a_second_time_for_nothing(
+def test_an_evaluator_runs_unchanged_and_costs_nothing_the_second_time(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
@@ -140,7 +140,7 @@ def test_an_evaluator_is_run_as_it_is_and_a_second_time_for_nothing(
     assert "judging" in log and seen["key"] not in log + lines
 
 
-def test_paths_are_meant_from_where_one_is(
+def test_relative_paths_start_at_the_current_folder(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkout(tmp_path / "wise")
@@ -152,7 +152,7 @@ def test_paths_are_meant_from_where_one_is(
     assert environment["HOME"] == environment["TMPDIR"] == str(out / "official" / "home")
 
 
-def test_what_a_job_leaves_behind_ends_with_it_and_not_with_the_last(tmp_path: Path) -> None:
+def test_child_processes_of_a_job_end_with_it(tmp_path: Path) -> None:
     """The number of a process that has ended can belong to another one later."""
     leaves = "import subprocess\nprint(subprocess.Popen(['sleep', '600']).pid, file=open('../left', 'w'))\n"
     waits = """import os, pathlib, time
@@ -191,7 +191,7 @@ raise SystemExit("it runs on")
         ),
     ],
 )
-def test_what_goes_wrong_is_one_line_and_nothing_runs_on(
+def test_failures_give_a_one_line_error_and_end_all_processes(
     out: Path, tmp_path: Path, mood: str, chat: Words, kind: type[InterleaveError], words: str
 ) -> None:
     with pytest.raises(kind, match=words) as caught:
@@ -211,7 +211,7 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_interrupted_it_goes_on_from_the_answers_that_are_there(out: Path, tmp_path: Path) -> None:
+def test_interrupted_scoring_continues_from_cached_answers(out: Path, tmp_path: Path) -> None:
     official = OfficialScoring(checkout(tmp_path / "wise"))
     with pytest.raises(KeyboardInterrupt):
         scored(out, official, Words(stop_after=4))
@@ -223,7 +223,7 @@ def test_interrupted_it_goes_on_from_the_answers_that_are_there(out: Path, tmp_p
     assert rest.answers < 9 and rest.answers == judge.asked and found.unscored == 0
 
 
-def test_a_child_ends_with_whoever_started_it(tmp_path: Path) -> None:
+def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
     script = tmp_path / "forever.py"
     script.write_text("import time\nprint('here', flush=True)\ntime.sleep(600)\n")
     processes = EvaluatorProcesses(tmp_path)
@@ -237,7 +237,9 @@ def test_a_child_ends_with_whoever_started_it(tmp_path: Path) -> None:
     assert child.wait(30) != 0
 
 
-def test_what_is_missing_is_named(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_requirements_are_reported(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = checkout(tmp_path / "wise")
     monkeypatch.setattr(WiseEvaluator, "needs", ("json", "google.nowhere", "nowhere"))
     with pytest.raises(SettingsError, match=r"packages that .* does not have: google.nowhere, nowhere"):

@@ -141,14 +141,14 @@ def test_the_best_and_the_worst_judge(name: str, tmp_path: Path) -> None:
     assert any("(0123456789ab)" in one for one in head)
 
 
-def test_rubrics_have_the_answers_of_their_own(tmp_path: Path) -> None:
+def test_text_and_image_rubrics_are_scored_separately(tmp_path: Path) -> None:
     out = collected("ueval", tmp_path)
     found = scored(Saying(lambda words, pictures, seed: "no" if pictures else "yes"), out)
     means = {one.metric: one.items.mean for one in found.figures}
     assert means == {"both": 0.5, "text": 1.0, "image": 0.0}
 
 
-def test_what_cannot_be_read_counts_zero_and_is_said(tmp_path: Path) -> None:
+def test_unread_answers_count_zero_and_are_reported(tmp_path: Path) -> None:
     out = collected("wise", tmp_path)
     found = scored(Saying(lambda words, pictures, seed: "perhaps" if "number 401" in words else "Yes."), out)
     assert found.judged.unread == 1 and found.figures[0].items.mean == pytest.approx(8 / 9)
@@ -168,7 +168,7 @@ def test_a_gap_is_not_asked_about_and_counts_zero(tmp_path: Path) -> None:
     assert found.figures[0].items.mean == pytest.approx(5 / 6)
 
 
-def test_interrupted_scoring_goes_on_without_asking_twice(tmp_path: Path) -> None:
+def test_interrupted_scoring_continues_without_repeating_questions(tmp_path: Path) -> None:
     out = collected("ueval", tmp_path)
 
     def down(words: str, pictures: list[Picture], seed: int) -> str:
@@ -187,7 +187,7 @@ def test_interrupted_scoring_goes_on_without_asking_twice(tmp_path: Path) -> Non
     assert third.asked == 0
 
 
-def test_one_failure_ends_the_asking_about_all_items(tmp_path: Path) -> None:
+def test_one_failure_stops_questions_about_all_items(tmp_path: Path) -> None:
     out = collected("comm", tmp_path)
 
     def down_for_one(words: str, pictures: list[Picture], seed: int) -> str:
@@ -202,7 +202,7 @@ def test_one_failure_ends_the_asking_about_all_items(tmp_path: Path) -> None:
     assert chat.asked - 2 < 3 * 6, "items that were begun are not asked about to their ends"
 
 
-def test_repeats_show_how_far_a_judge_agrees_with_itself(tmp_path: Path) -> None:
+def test_repeats_show_the_judges_consistency(tmp_path: Path) -> None:
     out = collected("wise", tmp_path)
     found = scored(
         Saying(lambda words, pictures, seed: "yes" if seed < 2 or "401" in words else "no"), out, 3
@@ -212,7 +212,7 @@ def test_repeats_show_how_far_a_judge_agrees_with_itself(tmp_path: Path) -> None
     assert any("range 0.889" in line for line in as_lines(found))
 
 
-def test_compared_pictures_are_asked_about_in_both_orders(tmp_path: Path) -> None:
+def test_compared_images_are_asked_about_in_both_orders(tmp_path: Path) -> None:
     out = collected("rise", tmp_path)
 
     def partial(words: str, pictures: list[Picture], seed: int) -> str:
@@ -224,7 +224,7 @@ def test_compared_pictures_are_asked_about_in_both_orders(tmp_path: Path) -> Non
     assert both.judged.orders_differ == (16, 16) and "both orders" in both.judged.settings
 
 
-def test_folders_that_were_not_judged_alike_are_not_compared(tmp_path: Path) -> None:
+def test_folders_judged_differently_are_not_compared(tmp_path: Path) -> None:
     one, other = collected("rise", tmp_path), collected("rise", tmp_path)
     scored(Saying(lambda words, pictures, seed: "5"), one)
     scored(Saying(lambda words, pictures, seed: "5"), other, order_swap=True)

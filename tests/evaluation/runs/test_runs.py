@@ -108,7 +108,7 @@ def test_from_items_to_figures_and_a_comparison(tmp_path: Path) -> None:
     assert any("Only a part" in line for line in as_lines(second))
 
 
-def test_another_setting_and_other_data_are_refused_and_more_items_are_not(tmp_path: Path) -> None:
+def test_other_settings_and_data_are_rejected_but_more_items_are_accepted(tmp_path: Path) -> None:
     out = tmp_path / "out"
     carry_out(out, setting_of("wise", tmp_path, limit=2))
     with pytest.raises(SettingsError, match="with other settings"):
@@ -153,7 +153,7 @@ def test_a_submission_without_its_list_is_not_scored_by_an_earlier_one(
 
 
 @pytest.mark.parametrize("scale", [1.0, 10.0])
-def test_a_difference_may_be_below_zero_where_no_item_got_worse(
+def test_a_difference_interval_can_be_below_zero_without_a_worse_item(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: float
 ) -> None:
     """On a scale of ten, differences between 0 and 1 are not shares."""
@@ -180,7 +180,7 @@ def test_every_benchmark_has_its_command() -> None:
 
 
 @pytest.mark.parametrize("name", ["ueval", "rise", "specv", "comm"])
-def test_a_gap_is_refused_and_then_counts_zero(name: str, tmp_path: Path) -> None:
+def test_a_gap_is_rejected_or_counts_zero(name: str, tmp_path: Path) -> None:
     out, setting = tmp_path / "out", setting_of(name, tmp_path)
     items = open_benchmark(name).items(setting.where())
     down = SmallTeachers(down=items[1].text.split("<")[0].strip())
@@ -195,7 +195,7 @@ def test_a_gap_is_refused_and_then_counts_zero(name: str, tmp_path: Path) -> Non
     assert not [one for one in read_collected(out) if one.gap]
 
 
-def test_a_missing_item_lowers_the_mean_whatever_the_evaluator_says(tmp_path: Path) -> None:
+def test_a_missing_item_lowers_the_mean(tmp_path: Path) -> None:
     out, setting = tmp_path / "out", setting_of("specv", tmp_path)
     carry_out(out, setting, SmallTeachers(down="How to 3?"))
     collect(out, with_gaps=True, log=lambda line: None)
@@ -240,7 +240,7 @@ def _share(out: Path, setting: BenchmarkSettings, log: Path) -> None:
     carry_out(out, setting, SmallTeachers(log, seconds=0.01))
 
 
-def test_two_processes_share_a_folder_and_nothing_is_drawn_twice(tmp_path: Path) -> None:
+def test_two_processes_share_a_folder_and_generate_nothing_twice(tmp_path: Path) -> None:
     setting = setting_of("wise", tmp_path)
     log = tmp_path / "draws.log"
     take_folder(tmp_path / "out", setting)
@@ -259,7 +259,7 @@ def test_two_processes_share_a_folder_and_nothing_is_drawn_twice(tmp_path: Path)
     assert files_of(tmp_path / "out" / "submission") == files_of(tmp_path / "alone" / "submission")
 
 
-def test_an_item_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
+def test_an_item_in_use_by_another_process_is_skipped(tmp_path: Path) -> None:
     out, setting = tmp_path / "out", setting_of("wise", tmp_path)
     row = row_of(open_benchmark("wise").items(setting.where())[3])
     folder = out / "items" / row.folder
@@ -284,7 +284,7 @@ def test_the_published_input_and_ids_of_any_kind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("preset", ["ours", "released"])
-def test_texts_of_ueval_are_put_together_as_the_preset_says(preset: str, tmp_path: Path) -> None:
+def test_ueval_texts_are_joined_according_to_the_preset(preset: str, tmp_path: Path) -> None:
     out, setting = tmp_path / "out", setting_of("ueval", tmp_path, preset=preset, limit=1)
     carry_out(out, setting, Telling())
     (entry,) = json.loads((collect(out, log=lambda line: None) / "ueval.json").read_text())
@@ -298,7 +298,7 @@ def test_the_released_preset_asks_as_published() -> None:
     assert chosen == {"ours": False, "paper": False, "released": True}
 
 
-def test_a_step_that_could_not_be_drawn_is_said(tmp_path: Path) -> None:
+def test_a_step_without_image_is_reported(tmp_path: Path) -> None:
     out, setting = tmp_path / "out", setting_of("specv", tmp_path, limit=1)
     carry_out(out, setting, FailingOnce())
     lines: list[str] = []

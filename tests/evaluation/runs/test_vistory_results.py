@@ -43,9 +43,7 @@ def official(monkeypatch: pytest.MonkeyPatch) -> Any:
         del sys.modules[name]
 
 
-def test_its_loaders_read_the_data_the_submission_and_our_reader_its_results(
-    official: Any, tmp_path: Path
-) -> None:
+def test_official_loaders_read_our_data_and_submission(official: Any, tmp_path: Path) -> None:
     out = collected("vistory", tmp_path)
     items = opened(out).items
     dataset = official(f"{LOADERS}.dataset_load").StoryDataset(str(tmp_path / "data" / "ViStory"))

@@ -16,7 +16,7 @@ from interleave_thinker.tinyworld.lab.job_runner import LabJob, run_jobs
 
 
 @pytest.mark.usefixtures("importable")
-def test_jobs_wait_for_what_they_need_and_are_done_once(tmp_path: Path) -> None:
+def test_jobs_wait_for_dependencies_and_run_once(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     jobs = [LabJob(second, note, ("second",), (first,)), LabJob(first, note, ("first",))]
     said: list[str] = []
@@ -47,7 +47,7 @@ def test_a_job_of_all_threads_has_the_machine_to_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("importable")
-def test_a_job_that_fails_is_told_and_not_done(tmp_path: Path) -> None:
+def test_a_failed_job_is_reported_and_not_finished(tmp_path: Path) -> None:
     jobs = [
         LabJob(tmp_path / "broken", fail),
         LabJob(tmp_path / "after", note, ("after",), (tmp_path / "broken",)),
@@ -60,13 +60,13 @@ def test_a_job_that_fails_is_told_and_not_done(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize(("work", "said"), [(fill_disk, "No space left"), (die, "exit code -9")])
-def test_a_job_that_dies_is_one_clear_error(tmp_path: Path, work: Callable[..., None], said: str) -> None:
+def test_a_died_job_is_a_clear_error(tmp_path: Path, work: Callable[..., None], said: str) -> None:
     with pytest.raises(TrainingError, match=said):
         run_jobs([LabJob(tmp_path / "dying", work)], 1, lambda line: None)
 
 
 @pytest.mark.usefixtures("importable")
-def test_jobs_end_with_the_one_who_began_them(tmp_path: Path) -> None:
+def test_jobs_end_with_their_parent(tmp_path: Path) -> None:
     """Two trainings in one folder would damage each other."""
     folder = tmp_path / "sleeping"
     begun = get_context("spawn").Process(target=run_jobs, args=([LabJob(folder, sleep_and_note)], 1, print))

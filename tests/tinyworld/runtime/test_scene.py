@@ -154,7 +154,7 @@ def test_quality_falls_with_damage_and_not_with_content() -> None:
 
 
 @pytest.mark.parametrize("instruction", ["paint it nicely", "remove the sun"])
-def test_what_cannot_be_scored_is_an_error(instruction: str) -> None:
+def test_unscorable_images_are_errors(instruction: str) -> None:
     with pytest.raises(ScorerError):
         TinyWorldScorer().score(None, draw(PAGE), instruction)
 

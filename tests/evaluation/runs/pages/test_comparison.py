@@ -78,7 +78,7 @@ def test_the_items_that_differ_most_are_shown_side_by_side(tmp_path: Path) -> No
     assert page.count('src="data:image/') == 12
 
 
-def test_another_benchmark_or_an_unusable_place_is_one_line(tmp_path: Path) -> None:
+def test_an_unusable_path_gives_a_one_line_error(tmp_path: Path) -> None:
     MINIATURES["wise"](tmp_path)
     first = scored(tmp_path / "first", tmp_path / "merge.json", {1}, 1)
     (tmp_path / "file").write_text("x")
