@@ -2,9 +2,9 @@
 
 The key of an answer covers everything that determines it: the judge, the settings, all text and pixels, and
 its number among answers to the same question (`repeat`). A question that several threads ask at the same time
-is sent once. An attempt ends at a deadline even if the backend keeps generating. If it gives no usable
-answer, there is a second attempt; if that fails too, the error is raised and not cached. Server failures are
-retried by the client (remote/retrying.py) and not again here.
+is sent once. An attempt ends at a deadline even if the backend keeps generating. If its answer is unusable,
+there is a second attempt; if that fails too, the error is raised and not cached. Server failures are retried
+by the client (remote/retrying.py) and not again here.
 """
 
 from __future__ import annotations

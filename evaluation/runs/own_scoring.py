@@ -1,8 +1,8 @@
 """Scores a submission with our own questions.
 
 Each question is asked once: scoring that is interrupted and started again repeats none. The figures come from
-the first answers; further answers (`repeats`) measure how consistent the judge is. A judge whose answers can
-never be read gives no figures.
+the first answers; further answers (`repeats`) measure how consistent the judge is. If none of the answers can
+be read, scoring fails.
 """
 
 from __future__ import annotations

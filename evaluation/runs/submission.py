@@ -1,8 +1,8 @@
 """Turns runs into a submission, which is written completely and read back like the evaluator will read it.
 
 A gap is an item that was not run, failed, or lacks a required image. Gaps are an error unless they are
-allowed. An allowed gap is recorded in the list of items, so that it counts zero whatever the evaluator does
-with it. The new submission replaces an earlier one only if it can be read.
+allowed. An allowed gap is recorded in the list of items, so that it counts zero even if the evaluator ignores
+it. The new submission replaces an earlier one only if it can be read.
 """
 
 from __future__ import annotations

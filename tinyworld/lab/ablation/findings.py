@@ -28,7 +28,7 @@ from .measures import ALL_ATTEMPTS, ATTEMPTS
 from .outcomes import AblationOutcomes, SeedOutcomes, StoryLetters
 from .pipeline import OTHER_TEACHERS, PIPELINE, PUBLISHED_ATTEMPTS, ROWS, USUAL_TEACHER
 
-BESIDE = (("rl", "rejection"), ("rl", "rl_no_step"), ("rl", "rl_no_accuracy"), ("oracle_planner", "sft"))
+COMPARED = (("rl", "rejection"), ("rl", "rl_no_step"), ("rl", "rl_no_accuracy"), ("oracle_planner", "sft"))
 """Comparisons in addition to those of each row with its baseline."""
 
 
@@ -124,7 +124,7 @@ def findings_of(outcomes: AblationOutcomes) -> Findings:
     return Findings(
         rows=[_row(name, seeds, right) for name in found],
         tries={"sft": _by_attempts(found["sft"], None), "rl": _by_attempts(found["rl"], PUBLISHED_ATTEMPTS)},
-        beside=[_against(right, *pair) for pair in BESIDE],
+        beside=[_against(right, *pair) for pair in COMPARED],
         not_as_published=not_as_published(right, _by_attempts(found["rl"], PUBLISHED_ATTEMPTS)),
         teachers=[_taught_by(name, taught) for name in TEACHERS] if taught else [],
         exact_plans={name: [seed.exact_plans[name] for seed in seeds] for name in seeds[0].exact_plans},
