@@ -1,7 +1,7 @@
-"""ComfyUI entry point, and the public API by name.
+"""Entry point for ComfyUI, and the public API of the package.
 
-ComfyUI imports this folder under a name of its own and calls `comfy_entrypoint`. Programs write
-`from interleave_thinker import Pipeline`.
+ComfyUI imports this folder under its own name and calls `comfy_entrypoint`. Python programs use `from
+interleave_thinker import Pipeline`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from .backend import *  # noqa: F403
 
 WEB_DIRECTORY = "./web"
-"""Front-end modules and help pages, served by the host."""
+"""Front-end modules and help pages, served by ComfyUI."""
 
-if "folder_paths" in sys.modules:  # in ComfyUI; elsewhere importing the package loads nothing
+if "folder_paths" in sys.modules:  # In ComfyUI. Elsewhere, importing the package loads nothing.
     from .nodes.legacy_stubs import NODE_IDS, stand_ins
 
     NODE_CLASS_MAPPINGS = stand_ins()
-    """Only where ComfyUI is too old for the nodes themselves."""
+    """Used only if ComfyUI is too old for the real nodes."""
     NODE_DISPLAY_NAME_MAPPINGS = NODE_IDS if NODE_CLASS_MAPPINGS else None
 
 
 def __getattr__(name: str) -> Any:
-    """Return `__version__`, or a name of the public API (`backend/__init__.py`), imported when it is used."""
+    """Return `__version__`, or import a name of the public API (`backend/__init__.py`) on first use."""
     if name == "__version__":
         return _version()
     if name == "__all__" or not name.startswith("_"):
-        # Not `from . import backend`, which asks this function for `backend`.
+        # Not `from . import backend`, because that calls this function for `backend`.
         backend = import_module(".backend", __name__)
         if name in ("__all__", *backend.__all__):
             return getattr(backend, name)
@@ -43,8 +43,10 @@ def __dir__() -> list[str]:
 
 
 def _version() -> str:
-    """The version stands in pyproject.toml alone: beside this file in ComfyUI, in the package's metadata once
-    installed."""
+    """Return the version from pyproject.toml or, once installed, from the package metadata.
+
+    The version is defined only in pyproject.toml, which is next to this file in ComfyUI.
+    """
     import re
     from importlib.metadata import version
     from pathlib import Path
@@ -56,7 +58,7 @@ def _version() -> str:
 
 
 async def comfy_entrypoint() -> ComfyExtension:
-    """Return the node pack; called by ComfyUI only."""
+    """Return the node pack. Called only by ComfyUI."""
     from .nodes import InterleaveThinkerExtension
 
     return InterleaveThinkerExtension()

@@ -1,4 +1,4 @@
-"""`python -m interleave_thinker`: the command line where no console script is on the PATH."""
+"""`python -m interleave_thinker`: the command line, if the console script is not on the PATH."""
 
 from __future__ import annotations
 

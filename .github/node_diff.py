@@ -1,13 +1,13 @@
-"""What a change breaks in saved workflows: the node definitions of two checkouts compared, as a ComfyUI has
-them.
+"""Lists changes that break saved workflows, by comparing the node definitions of two checkouts in ComfyUI.
 
     python .github/node_diff.py BASE CHANGED --comfyui FOLDER
 
-Why not Comfy-Org/node-diff: it reads NODE_CLASS_MAPPINGS, which packs with `comfy_entrypoint` do not have, it
-compares outputs alone, and it fetches actions by tags that can be moved. Breaking is what a workflow saved
-before would no longer load as it was: a node, input or output that is gone or of another type or place, a
-choice that is gone, a new input that must be given. Widgets' values are saved by their order, so a new input
-stands after all old ones. Exit code 1 if anything is.
+A change is breaking if a saved workflow would no longer load unchanged: a node, input, output or choice was
+removed, changed its type or position, or a new input is required. Widget values are saved by position, so new
+inputs must come after all old ones. The exit code is 1 if anything breaks.
+
+Comfy-Org/node-diff is not used: it reads NODE_CLASS_MAPPINGS, which packs with `comfy_entrypoint` do not
+have, compares only outputs, and fetches actions by tags that can be moved.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Definitions = dict[str, dict[str, Any]]
 
 
 def definitions(pack: Path, comfyui: Path) -> Definitions:
-    """Inputs (name, type, whether it must be given, choices) and outputs (types) of every node, in their
-    order."""
+    """Return inputs (name, type, required, choices) and outputs (types) of every node, in order."""
     sys.path.insert(0, str(comfyui))
     from comfy.cli_args import args  # pyright: ignore[reportMissingImports]
 
     args.cpu = True
-    # In the host's own order: nodes.py puts the folder comfy first, where another utils lies.
+    # Keep the host's own import order: nodes.py puts the folder comfy first, which contains another module
+    # utils.
     for name in ("utils.install_util", "server"):
         importlib.import_module(name)
 
@@ -56,7 +56,7 @@ def _definition(info: dict[str, Any]) -> dict[str, Any]:
         for name, value in info["input"].get(kind, {}).items():
             declared, options = value[0], value[1] if len(value) > 1 else {}
             choices = declared if isinstance(declared, list) else options.get("options")
-            # A list made from the files of this machine says nothing about the pack.
+            # A list of files on this machine is not part of the pack.
             choices = sorted(map(str, choices)) if choices and "default" in options else None
             must = kind == "required" and "default" not in options
             inputs.append([name, "COMBO" if isinstance(declared, list) else declared, must, choices])
@@ -64,29 +64,29 @@ def _definition(info: dict[str, Any]) -> dict[str, Any]:
 
 
 def breaking(base: Definitions, changed: Definitions) -> list[str]:
-    """One line for everything that a saved workflow would notice."""
-    found = [f"{node}: is gone" for node in base if node not in changed]
+    """Return one line for every change that a saved workflow would notice."""
+    found = [f"{node}: was removed" for node in base if node not in changed]
     for node in base.keys() & changed.keys():
         old, new = base[node], changed[node]
         names = [name for name, *_ in new["inputs"]]
         for place, (name, kind, must, choices) in enumerate(old["inputs"]):
             if name not in names:
-                found.append(f"{node}: input {name} is gone")
+                found.append(f"{node}: input {name} was removed")
                 continue
             _, new_kind, new_must, new_choices = new["inputs"][names.index(name)]
             if names.index(name) != place:
                 found.append(
-                    f"{node}: input {name} was number {place + 1} and is now {names.index(name) + 1}"
+                    f"{node}: input {name} was number {place + 1} and is now number {names.index(name) + 1}"
                 )
             if new_kind != kind:
                 found.append(f"{node}: input {name} was {kind} and is now {new_kind}")
             if new_must and not must:
-                found.append(f"{node}: input {name} must now be given")
+                found.append(f"{node}: input {name} is now required")
             gone = set(choices or ()) - set(new_choices or choices or ())
             found += [f"{node}: input {name} no longer has the choice {choice!r}" for choice in sorted(gone)]
         before = {name for name, *_ in old["inputs"]}
         found += [
-            f"{node}: new input {name} must be given"
+            f"{node}: new input {name} is required"
             for name, _, must, _ in new["inputs"]
             if must and name not in before
         ]
@@ -98,16 +98,16 @@ def breaking(base: Definitions, changed: Definitions) -> list[str]:
 
 
 def _asked(pack: Path, comfyui: Path) -> Definitions:
-    """In a process of its own: two checkouts of one package, and what the host prints, stay apart."""
+    """Read definitions in a separate process, because both checkouts have the same package name."""
     line = [sys.executable, __file__, str(pack), "--comfyui", str(comfyui), "--list"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{pack} cannot be loaded in {comfyui}:\n{done.stderr[-4000:]}")
+        raise SystemExit(f"Cannot load {pack} in {comfyui}:\n{done.stderr[-4000:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,13 +1,11 @@
-"""What a publication knows and the repository does not: its addresses, and this version's part of the
-changelog.
+"""Adds the fields to pyproject.toml that only a publication has, and extracts this version's changelog.
 
     python .github/publish_fields.py OWNER/NAME vX.Y.Z [--registry]
 
-Decision: pyproject.toml names no address before there is one, so they are added on the way to publication,
-from what the workflow was started with. The Comfy Registry knows classifiers for graphics cards that the
-package index refuses; only its copy gets them. The icon and the banner are named by the tag, so that a
-published version keeps its own. Writes pyproject.toml anew, and CHANGES.md with the changelog of this
-version; exit code 1 where either file is not as expected.
+pyproject.toml contains no addresses because they are known only when publishing; the workflow passes them.
+The Comfy Registry accepts classifiers for GPU vendors that the package index rejects, so only its copy gets
+them. Icon and banner are addressed by tag, so that a published version keeps its own. Rewrites pyproject.toml
+and writes CHANGES.md. The exit code is 1 if a file is not as expected.
 """
 
 from __future__ import annotations
@@ -17,11 +15,11 @@ import re
 import sys
 from pathlib import Path
 
-CARDS = ("NVIDIA CUDA", "AMD ROCm", "Intel Arc", "Apple Metal")
+GPUS = ("NVIDIA CUDA", "AMD ROCm", "Intel Arc", "Apple Metal")
 
 
 def with_addresses(project: str, repository: str) -> str:
-    """The text of pyproject.toml with [project.urls] for `owner/name`."""
+    """Return pyproject.toml with [project.urls] for `owner/name`."""
     home = f"https://github.com/{repository}"
     urls = {
         "Repository": home,
@@ -34,29 +32,32 @@ def with_addresses(project: str, repository: str) -> str:
 
 
 def with_registry_fields(project: str, repository: str, tag: str) -> str:
-    """The text with what only the Comfy Registry reads: icon, banner (21:9), kinds of cards."""
+    """Return the text with fields that only the Comfy Registry reads: icon, banner (21:9), GPU vendors."""
     pictures = f"https://github.com/{repository}/raw/{tag}/docs"
     fields = f'Icon = "{pictures}/icon.png"\nBanner = "{pictures}/banner.png"\n'
     project = _before(project, "requires-comfyui = ", fields)
-    named = "".join(f'    "Environment :: GPU :: {card}",\n' for card in CARDS)
+    named = "".join(f'    "Environment :: GPU :: {gpu}",\n' for gpu in GPUS)
     return _before(project, '    "Intended Audience :: Developers",\n', named)
 
 
 def changes(changelog: str, tag: str) -> str:
-    """What CHANGELOG.md says of this version, without its heading."""
+    """Return this version's part of CHANGELOG.md, without its heading."""
     heading = re.search(rf"^## \[{re.escape(tag.removeprefix('v'))}\].*\n", changelog, re.MULTILINE)
     if heading is None:
-        sys.exit(f"CHANGELOG.md has no heading for {tag}.")
+        sys.exit(f"CHANGELOG.md has no heading for {tag}. Add one.")
     return changelog[heading.end() :].partition("\n## ")[0].strip() + "\n"
 
 
 def _before(text: str, mark: str, added: str) -> str:
     if text.count(mark) != 1:
-        sys.exit(f"pyproject.toml has {mark.strip()!r} {text.count(mark)} times, not once.")
+        sys.exit(
+            f"pyproject.toml must contain {mark.strip()!r} once, but contains it {text.count(mark)} times."
+        )
     return text.replace(mark, added + mark)
 
 
 def main() -> None:
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="Add the addresses of a publication to pyproject.toml.")
     parser.add_argument("repository", help="OWNER/NAME")
     parser.add_argument("tag", help="vX.Y.Z")
@@ -65,7 +66,7 @@ def main() -> None:
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", given.repository) or not re.fullmatch(
         r"v\d+\.\d+\.\d+", given.tag
     ):
-        sys.exit("OWNER/NAME and vX.Y.Z are expected.")
+        sys.exit("Usage: publish_fields.py OWNER/NAME vX.Y.Z [--registry]")
     path = Path("pyproject.toml")
     project = with_addresses(path.read_text(encoding="utf-8"), given.repository)
     if given.registry:

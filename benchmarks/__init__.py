@@ -1,4 +1,4 @@
-"""Experiments whose figures the documents cite; README.md lists them. Run one from the repository's root:
+"""Experiments whose figures the documents cite, listed in README.md. Run them from the repository's root.
 
 python -m benchmarks.NAME --help
 """
@@ -13,5 +13,5 @@ ROOT = Path(__file__).resolve().parents[1]
 
 if str(ROOT / "tests") not in sys.path:
     sys.path.insert(0, str(ROOT / "tests"))
-# Imports the package under its public name from this checkout, installed or not.
+# Import the package by its public name from this checkout, whether or not it is installed.
 importlib.import_module("conftest")

@@ -1,15 +1,16 @@
-"""The same small agent through everything that runs it on a processor: our engine, the library's `generate`,
-llama.cpp, `transformers serve` and ComfyUI's own text generation.
+r"""Compares programs that run the same small agent on a CPU.
 
-Decision: one model of random weights with Qwen's own tokenizer, the same questions of a critic, the same
-number of tokens, one thread each. Every question goes to all of them one after another, in an order that
-turns, so that a busy machine slows all alike; what is compared is processor time (ours and the children's),
-which waiting for other programs does not change. A passage through the model is counted where it can be.
-Random weights repeat themselves, which prompt lookup likes best: ours is therefore shown without it, too.
-Agreement: how many replies are those of `generate`, and at how many first tokens, since two lines part for
-good where they first differ by rounding.
+They are our engine, the library's `generate`, llama.cpp, `transformers serve` and ComfyUI's text generation.
 
-    LLAMA=~/llama COMFYUI_PATH=~/comfy/ComfyUI-new INTERLEAVE_SERVE_PYTHON=~/serve/bin/python \\
+All use one model with random weights and Qwen's tokenizer, the same critic questions, the same number of
+tokens, and one thread. Each question goes to all of them in a rotating order, so that other load slows all
+equally. Processor time is compared (ours and that of child processes), because it does not depend on other
+programs. Forward passes are counted where possible. Random weights produce repetitive text, which favors
+prompt lookup, so our engine is also measured without it. Agreement is the number of replies equal to those of
+`generate`, and the share of equal text at the beginning, because texts diverge at the first rounding
+difference.
+
+    LLAMA=~/llama COMFYUI_PATH=~/comfy/ComfyUI-new INTERLEAVE_SERVE_PYTHON=~/serve/bin/python \
         python -m benchmarks.agent_peers --questions 12 --work /tmp/peers
 """
 
@@ -46,7 +47,10 @@ THREADS = "1"
 
 @dataclass
 class Peer:
-    """One way to run the agent. `process` is None where it works in this process."""
+    """One program that runs the agent.
+
+    `process` returns its process id, or `None` if it runs in this process.
+    """
 
     name: str
     chat: ChatModel
@@ -56,7 +60,7 @@ class Peer:
     replies: list[Reply] = field(default_factory=list)
 
     def ask(self, question: Message, settings: ReplySettings) -> None:
-        """Ask and note the processor seconds that it took here and in the process that did the work."""
+        """Ask, and record the processor seconds used here and in the program's process."""
         before = self._used()
         with counting() as counted:
             reply = self.chat.reply([question], settings)
@@ -71,14 +75,14 @@ class Peer:
 
 
 def tree_seconds(process: int) -> float:
-    """Processor seconds of a process and all below it, so far."""
+    """Return the processor seconds of a process and its descendants so far."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     return (int(fields[11]) + int(fields[12])) / TICKS + sum(tree_seconds(int(child)) for child in children)
 
 
 def build(folder: Path, tokenizer: Path) -> Path:
-    """A Qwen3-VL of 50 M random weights with the tokenizer of a ComfyUI checkout."""
+    """Create a Qwen3-VL with 50 M random weights and the tokenizer of a ComfyUI checkout."""
     import torch
     from transformers import (
         Qwen2Tokenizer,
@@ -158,7 +162,7 @@ def build(folder: Path, tokenizer: Path) -> Path:
 
 
 def convert(checkpoint: Path, llama: Path, folder: Path) -> dict[str, Path]:
-    """The checkpoint in GGUF: f16, and from it q8_0 and q4_k_m, with one projector."""
+    """Convert the checkpoint to GGUF as f16, q8_0 and q4_k_m, with one projector."""
     folder.mkdir(exist_ok=True)
     whole = folder / "agent-f16.gguf"
     projector = folder / "mmproj-agent-f16.gguf"
@@ -178,7 +182,7 @@ def convert(checkpoint: Path, llama: Path, folder: Path) -> dict[str, Path]:
 
 
 def served(python: str, checkpoint: Path, log: Path) -> tuple[ChatModel, subprocess.Popen[bytes]]:
-    """`transformers serve` with this checkpoint in 32 bits."""
+    """Start `transformers serve` with this checkpoint in float32."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -197,11 +201,11 @@ def served(python: str, checkpoint: Path, log: Path) -> tuple[ChatModel, subproc
                 return open_chat(f"openai:{checkpoint}@http://127.0.0.1:{port}/v1"), server
         assert server.poll() is None, log.read_text(errors="replace")[-2000:]
         time.sleep(0.2)
-    raise TimeoutError("transformers serve does not listen")
+    raise TimeoutError("transformers serve did not start within 240 s")
 
 
 class HostWriter:
-    """ComfyUI's text generation with the same weights, in ComfyUI's own Python (`host_writer.py` beside)."""
+    """ComfyUI's text generation with the same weights, running in ComfyUI's Python (`host_writer.py`)."""
 
     prompt_set = None
     identity = "host"
@@ -218,6 +222,7 @@ class HostWriter:
         )
 
     def reply(self, messages: Sequence[Message], settings: ReplySettings, on_token: Any = None) -> Reply:
+        """Write the images to files and ask the child process."""
         parts: list[str] = []
         for number, part in enumerate(messages[0].content):
             if isinstance(part, Picture):
@@ -237,7 +242,7 @@ class HostWriter:
 
 
 def questions(count: int) -> list[Message]:
-    """A critic's questions with two pages of random rectangles each, the same every time."""
+    """Return critic questions with two images of random rectangles each; they are always the same."""
     draw = random.Random("peers")
     prompts, made = default_prompt_set(), []
     from PIL import Image, ImageDraw
@@ -259,12 +264,13 @@ def questions(count: int) -> list[Message]:
 
 
 def same_beginning(one: str, other: str) -> int:
-    """Characters at which two replies are the same, from their beginning."""
+    """Return how many characters are equal at the beginning of two replies."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (mine, theirs) in enumerate(pairs) if mine != theirs), min(len(one), len(other)))
 
 
 def table(peers: Sequence[Peer]) -> str:
+    """Format the results as a Markdown table."""
     base = next(peer for peer in peers if peer.name == "library's generate")
     lines = [
         "| | processor seconds a reply (median, quartiles) | against generate, paired | passes a reply "
@@ -289,10 +295,11 @@ def table(peers: Sequence[Peer]) -> str:
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--questions", type=int, default=12)
     arguments.add_argument("--tokens", type=int, default=128)
-    arguments.add_argument("--work", type=Path, default=Path("/tmp/peers"), help="folder for what is made")
+    arguments.add_argument("--work", type=Path, default=Path("/tmp/peers"), help="folder for generated files")
     given = arguments.parse_args()
     import torch
 
@@ -333,7 +340,7 @@ def main() -> None:
     try:
         asked = questions(given.questions + 1)
         for peer in peers:
-            # Loading, checking and the first pass's own costs.
+            # Exclude loading, checks and one-time costs of the first pass.
             peer.chat.reply([asked[0]], settings)
         for number, question in enumerate(asked[1:]):
             for peer in peers[number % len(peers) :] + peers[: number % len(peers)]:

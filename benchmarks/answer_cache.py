@@ -1,12 +1,12 @@
-"""What a cache of full length saves where reinforcement's answers are written on a processor
-(training/grpo/trainer.py): the same answers with one that grows and with one of full length.
+"""Time saved by a full-length cache when answers for reinforcement learning are generated on a CPU.
 
     OMP_NUM_THREADS=1 python -m benchmarks.answer_cache        # the last line is JSON
     OMP_NUM_THREADS=1 python -m benchmarks.answer_cache --batch 16
 
-Decision: plans and verdicts of the shipped agents in batches of a rollout's size, because what is saved
-depends on how much is copied. Both ways in turns in one process, in processor seconds, beside the share of
-answers that are the same.
+The same answers are generated with a growing cache and with one of full length (training/grpo/trainer.py).
+Plans and verdicts of the shipped agents are generated in batches of a rollout's size, because the saving
+depends on how much is copied. Both ways alternate in one process and are compared in processor seconds, with
+the share of equal answers.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from interleave_thinker.training.data.rows.rl import as_conversation
 from interleave_thinker.training.gate.held_out import greedy_answers
 
 TOKENS = {"planner": 288, "critic": 224}
-"""Longest answers."""
+"""Maximum tokens of an answer."""
 CACHES = {"growing": None, "full length": "static"}
 
 
 def questions(agent: str, count: int) -> list[Message]:
-    """New requests of five to eight steps for the shipped planner, rendered pages for the shipped critic."""
+    """Return new requests of five to eight steps for the planner, or rendered images for the critic."""
     rng, prompt_set = Random(1), prompt_set_of(checkpoint(agent)) or default_prompt_set()
     if agent == "planner":
         stories = [random_story(rng, "evaluate", 5 + number % 4) for number in range(count)]
@@ -52,7 +52,7 @@ def questions(agent: str, count: int) -> list[Message]:
 
 
 def compared(agent: str, messages: Sequence[Message], batch: int, rounds: int) -> dict[str, float]:
-    """Median processor seconds with either cache, their ratio, and the share of answers that are the same."""
+    """Return the median processor seconds of both caches, their ratio, and the share of equal answers."""
     import torch
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
@@ -81,9 +81,10 @@ def compared(agent: str, messages: Sequence[Message], batch: int, rounds: int) -
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
-    parser.add_argument("--count", type=int, default=256, help="questions to either agent")
-    parser.add_argument("--batch", type=int, default=128, help="of them at once")
+    parser.add_argument("--count", type=int, default=256, help="questions to each agent")
+    parser.add_argument("--batch", type=int, default=128, help="questions per batch")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     found = {}

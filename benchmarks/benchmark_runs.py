@@ -1,7 +1,9 @@
-"""What the machinery of a benchmark costs for each item: processor time of run, collect and score with
-teachers without a model, and the largest memory after a tenth of the items and after all.
+"""Overhead of benchmark runs per item, with agents and a generator that need no model.
 
     OMP_NUM_THREADS=1 python -m benchmarks.benchmark_runs --items 1000        # the last line is JSON
+
+It measures processor time of run, collect and score, and peak memory after a tenth of the items and after
+all.
 """
 
 from __future__ import annotations
@@ -22,8 +24,7 @@ from interleave_thinker.evaluation.runs.submission import collect
 
 
 def cost(folder: Path, items: int) -> dict[str, object]:
-    """Processor time an item of run, collect and score, painted and scripted; most memory after a tenth of
-    the items and after all."""
+    """Return the processor time per item and the peak memory, for a tenth of the items and for all."""
     found: dict[str, object] = {"items": items}
     for count in (items // 10, items):
         data = folder / str(count)
@@ -50,6 +51,7 @@ def cost(folder: Path, items: int) -> dict[str, object]:
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=1000)
     given = parser.parse_args()

@@ -1,12 +1,11 @@
-"""What several candidates for each try cost and bring, in the tiny world: the same draws, judged one by one
-or together.
+"""Cost and benefit of several candidates per attempt in the tiny world, judged one by one or together.
 
     OMP_NUM_THREADS=1 python -m benchmarks.candidates                # the last line is JSON
     OMP_NUM_THREADS=1 python -m benchmarks.candidates --stories 200 --attempts 6
 
-Decision: real agents on the same stories, because what candidates bring depends on what a critic can tell
-apart. Passes and tokens are counted; processor seconds stand beside them. Other work than one candidate at a
-time, so a table of its own.
+Real agents run the same stories, because the benefit depends on which images a critic can tell apart. Forward
+passes and tokens are counted; processor seconds are shown next to them. The work differs from that with
+single candidates, so it has a separate table.
 """
 
 from __future__ import annotations
@@ -40,10 +39,12 @@ class OneByOne:
     def judge(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
     ) -> Verdict:
+        """Judge a single image."""
         return self._critic.judge(before, after, original_prompt, prompt_used)
 
 
 def rows_of(options: argparse.Namespace, candidates: Sequence[int]) -> list[dict[str, object]]:
+    """Run the stories for each number of candidates and print a table."""
     stories = [random_story(Random(f"candidates/{number}"), "evaluate") for number in range(options.stories)]
     plans = measure_planner(Planner(open_chat("tinyworld:planner")), stories)[1]
     generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
@@ -79,11 +80,10 @@ def rows_of(options: argparse.Namespace, candidates: Sequence[int]) -> list[dict
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--stories", type=int, default=100)
-    parser.add_argument(
-        "--attempts", type=int, default=6, help="draws of a step at most, candidates included"
-    )
+    parser.add_argument("--attempts", type=int, default=6, help="images per step, including candidates")
     parser.add_argument("--candidates", type=int, nargs="+", default=[1, 2, 3])
     options = parser.parse_args()
     rows = rows_of(options, options.candidates)

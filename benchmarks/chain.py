@@ -1,17 +1,14 @@
-"""From no data at all to a trained planner and critic of the tiny world, by commands of the documentation
-alone: prompts, trajectories of a teacher, filter, planner's rows, two trainings; then both are measured on
-held-out stories beside the shipped agents.
-
-Decision: every stage is a command as a person would type it, in a process of its own, so that the chain is a
-test of the documentation and its seconds and processor seconds are those of the commands. What is finished is
-noted in OUT/chain.json and skipped by the next call. Training starts from `train tinyworld-base` (single
-sentences read, pages described; no story planned, no page judged), never from the shipped agents; these are
-the teacher, and the measure.
+"""Trains a planner and a critic of the tiny world from nothing, using only documented commands.
 
     OMP_NUM_THREADS=1 python -m benchmarks.chain --out runs/chain
     OMP_NUM_THREADS=1 python -m benchmarks.chain --out runs/chain --until rows   # the data alone
 
-The last line is JSON.
+The stages are prompts, trajectories of a teacher, filter, planner rows and two trainings. Then both agents
+are measured on held-out stories next to the shipped ones. Every stage is a command in its own process, so the
+chain tests the documentation and its times are those of the commands. Finished stages are recorded in
+OUT/chain.json and skipped by the next call. Training starts from `train tinyworld-base` (which has read
+single sentences and described images, but planned no story and judged no image). The shipped agents are only
+the teacher and the reference. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ import conftest
 from interleave_thinker.cli import main
 main()
 """
-"""The `interleave-thinker` command of this checkout."""
+"""Runs the `interleave-thinker` command of this checkout."""
 TRAINED, SHIPPED = "trained", "shipped"
 
 
@@ -48,11 +45,12 @@ class Stage:
     arguments: tuple[str, ...]
 
     def shown(self) -> str:
+        """Return the command line."""
         return shlex.join(["interleave-thinker", *self.arguments])
 
 
 def stages(out: Path, options: argparse.Namespace) -> list[Stage]:
-    """The chain, in its order; folders of each stage's result bear its name."""
+    """Return the chain in order. The folder of each stage's result has its name."""
 
     def at(name: str) -> str:
         return str(out / name)
@@ -112,7 +110,7 @@ def stages(out: Path, options: argparse.Namespace) -> list[Stage]:
 
 
 class Notes:
-    """What is finished, and what every stage took: OUT/chain.json."""
+    """Finished stages and their times, stored in OUT/chain.json."""
 
     def __init__(self, out: Path) -> None:
         self._path = out / "chain.json"
@@ -121,12 +119,12 @@ class Notes:
             self.of = json.loads(self._path.read_text(encoding="utf-8"))
 
     def is_done(self, stage: Stage) -> bool:
-        """Whether this very command has come to its end."""
+        """Whether exactly this command has finished."""
         note = self.of.get(stage.name, {})
         return bool(note.get("done")) and note.get("command") == stage.shown()
 
     def add(self, stage: Stage, seconds: float, processor: float, done: bool) -> None:
-        """Seconds of a stage that was stopped and went on are added up."""
+        """Record a stage. Times of an interrupted stage are added up."""
         before = self.of.get(stage.name, {})
         if before.get("command") != stage.shown():
             before = {}
@@ -140,7 +138,7 @@ class Notes:
 
 
 def carry_out(stage: Stage, notes: Notes) -> None:
-    """Run one command; ends the chain if it fails."""
+    """Run one command, and exit if it fails."""
     print(f"\n$ {stage.shown()}", flush=True)
     began = time.monotonic()
     process = subprocess.Popen([sys.executable, "-c", HERE, str(ROOT / "tests"), *stage.arguments])
@@ -151,15 +149,15 @@ def carry_out(stage: Stage, notes: Notes) -> None:
         process.terminate()
         _, status, used = os.wait4(process.pid, 0)
     code = os.waitstatus_to_exitcode(status)
-    # data trajectories says with 3 that some were given up, which is what a teacher's trajectories are like.
+    # data trajectories returns 3 if some trajectories were given up, which is normal for a teacher.
     done = code == 0 or (stage.name == "trajectories" and code == 3)
     notes.add(stage, time.monotonic() - began, used.ru_utime + used.ru_stime, done)
     if not done:
-        sys.exit(f"{stage.name} ended with {code}; the same call goes on there.")
+        sys.exit(f"{stage.name} ended with exit code {code}. Run the same command again to continue there.")
 
 
 def figures(out: Path, notes: Notes) -> dict[str, Any]:
-    """What the chain took, what it was taught with, and the figures of both pairs of agents."""
+    """Return times, number of rows, and the figures of both pairs of agents."""
     spent = notes.of
     whole = {
         "seconds": {name: note["seconds"] for name, note in spent.items()},
@@ -182,7 +180,7 @@ def figures(out: Path, notes: Notes) -> dict[str, Any]:
 
 
 def show(whole: dict[str, Any]) -> None:
-    """Tables of the stages and of the figures."""
+    """Print tables of the stages and figures."""
     print("\n| stage | clock, s | processor, s |\n|---|---|---|")
     for name, seconds in whole["seconds"].items():
         print(f"| {name} | {seconds:.0f} | {whole['processor_seconds'][name]:.0f} |")
@@ -205,6 +203,7 @@ def _share(share: dict[str, Any]) -> str:
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -214,12 +213,12 @@ def main() -> None:
     parser.add_argument("--critic-epochs", type=float, default=3)
     parser.add_argument("--stories", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--until", help="The last stage that is carried out.")
+    parser.add_argument("--until", help="Last stage to run.")
     options = parser.parse_args()
     chain = stages(options.out, options)
     names = [stage.name for stage in chain]
     if options.until not in (None, *names):
-        parser.error(f"there is no stage {options.until!r}; there are {', '.join(names)}")
+        parser.error(f"unknown stage {options.until!r}; choose one of {', '.join(names)}")
     options.out.mkdir(parents=True, exist_ok=True)
     notes = Notes(options.out)
     for stage in chain:

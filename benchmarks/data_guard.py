@@ -1,12 +1,11 @@
-"""How much of what was copied from a benchmark the guard finds, and how often it cries wolf.
-
-Decision: benchmarks are not shipped, so their place is taken by the sentences of this repository's own
-documents, or by real files that are named: text that nobody made from the banks of `data prompts`, whose
-requests are the clean rows. Copies are planted as people make them: word for word, with one word changed, and
-inside a longer text.
+"""Measures how many texts copied from a benchmark the guard finds, and its false alarms.
 
     python -m benchmarks.data_guard                                      # the last line is JSON
     python -m benchmarks.data_guard --benchmark wise data_verified/merge.json --benchmark specv FOLDER
+
+Benchmarks are not shipped, so sentences of this repository's documents take their place, or real files that
+are named. The clean rows are requests from the banks of `data prompts`. Copies are planted like people make
+them: word for word, with one word changed, and inside a longer text.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ DOCUMENTS = Path(__file__).resolve().parents[1]
 
 
 def sentences() -> list[str]:
-    """Sentences of 6 to 40 words of the documents, without their code."""
+    """Return the documents' sentences of 6 to 40 words, without code."""
     found = []
     for path in sorted(
         [*DOCUMENTS.glob("*.md"), *DOCUMENTS.glob("docs/*.md"), *DOCUMENTS.glob("web/docs/*.md")]
@@ -52,21 +51,21 @@ def sentences() -> list[str]:
 
 
 def requests(count: int, seed: int) -> list[str]:
-    """Requests of the shipped taxonomy."""
+    """Return requests of the shipped taxonomy."""
     settings = PromptsData(count=count, seed=seed)
     rows = rows_of(load(settings), settings, {}, [], MadePrompts())
     return [next(rows).user_input for _ in range(count)]
 
 
 def changed(text: str, random: Random) -> str:
-    """With one word in place of another."""
+    """Return the text with one word replaced."""
     words = text.split()
     words[random.randrange(len(words))] = "zebra"
     return " ".join(words)
 
 
 def main() -> None:
-    """Run, print, and end with 1 if a bound is missed."""
+    """Print the figures, and exit with 1 if a bound is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--benchmark", nargs=2, action="append", metavar=("KIND", "PATH"), default=[])
     parser.add_argument("--planted", type=int, default=200)

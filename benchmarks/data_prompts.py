@@ -1,12 +1,11 @@
-"""What `data prompts` makes: how fast, in how much memory, how evenly, and what a grammar lint and an exact
-search for near copies find in it.
-
-Decision: every run is a process of its own, so its seconds and its memory are those that a person pays;
-another Python can be named, and must give the same bytes.
+"""Measures `data prompts`: speed, memory, balance, grammar problems, and near duplicates by exact search.
 
     python -m benchmarks.data_prompts                                   # the last line is JSON
     python -m benchmarks.data_prompts --python OTHER/bin/python --count 40000
-    python -m benchmarks.data_prompts --show 50                         # fifty rows for a person to read
+    python -m benchmarks.data_prompts --show 50                         # print fifty rows to read
+
+Every run is a separate process, so its time and memory are what a user sees. A second Python can be named and
+must produce the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from typing import Any
 from . import ROOT
 
 PREFIX = 1.25
-"""How much longer the file is that must begin with the same bytes."""
+"""Size factor of the longer file, which must start with the same bytes."""
 LINT = {
     "unfilled slot": r"[{}\[\]|]",
     "double blank": r"  | [,.;:?!]",
@@ -47,7 +46,7 @@ CODE = (
 
 
 def made(python: str, count: int, seed: int, out: Path) -> dict[str, float]:
-    """One run: processor seconds and peak bytes."""
+    """Run once; returns processor seconds and peak memory."""
     code = CODE.format(tests=str(ROOT / "tests"), count=count, seed=seed, out=str(out))
     begun = time.monotonic()
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "random"}
@@ -63,7 +62,7 @@ def made(python: str, count: int, seed: int, out: Path) -> dict[str, float]:
 
 
 def tag_conflicts(rows: list[dict[str, Any]]) -> int:
-    """Rows with an entry in a slot that the template's tags do not allow, by looking the template up anew."""
+    """Count rows with an entry that the tags of their template do not allow."""
     from interleave_thinker.training.data.prompts.generate import PromptsData, load
 
     templates = {
@@ -79,7 +78,7 @@ def tag_conflicts(rows: list[dict[str, Any]]) -> int:
 
 
 def near_copies(rows: list[dict[str, Any]]) -> dict[str, int]:
-    """Pairs by exact Jaccard likeness of word triples, every row with every other."""
+    """Count similar pairs by the exact Jaccard similarity of word triples, over all pairs of rows."""
     from interleave_thinker.training.data.prompts.dedup import NEAR, likeness, triples
     from interleave_thinker.training.data.prompts.rows import normal_form
 
@@ -95,12 +94,12 @@ def near_copies(rows: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def main() -> None:
-    """Run, print, and end with 1 if a bound is missed."""
+    """Print the figures, and exit with 1 if a bound is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=40_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sample", type=int, default=2_000)
-    parser.add_argument("--python", help="another Python, which must give the same bytes")
+    parser.add_argument("--python", help="second Python, which must produce the same bytes")
     parser.add_argument("--show", type=int, default=0)
     given = parser.parse_args()
 

@@ -1,12 +1,11 @@
-"""What drawing the next step ahead gains and wastes, with a generator and a critic on two devices that exist
-as waiting times.
+"""Gain and waste of generating the next step ahead, with generator and critic on two simulated devices.
 
     python -m benchmarks.draw_ahead                # the last line is JSON
     python -m benchmarks.draw_ahead --draw 0.4 --judge 0.8 --steps 20
 
-Decision: devices that do not get in each other's way are stood for by sleeping, so what is measured is the
-loop and not a card; on one device that both keep busy there is less to gain, and the waste costs time. Wall
-seconds, since waiting is the matter.
+Sleeping simulates devices that do not disturb each other, so the loop is measured and not a GPU. On a single
+busy device there is less to gain, and the waste costs time. Wall-clock seconds are used, because waiting is
+measured.
 """
 
 from __future__ import annotations
@@ -28,19 +27,20 @@ ACCEPTED = (1.0, 0.75, 0.5, 0.25, 0.0)
 
 
 class Slow(FakeGenerator):
-    """Takes its time to draw."""
+    """A generator that takes some time."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(32)
         self.seconds = seconds
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Wait, then generate."""
         time.sleep(self.seconds)
         return super().draw(prompt, source, seed)
 
 
 class Share:
-    """Takes its time, and accepts this share of all images, by their digest alone."""
+    """A critic that takes some time and accepts a share of all images, based on their digests."""
 
     identity = prompt_set_digest = "share"
 
@@ -50,6 +50,7 @@ class Share:
     def judge(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
     ) -> Verdict:
+        """Wait, then judge."""
         time.sleep(self.seconds)
         success = int(after.digest[:8], 16) < self.accepted * 16**8
         return Verdict(success=success, refined_prompt=f"{prompt_used}, clearly")
@@ -58,6 +59,7 @@ class Share:
 def carried_out(
     options: argparse.Namespace, accepted: float, ahead: bool
 ) -> tuple[Any, float, dict[str, int]]:
+    """Run the loop; returns the images' digests, the seconds and the counts."""
     plan = Plan(steps=tuple(Step(number=n + 1, prompt=f"thing {n}") for n in range(options.steps)))
     settings = RunSettings(max_attempts=3, keep="last", draw_ahead=ahead)
     began = time.monotonic()
@@ -70,9 +72,10 @@ def carried_out(
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--draw", type=float, default=0.2, help="seconds to draw an image")
-    parser.add_argument("--judge", type=float, default=0.3, help="seconds to judge one")
+    parser.add_argument("--draw", type=float, default=0.2, help="seconds to generate an image")
+    parser.add_argument("--judge", type=float, default=0.3, help="seconds to judge an image")
     parser.add_argument("--steps", type=int, default=10)
     options = parser.parse_args()
     rows = []
@@ -80,7 +83,7 @@ def main() -> None:
     for accepted in ACCEPTED:
         images, seconds, counts = carried_out(options, accepted, True)
         plain, without, _ = carried_out(options, accepted, False)
-        assert images == plain, "the same images, whatever was drawn ahead"
+        assert images == plain, "images must not depend on drawing ahead"
         names = ("draws", "draws_ahead", "draws_ahead_used", "draws_ahead_wasted")
         row = {"accepted": accepted, **{name: counts[name] for name in names}}
         rows.append(row | {"seconds": round(seconds, 2), "without": round(without, 2)})

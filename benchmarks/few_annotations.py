@@ -1,12 +1,12 @@
-"""How few annotations teach a critic of one's own something: a few annotated runs of a generator with a fault
-that the shipped critic never saw, six ways to train on them, figures on new pages of that generator.
+"""Measures what a custom critic learns from few annotations, with six ways of training.
 
     OMP_NUM_THREADS=1 python -m benchmarks.few_annotations --out runs/few
 
-Decision: the person is `evaluate own-critic`'s, but lazy: of the rejected images every third has a better
-prompt, and none has a note. Every way is a whole `own-critic`, gate included, whose critic is measured also
-if it is refused; the shipped critic answers the same pages, so differences are paired. The same command goes
-on after a stop; the last line is JSON.
+A few runs of a generator with a fault unknown to the shipped critic are annotated, and figures are measured
+on new images of that generator. The simulated user of `evaluate own-critic` is lazy here: only every third
+rejected image has a better prompt, and none has a note. Every way is a complete `own-critic` with its gate;
+its critic is measured even if the gate rejects it. The shipped critic judges the same images, so differences
+are paired. The same command continues a stopped run. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -50,15 +50,21 @@ from interleave_thinker.training.statistics.intervals import agresti_min_interva
 from interleave_thinker.training.trainer.resume import claim_run
 
 BETTER_PROMPTS = 3
-"""Every which rejection has a better prompt."""
+"""Every Nth rejection has a better prompt."""
 OLD_SEED, PAGES_SEED = 60_000, 3_000_000
-"""Others than those of `evaluate own-critic`."""
+"""They differ from those of `evaluate own-critic`."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to train on the annotations: passes over the rows, whether the reasoning is exact, the share of
-    old rows, of how many of the runs."""
+    """One way to train on the annotations.
+
+    Attributes:
+        epochs: Epochs.
+        exact: Whether the reasoning is exact.
+        old_share: Share of old rows.
+        part: Share of the runs.
+    """
 
     epochs: float
     exact: bool
@@ -67,6 +73,7 @@ class Way:
 
     @property
     def name(self) -> str:
+        """The options that select this way."""
         reasoning = "--reasoning tinyworld " if self.exact else ""
         old = f" --old-share {self.old_share}" if self.old_share != 0.5 else ""
         part = f", {self.part:.2f} of the runs" if self.part < 1 else ""
@@ -84,8 +91,10 @@ WAYS = (
 
 
 def thin_out(run: Path, first: int) -> int:
-    """Take the better prompts of a run's rejections back but for every third, counted on from `first`;
-    returns the count after it."""
+    """Remove the better prompts from all but every third rejection of a run, counting from `first`.
+
+    Returns the count after the run.
+    """
     for one in read_feedback(run):
         if one.accepted is False:
             if first % BETTER_PROMPTS and one.better_prompt:
@@ -95,7 +104,7 @@ def thin_out(run: Path, first: int) -> int:
 
 
 def annotated(folder: Path, shifted: TinyWorldGenerator, settings: ShowSettings) -> tuple[list[Path], int]:
-    """The folders of the annotated runs, and how many annotations they have."""
+    """Return the folders of the annotated runs and the number of annotations."""
     runs = AnnotatedRuns(settings.runs, settings.attempts, settings.seed)
     count = annotated_runs(folder, shifted, runs, print)
     folders, rejected = sorted(folder.iterdir()), 0
@@ -105,7 +114,7 @@ def annotated(folder: Path, shifted: TinyWorldGenerator, settings: ShowSettings)
 
 
 def trained(out: Path, way: Way, runs: list[Path], old: Path, settings: ShowSettings) -> tuple[Path, bool]:
-    """The folder in which this way makes a critic, and whether the gate let it pass."""
+    """Return the folder in which this way trained a critic, and whether the gate accepted it."""
     folder = out / way.name.replace(" ", "_").replace(",", "")
     how = OwnCriticSettings(
         data=RunsData(reasoning="tinyworld" if way.exact else "own", held_out_runs=0.2),
@@ -124,6 +133,7 @@ def trained(out: Path, way: Way, runs: list[Path], old: Path, settings: ShowSett
 
 
 def row_of(way: Way, folder: Path, passed: bool, before: Measured, after: Measured) -> dict[str, Any]:
+    """Return the row of a way."""
     made = RunsReport.model_validate_json((folder / "data" / REPORT_JSON).read_text(encoding="utf-8"))
     gate = Gate.model_validate_json((folder / "sft" / GATE_FILE).read_text(encoding="utf-8"))
     held = folder / "sft" / LEARNED_FILE
@@ -145,7 +155,7 @@ def row_of(way: Way, folder: Path, passed: bool, before: Measured, after: Measur
 
 
 def measure(out: Path, settings: ShowSettings) -> dict[str, Any]:
-    """All ways below `out`, and the table of them."""
+    """Run all ways below `out`, and print and return their table."""
     plain = open_world("")
     shifted = shifted_generator(plain, settings.shifted)
     runs, count = annotated(out / "runs", shifted, settings)
@@ -171,6 +181,7 @@ def measure(out: Path, settings: ShowSettings) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--runs", type=int, default=30)

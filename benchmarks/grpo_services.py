@@ -1,13 +1,13 @@
-"""What two generator services save a critic's reinforcement against one generator in its own process: the
-same answers and rewards, and how much less time goes into drawing.
+"""Time saved in a critic's reinforcement learning by two generator services instead of one local generator.
 
     python -m benchmarks.grpo_services              # three pairs of whole trainings; the last line is JSON
     python -m benchmarks.grpo_services --pairs 1 --rollouts 1
 
-Decision: the training is the real one in the tiny world, the services are real ones with worker processes.
-A card is stood in for by the tiny world's generator and a wait up to a quarter of a second without
-processor, since a machine with two cores cannot show two cards otherwise. Drawing time is the time in which
-at least one draw was under way, which leaves out what the critic and the scorer take.
+Answers and rewards must be equal; the time spent generating is compared. The training is the real one in the
+tiny world, and the services are real, with worker processes. A GPU is simulated by the tiny world's generator
+plus waiting up to a quarter of a second without using the processor, since a machine with two cores cannot
+imitate two GPUs otherwise. Generation time is the time in which at least one image was being generated, which
+excludes critic and scorer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BOUND = 0.55
 
 
 class Timed:
-    """A generator that notes when it draws."""
+    """A generator that records when it runs."""
 
     def __init__(self, inner: Generator) -> None:
         self.inner = inner
@@ -42,6 +42,7 @@ class Timed:
         self.intervals: list[tuple[float, float]] = []
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Generate an image and record the interval."""
         began = time.monotonic()
         try:
             return self.inner.draw(prompt, source, seed)
@@ -50,7 +51,7 @@ class Timed:
 
     @property
     def seconds(self) -> float:
-        """In which at least one draw was under way."""
+        """Seconds in which at least one image was being generated."""
         total = ended = 0.0
         for began, until in sorted(self.intervals):
             total += max(0.0, until - max(began, ended))
@@ -59,15 +60,16 @@ class Timed:
 
 
 class TimedServices(Timed):
-    """The same of services, which say how many they draw at once."""
+    """The same for services, which report how many images they generate at once."""
 
     @property
     def draws_at_once(self) -> int:
+        """Number of images that the services generate at once."""
         return self.inner.draws_at_once  # type: ignore[attr-defined]
 
 
 def train(data: Path, out: Path, drawer: Timed, settings: Any) -> dict[str, Any]:
-    """One training with this generator: its rewards, answers, draws and seconds."""
+    """Run one training with this generator; returns rewards, answers, number of images and seconds."""
     began = time.monotonic()
     run(data, out, settings, generator=drawer, drawing=DrawingSettings(), cache=out.with_suffix(".sqlite"))
     lines = [line for path in sorted((out / "rollouts").glob("*.jsonl")) for line in path.open()]
@@ -82,12 +84,13 @@ def train(data: Path, out: Path, drawer: Timed, settings: Any) -> dict[str, Any]
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--pairs", type=int, default=3, help="pairs of trainings, one generator, two services"
+        "--pairs", type=int, default=3, help="pairs of trainings: one generator, two services"
     )
     parser.add_argument("--rollouts", type=int, default=3)
-    parser.add_argument("--prompts", type=int, default=12, help="rows of a rollout, eight answers each")
+    parser.add_argument("--prompts", type=int, default=12, help="rows per rollout, with eight answers each")
     options = parser.parse_args()
     settings = SMALL.model_copy(
         update={"rollouts": options.rollouts, "prompts": options.prompts}
@@ -108,7 +111,7 @@ def main() -> None:
         urls = ",".join(one.url for one in services)
         local = SlowCard()
         for drawer in (local, *(open_generator(f"http:{one.url}") for one in services)):
-            drawer.draw("a sea page", None, 0)  # the first image of a process takes seconds
+            drawer.draw("a sea page", None, 0)  # exclude the first image of a process, which takes seconds
         for number in range(options.pairs):
             one = train(data, folder / f"one-{number}", Timed(local), settings)
             two = train(
@@ -120,7 +123,7 @@ def main() -> None:
             for what in ("one", "two"):
                 row = pairs[-1][what]
                 print(
-                    f"{what} card(s): {row['draws']} draws in {row['draw_seconds']} s of {row['seconds']} s",
+                    f"{what} GPU(s): {row['draws']} images in {row['draw_seconds']} s of {row['seconds']} s",
                     flush=True,
                 )
             print(f"equal rewards: {equal}, drawing time {ratio}", flush=True)

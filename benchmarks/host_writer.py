@@ -1,9 +1,8 @@
-"""ComfyUI's own Qwen3-VL text encoder with small weights, as a child of `agent_peers.py`: a question a line
-in, a reply a line out.
+"""Child process of `agent_peers.py`: ComfyUI's Qwen3-VL text encoder with small weights.
 
-Decision: the host knows Qwen3-VL in its published sizes alone, so the tables of sizes in its module are given
-the small model's; all that computes is the host's own. Run by the host's Python:
-`python host_writer.py COMFYUI CHECKPOINT`.
+It reads one question per line and writes one reply per line. ComfyUI knows Qwen3-VL only in its published
+sizes, so the size tables of its module are replaced by the small model's; all computation is ComfyUI's own.
+Run it with ComfyUI's Python: `python host_writer.py COMFYUI CHECKPOINT`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ NAME = "qwen3vl_4b"
 
 
 def small_encoder(folder: Path) -> CLIP:
-    """The host's CLIP around the checkpoint's weights."""
+    """Return ComfyUI's CLIP with the checkpoint's weights."""
     said = json.loads((folder / "config.json").read_text())
     text, vision = said["text_config"], said["vision_config"]
 
@@ -75,10 +74,11 @@ def small_encoder(folder: Path) -> CLIP:
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     torch.set_num_threads(1)
     import comfy.model_management
 
-    # In 32 bits, as the others.
+    # Use float32, like the other programs.
     comfy.model_management.should_use_bf16 = lambda *_, **__: False
     clip = small_encoder(Path(CHECKPOINT))
     for line in sys.stdin:

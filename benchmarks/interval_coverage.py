@@ -1,11 +1,11 @@
-"""How often the intervals of benchmark figures hold the true mean: simulated items, many times over.
-
-Decision: items are drawn as benchmarks have them (right or wrong, shares of few rubrics, points, in strata of
-unequal size and difficulty), the true mean is that of the distributions, and each method gets the same
-samples. An interval of 95 % should hold it in 93 to 97 of 100 samples. A stratified bootstrap of small strata
-is known to be narrow, so small ones are among the cases.
+"""Measures how often the intervals of benchmark figures contain the true mean, on simulated items.
 
     OMP_NUM_THREADS=1 python -m benchmarks.interval_coverage --samples 1000        # the last line is JSON
+
+Items are sampled like those of benchmarks (yes or no, shares of few rubrics, points, in strata of unequal
+size and difficulty). The true mean is that of the distributions, and all methods get the same samples. A 95 %
+interval should contain it in 93 to 97 of 100 samples. A stratified bootstrap of small strata is known to be
+too narrow, so small ones are among the cases.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from interleave_thinker.training.statistics.intervals import share
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 RESAMPLES = 2000
-"""Fewer than a table's 10,000: the width hardly depends on it."""
+"""Fewer than the 10,000 of a table; the width hardly depends on it."""
 
 
 def yes_no(rate: float) -> Draw:
+    """Return a sampler of yes-or-no items."""
     return lambda rng, n: (rng.random(n) < rate).astype(float)
 
 
 def rubrics(rate: float, spread: float = 4.0, each: int = 10) -> Draw:
-    """Shares of `each` rubrics met, of items of unequal difficulty."""
+    """Return a sampler of the share of `each` rubrics met, for items of unequal difficulty."""
     return lambda rng, n: rng.binomial(each, rng.beta(rate * spread, (1 - rate) * spread, n)) / each
 
 
 def skewed(rate: float) -> Draw:
-    """Most items have nothing, few have all: as a hard benchmark's."""
+    """Return a sampler in which most items have nothing and few have everything, as in a hard benchmark."""
     return rubrics(rate, spread=0.5)
 
 
@@ -51,8 +52,7 @@ CASES: dict[str, list[tuple[int, Draw, float]]] = {
 
 
 def coverage(strata: list[tuple[int, Draw, float]], samples: int, seed: int) -> dict[str, float]:
-    """Shares of samples whose interval held the true mean: over items, over categories, Wilson's of items
-    where they are right or wrong; mean widths of the first."""
+    """Return the coverage over items, categories and of Wilson's interval, and the first's mean width."""
     rng = np.random.default_rng(seed)
     sizes = np.array([n for n, _, _ in strata])
     rates = np.array([rate for _, _, rate in strata])
@@ -74,6 +74,7 @@ def coverage(strata: list[tuple[int, Draw, float]], samples: int, seed: int) -> 
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--samples", type=int, default=1000)
     given = parser.parse_args()

@@ -1,10 +1,9 @@
-"""How many bytes of tensors a computation has alive at once, on a CPU or on torch's meta device.
+"""Counts the bytes of tensors that a computation keeps alive at once, on a CPU or torch's meta device.
 
-Decision: what a GPU's allocator would be asked for follows from which tensors live together, and that can be
-counted without a GPU: every operation's new storages are added, every freed one is taken off. On the meta
-device models of any size are followed in seconds. Attention is counted as a fused kernel keeps it (its
-result, never the matrix of scores); buffers that a kernel takes for itself (workspaces of convolutions) are
-not seen, so a real peak is a little higher.
+The memory that a GPU allocator would need follows from which tensors live at the same time. This can be
+counted without a GPU: new storages of every operation are added, freed ones are subtracted. On the meta
+device models of any size take seconds. Attention is counted like a fused kernel (its result, not the matrix
+of scores). Workspaces inside kernels are not seen, so a real peak is slightly higher.
 """
 
 from __future__ import annotations
@@ -21,7 +20,10 @@ from torch.utils._pytree import tree_leaves
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counts while it is entered; `peak` is the most bytes alive at once beside `known` tensors (weights)."""
+    """Counts while it is active.
+
+    `peak` is the maximum number of live bytes, without `known` tensors (weights).
+    """
 
     def __init__(self, known: Iterable[torch.Tensor] = ()) -> None:
         super().__init__()
@@ -40,7 +42,7 @@ class LiveBytes(TorchDispatchMode):
         return result
 
     def now(self) -> int:
-        """Bytes alive at this moment."""
+        """Return the bytes alive now."""
         for key in [key for key, (reference, _) in self._alive.items() if reference.expired()]:
             del self._alive[key]
         return sum(size for _, size in self._alive.values())
@@ -64,7 +66,7 @@ class _FusedAttention(TorchFunctionMode):
 
 @contextmanager
 def live_bytes(*modules: torch.nn.Module, fused: bool = False) -> Iterator[LiveBytes]:
-    """Count beside the weights of `modules`; `fused` replaces attention by an empty result of its size."""
+    """Count without the weights of `modules`; `fused` replaces attention by an empty result of its size."""
     known = [one for module in modules for one in (*module.parameters(), *module.buffers())]
     with torch.no_grad(), LiveBytes(known) as count:
         if not fused:
@@ -75,8 +77,7 @@ def live_bytes(*modules: torch.nn.Module, fused: bool = False) -> Iterator[LiveB
 
 
 def peak_on_meta(build: Callable[[], Any], call: Callable[[Any], object], dtype: torch.dtype) -> int:
-    """Peak bytes beside the weights when `call` uses what `build` makes, in this dtype, on the meta
-    device."""
+    """Return the peak bytes, without weights, when `call` uses what `build` returns, on the meta device."""
     with torch.device("meta"):
         module = build().to(dtype).eval()
         with live_bytes(module, fused=True) as count:

@@ -1,10 +1,10 @@
-"""What a plan costs in one reply and in parts: replies, and tokens read and written, by the number of steps.
-
-Decision: scripted replies of a usual length and the planner's own questions, counted by Qwen's tokenizer, so
-that the figures are those of the wording and of no model's mood. Of what is read it also says how much stands
-at the beginning of an earlier question of the same plan, which an agent that keeps prefixes reads once.
+"""Cost of a plan in one reply and in parts: replies and tokens, by the number of steps.
 
     COMFYUI_PATH=~/comfy/ComfyUI-new python -m benchmarks.long_plans
+
+Scripted replies of typical length and the planner's own questions are counted with Qwen's tokenizer, so the
+figures depend on the prompts and not on a model. Input tokens that repeat the beginning of an earlier
+question of the same plan are also counted, because an agent with a prefix cache reads them once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ THOUGHT = "The request wants one walk. One change for each step; coat, boots, ba
 
 
 class Walker:
-    """Writes what it is asked for, each step of the same length; notes questions and answers."""
+    """Writes the requested steps, all of the same length, and records questions and answers."""
 
     identity, prompt_set = "walker", None
 
@@ -45,6 +45,7 @@ class Walker:
         self.said: list[str] = []
 
     def reply(self, messages: Sequence[Message], settings: ReplySettings, on_token: object = None) -> Reply:
+        """Write the requested outline or steps."""
         question = "".join(str(part) for part in messages[-1].content)
         self.asked.append(question)
         part = re.search(r"Write steps (\d+) to (\d+) in full", question)
@@ -62,6 +63,7 @@ class Walker:
 
 
 def steps(numbers: range) -> list[dict[str, object]]:
+    """Return steps with these numbers."""
     return [
         {
             "step_number": number,
@@ -77,7 +79,7 @@ def steps(numbers: range) -> list[dict[str, object]]:
 
 
 def tokens_of(comfy: Path) -> Callable[[str], list[int]]:
-    """Qwen's tokenizer from a ComfyUI checkout."""
+    """Return Qwen's tokenizer from a ComfyUI checkout."""
     from transformers import Qwen2Tokenizer
 
     words = Qwen2Tokenizer.from_pretrained(comfy / "comfy" / "text_encoders" / "qwen25_tokenizer")
@@ -85,7 +87,7 @@ def tokens_of(comfy: Path) -> Callable[[str], list[int]]:
 
 
 def repeated(questions: Sequence[list[int]]) -> int:
-    """Tokens that stand at the beginning of an earlier question."""
+    """Return the number of tokens that repeat the beginning of an earlier question."""
     total = 0
     for place, question in enumerate(questions):
         total += max((_beginning(question, earlier) for earlier in questions[:place]), default=0)
@@ -93,12 +95,13 @@ def repeated(questions: Sequence[list[int]]) -> int:
 
 
 def _beginning(one: list[int], other: list[int]) -> int:
-    """Tokens at which two questions are the same, from their beginning."""
+    """Return the number of equal tokens at the beginning of two questions."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--steps", type=int, nargs="+", default=[8, 12, 13, 25, 50])
     given = arguments.parse_args()

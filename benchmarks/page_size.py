@@ -1,6 +1,6 @@
-"""Bytes of the exported page of a run of photographs: each step edits the image of the step before.
+"""Size of the exported page of a run of photographs, where each step edits the image of the previous one.
 
-python -m benchmarks.page_size [--steps 20] [--side 512] [--out FOLDER]
+    python -m benchmarks.page_size [--steps 20] [--side 512] [--out FOLDER]
 
 The photographs are synthetic: soft shapes of many colors, edges and sensor noise. Their PNG files are as
 large as those of real photographs (1.7 bytes per pixel).
@@ -33,7 +33,7 @@ NOISE = 3.0
 
 
 def photograph(side: int, number: int) -> Picture:
-    """An image like a photograph, another one for each number."""
+    """Return a synthetic photograph; each number gives another one."""
     random = np.random.default_rng(number)
     layers = np.zeros((side, side, 3))
     for cells, weight in ((4, 0.5), (16, 0.3), (64, 0.2)):
@@ -47,7 +47,7 @@ def photograph(side: int, number: int) -> Picture:
 
 
 def run(steps: int, side: int) -> Trajectory:
-    """A run of one attempt a step, each accepted."""
+    """Return a run with one accepted attempt per step."""
     results, before = [], None
     for number in range(1, steps + 1):
         step = Step(number=number, name=f"Step {number}", prompt=f"change {number}", instruction="Change it.")

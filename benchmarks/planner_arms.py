@@ -1,9 +1,8 @@
-"""The arms of planner reinforcement's benchmark (planner_reinforcement.py): what is trained for one seed, and
-what each arm is asked.
+"""Arms of the planner reinforcement benchmark (planner_reinforcement.py): their trainings and evaluations.
 
-Decisions. The first fine-tuning is on short stories in other words among stories of all lengths in the usual
-ones: a planner that has never written a sixth step samples none either, and what is not sampled cannot be
-reinforced. Every stage leaves a file and is not made again, so that a stopped benchmark goes on.
+The first fine-tuning mixes short stories in unfamiliar phrasing with stories of all lengths in the usual one.
+A planner that has never written a sixth step does not sample one either, and only what is sampled can be
+reinforced. Every stage leaves a file and is not repeated, so that a stopped benchmark can be continued.
 """
 
 from __future__ import annotations
@@ -54,16 +53,16 @@ FIXED = {
         for name, kind in {"learned": LEARNED, "kept": KEPT, "rl": REINFORCED, **ASKED}.items()
     },
 }
-"""What stages were made with beside their scale."""
+"""Settings of the stages in addition to their scale."""
 AT_ONCE = BATCH // GROUP
-"""Requests that are sampled together."""
+"""Number of requests that are sampled together."""
 MAX_DOUBLED = 10
-"""Times as many stories as rows that are looked through: rows leave out doubled requests."""
+"""Maximum ratio of searched stories to rows; rows leave out duplicate requests."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is trained and asked."""
+    """Size of the trainings and evaluations."""
 
     learned: int
     rollouts: int
@@ -75,10 +74,12 @@ class Scale:
 
     @property
     def reinforced(self) -> int:
+        """Number of requests for reinforcement learning."""
         return self.rollouts * self.prompts
 
 
 def sft(start: Path, rows: RowSet, out: Path, rate: float, seed: int) -> Path:
+    """Fine-tune a planner on rows."""
     settings = SftTraining(
         num_train_epochs=1, per_device_train_batch_size=16, learning_rate=rate, warmup_steps=0.05,
         weight_decay=0.01, adam_beta2=0.98, freeze_vision=False, save_steps=250, device="cpu",
@@ -88,7 +89,7 @@ def sft(start: Path, rows: RowSet, out: Path, rate: float, seed: int) -> Path:
 
 
 class Answering:
-    """A planner of a folder that answers rows in batches."""
+    """The planner in a folder; answers rows in batches."""
 
     def __init__(self, folder: Path) -> None:
         import torch
@@ -105,11 +106,13 @@ class Answering:
         self.prompt_set = prompt_set
 
     def answers(self, rows: list[PlannerRlRow], folder: Path, temperature: float = 0.0) -> list[str]:
+        """Return the planner's answers to rows."""
         asked = [planner_question(row, folder, folder / "shown", self.prompt_set) for row in rows]
         return greedy_answers(self.model, self.processor, asked, TOKENS, BATCH, temperature)[0]
 
 
 def judged(answers: list[str], rows: list[PlannerRlRow], folder: Path) -> list[Any]:
+    """Score plans with the exact judge."""
     import asyncio
 
     judging = PlanJudging(SimulatedWorld(), JudgingSettings())
@@ -117,21 +120,24 @@ def judged(answers: list[str], rows: list[PlannerRlRow], folder: Path) -> list[A
 
 
 class Seed:
-    """One seed's stages below a folder."""
+    """The stages of one seed below a folder."""
 
     def __init__(self, out: Path, seed: int, scale: Scale) -> None:
         self.out, self.seed, self.scale = out / f"seed-{seed}", seed, scale
 
     def planner(self, arm: str) -> Path:
+        """Return the checkpoint of an arm."""
         return self.out / arm / "final"
 
     def rows(self, name: str, count: int, kind: StoryKind, asked: bool = False) -> Path:
+        """Return the data file of requests; it is created if missing."""
         path = self.out / name / "planner_rl.jsonl"
         if not path.exists():
             make_planner_rl(path.parent, count, self.seed, kind, "evaluate" if asked else "train")
         return path
 
     def run(self) -> None:
+        """Run all stages."""
         first, more = self.taught()
         timed = self.timed
         timed("start", lambda: sft(checkpoint("planner"), first, self.out / "start", 1e-3, self.seed))
@@ -142,7 +148,7 @@ class Seed:
             timed(f"asked-{arm}", lambda arm=arm: self.asked(arm))
 
     def taught(self) -> tuple[RowSet, RowSet]:
-        """Rows of the first fine-tuning, as many of either kind; and as many more as grpo has requests."""
+        """Return the rows of the first fine-tuning, half of each kind, and the additional rows of `more`."""
         learned, more = self.scale.learned, self.scale.reinforced // 2
         first: list[SftRow] = []
         then: list[SftRow] = []
@@ -156,7 +162,7 @@ class Seed:
         return RowSet(first, self.out), RowSet(then, self.out)
 
     def timed(self, name: str, work: Callable[[], object]) -> None:
-        """Do the work unless its file of seconds is there."""
+        """Do the work, unless the file with its time exists."""
         path = self.out / f"{name}.json"
         if path.exists():
             return
@@ -167,6 +173,7 @@ class Seed:
         print(f"seed {self.seed}: {name} {taken['processor']:.0f} s of the processor", flush=True)
 
     def reinforced(self) -> None:
+        """Train the arm `grpo`."""
         scale = self.scale
         path = self.rows("rl", scale.reinforced + 64, REINFORCED)
         settings = PlannerGrpoTraining(
@@ -182,7 +189,7 @@ class Seed:
         reinforce(self.planner("start"), data, self.out / "grpo", settings, task, log_in(self.out / "grpo"))
 
     def rejection(self) -> None:
-        """The best of eight own plans of each request that grpo saw, if it is readable; ties by the first."""
+        """Train on the best of eight own plans for each request of grpo. Ties go to the first plan."""
         import torch
 
         path = self.rows("rl", self.scale.reinforced + 64, REINFORCED)
@@ -205,8 +212,11 @@ class Seed:
         sft(self.planner("start"), rows, self.out / "rejection", 3e-4, self.seed)
 
     def asked(self, arm: str) -> None:
-        """The arm's plans for each kind of stories: whether they lead to the right pages, and whether the
-        story comes out right with these plans, the shipped generator, an oracle critic and three attempts."""
+        """Measure an arm's plans for each kind of story.
+
+        A plan is exact if its steps lead to the correct scenes. A story is correct if it succeeds with the
+        plan, the shipped generator, an oracle critic and three attempts.
+        """
         planner = Answering(self.planner(arm))
         found = {}
         for name, kind in ASKED.items():
@@ -227,8 +237,11 @@ class Seed:
         (self.out / f"{arm}.found.json").write_text(json.dumps(found))
 
     def stories(self, rows: list[PlannerRlRow], kind: StoryKind) -> list[TinyStory]:
-        """The stories that these rows were made from, in their order. Raises TrainingError for rows that
-        another version of the world made."""
+        """Return the stories that these rows were made from, in order.
+
+        Raises:
+            TrainingError: If the rows were made by another version of the world.
+        """
         made = islice(kind.stories(f"planner rl/{self.seed}", "evaluate"), MAX_DOUBLED * len(rows))
         found = []
         for row in rows:
@@ -236,13 +249,14 @@ class Seed:
             story = next(same, None)
             if story is None:
                 raise TrainingError(
-                    f"No story of today's world is the request {row.request!r} in {self.out}.",
-                    "Another version made it: choose another --out.",
+                    f"No story matches the request {row.request!r} in {self.out}.",
+                    "It was created by another version. Choose another --out.",
                 )
             found.append(story)
         return found
 
     def found(self, arm: str) -> dict[str, Any]:
+        """Return the results of an arm."""
         return json.loads((self.out / f"{arm}.found.json").read_text())
 
 

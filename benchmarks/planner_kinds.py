@@ -1,14 +1,13 @@
-"""What the rows of `data planner-rows` other than whole plans are worth: planners trained with and without
-them are asked about new stories, whole and from the middle on.
+"""Benefit of `data planner-rows` other than whole plans, for plans of new stories and their continuations.
 
     OMP_NUM_THREADS=1 python -m benchmarks.planner_kinds --runs runs/chain/runs --out runs/kinds
 
-Decision: both planners start from the tiny world's (`train planner-sft --config tiny`) and have the same
-trajectories, rate and number of optimiser steps; one has rows of all kinds, the other whole plans alone, so a
-row of a plan is seen more often there. A seed is the order of the rows. Rows and trainings are the commands
-of the documentation; the questions are those that `planner-rows` would ask about stories that no planner was
-trained on, with every page drawn right. An answer counts if every step of it is exact. Pairs are compared
-case by case over all seeds. It goes on after a stop; the last line is JSON.
+Planners are trained with and without these rows. Both start from the tiny world's planner (`train planner-sft
+--config tiny`) and use the same trajectories, learning rate and number of optimizer steps. One gets rows of
+all kinds, the other only whole plans, so each plan is seen more often there. A seed determines the order of
+the rows. Rows and trainings use documented commands. The questions are those that `planner-rows` would ask
+about stories that no planner was trained on, with all images correct. An answer counts if all its steps are
+exact. Pairs are compared case by case over all seeds. A stopped run can be continued. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ from .chain import HERE
 ARMS = {"all kinds": ",".join(KINDS), "whole plans": "text"}
 UNTRAINED = "as shipped"
 MAX_TOKENS = 400
-"""Tokens of an answer, twice those of a plan of six steps."""
+"""Maximum tokens of an answer, twice those of a plan with six steps."""
 ASKED_AT_A_TIME = 50
 
 
 def command(*arguments: str) -> float:
-    """Carry out a command of the documentation; its processor seconds."""
+    """Run a documented command and return its processor seconds."""
     print(f"$ interleave-thinker {' '.join(arguments)}", flush=True)
     process = subprocess.Popen(
         [sys.executable, "-c", HERE, str(ROOT / "tests"), *arguments], stdout=subprocess.DEVNULL
@@ -65,7 +64,7 @@ def command(*arguments: str) -> float:
 
 
 def questions(stories: int) -> list[PlannerQuestion]:
-    """All kinds of questions about new stories."""
+    """Return all kinds of questions about new stories."""
     rng = Random("planner kinds")
     asking = QuestionMaker(KINDS, PROMPT_SET)
     told = [as_told(random_story(rng, "evaluate")) for _ in range(stories)]
@@ -75,7 +74,7 @@ def questions(stories: int) -> list[PlannerQuestion]:
 
 
 def as_told(story: TinyStory) -> Trajectory:
-    """A story as a trajectory whose every page was right at the first attempt."""
+    """Return a story as a trajectory in which every image was correct at the first attempt."""
     results, pages = [], iter(story.pages)
     for step in story.plan.steps:
         drawn = [Attempt(prompt=step.prompt, seed=0, image=draw(next(pages)))] if step.prompt else []
@@ -86,7 +85,7 @@ def as_told(story: TinyStory) -> Trajectory:
 
 
 def answered_right(planner: Path, asked: Sequence[PlannerQuestion]) -> dict[str, list[bool]]:
-    """For each kind of question, whether the steps of each answer are exact."""
+    """Return for each kind of question whether the steps of each answer are exact."""
     import torch
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
@@ -95,7 +94,7 @@ def answered_right(planner: Path, asked: Sequence[PlannerQuestion]) -> dict[str,
         planner, use_safetensors=True, dtype=torch.float32, **only_here
     )
     processor = AutoProcessor.from_pretrained(planner, **only_here)
-    # Questions of about equal length stand together: a batch is as long as its longest.
+    # Sort questions by length, because a batch is as long as its longest one.
     order = sorted(range(len(asked)), key=lambda number: (asked[number].kind, len(asked[number].answer)))
     prompts = [as_prompt(asked[number]) for number in order]
     answers = greedy_answers(model, processor, prompts, MAX_TOKENS, ASKED_AT_A_TIME)[0]
@@ -107,6 +106,7 @@ def answered_right(planner: Path, asked: Sequence[PlannerQuestion]) -> dict[str,
 
 
 def as_prompt(asked: PlannerQuestion) -> dict[str, Any]:
+    """Return a question in the form of the trainer."""
     turns = [
         SftMessage(role="user", content=asked.text),
         SftMessage(role="assistant", content=asked.answer),
@@ -116,6 +116,7 @@ def as_prompt(asked: PlannerQuestion) -> dict[str, Any]:
 
 
 def steps_of(answer: str) -> object:
+    """Return the steps of an answer; `None` if it cannot be read."""
     try:
         return read_plan(answer).steps
     except AnswerError:
@@ -123,7 +124,7 @@ def steps_of(answer: str) -> object:
 
 
 def trained(arm: str, seed: int, options: argparse.Namespace) -> tuple[Path, float]:
-    """The planner of an arm and seed, and the processor seconds of its training."""
+    """Return the planner of an arm and seed, and the processor seconds of its training."""
     name = arm.replace(" ", "-")
     data, out = options.out / f"rows-{name}", options.out / f"{name}-{seed}"
     if not data.exists():
@@ -148,8 +149,7 @@ def trained(arm: str, seed: int, options: argparse.Namespace) -> tuple[Path, flo
 
 
 def carry_out(options: argparse.Namespace) -> dict[str, list[dict[str, list[bool]]]]:
-    """Train and ask both planners of every seed, and the one that they start from; each is noted as soon as
-    it is known."""
+    """Train and ask both planners of every seed, and their start. Results are stored immediately."""
     found: dict[str, list[dict[str, list[bool]]]] = {UNTRAINED: [], **{arm: [] for arm in ARMS}}
     asked = questions(options.stories)
     for seed, arm in [(0, UNTRAINED), *((seed, arm) for seed in range(options.seeds) for arm in ARMS)]:
@@ -167,7 +167,7 @@ def carry_out(options: argparse.Namespace) -> dict[str, list[dict[str, list[bool
 
 
 def table(found: dict[str, list[dict[str, list[bool]]]]) -> dict[str, Any]:
-    """Shares by seed and over all of them, and the difference case by case."""
+    """Print and return the shares by seed and overall, and the differences case by case."""
     one, other = ARMS
     print(f"\n| asked about new stories | {UNTRAINED} | {other} | {one} | {one} less {other} |")
     print("|---|---|---|---|---|")
@@ -188,16 +188,19 @@ def table(found: dict[str, list[dict[str, list[bool]]]]) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=Path, required=True, help="Trajectories, as benchmarks/chain.py's.")
+    parser.add_argument(
+        "--runs", type=Path, required=True, help="Trajectories, such as those of benchmarks/chain.py."
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=100, help="Optimiser steps.")
+    parser.add_argument("--steps", type=int, default=100, help="Optimizer steps.")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rate", type=float, default=6e-4)
-    parser.add_argument("--stories", type=int, default=80, help="New stories that are asked about.")
+    parser.add_argument("--stories", type=int, default=80, help="Number of new stories to ask about.")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     whole = {name: getattr(options, name) for name in ("seeds", "steps", "batch", "rate", "stories")}

@@ -1,16 +1,16 @@
-"""Planner reinforcement in the tiny world: fine-tuning against planner-grpo, best-of-8 rejection fine-tuning
-with the same reward, and more fine-tuning, on held-out stories that are longer and worded otherwise.
+"""Planner reinforcement in the tiny world, compared with rejection sampling and with more fine-tuning.
 
     python -m benchmarks.planner_reinforcement --out runs/planner-rl --seeds 5 --workers 2
 
-For each seed: the shipped planner is fine-tuned on a few stories of 3 and 4 steps in other words than its
-own, among as many of 2 to 6 steps in its own (`start`); then, each from there, it is reinforced on requests
-of 5 and 6 steps in these other words (`grpo`), fine-tuned on the best of 8 of its own plans for as many of
-these requests as grpo saw (`rejection`), and fine-tuned on as many more stories of the kinds that it started
-with (`more`). All are asked, greedily, about the same new stories of 5 and 6 steps: in the other words
-(`longer`) and in words that nobody was trained on (`unseen`). A plan counts if it leads to the right page
-after every step; a story, if every page that is drawn by it is right, with an oracle critic and three
-attempts a step. The same command goes on after a stop.
+Held-out stories are longer and phrased differently from those of the first fine-tuning. For each seed, the
+shipped planner is fine-tuned on a few stories with 3 and 4 steps in unfamiliar phrasing and equally many with
+2 to 6 steps in its own (`start`). From there, three arms are trained: reinforcement on requests with 5 and 6
+steps in the unfamiliar phrasing (`grpo`), fine-tuning on the best of 8 own plans for as many of these
+requests as grpo used (`rejection`), and fine-tuning on the same number of further stories of the first kinds
+(`more`). All answer the same new stories with 5 and 6 steps greedily: in the unfamiliar phrasing (`longer`)
+and in phrasing that was never trained on (`unseen`). A plan counts if it leads to the correct scene after
+every step. A story counts if every image is correct, with an oracle critic and three attempts per step. The
+same command continues a stopped run.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ COUNTED = {"exact": "plans exact", "right": "stories right"}
 
 
 def run_seed(folder: Path, seed: int, scale: Scale) -> None:
-    """All stages of a seed, in `folder`."""
+    """Run all stages of a seed in `folder`."""
     Seed(folder.parent, seed, scale).run()
 
 
 def table(seeds: Sequence[Seed]) -> str:
-    """Each arm's shares with intervals bootstrapped over seeds and stories, and paired differences: of each
-    seed, McNemar's p on the stories, and that of flipping the seeds' signs."""
+    """Return a table of shares with bootstrapped intervals, and of paired differences.
+
+    Differences have values per seed, McNemar's p on the stories, and the p of flipping the seeds' signs.
+    """
     columns = [(name, what) for name in ASKED for what in COUNTED]
 
     def right(arm: str, name: str, what: str) -> list[list[bool]]:
@@ -78,6 +80,7 @@ def _interval(found: Mean, sign: str = "") -> str:
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=1)
@@ -86,19 +89,19 @@ def main() -> None:
         "--learned", type=int, default=480, help="stories of each kind in the first fine-tuning"
     )
     parser.add_argument("--rollouts", type=int, default=32)
-    parser.add_argument("--updates", type=int, default=4, help="optimiser steps of a rollout")
+    parser.add_argument("--updates", type=int, default=4, help="optimizer steps per rollout")
     parser.add_argument("--prompts", type=int, default=16)
-    parser.add_argument("--stories", type=int, default=100, help="of each kind that is asked about")
+    parser.add_argument("--stories", type=int, default=100, help="stories of each kind to ask about")
     parser.add_argument("--rate", type=float, default=3e-4)
     parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--workers", type=int, default=1, help="processes of one thread each")
+    parser.add_argument("--workers", type=int, default=1, help="parallel processes, with one thread each")
     options = vars(parser.parse_args())
     out, workers = options.pop("out"), options.pop("workers")
     first, count = options.pop("first_seed"), options.pop("seeds")
     scale = Scale(**options)
     numbers = range(first, first + count)
     try:
-        # Stages that lie there are not made again, so they have to be of these settings.
+        # Existing stages are not repeated, so they must have these settings.
         claim_run(out, {"stage": "planner reinforcement", **FIXED, **asdict(scale)})
         run_jobs([LabJob(out / f"seed-{seed}", run_seed, (seed, scale)) for seed in numbers], workers, print)
     except InterleaveError as error:

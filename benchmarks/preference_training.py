@@ -1,13 +1,13 @@
-"""Preference training of the tiny world's critic: what pairs of its own answers are worth, beside fine-tuning
-on the better answers of the same pairs.
+"""Preference training of the tiny world's critic, compared with fine-tuning on the better answers.
 
     python -m benchmarks.preference_training --out runs/preference
 
-The shipped critic (or another, `--critic`) answers so many rows several times; the reward of critic-grpo
-scores them; the best and the worst of each make a pair. From the same start, `dpo` learns the pairs and
-`best_sft` the chosen answers alone, in as many steps. All three answer new rows greedily: right verdicts with
-both recalls, the reward, and the semantics that its refined prompts gain where something is redrawn. Prints
-JSON; 95 % intervals of shares (Wilson) and of the paired differences of the reward (bootstrap).
+The shipped critic (or another, `--critic`) answers rows several times, and the reward of critic-grpo scores
+the answers. The best and worst of each row form a pair. From the same start, `dpo` learns the pairs and
+`best_sft` only the chosen answers, in the same number of steps. All three answer new rows greedily. The JSON
+output contains correct verdicts with both recalls, the reward, and the gain in semantics from refined prompts
+where something is redrawn, with 95 % intervals of shares (Wilson) and of the paired reward differences
+(bootstrap).
 """
 
 from __future__ import annotations
@@ -50,28 +50,28 @@ TOKENS, SEED = 320, 4
 
 
 def task() -> CriticTask:
-    """The reward of critic-grpo, exact in the tiny world; right images that are refused are redrawn too."""
+    """Return the reward of critic-grpo, exact in the tiny world; rejected correct images are redrawn too."""
     terms, drawing = RewardSettings(redraw="refused"), DrawingSettings()
     return CriticTask(RewardSetup(open_generator("tinyworld"), open_scorer("tinyworld"), terms, drawing))
 
 
 def measured(model: Path, rows: list[CriticRlRow], images: Path, out: Path) -> list[dict[str, Any]]:
-    """Each row's greedy answer, rewarded: verdict right, overall, semantics where redrawn."""
+    """Return each row's greedy answer with its rewards."""
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    wording = prompt_set_of(model)
-    assert isinstance(wording, PromptSet)
-    asked = [as_question(row, images, out / "shown", wording) for row in rows]
+    prompt_set = prompt_set_of(model)
+    assert isinstance(prompt_set, PromptSet)
+    asked = [as_question(row, images, out / "shown", prompt_set) for row in rows]
     processor = AutoProcessor.from_pretrained(model, local_files_only=True)
     agent = AutoModelForImageTextToText.from_pretrained(model, local_files_only=True, dtype="float32")
     answers, tokens = greedy_answers(agent, processor, asked, TOKENS, 50)
-    reward = task().reward(out, RolloutReading(images, str, wording.verdict_first), out, StepClock())
+    reward = task().reward(out, RolloutReading(images, str, prompt_set.verdict_first), out, StepClock())
     samples, _ = asyncio.run(reward.judged(answers, rows))
     return [{**one.model_dump(), "tokens": length} for one, length in zip(samples, tokens, strict=True)]
 
 
 def summary(found: list[dict[str, Any]], start: list[dict[str, Any]]) -> dict[str, Any]:
-    """What is said of one critic, and its reward less the start's, row by row."""
+    """Return the figures of one critic, and its reward minus that of the start, row by row."""
     right = {
         truth: [one["accuracy"] == 1.0 for one in found if one["truth"] is truth] for truth in (True, False)
     }
@@ -90,14 +90,14 @@ def summary(found: list[dict[str, Any]], start: list[dict[str, Any]]) -> dict[st
 
 
 def main() -> None:
-    """Make the data, train both, measure all three."""
+    """Create the data, train both critics, measure all three."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument(
         "--critic",
         type=Path,
         default=checkpoint("critic"),
-        help="the start, such as seed_1/critic/final",
+        help="starting critic, such as seed_1/critic/final",
     )
     parser.add_argument("--rows", type=int, default=240)
     parser.add_argument("--samples", type=int, default=8)

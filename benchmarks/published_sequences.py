@@ -1,12 +1,10 @@
-"""The published sequence builders, run from a user's own checkout on our runs, held against our sequences.
-
-Decision: their scripts run as they are, in a process of their own, over a folder that links to the runs. Rows
-are equal if their text is, character for character, and their images are the same pictures. What they drop is
-counted: stories whose first step has no words, and stories with a step of text alone.
+"""Runs the published sequence builders from a checkout on our runs and compares their rows with ours.
 
     python -m benchmarks.published_sequences RUNS CHECKOUT
 
-The last line is JSON.
+Their scripts run unchanged in a separate process, on a folder with links to the runs. Rows are equal if their
+text is identical and their images are the same. What they drop is counted: stories whose first step has no
+text, and stories with a text-only step. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ SECONDS = 600
 
 
 def published(script: Path, runs: Path, place: Path) -> list[dict[str, object]]:
-    """What a builder makes of the runs."""
+    """Return the rows that a published builder makes from the runs."""
     data = place / "InterleaveThinker" / "Train-Data"
     for name in ("Nano_data", "Klein_data"):
         (data / name).mkdir(parents=True)
@@ -39,6 +37,7 @@ def published(script: Path, runs: Path, place: Path) -> list[dict[str, object]]:
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,16 +1,15 @@
-"""The published readers of data, run unchanged from a user's own checkout on what `data pack --as published`
-writes.
-
-Decision: each runs as it is, in a process of its own with the packed tree as its folder: the two builders of
-interleaved sequences, the reader of critic_rl.jsonl, and those functions of the data scripts that read a
-prompt list and tell which samples are done. Their scripts of data ask for keys and models when they are
-loaded, so of those the functions alone are taken out of the source. Fine-tuning reads through LLaMA-Factory,
-whose reader the checkout does not bring along: rows are held against its description there
-(dataset_info.json), and given to the reader itself with --llama-factory CHECKOUT.
+"""Runs the published data readers from a checkout on the output of `data pack --as published`.
 
     python -m benchmarks.published_tree RUNS CHECKOUT --prompts prompts.jsonl --python PUBLISHED/bin/python
 
-`--python` has the libraries that the published requirements name (transformers 4.57, datasets, codetiming,
+Each runs unchanged in a separate process with the packed tree as its folder: the two builders of interleaved
+sequences, the reader of critic_rl.jsonl, and the functions of the data scripts that read a prompt list and
+report which samples are done. The data scripts ask for keys and models when they are loaded, so only these
+functions are extracted. Fine-tuning reads through LLaMA-Factory, which the checkout does not include: rows
+are compared with its description there (dataset_info.json), and passed to the reader itself with
+--llama-factory CHECKOUT.
+
+`--python` needs the libraries of the published requirements (transformers 4.57, datasets, codetiming,
 qwen-vl-utils). The last line is JSON.
 """
 
@@ -95,7 +94,7 @@ print(json.dumps([{"turns": len(row["_prompt"]), "answers": len(row["_response"]
 
 
 def run(python: Path, script: str, folder: Path, *arguments: object) -> Any:
-    """What a script prints as JSON, run in a folder."""
+    """Run a script in a folder and return its JSON output."""
     told = [str(python), "-c", script, *map(str, arguments)]
     done = subprocess.run(told, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
     if done.returncode:
@@ -104,7 +103,7 @@ def run(python: Path, script: str, folder: Path, *arguments: object) -> Any:
 
 
 def packed(runs: Path, place: Path) -> Path:
-    """Rows of these runs and their tree."""
+    """Convert these runs to rows and pack them."""
     quiet = {"log": lambda line: None}
     settings = FilterData(rl_share=0.2)
     from interleave_thinker.backend.scorers import open_scorer
@@ -119,8 +118,10 @@ def packed(runs: Path, place: Path) -> Path:
 
 
 def sequences(python: Path, checkout: Path, runs: Path, tree: Path) -> dict[str, Any]:
-    """Rows of the published builders on the packed tree, held against ours: texts character for character,
-    pictures by their content."""
+    """Compare the rows of the published builders on the packed tree with ours.
+
+    Texts must be identical, and images must have the same content.
+    """
     whole = [load_trajectory(folder) for folder, _ in find_runs([runs])]
     whole = [one for one in whole if not unfit(one)]
     figures: dict[str, Any] = {"ours": len(whole)}
@@ -143,12 +144,12 @@ def sequences(python: Path, checkout: Path, runs: Path, tree: Path) -> dict[str,
 
 
 def rl_rows(python: Path, checkout: Path, tree: Path, place: Path) -> dict[str, int]:
-    """Rows of critic_rl.jsonl as the published reader gives them, held against the file."""
+    """Compare critic_rl.jsonl with the rows that the published reader returns."""
     model = shutil.copytree(
         checkpoint("critic"), place / "processor", ignore=shutil.ignore_patterns("*.safetensors")
     )
     config = json.loads((model / "tokenizer_config.json").read_text())
-    config.pop("extra_special_tokens", None)  # a list here, which their version of transformers does not read
+    config.pop("extra_special_tokens", None)  # a list here, which their version of transformers cannot read
     (model / "tokenizer_config.json").write_text(json.dumps(config))
     found = run(python, READ_RL, tree, (checkout / "train/EasyR1").resolve(), model, TREE / "critic_rl.jsonl")
     rows = [json.loads(line) for line in (tree / TREE / "critic_rl.jsonl").read_text().splitlines()]
@@ -161,7 +162,7 @@ def rl_rows(python: Path, checkout: Path, tree: Path, place: Path) -> dict[str, 
 
 
 def sft_rows(checkout: Path, tree: Path, reader: tuple[Path, Path] | None) -> dict[str, Any]:
-    """Fine-tuning rows held against their description in the checkout, and read by the reader itself."""
+    """Compare fine-tuning rows with their description in the checkout, and read them with its reader."""
     infos = json.loads((checkout / "train/LLaMA-Factory/data/dataset_info.json").read_text())
     figures: dict[str, Any] = {}
     for info in infos.values():
@@ -189,7 +190,7 @@ def sft_rows(checkout: Path, tree: Path, reader: tuple[Path, Path] | None) -> di
 
 
 def main() -> None:
-    """Pack, read, print."""
+    """Pack, read and print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,13 +1,12 @@
-"""What redrawing is worth in the tiny world: how many pages a generator gets wrong, how many of these by bias
-and how many by bad luck, and how many come right when they are drawn again: in the same words, with a clause
-about the first wrong cell, and with clauses about all that matters; with the same seed and with a new one.
+"""Measures what regenerating helps in the tiny world: errors by bias or chance, and how many are repaired.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.redrawn                                  # what ships
+    OMP_NUM_THREADS=1 python -m benchmarks.redrawn                                  # the shipped generator
     OMP_NUM_THREADS=1 python -m benchmarks.redrawn --generator runs/generator/pipeline
 
-Decision: pages are asked for in chains, as in stories, and counted if their words were terse; precise ones
-have clauses about all that matters. A mistake is a bias's if the page shows just what the biases make of the
-edit in the cells that they touch. The last line is JSON.
+Wrong images are generated again from the same prompt, with a clause about the first wrong cell, and with
+clauses about everything that matters, each with the same seed and a new one. Images come in chains as in
+stories, and those from terse prompts are counted; precise prompts have clauses about everything that matters.
+A mistake is due to a bias if the affected cells show exactly what the bias produces. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -37,16 +36,19 @@ Prompt = Callable[[DrawnImage], str]
 
 
 def same_words(drawn: DrawnImage) -> str:
+    """Return the same prompt."""
     return prompt_text(drawn.edit)
 
 
 def first_fault(drawn: DrawnImage) -> str:
+    """Return the prompt with a clause about the first wrong cell."""
     cell = faults(drawn.expected, drawn.seen)[0]
     stated = clauses_of(drawn.expected, [] if cell is None else [cell], backdrop=cell is None)
     return prompt_text(drawn.edit, stated)
 
 
 def all_that_matters(drawn: DrawnImage) -> str:
+    """Return the prompt with clauses about everything that matters."""
     changed = changed_cells(drawn.scene_before, drawn.expected)
     cells = sorted({*changed, *drawn.expected.occupied}, key=lambda cell: (cell not in changed, cell))
     return prompt_text(drawn.edit, clauses_of(drawn.expected, cells[:MAX_CLAUSES]))
@@ -55,7 +57,7 @@ def all_that_matters(drawn: DrawnImage) -> str:
 def right_again(
     pipeline: TinyWorldPipeline, pages: Sequence[DrawnImage], prompt: Prompt, shift: int
 ) -> list[bool]:
-    """Whether each page is right when it is drawn once more, with its seed and `shift`."""
+    """Return whether each image is correct when it is generated again, with its seed plus `shift`."""
     right: list[bool] = []
     for start in range(0, len(pages), BATCH):
         some = pages[start : start + BATCH]
@@ -70,7 +72,7 @@ def right_again(
 
 
 def biases_seen(drawn: DrawnImage) -> list[str]:
-    """The biases whose work a page shows."""
+    """Return the biases that an image shows."""
     return [
         slip.bias
         for slip in slips(drawn.scene_before, drawn.edit, ())
@@ -79,11 +81,12 @@ def biases_seen(drawn: DrawnImage) -> list[str]:
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--generator", type=Path, default=checkpoint("generator"))
-    parser.add_argument("--pages", type=int, default=1200, help="Pages under terse prompts.")
+    parser.add_argument("--pages", type=int, default=1200, help="Number of images from terse prompts.")
     parser.add_argument("--seed", type=int, default=91)
     options = parser.parse_args()
     pipeline = load_pipeline(options.generator)

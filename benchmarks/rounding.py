@@ -1,12 +1,10 @@
-"""What `backend/chat/engine/self_check.py` can tell apart: rounding on one side, wrong positions on the
-other.
+"""Measures what `backend/chat/engine/self_check.py` can tell apart: rounding and wrong positions.
 
     python -m benchmarks.rounding            # the last line is JSON
 
-Decision: measured with models of random weights, several seeds and sizes, because a trained model's logits
-are as a rule farther apart for a wrong position (its attention looks somewhere) and no farther for rounding.
-What is measured is what the check itself reads, in the check's own measure (`distance`); the tolerances have
-to lie between the two.
+Models with random weights, several seeds and sizes are used, because logits of a trained model usually differ
+more for a wrong position (its attention is focused) and not more for rounding. The measured values are those
+that the check itself reads, in its own measure (`distance`); its tolerances must lie between the two.
 """
 
 from __future__ import annotations
@@ -33,12 +31,15 @@ SEEDS = 4
 SHAPES = ((64, 2), (256, 8), (256, 16))
 """Width and layers."""
 SHIFTS = (1, 2, 5)
-"""Positions by which an answer's tokens are moved."""
+"""Positions by which the tokens of an answer are shifted."""
 
 
 def distances(base: Any, shift: int) -> float:
-    """How far the engine's logits, with the answer's tokens moved by `shift` positions, are from the
-    library's: the most of what the check reads. What is moved is read by the library's layers, one by one."""
+    """Return the distance of the engine's logits to the library's, with the answer shifted by `shift`.
+
+    It is the maximum over what the check reads. Shifted tokens are processed by the library's layers one by
+    one.
+    """
     pages = [self_check.toy_page(size, shade) for shade, size in enumerate(self_check.SIDES)]
     prompt, ids = self_check.toy_prompt(base.processor, pages)
     theirs = self_check.library_logits(base.model, base.processor, prompt, pages, ids)
@@ -66,6 +67,7 @@ def distances(base: Any, shift: int) -> float:
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     torch.set_num_threads(1)
     found: dict[str, dict[str, list[float]]] = {}

@@ -1,16 +1,16 @@
-"""`data filter`, `planner-rows` and `sequences` over the same runs by each executor: one thread, four
-threads, Ray through our own seam, and Ray Data put behind the same seam.
+"""Compares executors of `data filter`, `planner-rows` and `sequences` on the same runs.
 
     OMP_NUM_THREADS=1 python -m benchmarks.rows_side_by_side compare --runs runs/chain/runs --out runs/side
     OMP_NUM_THREADS=1 python -m benchmarks.rows_side_by_side node --runs runs/chain/runs --out runs/node
 
-compare: clock seconds of each command, processor seconds and memory of each executor with all processes that
-it starts, and every file compared. node: three Ray nodes, of which one is killed while each command is under
-way; files compared with those of one thread.
+The executors are one thread, four threads, Ray through our interface, and Ray Data behind the same interface.
+`compare` measures wall-clock seconds of each command, processor seconds and memory of each executor with all
+its processes, and compares every file. `node` uses three Ray nodes, of which one is killed during each
+command, and compares files with those of one thread.
 
-Decision: an executor's commands run in a process of its own, so that what is counted is its own. Ray's start
-is reported apart. `--wait` are seconds that a score is slept for, as a judge behind a server takes them.
-Memory is the largest sum of proportional set sizes, looked at once a second. The last line is JSON.
+Each executor's commands run in a separate process, so that only they are counted. The start of Ray is
+reported separately. `--wait` is the sleep per score in seconds, which simulates a judge on a server. Memory
+is the maximum sum of proportional set sizes, sampled once a second. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -55,34 +55,38 @@ BATCH = 25
 
 @dataclass(frozen=True)
 class SlowScorer:
-    """The exact scorer, as slow as a judge behind a server."""
+    """The exact scorer, as slow as a judge on a server."""
 
     seconds: float
     identity: str = "tinyworld, slowly"
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
+        """Wait, then score."""
         time.sleep(self.seconds)
         return open_scorer("tinyworld").score(before, after, instruction)
 
     def __call__(self) -> Scorer:
+        """Return this scorer, as the opener of one."""
         return self
 
 
 class JobInBatches:
-    """What Ray Data calls with a batch of rows: an actor with the job opened."""
+    """Actor that Ray Data calls with a batch of rows."""
 
     def __init__(self, job: Any) -> None:
         self._function = job.open(LocalCancelToken())
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Process a batch of rows."""
         results = [self._pickle.dumps(self._function(self._pickle.loads(item))) for item in batch["item"]]
         return {"key": batch["key"], "result": results}
 
 
 class RayData:
-    """Ray Data in our executors' place."""
+    """Ray Data with the interface of our executors."""
 
     def map(self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalCancelToken) -> Any:
+        """Yield the results of all items."""
         import ray.data as data  # pyright: ignore[reportMissingImports]
         from ray import cloudpickle  # pyright: ignore[reportMissingImports]
 
@@ -118,17 +122,17 @@ COMMANDS: dict[str, Callable[[Path, Path, Executor, SlowScorer], object]] = {
 
 
 def _silent(line: str) -> None:
-    """The tables of every command would hide the one that is asked for."""
+    """Do nothing: the tables of the commands would hide the result."""
 
 
 def files_in(out: Path) -> dict[str, str]:
-    """Digests of all files of rows and pictures."""
+    """Return the digests of all files with rows and images."""
     found = [path for path in sorted(out.rglob("*")) if path.is_file() and "sqlite" not in path.name]
     return {path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
 
 def carried_out(options: argparse.Namespace) -> None:
-    """All commands by one executor, in this process; their seconds as JSON on the last line."""
+    """Run all commands with one executor in this process and print their seconds as JSON."""
     out, scorer = options.out / options.one.replace(" ", "-"), SlowScorer(options.wait)
     seconds: dict[str, float] = {}
     with ExitStack() as stack:
@@ -144,7 +148,7 @@ def carried_out(options: argparse.Namespace) -> None:
 
 
 class Memory:
-    """The largest sum of proportional set sizes of a family of processes, in MB."""
+    """Maximum sum of the proportional set sizes of a family of processes, in MB."""
 
     def __init__(self, family: Family) -> None:
         self._family, self._most, self._ended = family, 0, threading.Event()
@@ -152,6 +156,7 @@ class Memory:
         self._thread.start()
 
     def most(self) -> int:
+        """Stop sampling and return the maximum."""
         self._ended.set()
         self._thread.join()
         return self._most
@@ -170,7 +175,7 @@ def _megabytes(process: int) -> int:
 
 
 def compare(options: argparse.Namespace) -> dict[str, Any]:
-    """Every executor in a process of its own."""
+    """Run every executor in a separate process."""
     figures: dict[str, Any] = {}
     for name in EXECUTORS:
         own = f"-m benchmarks.rows_side_by_side one --wait {options.wait} --one".split()
@@ -190,7 +195,7 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def node(options: argparse.Namespace) -> dict[str, Any]:
-    """Two Ray nodes beside the driver's, one of which is killed in the middle of each command."""
+    """Use two Ray nodes in addition to the driver's, and kill one during each command."""
     import ray  # pyright: ignore[reportMissingImports]
     from ray.cluster_utils import Cluster  # pyright: ignore[reportMissingImports]
 
@@ -221,7 +226,7 @@ def _kill(cluster: Any, doomed: Any) -> None:
 
 
 class Watched:
-    """Ray through our seam; after so many results something is done, once."""
+    """Ray through our interface, with an action after a given number of results."""
 
     def __init__(self, after: int, act: Callable[[], None]) -> None:
         self._after, self._act = after, act
@@ -230,6 +235,7 @@ class Watched:
     def map(
         self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalCancelToken
     ) -> Iterator[ItemResult[Any]]:
+        """Yield the results of all items."""
         for done in RayExecutor(actors=2, parallel=2).map(job, items, key, stop):
             self.results += 1
             if self.results == self._after:
@@ -239,6 +245,7 @@ class Watched:
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -246,7 +253,9 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="New folder.")
     parser.add_argument("--wait", type=float, default=0.05)
-    parser.add_argument("--runs-before", type=int, default=100, help="Results before the node is killed.")
+    parser.add_argument(
+        "--runs-before", type=int, default=100, help="Number of results before the node is killed."
+    )
     parser.add_argument("--one", choices=list(EXECUTORS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.what == "one":

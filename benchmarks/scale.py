@@ -1,14 +1,14 @@
-"""Whether a long story costs what its images cost: seconds, memory and open files against steps and attempts.
-
-Decision: every case runs in a process of its own, so that memory is the case's and nothing is warm; another
-one then reads the finished journal, and the first one runs again on it, as a second queueing in a host does.
-The generator paints and adds grain, so that its images are as hard to compress as photographs; the critic
-refuses everything, so that every attempt is made. What both take is clocked inside them and taken off: the
-rest is the loop, the journal, the node's live view and its preview of every image. Processor time is
-compared, since clocks suffer from neighbours.
+"""Checks that the overhead of a long story grows only with its images: time, memory and open files.
 
     python -m benchmarks.scale                      # steps 1..50, attempts 1..5; the last line is JSON
     python -m benchmarks.scale --generator tinyworld --steps 1 10 50 --attempts 5
+
+Every case runs in a separate process, so that memory belongs to the case and nothing is cached. Another
+process then reads the finished journal, and the first one runs on it again, like a graph that is queued twice
+in ComfyUI. The generator adds grain, so that its images compress as badly as photographs. The critic rejects
+everything, so that every attempt is made. Their time is measured and subtracted; the rest is the loop, the
+journal, the node's live view and its previews. Processor time is compared, since wall-clock time depends on
+other programs.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from typing import Any
 PROMPT = "page {number}: a small boat on a quiet sea, painted in watercolours, with a lamp at its bow"
 LINEAR = 0.05
 FLAT_BYTES = 32 * 1024 * 1024
-"""What the resident memory may grow once pixels fill their room: the allocator's own unrest."""
+"""Allowed growth of resident memory once the pixel cache is full, due to the allocator."""
 FULL = 25
-"""Images of a megapixel after which the room for pixels (64 MB) is full."""
+"""Number of megapixel images that fill the pixel cache (64 MB)."""
 
 
 class Clocked:
-    """Seconds of wall and processor that models took."""
+    """Wall-clock and processor seconds of the models."""
 
     def __init__(self) -> None:
         self.wall = self.cpu = 0.0
 
     def run(self, act: Callable[[], Any]) -> Any:
+        """Run a function and add its time."""
         wall, cpu = time.monotonic(), time.process_time()
         try:
             return act()
@@ -51,7 +52,7 @@ class Clocked:
 
 
 class Painter:
-    """The fake generator with grain, or the tiny world's."""
+    """The fake generator with grain, or the tiny world's generator."""
 
     def __init__(self, kind: str, side: int, clock: Clocked) -> None:
         from interleave_thinker.backend.generators import open_generator
@@ -62,6 +63,7 @@ class Painter:
         self.identity = f"scale {self._inner.identity}"
 
     def draw(self, prompt: str, source: Any, seed: int) -> Any:
+        """Generate an image and add its time."""
         return self._clock.run(lambda: self._draw(prompt, source, seed))
 
     def _draw(self, prompt: str, source: Any, seed: int) -> Any:
@@ -81,7 +83,7 @@ class Painter:
 
 
 class Refusing:
-    """Refuses every image with another prompt and four hundred words, as a thorough critic does."""
+    """Rejects every image with a new prompt and four hundred words, like a thorough critic."""
 
     identity, prompt_set_digest = "scale/refusing", ""
 
@@ -89,6 +91,7 @@ class Refusing:
         self._clock, self._count = clock, 0
 
     def judge(self, before: Any, after: Any, original_prompt: str, prompt_used: str) -> Any:
+        """Judge an image and add its time."""
         return self._clock.run(lambda: self._judge(original_prompt))
 
     def _judge(self, original: str) -> Any:
@@ -105,13 +108,13 @@ class Refusing:
 
 
 def resident() -> int:
-    """Bytes of this process in memory now."""
+    """Return the resident memory of this process in bytes."""
     fields = Path("/proc/self/statm").read_text().split()
     return int(fields[1]) * resource.getpagesize()
 
 
 def case(steps: int, attempts: int, kind: str, side: int, folder: Path) -> dict[str, Any]:
-    """Run one story, then run it again on its finished journal, then read it."""
+    """Run one story, run it again on its finished journal, and return the figures."""
     from interleave_thinker.backend.journal.journal import Journal
     from interleave_thinker.backend.loop.events import AttemptDrawn, StepFinished
     from interleave_thinker.backend.loop.loop import run
@@ -165,7 +168,7 @@ def case(steps: int, attempts: int, kind: str, side: int, folder: Path) -> dict[
 
 
 def reading(folder: Path) -> dict[str, Any]:
-    """Read the finished journal, every picture of it looked at once."""
+    """Read the finished journal with all its images."""
     from interleave_thinker.backend.loop.replay import load_trajectory
 
     began = time.monotonic(), time.process_time()
@@ -180,7 +183,7 @@ def reading(folder: Path) -> dict[str, Any]:
 
 
 def measured(steps: int, attempts: int, options: argparse.Namespace) -> dict[str, Any]:
-    """The case in processes of its own, the round with the least added processor time."""
+    """Run the case in separate processes; returns the round with the least added processor time."""
     rounds = []
     for _ in range(options.rounds):
         with tempfile.TemporaryDirectory() as folder:
@@ -204,8 +207,7 @@ def measured(steps: int, attempts: int, options: argparse.Namespace) -> dict[str
 
 
 def linearity(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """How far the added time of an attempt in long stories is from that in stories of ten steps, by attempts
-    a step."""
+    """Return the added time per attempt by number of steps (10 or more), and its maximum deviation."""
     found = {}
     for attempts in sorted({one["attempts"] for one in results}):
         group = [one for one in results if one["attempts"] == attempts and one["steps"] >= 10]
@@ -220,12 +222,13 @@ def linearity(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--steps", type=int, nargs="+", default=[1, 5, 10, 20, 50])
     parser.add_argument("--attempts", type=int, nargs="+", default=[1, 3, 5])
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--generator", default="fake", choices=["fake", "tinyworld"])
-    parser.add_argument("--side", type=int, default=1024, help="pixels of a side of fake images")
+    parser.add_argument("--side", type=int, default=1024, help="side of fake images in pixels")
     parser.add_argument("--case", type=int, nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--read", action="store_true", help=argparse.SUPPRESS)

@@ -1,14 +1,13 @@
-"""Stories of a planner and critic behind a chat server, against the same ones of the same agents in
-this process.
-
-Decision: not only how many come out right is compared but every answer: a step counts as the same if its
-prompts, its verdicts, its refined prompts and its final page are. Whatever a server does otherwise (sizes of
-images, the chat template, sampling, reasoning taken out) shows here.
+r"""Compares stories of a planner and critic on a chat server with those of the same agents in this process.
 
     transformers serve tinyworld/runtime/checkpoints/planner --device cpu --dtype float32 --port 8311 &
     transformers serve tinyworld/runtime/checkpoints/critic --device cpu --dtype float32 --port 8312 &
-    python -m benchmarks.served openai:$PWD/tinyworld/runtime/checkpoints/planner@http://127.0.0.1:8311/v1 \\
+    python -m benchmarks.served openai:$PWD/tinyworld/runtime/checkpoints/planner@http://127.0.0.1:8311/v1 \
         openai:$PWD/tinyworld/runtime/checkpoints/critic@http://127.0.0.1:8312/v1
+
+Every answer is compared, not only the number of correct images. A step is equal if its prompts, verdicts,
+refined prompts and final image are. This reveals everything that a server does differently (image sizes, chat
+template, sampling, removed reasoning).
 """
 
 from __future__ import annotations
@@ -32,9 +31,10 @@ ATTEMPTS = 3
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("planner", help="such as openai:MODEL@URL")
-    arguments.add_argument("critic", help="likewise")
+    arguments.add_argument("critic", help="such as openai:MODEL@URL")
     arguments.add_argument("--stories", type=int, default=40)
     arguments.add_argument("--seed", type=int, default=1)
     given = arguments.parse_args()
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def pair(agents: tuple[Planner, Critic], generator: object) -> tuple[object, object, object]:
-    """The loop's three parts, in its order."""
+    """Return the three parts of the loop in order."""
     return agents[0], generator, agents[1]
 
 

@@ -1,12 +1,12 @@
-"""`data trajectories` with the demo's models, by threads and by Ray, each as the command that a person types:
-clock and processor seconds of both with all processes that they start, and every file of the runs compared.
+"""Compares `data trajectories` with the demo's models by threads and by Ray, using the real commands.
 
     OMP_NUM_THREADS=1 python -m benchmarks.threads_and_ray --prompts 400 --out runs/both
     OMP_NUM_THREADS=1 python -m benchmarks.threads_and_ray --chain runs/chain --out runs/both
 
-Decision: processor seconds are read from /proc for as long as a process lives, because Ray's workers are
-nobody's children in the end. `--chain` takes prompts and threads' runs of benchmarks/chain.py, so that
-only Ray's half is carried out. The last line is JSON.
+It measures wall-clock and processor seconds with all child processes, and compares every file of the runs.
+Processor seconds are read from /proc while a process lives, because Ray's workers are not children of the
+command in the end. `--chain` reuses the prompts and thread runs of benchmarks/chain.py, so that only Ray
+runs. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ GIVEN_UP = 3
 
 
 class Family:
-    """Processor seconds of a process and of all that descend from it, those that have ended included."""
+    """Processor seconds of a process and all its descendants, including those that have ended."""
 
     def __init__(self, first: int) -> None:
         self.known = {first}
@@ -46,7 +46,7 @@ class Family:
         self._thread.start()
 
     def seconds(self) -> float:
-        """Stop looking; the sum."""
+        """Stop sampling and return the sum."""
         self._ended.set()
         self._thread.join()
         return sum(self._ticks.values()) / TICKS
@@ -55,19 +55,19 @@ class Family:
         while not self._ended.wait(LOOKED_EVERY):
             for entry in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
                 try:
-                    # The second field is a name in brackets, which may hold blanks.
+                    # The second field is a name in parentheses, which can contain spaces.
                     fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 except OSError:
                     continue
                 process, parent = int(entry.name), int(fields[1])
                 if process in self.known or parent in self.known:
-                    # Another thread may be going through the set.
+                    # Replace the set, because another thread may be iterating over it.
                     self.known = self.known | {process}
                     self._ticks[process] = int(fields[11]) + int(fields[12])
 
 
 def carried_out(prompts: Path, out: Path, *more: str) -> dict[str, Any]:
-    """Run the command; what it took."""
+    """Run the command and return its times."""
     command = ["data", "trajectories", str(prompts), "--out", str(out), *more]
     print(f"$ interleave-thinker {' '.join(command)}", flush=True)
     began = time.monotonic()
@@ -75,16 +75,17 @@ def carried_out(prompts: Path, out: Path, *more: str) -> dict[str, Any]:
     family = Family(process.pid)
     code = process.wait()
     if code not in (0, GIVEN_UP):
-        sys.exit(f"it ended with {code}")
+        sys.exit(f"data trajectories ended with exit code {code}")
     return {"seconds": round(time.monotonic() - began, 1), "processor_seconds": round(family.seconds(), 1)}
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--prompts", type=int, default=400)
-    parser.add_argument("--chain", type=Path, help="OUT of benchmarks/chain.py.")
+    parser.add_argument("--chain", type=Path, help="OUT folder of benchmarks/chain.py.")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     figures: dict[str, Any] = {}

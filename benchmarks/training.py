@@ -1,16 +1,15 @@
-"""What training costs, in miniature on a CPU: tokens a second of fine-tuning, and where a step of
-reinforcement goes.
+"""Cost of training in miniature on a CPU: tokens per second of fine-tuning, and the parts of an RL step.
 
     python -m benchmarks.training                   # pairs of whole trainings; the last line is JSON
     python -m benchmarks.training --pairs 1 --rollouts 2 --prompts 4
 
-Decision: reinforcement runs twice a pair on the same rows with the same seed, A with the batched, cached
-engine and B with an engine that draws and scores one by one and keeps nothing, as the published reward does;
-both are the same training command, so that what is compared is whole loops. Their rewards are compared first
-and the ratio is given beside the share that was equal: drawing many pages at once rounds otherwise than
-drawing one. The split comes from the timers that every training logs. Rows are rendered pages, half of them
-with made-up mistakes; models are the shipped tiny checkpoints. Wall clock suffers from neighbours, counters
-do not, and processor seconds stand beside both.
+Reinforcement learning runs twice per pair on the same rows with the same seed: A with the batched, cached
+engine, and B with an engine that generates and scores one by one and caches nothing, like the published
+reward. Both run the same training, so whole loops are compared. Their rewards are compared first, and the
+ratio is given with the share that was equal, because generating many images at once rounds differently. The
+parts come from the timers that every training logs. Rows are rendered images, half of them with invented
+mistakes; models are the shipped tiny checkpoints. Wall-clock time depends on other programs, counters do not;
+processor seconds are given for both.
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ COUNTED = ("asked", "drawn", "failed", "repeated")
 
 
 class OneByOne(Redrawer):
-    """Draws a redraw, scores it, goes to the next; nothing is shared between equal ones and nothing is
-    kept."""
+    """Generates and scores one redraw after the other, without sharing or caching results."""
 
     async def score_all(self, redraws: Sequence[Redraw]) -> tuple[list[Outcome], BatchCounts]:
+        """Process all redraws one by one."""
         started = time.monotonic()
         counts = BatchCounts(asked=len(redraws))
         outcomes = [self._one(redraw, counts) for redraw in redraws]
@@ -84,29 +83,29 @@ REDRAWERS: dict[str, type[Redrawer]] = {"batched, cached": Redrawer, "one by one
 
 @dataclass
 class Heard:
-    """The lines of a training and when they came: wall clock and processor seconds."""
+    """Log lines of a training with wall-clock and processor time of their arrival."""
 
     lines: list[tuple[str, float, float]] = field(default_factory=list)
 
     def __call__(self, line: str) -> None:
+        """Record a line."""
         self.lines.append((line, time.monotonic(), time.process_time()))
 
     def between(self, first: str, last: str) -> tuple[float, float]:
-        """Wall and processor seconds from the first line that begins so to the last one."""
+        """Return wall-clock and processor seconds between two lines, found by their prefixes."""
         begun = next(one for one in self.lines if one[0].startswith(first))
         ended = next(one for one in reversed(self.lines) if one[0].startswith(last))
         return ended[1] - begun[1], ended[2] - begun[2]
 
 
 def log_of(out: Path) -> list[dict[str, Any]]:
-    """The trainer's own log, from the last checkpoint."""
+    """Return the trainer's log from the last checkpoint."""
     last = max((out / "steps").glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
     return json.loads((last / "trainer_state.json").read_text(encoding="utf-8"))["log_history"]
 
 
 def fine_tuning(folder: Path, steps: int, rounds: int) -> dict[str, Any]:
-    """Tokens a second of the tiny critic's fine-tuning; the first logged step is the warm-up and is not
-    counted."""
+    """Return tokens per second of the tiny critic's fine-tuning, without the first logged step (warm-up)."""
     recipe = settings_of(read_recipe("tiny", "critic-sft"), "critic-sft")
     assert isinstance(recipe, SftTraining)
     settings = recipe.model_copy(update={"save_steps": steps, "samples": 0, "tensorboard": False})
@@ -134,7 +133,7 @@ def fine_tuning(folder: Path, steps: int, rounds: int) -> dict[str, Any]:
 
 
 def questions(folder: Path, count: int) -> list[CriticRlRow]:
-    """Rows about rendered pages, half of them right, wrong ones first in every pair."""
+    """Return rows about rendered images, half of them correct, alternating and starting with a wrong one."""
     rng, pages = Random(0), ImageFolder(folder / "pages")
     found: dict[bool, list[CriticRlRow]] = {True: [], False: []}
     while any(len(rows) < (count + 1) // 2 for rows in found.values()):
@@ -148,7 +147,7 @@ def questions(folder: Path, count: int) -> list[CriticRlRow]:
 def reinforce(
     name: str, rows: Sequence[CriticRlRow], folder: Path, out: Path, settings: GrpoTraining, redraw: str
 ) -> dict[str, Any]:
-    """One whole training with this engine: seconds a rollout by part, counters, and the rewards it gave."""
+    """Run one training with this engine; returns seconds per rollout by part, counters, and rewards."""
     heard = Heard()
     grpo.train(
         checkpoint("critic"),
@@ -192,7 +191,7 @@ def reinforce(
 
 
 def equal(one: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
-    """Shares of the answers and of their rewards that are the same in both trainings."""
+    """Return the shares of equal answers and equal rewards in both trainings."""
     words = [a == b for a, b in zip(one["words"], other["words"], strict=True)]
     rewards = [a == b for a, b in zip(one["rewards"], other["rewards"], strict=True)]
     return {
@@ -202,7 +201,7 @@ def equal(one: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
 
 
 def ratios(pairs: Sequence[dict[str, dict[str, Any]]], key: str, part: str = "") -> dict[str, Any]:
-    """One by one over batched, pair by pair: the median and the range."""
+    """Return the ratio of one-by-one to batched per pair: median and range."""
     found = []
     for pair in pairs:
         ours, theirs = (pair[name][key] for name in REDRAWERS)
@@ -214,6 +213,7 @@ def ratios(pairs: Sequence[dict[str, dict[str, Any]]], key: str, part: str = "")
 
 
 def shown(row: dict[str, Any]) -> str:
+    """Format a row."""
     seconds = row["seconds"]
     split = "  ".join(f"{part} {seconds[part]:6.2f}" for part in PARTS)
     return (
@@ -223,12 +223,13 @@ def shown(row: dict[str, Any]) -> str:
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=2, help="pairs of trainings, A B A B")
+    parser.add_argument("--pairs", type=int, default=2, help="pairs of trainings, in the order A B A B")
     parser.add_argument("--rollouts", type=int, default=3)
-    parser.add_argument("--prompts", type=int, default=16, help="rows of a rollout, eight answers each")
-    parser.add_argument("--rows", type=int, help="different rows; empty: as many as are asked about")
-    parser.add_argument("--temperature", type=float, help="empty: the recipe's")
+    parser.add_argument("--prompts", type=int, default=16, help="rows per rollout, with eight answers each")
+    parser.add_argument("--rows", type=int, help="number of different rows; default: as many as are used")
+    parser.add_argument("--temperature", type=float, help="default: that of the recipe")
     parser.add_argument("--redraw", choices=("failed", "refused"), default="failed")
     parser.add_argument("--sft-steps", type=int, default=12)
     options = parser.parse_args()

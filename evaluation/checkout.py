@@ -1,7 +1,7 @@
-"""Which commit of this package figures were made with: it stands beside every figure that is to be repeated.
+"""Finds the commit of this package, which is stored with every figure that should be reproducible.
 
-Decision: only a checkout of the package itself is asked. Installed inside another repository (a host's, a
-site's), it would otherwise name that one's commit.
+Only a checkout of the package itself counts. When installed inside another repository (ComfyUI, a site), git
+would otherwise report that repository's commit.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DEADLINE = 10.0
-"""Seconds for which git is waited for."""
+"""Timeout of git, in seconds."""
 UNKNOWN = "unknown"
 
 
 def commit(root: Path = ROOT) -> str:
-    """The commit of the checkout at `root`, "unknown" where it is none or git cannot say."""
+    """Return the commit of the checkout at `root`, or "unknown" if it is not a checkout or git fails."""
     if not (root / ".git").exists():
         return UNKNOWN
     try:
@@ -25,5 +25,5 @@ def commit(root: Path = ROOT) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return UNKNOWN
-    # Without a commit git prints the name that it was asked for, and fails.
+    # In a repository without commits git prints its argument, and fails.
     return UNKNOWN if found.returncode else found.stdout.strip()

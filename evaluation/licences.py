@@ -1,7 +1,7 @@
-"""Under which licence the models of a benchmark are, for the head of its table.
+"""Finds the licenses of a benchmark's models, for the head of its results.
 
-Decision: only what stands in a model's own folder is said (its card names the licence in the first lines);
-of a server or a model that is not here it is not known, and nobody is asked.
+Only the model's own folder is read (the metadata of its model card names the license). For servers and models
+elsewhere the license is unknown; nothing is looked up.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ..backend.files.bounded_reader import read_bytes_if_any
 from ..backend.shown_text import one_line
 
 ROLES = ("planner", "critic", "generator")
-UNKNOWN = "licence not known here"
-OWN = {"tinyworld": "Apache-2.0", "none": "nobody"}
+UNKNOWN = "license not known here"
+OWN = {"tinyworld": "Apache-2.0", "none": "no model"}
 CARD = "README.md"
 MAX_CARD = 4 * 1024 * 1024
 LICENCE = re.compile(rb"^license(?:_name)?:[ \t]*[\"']?([A-Za-z0-9][A-Za-z0-9._+ -]{0,60})", re.MULTILINE)
@@ -25,7 +25,7 @@ MAX_HEAD = 16 * 1024
 
 
 def licences_of(models: Mapping[str, Any]) -> dict[str, str]:
-    """The licences by role."""
+    """Return the licenses by role."""
     return {role: _licence(str(models[role])) for role in ROLES if models.get(role)}
 
 
@@ -43,5 +43,5 @@ def _licence(spec: str) -> str:
         return UNKNOWN
     head = (content or b"")[:MAX_HEAD].partition(b"---")[2].partition(b"\n---")[0]
     found = LICENCE.findall(head)
-    # A licence of a name of its own stands behind "other".
+    # A license with its own name follows after "other".
     return one_line(found[-1].decode().strip()) if found else UNKNOWN

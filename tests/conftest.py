@@ -1,7 +1,7 @@
-"""Makes the repository importable under its public name, installed or not; how many processes run the tests.
+"""Makes the repository importable under its public name, and sets the number of test processes.
 
-Decision: whole files go to processes (`--dist loadfile`), so that what a module's fixtures start, a server, a
-browser, a training, starts once. Every process computes on one thread: the cores are shared among processes.
+Whole files are assigned to processes (`--dist loadfile`), so that what a module's fixtures start (a server, a
+browser, a training) starts once. Every process computes on one thread, because the processes share the cores.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVERS = 2
-"""Processes at most where each may start a ComfyUI of its own."""
+"""Maximum number of processes if each may start its own ComfyUI."""
 
 if "interleave_thinker" not in sys.modules:
     spec = importlib.util.spec_from_file_location(
@@ -30,7 +30,7 @@ if "interleave_thinker" not in sys.modules:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """0, which is this process, for a single file; two where a ComfyUI is found; None is one a core."""
+    """Return 0 (this process) for a single file, two if there is a ComfyUI, else `None` for one per core."""
     if len(config.args) == 1 and Path(config.args[0].partition("::")[0]).is_file():
         return 0
     from support.host_home import find_host
@@ -40,11 +40,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests share their cores with whatever else runs; how long one example takes says nothing about the
-    code."""
+    """Disable Hypothesis deadlines: tests share their cores, so the time of one example means nothing."""
     if hasattr(config, "workerinput"):
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # Imported here: programs that tests start import this file for the package alone, and Hypothesis takes a
+    # Imported here: programs started by tests import this file only for the package, and Hypothesis takes a
     # third of a second.
     import hypothesis
 

@@ -1,5 +1,7 @@
-"""CONTRIBUTING.md's walk-through, done as it is written: its blocks go into a copy of the package, its
-commands are run there."""
+"""The walk-through of CONTRIBUTING.md works as written.
+
+Its blocks are applied to a copy of the package, and its commands are run there.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ BLOCKS = [
 
 
 def in_tree(root: Path, path: str) -> Path:
-    """The file of the document, wherever in its layer it lies: its name is unique in the folders above it."""
+    """Return the document's file wherever it is in its layer; its name is unique in the folders above it."""
     if (root / path).is_file():
         return root / path
     top, name = path.split("/")[0], path.rpartition("/")[2]
@@ -51,7 +53,7 @@ def in_tree(root: Path, path: str) -> Path:
 
 
 def apply(block: Block, root: Path) -> None:
-    """Carry out one block: a new file, or lines added beside lines that the file has exactly once."""
+    """Apply one block: a new file, or lines added next to lines that the file contains exactly once."""
     if block.kind == "python":
         new = root / block.path
         assert new.parent.is_dir() and not new.exists(), f"{block.path} is where a new file goes"
@@ -68,7 +70,7 @@ def apply(block: Block, root: Path) -> None:
 
 
 def commands(root: Path) -> list[list[str]]:
-    """The document's commands as they run in a copy that is not installed."""
+    """Return the document's commands as they run in a copy that is not installed."""
     found = []
     for block in BLOCKS:
         for line in block.text.splitlines() if block.kind == "console" else ():
@@ -88,7 +90,7 @@ def commands(root: Path) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package with the walk-through's blocks applied."""
+    """Return a copy of the package with the walk-through's blocks applied."""
     root = tmp_path_factory.mktemp("contributing") / "pack"
     root.mkdir()
     for name in PACKAGE:
@@ -121,7 +123,7 @@ def test_the_commands_of_the_walk_through_pass(copy: Path) -> None:
     assert (copy / "flat-story" / "trajectory.json").is_file()
 
 
-def test_the_new_file_is_as_the_linters_want_it(copy: Path) -> None:
+def test_the_new_file_passes_the_linters(copy: Path) -> None:
     if shutil.which("ruff") is None:
         pytest.skip("ruff is not installed")
     (new,) = (block.path for block in BLOCKS if block.kind == "python")

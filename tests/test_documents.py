@@ -1,4 +1,4 @@
-"""Links and commands of the documents exist, and workflows pin their actions."""
+"""Links, commands and pinned actions in documents and workflows are valid."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def sections_of(path: Path) -> set[str]:
-    """Return the anchors of a document's headings, as GitHub and the site write them."""
+    """Return the anchors of a document's sections: headings in lower case with dashes for spaces."""
     headings = re.findall(r"^#+ (.*)", path.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -74,7 +74,7 @@ def test_workflows_run_nothing_that_can_be_changed_under_them(workflow: Path) ->
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
     assert not re.search(r"(?<!uv )pip install(?! -r)|curl|wget|npx|uvx (?!--exclude-newer)", text)
     assert "latest" not in text and "pull_request_target" not in text
-    # What a stranger can write (a title, a branch) is never pasted into a script.
+    # Text that anyone can write (a title, a branch) is never pasted into a script.
     for script in re.findall(r"run: (.*(?:\n {10,}.*)*)", text):
         assert "${{" not in script, script
 

@@ -1,4 +1,4 @@
-"""The layers, kept by reading the imports; and that looking at the package costs nothing."""
+"""The layers are respected by all imports, and importing the package is cheap."""
 
 from __future__ import annotations
 
@@ -75,13 +75,12 @@ LIGHT = (
 )
 MODULES = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
 SHOWN = ("backend", "nodes", "cli")
-"""Layers that start in a host or at every command."""
+"""Layers that start in a host or with every command."""
 START = "import sys; sys.path[:0] = [sys.argv.pop(1)]; import conftest; "
 
 
 def imports(path: Path) -> Iterator[tuple[ast.AST, str, bool]]:
-    """Every import of a module: the node, the absolute name (relative ones from the root), and whether it was
-    relative."""
+    """Yield every import of a module: the node, the absolute name, and whether it was relative."""
     package = path.relative_to(ROOT).parent.parts
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -121,8 +120,7 @@ def test_layers(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [path for path in MODULES if layer_of(path) in SHOWN], ids=ids)
 def test_heavy_imports_only_where_they_are_used(path: Path) -> None:
-    """A module whose whole purpose is torch may import it at its top; the modules that all others pass
-    through may not."""
+    """Allow imports at the top only in modules that serve the library, and not in commonly imported ones."""
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     if name not in LIGHT and path.name != "__init__.py":
         return
@@ -148,8 +146,10 @@ def test_light_modules_load_nothing_heavy(module: str) -> None:
 
 
 def test_help_is_quick_and_loads_no_pipeline() -> None:
-    """Modules are counted in place of seconds, which a busy machine stretches; there are 250, and numpy or
-    httpx would add a hundred and more."""
+    """Count modules instead of seconds, which depend on the load.
+
+    There are 250; numpy or httpx would add a hundred or more.
+    """
     code = (
         f"{START} import atexit; before = len(sys.modules); atexit.register(lambda: print(len(sys.modules) - "
         "before, [n for n in sys.modules if n in ('pydantic', 'PIL', 'torch') or '.training' in n "
@@ -183,8 +183,7 @@ def test_import_of_the_package_is_nearly_free() -> None:
 
 
 def test_root_loads_under_the_hosts_name_for_it(tmp_path: Path) -> None:
-    """The host imports the folder under its whole path, with slashes and spaces, and not as
-    interleave_thinker."""
+    """The host imports the folder under its full path, with slashes and spaces, not as interleave_thinker."""
     name = str(tmp_path / "my custom nodes" / "inter-leave").replace(".", "_x_")
     code = (
         "import importlib, importlib.util, sys\n"

@@ -1,5 +1,4 @@
-"""The house: which folder may import which, held against the table in ARCHITECTURE.md, and no circles
-anywhere."""
+"""Folders import only what the table in ARCHITECTURE.md allows, without cycles."""
 
 from __future__ import annotations
 
@@ -14,17 +13,17 @@ LAYERS = ("backend", "nodes", "service", "training", "evaluation", "tinyworld", 
 TABLE = re.compile(r"^```imports\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PACKAGES = re.compile(r"^packages = \[$(.*?)^\]$", re.MULTILINE | re.DOTALL)
 MAX_ROOMS = 12
-"""Files and folders in one folder: past that a reader no longer sees what it is about."""
+"""Maximum number of files and folders in one folder; more are hard to survey."""
 CROWDED = {"backend": 28}
-"""Folders that hold more, and how many: a number here may only fall."""
+"""Folders that contain more, with their number, which may only decrease."""
 PUBLIC_API = "backend"
-"""backend/__init__.py names what is public of all folders, and imports it when it is used."""
+"""backend/__init__.py names the public parts of all folders, and imports them on first use."""
 
 Graph = dict[str, set[str]]
 
 
 def modules() -> dict[str, Path]:
-    """Every module by its dotted name; a package is named by its folder."""
+    """Return every module by its dotted name; a package has the name of its folder."""
     files = [path for layer in LAYERS for path in (ROOT / layer).rglob("*.py")]
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -33,7 +32,7 @@ def modules() -> dict[str, Path]:
 
 
 def imported(found: dict[str, Path]) -> Graph:
-    """What each module imports of this package, also where only a type checker does."""
+    """Return what each module imports from this package, including imports for type checkers."""
     edges: Graph = {}
     for name, path in found.items():
         package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
@@ -51,8 +50,10 @@ def imported(found: dict[str, Path]) -> Graph:
 
 
 def circles(edges: Graph) -> list[list[str]]:
-    """Groups of names that reach each other, found by removing again and again whatever imports nothing that
-    is left."""
+    """Return groups of names that reach each other.
+
+    Names that import nothing of the rest are removed repeatedly.
+    """
     left = {name: {target for target in targets if target != name} for name, targets in edges.items()}
     for _ in range(2):
         while ends := {name for name, targets in left.items() if not targets & left.keys()}:
@@ -70,8 +71,10 @@ def folder_of(path: Path) -> str:
 
 
 def table() -> dict[str, set[str]]:
-    """The table of ARCHITECTURE.md: package -> packages that it may import; `LAYER/*` is each package of a
-    layer. A folder within a package has its package's row."""
+    """Return the table of ARCHITECTURE.md: package -> packages that it may import.
+
+    `LAYER/*` means each package of a layer. A folder within a package has its package's row.
+    """
     found = TABLE.search((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
     assert found, "ARCHITECTURE.md has no ```imports block"
     rows = {}
@@ -85,18 +88,18 @@ def table() -> dict[str, set[str]]:
 
 
 def row_of(folder: str, rows: Iterable[str]) -> str:
-    """The row of the nearest folder above that has one; the folder itself if none has."""
+    """Return the row of the nearest folder above that has one; the folder itself if none has."""
     above = [one for one in rows if folder == one or folder.startswith(f"{one}/")]
     return max(above, key=len, default=folder)
 
 
 def covers(name: str, folder: str) -> bool:
-    """Whether a name of the table means this folder."""
+    """Return whether a name of the table covers this folder."""
     return folder == name or folder.startswith(f"{name.removesuffix('/*')}/")
 
 
 def used() -> Graph:
-    """Folder -> other folders that its modules import."""
+    """Return the other folders that each folder's modules import."""
     found = modules()
     edges: Graph = defaultdict(set)
     for name, targets in imported(found).items():
@@ -106,7 +109,7 @@ def used() -> Graph:
 
 
 def packages() -> Graph:
-    """Package -> other packages that it imports: the first folder below a layer, with all that is in it."""
+    """Return the other packages that each package (first folder below a layer) imports."""
     edges: Graph = defaultdict(set)
     for folder, targets in used().items():
         own = "/".join(folder.split("/")[:2])
@@ -115,7 +118,7 @@ def packages() -> Graph:
 
 
 def imported_packages() -> Graph:
-    """Row of the table -> folders outside of it that its modules import."""
+    """Return the folders outside of it that the modules of each row import."""
     rows = table()
     edges: Graph = defaultdict(set)
     for folder, targets in used().items():
@@ -128,7 +131,7 @@ def test_every_folder_imports_only_what_the_table_allows() -> None:
     rows = table()
     for folder, targets in imported_packages().items():
         if folder in LAYERS and folder not in rows:
-            continue  # the modules of all, which lie directly in their layer
+            continue  # modules for all, directly in their layer
         beyond = {one for one in targets if not any(covers(name, one) for name in rows.get(folder, ()))}
         beyond -= {folder.partition("/")[0]}
         beyond -= {layer for layer in LAYERS if f"{layer}/*" in rows.get(folder, ())}
@@ -156,7 +159,7 @@ def test_no_circles_of_modules_and_none_of_folders() -> None:
 
 
 def test_no_test_file_imports_another() -> None:
-    """What tests lend each other lies in support modules, and fixtures in a conftest."""
+    """Tests share code in support modules, and fixtures in a conftest."""
     for path in (ROOT / "tests").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = (
@@ -173,7 +176,7 @@ def test_circles_are_found() -> None:
     assert not circles({"a": {"b", "c"}, "b": {"c"}, "c": set()})
 
 
-def test_no_folder_is_a_heap() -> None:
+def test_no_folder_has_too_many_entries() -> None:
     rooms: dict[str, int] = defaultdict(int)
     for path in modules().values():
         if path.name != "__init__.py":
@@ -185,7 +188,7 @@ def test_no_folder_is_a_heap() -> None:
 
 
 def test_every_folder_is_installed() -> None:
-    """An editable install finds what the list of packages lacks; pip install does not."""
+    """An editable install finds packages that are missing in the list; pip install does not."""
     listed = PACKAGES.search((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert listed
     folders = {path.parent.relative_to(ROOT) for path in modules().values()} | {Path()}

@@ -1,4 +1,4 @@
-"""What `.github/node_diff.py` takes for a change that breaks saved workflows."""
+"""Which changes `.github/node_diff.py` reports as breaking saved workflows."""
 
 from __future__ import annotations
 
@@ -49,29 +49,29 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         changed("outputs", ["TRAJECTORY", "STRING", "IMAGE"]),
     ],
 )
-def test_what_old_workflows_do_not_notice(new: dict[str, Any]) -> None:
+def test_harmless_changes_are_not_reported(new: dict[str, Any]) -> None:
     assert node_diff.breaking(BASE, new) == []
 
 
 @pytest.mark.parametrize(
     ("new", "said"),
     [
-        ({}, "is gone"),
-        (changed("inputs", BASE["Loop"]["inputs"][:2]), "input rule is gone"),
+        ({}, "was removed"),
+        (changed("inputs", BASE["Loop"]["inputs"][:2]), "input rule was removed"),
         (
             changed("inputs", [["new", "INT", False, None], *BASE["Loop"]["inputs"]]),
-            "was number 1 and is now 2",
+            "was number 1 and is now number 2",
         ),
         (
             changed("inputs", [*BASE["Loop"]["inputs"], ["new", "INT", True, None]]),
-            "new input new must be given",
+            "new input new is required",
         ),
         (changed("inputs.1.1", "FLOAT"), "was INT and is now FLOAT"),
-        (changed("inputs.1.2", True), "seed must now be given"),
+        (changed("inputs.1.2", True), "seed is now required"),
         (changed("inputs.2.3", ["a"]), "no longer has the choice 'b'"),
         (changed("outputs", ["STRING", "TRAJECTORY"]), "outputs were TRAJECTORY, STRING"),
         (changed("outputs", ["TRAJECTORY"]), "outputs were"),
     ],
 )
-def test_what_breaks_them(new: dict[str, Any], said: str) -> None:
+def test_breaking_changes_are_reported(new: dict[str, Any], said: str) -> None:
     assert any(said in line for line in node_diff.breaking(BASE, new))

@@ -1,10 +1,10 @@
-"""Files made by an earlier version (`tests/data`, which is never made anew) are read whole by this one.
+"""Files made by an earlier version (`tests/data`, never recreated) are read completely.
 
-What is in there: a run with feedback and a pick, of the tiny world's agents and the fake generator; the
-agents that were shipped then; the rows that were made of the run, by the node and by the command; an adapter
-trained on them with its run's note; a workflow. Names on disk, identities and cache keys are a format: a run
-that was finished draws nothing when it is run again. One thing was brought up to date: the digest of the
-planner's weights, which were packed anew (`planner:76a2...` and the key of the plan that follows from it).
+They contain a run with feedback and a pick, made by the tiny world's agents and the fake generator; the
+agents shipped then; the rows made from the run by the node and the command; an adapter trained on them with
+its run's note; and a workflow. File names, identities and cache keys are a format: a finished run generates
+nothing when it is run again. One thing was updated: the digest of the planner's weights, which were packed
+again (`planner:76a2...` and the key of the plan that follows from it).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def content(path: Path) -> Any:
 
 
 def records(run: Path) -> dict[str, bytes]:
-    """Everything that was drawn and judged, by its key."""
+    """Return everything that was generated and judged, by key."""
     found = (path for name in ("attempts", "verdicts", "pictures") for path in (run / name).iterdir())
     return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in found}
 
@@ -69,7 +69,7 @@ def test_a_run_is_read_from_its_records_alone(run: Path) -> None:
     assert load_trajectory(run).results == whole.results
 
 
-def test_a_finished_run_draws_and_judges_nothing_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_run_repeats_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def draw(*arguments: object) -> None:
         raise AssertionError(f"drawn again: {arguments[1:]}")
 
@@ -77,7 +77,7 @@ def test_a_finished_run_draws_and_judges_nothing_again(run: Path, monkeypatch: p
     before, noted = records(run), content(run / "run.json")
     ended_as = content(run / "trajectory.json")
     agents = ("--planner", f"transformers:{PLANNER}", "--critic", f"transformers:{CRITIC}")
-    # As `tinyworld:planner` and `tinyworld:critic` open them.
+    # As opened by `tinyworld:planner` and `tinyworld:critic`.
     opened = ("--dtype", "float32", "--device", "cpu", "--engine", "prompt_lookup_tokens=0")
     drawn = ("--seed", 3, "--generator", "fake:48", "--max-attempts", 3)
     ended = call("run", REQUEST, "--out", run, *agents, *opened, *drawn)
@@ -137,7 +137,7 @@ def test_an_adapter_opens_and_judges_as_it_did(run: Path) -> None:
     assert attempt.image
     verdict = critic.judge(attempt.source, attempt.image, first.step.prompt or "", attempt.prompt)
     assert verdict.model_dump(exclude={"probability"}) == said["verdict"]
-    # Everything that shapes a reply apart from how it is computed: checkpoint, adapter, prompt set, settings.
+    # Everything that shapes a reply, except how it is computed: checkpoint, adapter, prompt set, settings.
     # The training recorded the size of its images, which agents now obey.
     identity = critic.identity.replace('"max_pixels":4096,', "")
     wanted, found = (set(one.split(":")) for one in (said["identity"], identity))

@@ -1,4 +1,7 @@
-"""Plug-ins: the package of docs/how-to/runs/plugins.md is used by name; a broken one fails alone."""
+"""Plug-ins: the installed package of docs/plugins.md works by name; a broken one only breaks its own name.
+
+It is used from the command line, Python and the Export node's list.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ Install = Callable[..., Path]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Install a package as pip does: its modules and its .dist-info in a folder of sys.path."""
+    """Install a package like pip: its modules and its .dist-info in a folder of sys.path."""
     site = tmp_path / "site-packages"
     site.mkdir()
     monkeypatch.syspath_prepend(str(site))
@@ -55,7 +58,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 @pytest.fixture
 def stripes(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder with the document's package installed."""
+    """Return the folder with the document's package installed."""
     plugin_package.install_stripes(tmp_path / "site-packages")
     monkeypatch.delitem(sys.modules, "interleave_stripes", raising=False)
     importlib.invalidate_caches()
@@ -86,7 +89,7 @@ def test_help_and_errors_name_them(stripes: Path) -> None:
 
 
 def words(output: str) -> str:
-    """What a terminal shows, in one line."""
+    """Return a terminal's output in one line."""
     return " ".join(output.replace("│", " ").split())
 
 

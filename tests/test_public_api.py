@@ -1,4 +1,4 @@
-"""The public API: its lists agree, all of it is typed and documented, and importing it costs nothing."""
+"""The public API: its lists agree, it is typed and documented, and importing it is cheap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNTYPED = {"self", "cls"}
 
 
 def imported_for_type_checkers() -> dict[str, str]:
-    """Names that backend/__init__.py imports under TYPE_CHECKING, with their modules."""
+    """Return the names that backend/__init__.py imports under TYPE_CHECKING, with their modules."""
     tree = ast.parse((ROOT / "backend" / "__init__.py").read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
@@ -47,7 +47,7 @@ def test_every_name_is_typed_and_documented(name: str) -> None:
 
 
 def functions_of(value: Any) -> list[Any]:
-    """The function, or the public methods and properties that a class of this package defines."""
+    """Return the function, or the public methods and properties that a class of this package defines."""
     if inspect.isfunction(value):
         return [value]
     found = []

@@ -1,4 +1,4 @@
-"""What a publication adds to pyproject.toml and says of its version."""
+"""Fields and changelog that a publication adds to pyproject.toml."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_addresses_are_added_and_nothing_else_is_changed(tmp_path: Path, registr
 @pytest.mark.parametrize(
     "arguments", [("someone", "v0.1.0"), ("a/b", "0.1.0"), ("a/b", "v9.9.9"), ('a/b"', "v0.1.0")]
 )
-def test_what_cannot_be_published_is_one_line(tmp_path: Path, arguments: tuple[str, str]) -> None:
+def test_an_invalid_publication_gives_a_one_line_error(tmp_path: Path, arguments: tuple[str, str]) -> None:
     done = run(tmp_path, *arguments)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert (tmp_path / "pyproject.toml").read_bytes() == (ROOT / "pyproject.toml").read_bytes()

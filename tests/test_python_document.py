@@ -1,4 +1,4 @@
-"""docs/tutorials/first-story-python.md: its ten lines run as they are there, and resume after a kill."""
+"""docs/python.md: its ten lines run as written, and resume after a kill."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def begin(folder: Path) -> subprocess.Popen[str]:
 
 
 def records(folder: Path) -> dict[str, tuple[int, str]]:
-    """The attempts and verdicts of the run, each with the time of its last change."""
+    """Return the attempts and verdicts of the run, each with the time of its last change."""
     files = sorted((folder / "my-story").glob("[av]*s/*.json"))
     return {path.name: (path.stat().st_mtime_ns, path.read_text("utf-8")) for path in files}
 

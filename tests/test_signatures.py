@@ -1,4 +1,4 @@
-"""No function of the outer layers takes more than six arguments: what belongs together is an object."""
+"""No function of the outer layers takes more than six arguments; related ones are grouped in an object."""
 
 from __future__ import annotations
 

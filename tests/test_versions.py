@@ -1,4 +1,4 @@
-"""One version, and one oldest version of every library, wherever they are written."""
+"""The version, and the oldest version of every library, are the same wherever they are written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 def bounds() -> dict[str, str]:
-    """Oldest version of every library that pyproject names, extras included."""
+    """Return the oldest version of every library in pyproject, including extras."""
     parts = PROJECT.partition("dependencies = [")[2].partition("[project.scripts]")[0]
     named = re.findall(r'"([A-Za-z0-9_-]+)(?:\[[^"]*\])?([^"]*)"', parts)
     assert all(bound.startswith(">=") for name, bound in named if name != "interleave-thinker"), named
@@ -54,7 +54,7 @@ def test_versions_are_compared_by_their_numbers(found: str, too_old: bool) -> No
     assert not libraries.is_too_old("a-library-without-a-bound", found)
 
 
-def test_the_version_stands_in_pyproject_alone(tmp_path: Path) -> None:
+def test_the_version_is_only_in_pyproject(tmp_path: Path) -> None:
     (version,) = re.findall(r'^version = "(.+)"$', PROJECT, re.MULTILINE)
     code = (
         "import importlib.util, sys; spec = importlib.util.spec_from_file_location('pack', sys.argv[1]); "

@@ -1,1 +1,1 @@
-"""A miniature world that shows the whole system on a CPU: its runtime, and the lab that trains it."""
+"""A miniature world that runs the whole system on a CPU: its runtime, and the lab that trains it."""

@@ -1,0 +1,1 @@
+"""Cost of the agents on identical work."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.agents`: see run.py."""
+"""Entry point of `python -m benchmarks.agents`, described in run.py."""
 
 from .run import main
 

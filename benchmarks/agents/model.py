@@ -1,7 +1,8 @@
-"""A small Qwen3-VL with random weights and a vocabulary of its own, saved as a checkpoint folder.
+"""A small Qwen3-VL checkpoint with random weights and its own vocabulary.
 
-Decision: the real vocabulary of 151 936 would make the head of so small a model six times its body and hide
-everything else, so a byte-level BPE of 2 048 entries is learned from the pack's own prompts.
+With the real vocabulary of 151 936 tokens, the head would be six times larger than the rest of so small a
+model and hide everything else. A byte-level BPE with 2 048 entries is therefore learned from the pack's
+prompts.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from interleave_thinker.tinyworld.lab.models.small_checkpoint import (
 
 VOCABULARY = 2048
 ADAPTER = "adapter"
-"""Folder of the adapter in the checkpoint's."""
+"""Folder of the adapter within the checkpoint."""
 HEADS, KEY_VALUE_HEADS, HEAD_WIDTH = 8, 4, 32
 VISION_DEPTH, VISION_WIDTH = 6, 192
 
 
 def build(folder: Path, prompts: PromptSet, hidden: int, layers: int, answers: list[str]) -> Path:
-    """Save a model of this width and depth; the vocabulary is learned from the prompts and the answers."""
+    """Save a model of this width and depth. The vocabulary is learned from the prompts and answers."""
     processor = learn_processor(
         [prompts.planner_text, prompts.planner_images, prompts.critic, *answers, "true false True False"],
         VOCABULARY,
@@ -53,8 +54,7 @@ def build(folder: Path, prompts: PromptSet, hidden: int, layers: int, answers: l
 
 
 def build_adapter(checkpoint: Path) -> Path:
-    """Save a LoRA adapter of rank 8 on every linear layer of the language model, beside the checkpoint's
-    files."""
+    """Save a LoRA adapter of rank 8 for all linear layers of the language model, inside the checkpoint."""
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import Qwen3VLForConditionalGeneration

@@ -1,10 +1,8 @@
-"""The official repository's own loop on the same work: its generator class from a checkout, models replaced,
-loop untouched.
+"""Runs the official repository's loop on the same work: its generator class with replaced models.
 
-Decision: the class's module is imported from the checkout that the user names and nothing of it is stored
-here. What it calls from its constructor (weights of tens of gigabytes, flash attention, a CUDA device) is
-replaced by the small model and by `paint`; its prompts, its files, its parsing and its order of calls are its
-own. That module is code of others: this option runs it.
+The class is imported from the user's checkout; nothing of it is stored here. What its constructor loads (tens
+of gigabytes of weights, flash attention, a CUDA device) is replaced by the small model and by `paint`. Its
+prompts, files, parsing and order of calls are unchanged. This option runs third-party code.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ MODULE, CLASS = "demo_klein", "SingleSampleGenerator"
 
 
 class OfficialLoop:
-    """`generate_sequence` of the checkout's class."""
+    """Runs `generate_sequence` of the checkout's class."""
 
     name = "official loop"
 
@@ -48,8 +46,7 @@ class OfficialLoop:
 
     @contextlib.contextmanager
     def _models_replaced(self, processor: Any) -> Iterator[None]:
-        """Its constructor's three sources of models give the small model, its processor, and nothing to draw
-        with yet."""
+        """Replace the constructor's model sources by the small model, its processor and no generator."""
 
         def gives(value: Any) -> Any:
             return SimpleNamespace(from_pretrained=lambda *arguments, **options: value)
@@ -64,10 +61,11 @@ class OfficialLoop:
 
     @property
     def device(self) -> Any:
+        """Device of the model."""
         return self.model.device
 
     def generate(self, **inputs: Any) -> Any:
-        """The small model's `generate`, its next answer forced."""
+        """Generate with the small model, which is forced to the next scripted answer."""
         import torch
 
         self.forced.say(next(self._answers))
@@ -75,7 +73,7 @@ class OfficialLoop:
             return self.model.generate(**inputs, do_sample=False, logits_processor=[self.forced])
 
     def run(self, work: Work, folder: Path, side: int) -> Outcome:
-        """Do the work in the folder, where its blank page lies too."""
+        """Do the work in the folder, which also contains the blank image."""
         outcome = Outcome()
         attempts = [key for key in work.verdicts if key[1] < MAX_ATTEMPTS]
         self._answers = iter([work.plan_text(), *(work.verdict_text(*key) for key in attempts)])
@@ -111,7 +109,7 @@ class OfficialLoop:
 
 @contextlib.contextmanager
 def inside(folder: Path) -> Iterator[None]:
-    """Its blank page is named relative to where it runs."""
+    """Change the working directory, because the loop uses a relative path for the blank image."""
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -122,16 +120,16 @@ def inside(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """What the loop prints for its user is not for ours."""
+    """Hide what the loop prints."""
     with contextlib.redirect_stdout(io.StringIO()):
         yield
 
 
 def imported(checkout: Path) -> ModuleType:
-    """The checkout's module, imported as it stands."""
+    """Import the module from the checkout without changes."""
     if not (checkout / f"{MODULE}.py").is_file():
         raise SystemExit(
-            f"{str(checkout)!r} has no {MODULE}.py: give the folder of a checkout of the official repository."
+            f"{str(checkout)!r} does not contain {MODULE}.py. Pass a checkout of the official repository."
         )
     sys.path.insert(0, str(checkout))
     try:

@@ -1,4 +1,4 @@
-"""The pack's own loop on the same work, with the settings that a table asks for."""
+"""Runs the pack's loop on the same work, with the settings of a table row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .work import MAX_ATTEMPTS, Forced, Painter, Work
 
 
 class Ours:
-    """Planner, critic and loop as the command line puts them together."""
+    """Planner, critic and loop, combined as in the command line."""
 
     def __init__(self, folder: Path, prompts: PromptSet, way: Way) -> None:
         self.way = way
@@ -37,7 +37,7 @@ class Ours:
             adapter=str(folder / ADAPTER) if way.adapter else None,
             merge=way.adapter == "merged",
         )
-        # What a process does once is no part of a job: checking, and the first call of every kernel.
+        # Exclude one-time costs of a process: the self-check and the first call of every kernel.
         self._chat.base.engine()
         self._chat.reply(
             [Message(role="user", content=(Picture.white((64, 64)), "?"))], ReplySettings(max_tokens=4)
@@ -45,10 +45,11 @@ class Ours:
 
     @property
     def model(self) -> Any:
+        """The language model."""
         return self._chat.model
 
     def run(self, work: Work, folder: Path, side: int) -> Outcome:
-        """Do the work with nothing kept from an earlier job, as a fresh process would."""
+        """Do the work with empty caches, like a new process."""
         chat = self._chat
         engine = chat.base.engine()
         if engine is not None:

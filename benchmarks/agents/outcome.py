@@ -1,4 +1,4 @@
-"""What a system did with a job, in terms that all systems have, and what it cost."""
+"""Decisions and cost of a system's run, in terms that apply to all systems."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Any
 
 @dataclass
 class Outcome:
-    """The decisions of a run, wherever a loop reads them: equal work has equal outcomes."""
+    """Decisions of a run. Equal work has equal outcomes."""
 
     prompts: list[tuple[int, str]] = field(default_factory=list)
     """Step (from 0) and prompt of every attempt, in order."""
     images: list[str] = field(default_factory=list)
     """Digest of every attempt's image."""
     accepted: list[bool] = field(default_factory=list)
-    """For every attempt whether the step ended there because the critic said so."""
+    """For every attempt, whether the critic accepted it and ended the step."""
     chosen: list[str] = field(default_factory=list)
     """Digest of each step's image."""
     free: list[int] = field(default_factory=list)
-    """Greedy tokens before they were forced; no decision, but what shows other numerics."""
+    """Greedy tokens before forcing. They affect no decision but reveal numerical differences."""
 
 
 @dataclass
 class Cost:
-    """Counted on the modules themselves, in the same way for every system, and the processor's time."""
+    """Operations, counted on the modules in the same way for all systems, and processor time."""
 
     lm_forwards: int = 0
     lm_tokens: int = 0
@@ -36,13 +36,14 @@ class Cost:
     cpu_seconds: float = 0.0
 
     def counts(self) -> dict[str, int]:
+        """Return all counts, without the processor time."""
         values = asdict(self)
         return {name: value for name, value in values.items() if name != "cpu_seconds"}
 
 
 @contextmanager
 def costing(*models: Any) -> Iterator[Cost]:
-    """Count the forward passes of these Qwen3-VL models inside the block, and time it."""
+    """Count and time the forward passes of these Qwen3-VL models inside the block."""
     cost = Cost()
 
     def on_language(module: Any, arguments: Any, options: dict[str, Any]) -> None:
@@ -57,7 +58,7 @@ def costing(*models: Any) -> Iterator[Cost]:
 
     hooks = []
     for model in {id(model): model for model in models}.values():
-        # Places are turned into rotations once in every pass, however the layers are called.
+        # Rotary embeddings are computed once per pass, however the layers are called.
         rotary = model.model.language_model.rotary_emb
         hooks.append(rotary.register_forward_pre_hook(on_language, with_kwargs=True))
         hooks.append(model.model.visual.register_forward_pre_hook(on_vision, with_kwargs=True))

@@ -1,10 +1,8 @@
-"""The loop as it is written when nothing is saved: every question from its beginning to its end, images as
-PNG files.
+"""The loop without any savings: every question is processed completely, and images are PNG files.
 
-Decision: written here from what the published demo does (every critic reply decoded to its end, the last
-attempt judged although nobody reads it, images handed on as files, two images encoded for every question),
-with the library's own calls and none of ours, so that it needs no checkout. `--official` drives the demo's
-own class instead.
+It does what the published demo does, with library calls only: every critic reply is decoded to its end, the
+last attempt is judged although the verdict is unused, images are passed as files, and two images are encoded
+for every question. It needs no checkout. `--official` runs the demo's own class instead.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ MAX_NEW_TOKENS = 4096
 
 
 class PlainLoop:
-    """One model for both agents; `reply` is the library's `generate` on freshly encoded inputs."""
+    """One model for both agents. `reply` is the library's `generate` on freshly encoded inputs."""
 
     name = "plain loop"
 
@@ -83,7 +81,7 @@ class PlainLoop:
         )
 
     def reply(self, images: list[Path], text: str) -> str:
-        """The model's answer to images (as files) and a text, decoded to its end."""
+        """Return the model's complete answer to image files and a text."""
         import torch
 
         content = [

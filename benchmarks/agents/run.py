@@ -1,16 +1,15 @@
-"""What the agents cost with the pack's savings and without, on identical work: counts, and processor time in
-pairs.
+"""Cost of the agents with and without the pack's savings, on identical work.
 
     python -m benchmarks.agents    # the mixed profile, saving by saving; the last line is JSON
     python -m benchmarks.agents --profiles easy mixed hard guided --side 512 --layers 8 --pairs 5
-    python -m benchmarks.agents --tables exact --without   # and what each saving earns on top of the rest
-    python -m benchmarks.agents --tables engine policy     # other numerics; fewer tokens
-    python -m benchmarks.agents --official FOLDER    # beside the loop of the official repository's checkout
+    python -m benchmarks.agents --tables exact --without   # also the default without each saving
+    python -m benchmarks.agents --tables engine policy     # different numerics; fewer tokens
+    python -m benchmarks.agents --official FOLDER          # compare with the official repository's loop
 
-Decision: equality is looked at first, and no ratio is printed for work that was not equal. Times are
-processor time of this process on one thread, in interleaved pairs (A B A B ...), as the median of the pairs'
-ratios with their range. Tables of savings that change nothing (exact), numerics (engine) and the work itself
-(policy) are kept apart.
+Equality is checked first, and no ratio is printed for work that was not equal. Times are processor time of
+this process on one thread, in interleaved pairs (A B A B ...); the result is the median of the pairs' ratios
+with their range. Savings that change nothing (exact), the numerics (engine) or the work itself (policy) are
+in separate tables.
 """
 
 from __future__ import annotations
@@ -37,25 +36,29 @@ TARGET = 1.8
 
 
 class System(Protocol):
-    """Something that does the work."""
+    """A system that does the work."""
 
     name: str
 
     @property
-    def model(self) -> Any: ...
+    def model(self) -> Any:
+        """The language model."""
+        ...
 
-    def run(self, work: Work, folder: Path, side: int) -> Outcome: ...
+    def run(self, work: Work, folder: Path, side: int) -> Outcome:
+        """Do the work in a folder, with images of `side` pixels."""
+        ...
 
 
 def measured(system: System, work: Work, side: int) -> tuple[Outcome, Cost]:
-    """One job in a folder of its own."""
+    """Run one job in its own folder."""
     with tempfile.TemporaryDirectory() as folder, costing(system.model) as cost:
         outcome = system.run(work, Path(folder), side)
     return outcome, cost
 
 
 def unequal(ours: Outcome, theirs: Outcome) -> str:
-    """The first thing that differs wherever a loop reads it, empty if nothing does."""
+    """Return the name of the first differing part of two outcomes; empty if they are equal."""
     for part in ("prompts", "images", "accepted", "chosen"):
         if getattr(ours, part) != getattr(theirs, part):
             return part
@@ -63,8 +66,7 @@ def unequal(ours: Outcome, theirs: Outcome) -> str:
 
 
 def compared(plain: System, ours: System, work: Work, side: int, pairs: int) -> dict[str, Any]:
-    """Counts of both, and the ratio of their processor times in interleaved pairs, unless the work was not
-    equal."""
+    """Return the counts of both systems and, for equal work, the ratio of their processor times in pairs."""
     row: dict[str, Any] = {"way": ours.name}
     times = []
     for _ in range(pairs):
@@ -88,7 +90,7 @@ def compared(plain: System, ours: System, work: Work, side: int, pairs: int) -> 
 def other_table(
     plain: System, open_way: Callable[[Any], System], table: str, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """The engine or the policy table, on the mixed profile."""
+    """Print and return the engine or policy table, on the mixed profile."""
     work = make_work("mixed", options.side)
     ways = engine_ways() if table == "engine" else POLICY_WAYS
     print(
@@ -103,20 +105,21 @@ def other_table(
             "profile": "mixed",
         }
         said[way.name] = measured(system, work, options.side)[0].free
-        if way.beside:
-            row["agreement"] = agreement(said[way.name], said[way.beside])
+        if way.reference:
+            row["agreement"] = agreement(said[way.name], said[way.reference])
         rows.append(row)
-        same = f"  {row['agreement']:.1%} of greedy tokens as {way.beside!r}" if way.beside else ""
+        same = f"  {row['agreement']:.1%} of greedy tokens as {way.reference!r}" if way.reference else ""
         print(shown(row) + same, flush=True)
     return rows
 
 
 def agreement(ours: list[int], theirs: list[int]) -> float:
-    """Share of positions at which both would have said the same token."""
+    """Return the share of positions with the same greedy token."""
     return round(sum(map(int.__eq__, ours, theirs)) / max(len(ours), len(theirs)), 4)
 
 
 def shown(row: dict[str, Any]) -> str:
+    """Format a row of a table."""
     counts = row["counts"]
     line = (
         f"{row['way']:36} {counts['lm_forwards']:6} {counts['lm_tokens']:8} {counts['images_seen']:7} "
@@ -139,7 +142,7 @@ HEADING = (
 def profile_table(
     plain: System, open_way: Callable[[Any], System], profile: str, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """The exact table of one profile: every saving on the mixed one, else the default and all of them."""
+    """Print and return the exact table of a profile. Only the mixed profile has every saving."""
     work = make_work(profile, options.side)
     ways = WAYS if profile == "mixed" and not options.brief else (DEFAULT, ALL)
     ways += WITHOUT if options.without else ()
@@ -159,18 +162,21 @@ def profile_table(
 
 
 def main() -> None:
+    """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(prog="benchmarks/agents", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--profiles", nargs="+", choices=tuple(PROFILES), default=["mixed"])
     parser.add_argument(
         "--tables", nargs="+", choices=("exact", "engine", "policy"), default=["exact", "engine", "policy"]
     )
-    parser.add_argument("--side", type=int, default=512, help="sides of the images in pixels")
+    parser.add_argument("--side", type=int, default=512, help="side of the images in pixels")
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--brief", action="store_true", help="only the default and all savings together")
-    parser.add_argument("--without", action="store_true", help="also the default without each saving")
-    parser.add_argument("--official", type=Path, help="folder of a checkout of the official repository")
+    parser.add_argument(
+        "--brief", action="store_true", help="measure only the default and all savings together"
+    )
+    parser.add_argument("--without", action="store_true", help="also measure the default without each saving")
+    parser.add_argument("--official", type=Path, help="checkout of the official repository")
     options = parser.parse_args()
     import torch
 
@@ -201,7 +207,7 @@ def _verdicts(work: Work) -> list[str]:
 
 
 def plain_system(official: Path | None, checkpoint: Path, prompts: PromptSet) -> System:
-    """What the pack is compared with."""
+    """Open the system that the pack is compared with."""
     if official is None:
         return PlainLoop(checkpoint, prompts)
     from .official import OfficialLoop
@@ -210,14 +216,14 @@ def plain_system(official: Path | None, checkpoint: Path, prompts: PromptSet) ->
 
 
 def official_prompts(checkout: Path) -> PromptSet:
-    """The checkout's own wording, so that both sides read the same prompts."""
+    """Import the checkout's prompts, so that both systems read the same text."""
     from interleave_thinker.backend.prompts.importer import import_official
 
     return import_official(checkout)
 
 
 def summary(plain: str, rows: list[dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
-    """The last line."""
+    """Return the content of the last line."""
     import platform
 
     import torch

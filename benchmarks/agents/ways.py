@@ -1,8 +1,6 @@
-"""Ways of doing the work, each in one of three tables: exact (same answers), engine (other numerics), policy
-(other work).
+"""Ways to do the work, in three tables: exact (same answers), engine (other numerics), policy (other work).
 
-Decision: the tables are lists of their own and no way stands in two, so that a ratio of one is never read as
-one of another.
+No way is in two tables, so that a ratio of one table is not mistaken for one of another.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ Table = Literal["exact", "engine", "policy"]
 
 @dataclass(frozen=True)
 class Way:
-    """One way of doing the work. `beside`: the way whose greedy tokens its own are compared with."""
+    """One way to do the work. `reference`: the way with whose greedy tokens its own are compared."""
 
     name: str
     engine: EngineSettings
@@ -30,7 +28,7 @@ class Way:
     quantization: str | None = None
     adapter: Literal["laid over", "merged"] | None = None
     form: Form = "reasoned"
-    beside: str = ""
+    reference: str = ""
 
 
 _LINEAR = PLAIN.model_copy(update={"linear_patches": True})
@@ -44,7 +42,7 @@ WAYS = (
     Way("+ inline layers", _INLINE),
     Way("+ every image seen once", _SEEN),
     Way("+ prompt lookup (the default)", EngineSettings()),
-    Way("+ last try not judged", EngineSettings(), judge_last=False),
+    Way("+ last attempt not judged", EngineSettings(), judge_last=False),
 )
 """Cumulative, in this order."""
 WITHOUT = (
@@ -53,36 +51,37 @@ WITHOUT = (
     Way("default without every image seen once", EngineSettings(vision_bytes=0)),
     Way("default without prompt lookup", EngineSettings(prompt_lookup_tokens=0)),
 )
-"""What each earns on top of the rest."""
+"""The default without each saving."""
 DEFAULT, ALL = WAYS[-2], WAYS[-1]
 
-AS_IT_COMES = Way("as it comes", EngineSettings())
+AS_SHIPPED = Way("default settings", EngineSettings())
 LAID_OVER = Way("adapter laid over the base", EngineSettings(), adapter="laid over")
 
 
 def engine_ways() -> list[Way]:
-    """Each beside the default, for as far as this machine has the libraries; cards and servers have
-    benchmarks of their own."""
-    ways = [AS_IT_COMES]
+    """Return the ways that this machine has libraries for. GPUs and servers have separate benchmarks."""
+    ways = [AS_SHIPPED]
     if find_spec("llguidance"):
-        # No agreement here: without the grammar a random model says nothing in its form.
-        # A reply that is held to it may stop at True.
+        # No agreement is computed: without the grammar, a random model writes nothing in its format. A
+        # constrained reply can stop at true.
         ways.append(Way("held to the grammar", EngineSettings(), hold="always"))
     if find_spec("bitsandbytes") and find_spec("accelerate"):
         ways += [
-            Way(f"{bits}-bit weights", EngineSettings(), quantization=f"{bits}bit", beside=AS_IT_COMES.name)
+            Way(f"{bits}-bit weights", EngineSettings(), quantization=f"{bits}bit", reference=AS_SHIPPED.name)
             for bits in (8, 4)
         ]
     if find_spec("peft"):
-        ways += [LAID_OVER, Way("adapter merged", EngineSettings(), adapter="merged", beside=LAID_OVER.name)]
+        ways += [
+            LAID_OVER,
+            Way("adapter merged", EngineSettings(), adapter="merged", reference=LAID_OVER.name),
+        ]
     return ways
 
 
 POLICY_WAYS = (
-    AS_IT_COMES,
+    AS_SHIPPED,
     Way("short reasoning", EngineSettings(), form="short"),
     Way("verdict first", EngineSettings(), form="verdict first"),
-    Way("verdict first, last try not judged", EngineSettings(), form="verdict first", judge_last=False),
+    Way("verdict first, last attempt not judged", EngineSettings(), form="verdict first", judge_last=False),
 )
-"""For critics trained to answer so: the decisions are the same here because they are scripted, not because
-critics are."""
+"""For critics trained to answer this way. Decisions are equal here because they are scripted."""

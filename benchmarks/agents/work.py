@@ -1,9 +1,8 @@
-"""The work that every system is given: plans, verdicts and answers word for word, so that only how it is done
-differs.
+"""The work given to every system: plans, verdicts and answers are fixed, so that only the processing differs.
 
-Decision: the answers are forced token by token on the logits of real forward passes. A random model then does
-the work of a trained one, every system decodes the same lengths, and what differs in time is not what was
-said but how it was come by.
+The answers are forced token by token on the logits of real forward passes. A random model then does the work
+of a trained one, and all systems decode the same lengths. Differences in time come only from how the answers
+are computed.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PROFILES: dict[str, tuple[tuple[bool, ...], ...]] = {
     "hard": ((False, False, False),) * 3,
     "guided": ((True,), (False, True), (False, False, False)),
 }
-"""For every step the verdicts on its attempts; `guided` begins with an image of the user's."""
+"""Verdicts on the attempts of every step. `guided` starts with an image of the user."""
 THINGS = ("a red fox", "a stone bridge", "a paper lantern")
 THOUGHT = (
     "The goal asks for {thing}. In the second image {thing} is {finding}; the rest of the page is as it was."
@@ -38,13 +37,12 @@ REFINED = (
 )
 SHORT_THOUGHT = "It is cut off at the edge."
 Form = Literal["reasoned", "short", "verdict first"]
-"""What a critic is trained to say: reasoning at length, one short sentence, or the verdict before a short
-sentence."""
+"""Answer format of a critic: long reasoning, one short sentence, or the verdict before a short sentence."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """One job: what is asked, and what the agents say."""
+    """One job: the request and the agents' answers."""
 
     request: Request
     plan: Plan
@@ -52,10 +50,11 @@ class Work:
     """By step (index in the plan) and attempt, both from 0."""
 
     def plan_text(self) -> str:
+        """Return the planner's answer."""
         return write_plan(self.plan)
 
     def verdict_text(self, step: int, attempt: int, form: Form = "reasoned") -> str:
-        """The critic's answer, word for word; the forms differ in their reasoning, not in what is decided."""
+        """Return the critic's answer. The formats differ in their reasoning but not in the decision."""
         verdict = self.verdicts[step, attempt]
         if form != "reasoned":
             verdict = verdict.model_copy(update={"reasoning": "" if verdict.success else SHORT_THOUGHT})
@@ -63,7 +62,7 @@ class Work:
 
 
 def make_work(profile: str, side: int) -> Work:
-    """The job of a profile; images are squares of `side` pixels."""
+    """Return the job of a profile; images are squares of `side` pixels."""
     steps = []
     verdicts: dict[tuple[int, int], Verdict] = {}
     for index, outcomes in enumerate(PROFILES[profile]):
@@ -93,11 +92,9 @@ def make_work(profile: str, side: int) -> Work:
 
 
 def paint(prompt: str, source: Picture | None, side: int) -> Picture:
-    """A picture of noisy blocks that follows from its arguments alone; stands for a generator at next to no
-    cost.
+    """Return an image of noisy blocks that depends only on the arguments: a generator with almost no cost.
 
-    No seed goes into it: the systems do not all give out the same ones, and no prompt of the work is used
-    twice.
+    The seed is ignored, because the systems use different ones and no prompt of the work is used twice.
     """
     drawn_from = f"{prompt}\0{source.digest if source else ''}".encode()
     cells = side // 4
@@ -106,7 +103,7 @@ def paint(prompt: str, source: Picture | None, side: int) -> Picture:
 
 
 class Painter:
-    """`paint` as a generator of the pack's; counts its images."""
+    """`paint` as a generator of the pack; counts its images."""
 
     def __init__(self, side: int) -> None:
         self.side = side
@@ -114,30 +111,33 @@ class Painter:
 
     @property
     def identity(self) -> str:
+        """Identity of the generator."""
         return f"benchmark painter {self.side}"
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Paint an image."""
         self.drawn += 1
         return paint(prompt, source, self.side)
 
 
 class Forced:
-    """A logits processor that leaves only the next token of the answer at hand (`say`) possible."""
+    """A logits processor that allows only the next token of a given answer (`say`)."""
 
     def __init__(self, tokenizer: Any, end: int) -> None:
         self._tokenizer = tokenizer
         self._end = end
         self._answer: Sequence[int] = ()
         self.free: list[int] = []
-        """The tokens that would have been said, had they not been forced."""
+        """Tokens that the model would have chosen if they had not been forced."""
         self._start: int | None = None
 
     def say(self, text: str) -> None:
-        """The next reply is to be this text."""
+        """Set the text of the next reply."""
         self._answer = (*self._tokenizer(text, add_special_tokens=False)["input_ids"], self._end)
         self._start = None
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Mask `scores` `(1, vocabulary)` except for the next token of the answer."""
         if self._start is None:
             self._start = input_ids.shape[1]
         self.free.append(int(scores.argmax()))

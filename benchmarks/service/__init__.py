@@ -1,1 +1,1 @@
-"""What the generator service bears and what it costs: commands that start it, strain it and print figures."""
+"""Capacity and overhead of the generator service: commands that start it, load it and print figures."""

@@ -1,4 +1,4 @@
-"""Runs the checks and prints a table and one JSON line of medians.
+"""Runs checks of the service, and prints a table and a JSON line with medians.
 
 python -m benchmarks.service overhead tinyworld balance --repeats 3
 python -m benchmarks.service all
@@ -26,13 +26,13 @@ CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def median(values: list[Any]) -> Any:
-    """Of numbers the median; of anything else the last."""
+    """Return the median of numbers; of other values the last."""
     numbers = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in values)
     return round(statistics.median(values), 3) if numbers else values[-1]
 
 
 def main() -> None:
-    """The checks that are named."""
+    """Run the selected checks."""
     parser = argparse.ArgumentParser()
     parser.add_argument("checks", nargs="+", choices=[*CHECKS, "all"])
     parser.add_argument("--repeats", type=int, default=1)

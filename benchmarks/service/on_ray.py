@@ -1,7 +1,6 @@
-"""The same service on Ray Serve: how long it takes to come up, what it holds, what a request costs, and
-whether replicas come and go with the load.
+"""The service on Ray Serve: start time, memory, cost of a request, and scaling of replicas with the load.
 
-The command itself is started (`serve --ray local`), with processes that import this checkout.
+The real command is started (`serve --ray local`), with processes that import this checkout.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ Figures = dict[str, Any]
 COMMAND = "from interleave_thinker.cli import main; main()"
 MAX_SECONDS = 300.0
 MAX_REPLICAS, BUSY, QUIET = 4, 40.0, 120.0
-"""Replicas at most; seconds of load, and seconds that are waited for the rest to leave."""
+"""Maximum number of replicas; seconds of load; seconds to wait until the other replicas have ended."""
 
 
 @contextmanager
 def on_ray(generator: str, *options: str) -> Iterator[tuple[Running, float]]:
-    """The service on a cluster of its own, and the seconds until it was healthy."""
+    """Run the service on its own cluster; yields it with the seconds until it was healthy."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -47,7 +46,7 @@ def on_ray(generator: str, *options: str) -> Iterator[tuple[Running, float]]:
         try:
             while not _alive(running.url):
                 if process.poll() is not None or time.monotonic() > began + MAX_SECONDS:
-                    raise TimeoutError("it did not come up")
+                    raise TimeoutError("the service did not become healthy")
                 time.sleep(0.1)
             yield running, time.monotonic() - began
         finally:
@@ -56,7 +55,7 @@ def on_ray(generator: str, *options: str) -> Iterator[tuple[Running, float]]:
 
 
 def ray() -> Figures:
-    """One client at a time, and memory of all processes while nobody asks."""
+    """Measure one client at a time, and the memory of all processes while idle."""
     found: Figures = {}
     with on_ray("fake:96") as (running, seconds):
         found |= {"start_s": round(seconds, 1)}
@@ -71,8 +70,10 @@ def ray() -> Figures:
 
 
 def scaling() -> Figures:
-    """1 to 4 replicas and back, under 16 clients. An image takes 0.25 s and no processor: the replicas ask a
-    plain service with four workers."""
+    """Scale from 1 to 4 replicas and back, with 16 clients.
+
+    An image takes 0.25 s without processor time: the replicas call a plain service with four workers.
+    """
     found: Figures = {}
     bounds = ("--min-replicas", "1", "--max-replicas", str(MAX_REPLICAS), "--downscale-seconds", "10")
     with service("card:96:0.25", MAX_REPLICAS) as card, on_ray(f"http:{card.url}", *bounds) as (running, _):
@@ -93,7 +94,7 @@ def scaling() -> Figures:
 
 
 def _until(url: str, workers: int, since: float, most: float) -> float | None:
-    """Seconds after which so many replicas are alive; None if that did not come about."""
+    """Return the seconds until this many replicas are alive; `None` if that does not happen in time."""
     while time.monotonic() < since + most:
         if _alive(url) == workers:
             return round(time.monotonic() - since, 1)
@@ -109,13 +110,13 @@ def _alive(url: str) -> int:
 
 
 def _family(pid: int) -> list[int]:
-    """A process and all that descend from it."""
+    """Return a process and all its descendants."""
     listed = " ".join(file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children"))
     return [pid, *(one for child in listed.split() for one in _family(int(child)))]
 
 
 def _memory(pid: int) -> float:
-    """MB of a process and its descendants; what they share counts once."""
+    """Return the memory of a process and its descendants in MB; shared memory counts once."""
     total = 0
     for one in _family(pid):
         try:

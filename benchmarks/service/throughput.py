@@ -1,4 +1,4 @@
-"""What a request costs, how many images there are in a second, and whether they are spread evenly."""
+"""Cost of a request, images per second, and distribution over workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Figures = dict[str, Any]
 
 
 def overhead() -> Figures:
-    """One client, one request after the other; `model_ms` is the share of drawing and PNG in it."""
+    """Measure one client with one request at a time. `model_ms` is the part of generating and encoding."""
     found: Figures = {}
     for name, generator, source, number in (
         ("96", "fake:96", "96x96", 300),
@@ -33,7 +33,7 @@ def overhead() -> Figures:
 
 
 def one_by_one(running: Running, source: str, number: int) -> tuple[list[float], list[float]]:
-    """Milliseconds of each of so many edits, and those of them that the model took."""
+    """Return the milliseconds of each edit, and of these the model's part."""
     from interleave_thinker.service.client_tools.requests import photograph_like, pixels
 
     image = photograph_like(pixels(source)).base64_png()
@@ -52,7 +52,7 @@ def one_by_one(running: Running, source: str, number: int) -> tuple[list[float],
 
 
 def tinyworld() -> Figures:
-    """16 clients; two workers, then one with batches of 1 and of 16."""
+    """Measure 16 clients with two workers, then with one worker and batches of 1 and 16."""
     found: Figures = {}
     for name, workers, batch in (("two_workers", 2, 1), ("batch_1", 1, 1), ("batch_16", 1, 16)):
         with service("tinyworld", workers, batch=batch) as running:
@@ -65,7 +65,7 @@ def tinyworld() -> Figures:
 
 
 def balance() -> Figures:
-    """16 clients of 1, 2 and 4 workers of 0.25 s; two services behind one client against one with two."""
+    """Measure 16 clients with 1, 2 and 4 workers of 0.25 s, and two services against one with two workers."""
     found: Figures = {}
     for workers in (1, 2, 4):
         with service("card:96:0.25", workers) as running:
@@ -78,7 +78,7 @@ def balance() -> Figures:
 
 
 def _client_rate(urls: str) -> float:
-    """Images a second that the client of several services brings."""
+    """Return the images per second of a client of several services."""
     generator: Any = open_generator(f"http:{urls}")
     number = 48
     began = time.perf_counter()
@@ -88,7 +88,7 @@ def _client_rate(urls: str) -> float:
 
 
 def memory() -> Figures:
-    """Resident memory of the HTTP process over many requests, nothing kept: flat or not."""
+    """Measure the memory of the HTTP process over many requests without a cache: it should stay flat."""
     with service("fake:96", 2, keep=0) as running:
         running.load(clients=16, seconds=5)
         before = running.memory()

@@ -1,4 +1,4 @@
-"""Benchmarks by name, a folder for each: items, submission, official and own judging."""
+"""Registry of benchmarks. Each has a folder with its items, submission format, official and own judging."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ REGISTRY = {
 }
 BENCHMARKS = Registry("benchmark", REGISTRY, __name__, plugins.BENCHMARKS, "BENCHMARK")
 BY_RESULTS = ("vistory",)
-"""Judged by detectors and encoders that whoever has their weights runs; no judge is asked for them."""
+"""Benchmarks scored by detectors and encoders that the user runs. They use no judge model."""
 
 
 def open_benchmark(name: str) -> Benchmark:
-    """The benchmark of this name; raises SettingsError."""
+    """Open the benchmark with this name.
+
+    Raises:
+        SettingsError: If no benchmark has this name.
+    """
     return BENCHMARKS.load(name)

@@ -1,7 +1,7 @@
-"""Judges by name: any chat backend, or `fake:RATE`, in front of one store of answers.
+"""Opens judges by name: any chat backend, or `fake:RATE`, with a cache of answers.
 
-Decision: a benchmark is judged in ten thousand questions, so each is asked once: who scores again, with the
-same judge, pays for nothing. Both the evaluators of others and our own questions are answered from here.
+Judging a benchmark takes about ten thousand questions, so each is asked once. Scoring again with the same
+judge costs nothing. The official evaluators and our own questions share this cache.
 """
 
 from __future__ import annotations
@@ -17,9 +17,18 @@ __all__ = ["DEADLINE", "FAKE", "BenchmarkJudge", "open_judge"]
 
 
 def open_judge(spec: str, answers: Path, deadline: float = DEADLINE, **options: object) -> BenchmarkJudge:
-    """The judge `openai:MODEL@URL`, `transformers:FOLDER`, ... or `fake:RATE`, whose answers are kept in the
-    file `answers`. `deadline`: seconds for one try of an answer. `options` are the backend's, None where they
-    are not set. Raises SettingsError, ChatError."""
+    """Open a judge.
+
+    Args:
+        spec: `openai:MODEL@URL`, `transformers:FOLDER`, ... or `fake:RATE`.
+        answers: File of the cached answers.
+        deadline: Timeout of one attempt to answer, in seconds.
+        options: Options of the backend; `None` if not set.
+
+    Raises:
+        SettingsError: If the name or an option is invalid.
+        ChatError: If the backend cannot be opened.
+    """
     return BenchmarkJudge(_open(spec, deadline, options), answers, deadline)
 
 

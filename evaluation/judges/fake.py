@@ -1,9 +1,9 @@
-"""A judge without a model, for trying a chain out: every question is answered in the form that it asks for.
+"""A judge without a model, for testing a setup: it answers every question in the requested format.
 
-Decisions. `fake:RATE` finds that share of what it is asked well done, and the same question always alike.
-`fake:FILE.json` knows the right answers, so that a chain's figures can be held against them exactly, and
-fails at a question that the file says nothing about. Neither looks at what an image shows, beyond its mean
-color. Forms stand in fake_forms.py.
+`fake:RATE` answers that share of questions positively, and the same question always the same way.
+`fake:FILE.json` contains known answers, so that figures can be compared with exact ones, and fails for a
+question that the file does not cover. Neither looks at an image beyond its mean color. Answer formats are in
+fake_forms.py.
 """
 
 from __future__ import annotations
@@ -26,15 +26,21 @@ from .fake_forms import FakeQuestion, answer_to
 
 MAX_FILE = 64 * 1024 * 1024
 NEAR = 6
-"""Steps of 255 by which a mean color may differ from a known one: JPEG changes it by two or three."""
+"""Tolerance of a mean color, in steps of 255. JPEG compression changes it by two or three."""
 
 Decide = Callable[[FakeQuestion], bool]
 
 
 class KnownAnswer(BaseModel):
-    """A known answer: whether what is asked is well done, for questions that contain `text`, ask `about`
-    something that contains this (a checklist's line, a rubric), show so many `pictures`, the last of a mean
-    `color` (red, green, blue, 0 to 255)."""
+    """A known answer and the questions that it applies to.
+
+    Attributes:
+        met: Whether the answer is positive.
+        text: Text that the question contains.
+        about: Text that the single criterion contains (a line of a checklist, a rubric).
+        pictures: Number of images in the question.
+        color: Mean color of the last image (red, green, blue; 0 to 255).
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -50,17 +56,19 @@ KNOWN = TypeAdapter(list[KnownAnswer])
 
 @dataclass(frozen=True)
 class FakeChat:
-    """A chat backend that decides by `decide` and answers in the question's form."""
+    """A chat backend that decides with `decide` and answers in the format of the question."""
 
     name: str
     decide: Decide
 
     @property
     def identity(self) -> str:
+        """Identifier of the judge."""
         return f"fake:{self.name}"
 
     @property
     def prompt_set(self) -> PromptSet | None:
+        """No prompt set."""
         return None
 
     def reply(
@@ -69,7 +77,11 @@ class FakeChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """The answer; raises ChatError where it is not known."""
+        """Return the answer.
+
+        Raises:
+            ChatError: If the answer is not known.
+        """
         parts = [part for message in messages for part in message.content]
         text = "\n".join(part for part in parts if isinstance(part, str))
         pictures = tuple(part for part in parts if isinstance(part, Picture))
@@ -78,18 +90,25 @@ class FakeChat:
 
 
 def open_fake(argument: str) -> FakeChat:
-    """`RATE` from 0 to 1, or a JSON file of known answers; raises SettingsError."""
+    """Open a fake judge.
+
+    Args:
+        argument: A rate from 0 to 1, or a JSON file of known answers.
+
+    Raises:
+        SettingsError: If it is neither.
+    """
     try:
         rate = float(argument)
     except ValueError:
         return _knowing(Path(argument))
     if not 0 <= rate <= 1:
-        raise SettingsError(f"{argument!r} is no rate from 0 to 1.", "Say fake:0.7.")
+        raise SettingsError(f"The rate {argument!r} is not between 0 and 1.", "Use for example fake:0.7.")
     return FakeChat(f"{rate:g}", lambda question: drawn(question) < rate)
 
 
 def drawn(question: FakeQuestion) -> float:
-    """A number from 0 to 1, the same for the same question."""
+    """Return a number from 0 to 1 that depends only on the question."""
     digest = hashlib.blake2b(digest_size=8)
     for part in (question.text, question.about, question.seed, *(one.digest for one in question.pictures)):
         digest.update(f"{len(part)}:{part}".encode("utf-8", "replace"))
@@ -104,15 +123,18 @@ def _knowing(path: Path) -> FakeChat:
         fault = error.errors(include_url=False)[0]
         where = ".".join(map(str, fault["loc"])) or "file"
         raise SettingsError(
-            f"{str(path)!r} is no list of known answers ({where}: {fault['msg']}).",
-            "Say fake:RATE with a number from 0 to 1, or give such a file.",
+            f"{str(path)!r} is not a valid list of known answers ({where}: {fault['msg']}).",
+            "Fix the file, or use fake:RATE with a number from 0 to 1.",
         ) from error
 
     def decide(question: FakeQuestion) -> bool:
         for one in known:
             if _fits(one, question):
                 return one.met
-        raise ChatError(f"There is no known answer to {(question.about or question.text)[-100:]!r}.")
+        raise ChatError(
+            "The file of known answers does not cover the question "
+            f"{(question.about or question.text)[-100:]!r}."
+        )
 
     return FakeChat(hashlib.blake2b(content, digest_size=8).hexdigest(), decide)
 
@@ -128,6 +150,6 @@ def _fits(known: KnownAnswer, question: FakeQuestion) -> bool:
 
 
 def mean_color(picture: Picture) -> tuple[int, int, int]:
-    """Red, green and blue of all pixels together, 0 to 255."""
+    """Return the mean red, green and blue of all pixels, each 0 to 255."""
     red, green, blue = picture.image.resize((1, 1), Image.Resampling.BOX).split()
     return red.getextrema()[0], green.getextrema()[0], blue.getextrema()[0]  # type: ignore[return-value]

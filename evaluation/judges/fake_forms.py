@@ -1,8 +1,8 @@
-"""The forms in which evaluators want their answers, told apart by the marks that each reads for.
+"""Answer formats of the evaluators, recognized by a mark in each question.
 
-Decision: a form decides once for every single thing that is asked (`about` names it within a list), so that
-the rate of a fake is the rate of an evaluator's figures. A new kind of question is a new entry of FORMS; the
-last one answers whatever is asked with yes or no.
+A format decides once for every single criterion (`about` names it within a list), so that the rate of a fake
+judge equals the rate in the evaluator's figures. Add an entry to FORMS for a new kind of question. If none
+matches, the answer is yes or no.
 """
 
 from __future__ import annotations
@@ -21,8 +21,14 @@ FIVE_POINTS = re.compile(r"\*\*5\*\*|\b5 points|1 to 5|1-5|[Ss]core 5")
 
 @dataclass(frozen=True)
 class FakeQuestion:
-    """What is asked: all words, the pictures in order, the seed of the answer, and, where several things are
-    asked at once, the one that is to be decided."""
+    """A question.
+
+    Attributes:
+        text: All text of the messages.
+        pictures: The images in order.
+        seed: Seed of the answer.
+        about: The criterion to decide, if the question contains several.
+    """
 
     text: str
     pictures: tuple[Picture, ...]
@@ -31,7 +37,7 @@ class FakeQuestion:
 
 
 def answer_to(question: FakeQuestion, decide: Decide) -> str:
-    """The answer in the first form that fits."""
+    """Answer in the first matching format."""
     for mark, form in FORMS:
         if mark in question.text:
             return form(question, decide)
@@ -66,7 +72,7 @@ def _checklist(question: FakeQuestion, decide: Decide) -> str:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Those of a JSON list with which a text begins."""
+    """Yield the objects of a JSON list at the start of a text."""
     try:
         found, _ = json.JSONDecoder().raw_decode(text.lstrip())
     except ValueError:
@@ -111,4 +117,4 @@ FORMS: list[tuple[str, Callable[[FakeQuestion, Decide], str]]] = [
     ("Score: 0", _binary_score),
     ("one whole number from", _whole_number),
 ]
-"""What a question contains, and what answers it."""
+"""Text that a question contains, and the function that answers it."""

@@ -1,10 +1,10 @@
-"""A judge: a chat backend that is asked each question once, with the answers in a file.
+"""A judge: a chat backend that answers each question once, with a file of cached answers.
 
-Decisions. An answer's key is all that determines it: the judge, the settings, every word and pixel that it is
-shown, and its number among answers to the same question (`repeat`). What is asked by several at the same
-moment is asked once. A try ends at a deadline, whatever the backend does meanwhile, and one without a usable
-answer is followed by a second; what fails then is an error and is not kept. A server that does not answer is
-asked again by its client (remote/retrying.py), and not a second time here.
+The key of an answer covers everything that determines it: the judge, the settings, all text and pixels, and
+its number among answers to the same question (`repeat`). A question that several threads ask at the same time
+is sent once. An attempt ends at a deadline even if the backend keeps generating. If its answer is unusable,
+there is a second attempt; if that fails too, the error is raised and not cached. Server failures are retried
+by the client (remote/retrying.py) and not again here.
 """
 
 from __future__ import annotations
@@ -27,11 +27,25 @@ THOUGHT = re.compile(r"^\s*(?:<think>)?.*?</think>\s*", re.DOTALL)
 
 
 class BenchmarkJudge:
-    """Answers questions of texts and pictures; safe to call from several threads. `asked`: questions put to
-    the model, failed tries among them; `remembered`: answers that were known."""
+    """Answers questions about texts and images. It can be used by several threads.
+
+    Attributes:
+        deadline: Timeout of an attempt, in seconds.
+        asked: Number of questions sent to the model, including failed attempts.
+        remembered: Number of cached answers that were used.
+    """
 
     def __init__(self, chat: ChatModel, answers: Path, deadline: float = DEADLINE) -> None:
-        """`answers`: the file in which they are kept; `deadline`: seconds of a try. Raises SettingsError."""
+        """Open the cache of answers.
+
+        Args:
+            chat: The model.
+            answers: File of the cache.
+            deadline: Timeout of an attempt, in seconds.
+
+        Raises:
+            SettingsError: If the file cannot be used.
+        """
         self._chat, self.deadline = chat, deadline
         self._answers = ContentCache(answers, "The judge's answers")
         self._under_way: dict[str, Future[str]] = {}
@@ -40,13 +54,22 @@ class BenchmarkJudge:
 
     @property
     def identity(self) -> str:
-        """The judge's name, as it stands beside figures."""
+        """Name of the judge that is stored with figures."""
         return self._chat.identity
 
     def ask(self, messages: Sequence[Message], settings: ReplySettings, repeat: int = 0) -> str:
-        """The answer, without its reasoning. Each `repeat` above 0 is another answer, drawn with that seed.
-        Raises ChatError after MAX_ATTEMPTS attempts, ServerError, SettingsError where the answers cannot be
-        kept."""
+        """Return the answer, without the model's reasoning.
+
+        Args:
+            messages: The question.
+            settings: Sampling settings.
+            repeat: 0 for the first answer; each higher number samples another answer, with that seed.
+
+        Raises:
+            ChatError: If MAX_ATTEMPTS attempts gave no usable answer.
+            ServerError: If the server does not respond.
+            SettingsError: If the answer cannot be stored.
+        """
         settings = settings.seeded(repeat)
         key = self.key(messages, settings)
         with self._lock:
@@ -77,7 +100,7 @@ class BenchmarkJudge:
         self._answers.close()
 
     def key(self, messages: Sequence[Message], settings: ReplySettings) -> str:
-        """What names the answer: all that determines it."""
+        """Return the cache key of an answer, which covers everything that determines it."""
         parts: list[str | None] = [self.identity, settings.key()]
         for message in messages:
             parts.append(None)
@@ -87,27 +110,27 @@ class BenchmarkJudge:
         return key_of(*parts)
 
     def _answer(self, messages: Sequence[Message], settings: ReplySettings) -> str:
-        tries = MAX_ATTEMPTS
+        remaining = MAX_ATTEMPTS
         while True:
-            tries -= 1
+            remaining -= 1
             with self._lock:
                 self.asked += 1
             try:
-                return self._tried(messages, settings)
+                return self._attempt(messages, settings)
             except ServerError:
-                raise  # its client has asked it again where that can help
+                raise  # its client has already retried
             except ChatError:
-                if not tries:
+                if not remaining:
                     raise
 
-    def _tried(self, messages: Sequence[Message], settings: ReplySettings) -> str:
+    def _attempt(self, messages: Sequence[Message], settings: ReplySettings) -> str:
         until = time.monotonic() + self.deadline
 
         def look_up(_: str) -> None:
             if time.monotonic() > until:
                 raise ChatError(
                     f"The judge did not finish its answer within {self.deadline:g} s.",
-                    "Give it more time, fewer questions at once, or take a faster one.",
+                    "Increase the deadline, ask fewer questions in parallel, or use a faster judge.",
                 )
 
         with boundary(ChatError, "The judge"):
@@ -116,7 +139,8 @@ class BenchmarkJudge:
         thinks = answer.startswith("<think>") or (reply.thinking and "</think>" not in reply.text)
         if thinks or not answer:
             raise ChatError(
-                f"The judge gave no answer{' but thoughts' * bool(thinks)} in {reply.tokens} tokens.",
-                "Start its server without thinking, or let it write more.",
+                f"The judge wrote {reply.tokens} tokens without "
+                f"{'an answer after its reasoning' if thinks else 'an answer'}.",
+                "Start its server with reasoning disabled, or allow more tokens.",
             )
         return answer

@@ -1,1 +1,1 @@
-"""A benchmark run: carried out, collected for a judge, scored, compared, shown as pages."""
+"""Benchmark runs: generate the answers, collect a submission, score it, compare scores, write pages."""

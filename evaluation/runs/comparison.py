@@ -1,8 +1,8 @@
-"""Two folders of one benchmark, item by item.
+"""Compares two folders of one benchmark item by item.
 
-Decision: only items that both have count, and the data must be the same by its digest: a difference is then
-one of the settings. Metrics of yes and no get McNemar's exact test. A metric that one folder alone was
-scored in has no difference, and its line says so.
+Only items that both folders have count, and the data must have the same digest, so that a difference comes
+from the settings. Yes-or-no metrics get McNemar's exact test. A metric that only one folder was scored in has
+no difference, and its row shows that.
 """
 
 from __future__ import annotations
@@ -21,8 +21,17 @@ MAX_SHOWN = 20
 
 
 class MetricComparison(BaseModel):
-    """A metric: mean difference of the second folder to the first, its 95 % interval (None where no item has
-    the metric in both), McNemar's p for yes and no; the items whose value changed most, with both values."""
+    """Comparison of one metric.
+
+    Attributes:
+        difference: Mean of second minus first.
+        low: Lower bound of the 95 % interval; `None` if no item has the metric in both folders.
+        high: Upper bound of the 95 % interval.
+        p: McNemar's p for yes-or-no metrics.
+        n: Number of pairs.
+        changed: Number of items whose value changed.
+        largest: Items with the largest changes, with both values.
+    """
 
     metric: str
     difference: float | None
@@ -35,31 +44,36 @@ class MetricComparison(BaseModel):
 
 
 def alike(folders: Sequence[Path]) -> list[BenchmarkScores]:
-    """The scores of folders whose figures may stand beside each other. Raises SettingsError for folders
-    without scores, of other benchmarks or data, and where they were not judged alike."""
+    """Read the scores of folders whose figures can be compared.
+
+    Raises:
+        SettingsError: If a folder has no scores, another benchmark or other data, or was judged differently.
+    """
     scores = [read_scores(folder) for folder in folders]
     for folder, one in zip(folders[1:], scores[1:], strict=True):
         for name in ("benchmark", "data_digest"):
             if getattr(one.setting, name) != getattr(scores[0].setting, name):
                 raise SettingsError(
-                    f"{str(folders[0])!r} and {str(folder)!r} are of another {name.replace('_', ' ')}."
+                    f"{str(folders[0])!r} and {str(folder)!r} cannot be compared: they have a different "
+                    f"{name.replace('_', ' ')}.",
+                    "Choose folders of the same benchmark and data.",
                 )
         if one.judged.is_like != scores[0].judged.is_like:
             raise SettingsError(
-                f"{str(folders[0])!r} and {str(folder)!r} were not judged alike: "
-                f"{scores[0].judged.lines()[0]}, and {one.judged.lines()[0]}.",
-                "Score them in the same way.",
+                f"{str(folders[0])!r} and {str(folder)!r} were judged differently: "
+                f"{scores[0].judged.lines()[0]} | {one.judged.lines()[0]}.",
+                "Score both with the same judge and version.",
             )
     return scores
 
 
 def metrics_of(scores: Sequence[BenchmarkScores]) -> dict[str, bool]:
-    """The metrics that any of these have, in their order, and whether each is of yes and no."""
+    """Return the metrics of these scores in order, and whether each is a yes-or-no metric."""
     return {figure.metric: figure.yes_no for one in scores for figure in one.figures}
 
 
 def differing(scores: Sequence[BenchmarkScores]) -> dict[str, list[str]]:
-    """Models and settings that are not the same in all of these, with the value of each."""
+    """Return the models and settings that differ between these scores, with each value."""
     flat = [
         {**one.setting.models, **one.setting.settings.model_dump(), "preset": one.setting.preset}
         for one in scores
@@ -70,14 +84,17 @@ def differing(scores: Sequence[BenchmarkScores]) -> dict[str, list[str]]:
 
 
 def compare(first: Path, second: Path) -> list[MetricComparison]:
-    """How the second folder differs from the first, in the metrics that both have first. Raises SettingsError
-    as `alike`, and where no item has a value of any metric in both."""
+    """Compare the second folder with the first; metrics that both have come first.
+
+    Raises:
+        SettingsError: As in `alike`, and if no item has a value of any metric in both.
+    """
     one, other = alike((first, second))
     metrics = metrics_of((one, other))
     found = [_compared(metric, yes_no, one, other) for metric, yes_no in metrics.items()]
     if not any(compared.n for compared in found):
         raise SettingsError(
-            f"No item has a value of any metric in both {str(first)!r} and {str(second)!r}.",
+            f"{str(first)!r} and {str(second)!r} have no metric with values for the same item.",
             "Score both with the same evaluators.",
         )
     return sorted(found, key=lambda compared: not compared.n)
@@ -118,7 +135,7 @@ def _compared(metric: str, yes_no: bool, one: BenchmarkScores, other: BenchmarkS
 
 
 def as_lines(found: list[MetricComparison]) -> list[str]:
-    """A table, and the items that changed most in the first metric."""
+    """Return a Markdown table, followed by the items that changed most in the first metric."""
     lines = ["| metric | difference | 95 % interval | McNemar p | pairs | changed |", "|---" * 6 + "|"]
     for one in found:
         p = "" if one.p is None else f"{one.p:.2g}"
@@ -133,7 +150,7 @@ def as_lines(found: list[MetricComparison]) -> list[str]:
 
 
 def shown(one: MetricComparison) -> tuple[str, str]:
-    """The difference and its interval, as they stand in a table."""
+    """Format the difference and its interval for a table."""
     if one.difference is None or one.low is None or one.high is None:
         return NONE, NONE
     return f"{one.difference:+.3f}", f"{one.low:+.3f} to {one.high:+.3f}"

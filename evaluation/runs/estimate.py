@@ -1,10 +1,9 @@
-"""What a benchmark will take, before its first image: plans, images, verdicts, the judge's calls, and money
-where prices are known.
+"""Estimates a benchmark before its first image: plans, images, verdicts, calls of the judge, and cost.
 
-Decisions. Steps are taken from plans and not guessed: up to 20 items, spread evenly over what is to do, are
-planned first. These plans lie in the items' own runs, which go on from them, so nothing is asked twice. The
-fewest draws are one a step, the most are all attempts of every step; once items are finished their mean
-stands between. What was not measured has no figure.
+The number of steps comes from real plans: up to 20 items, spread evenly over the remaining ones, are planned
+first. These plans are stored in the items' own runs, which continue from them, so no work is repeated. The
+minimum is one attempt per step, the maximum is all attempts of every step; once items are finished, their
+mean is the expected number. Values that were not measured are left empty.
 """
 
 from __future__ import annotations
@@ -28,14 +27,22 @@ from ...training.data.trajectories.usage import LEDGER, Price, Prices, Role, Usa
 PLANS = 20
 MAX_PLAN = 16 * 1024 * 1024
 MEASURED = 400
-"""Finished items, at most, that are read for what an item takes."""
+"""Maximum number of finished items that are read to measure the cost of an item."""
 
 
 @dataclass(frozen=True)
 class Amount:
-    """How many of a thing are still to be made: at least, as finished items lead to expect (None: there are
-    none), and at most; seconds of one (None: not measured); and money of one, None where it has no price or
-    was not measured: then `money_most` may bound it."""
+    """Remaining number of plans, images or verdicts.
+
+    Attributes:
+        what: Name of the thing that is counted.
+        least: Minimum.
+        likely: Expected number according to finished items; `None` if there are none.
+        most: Maximum.
+        seconds: Time of one; `None` if not measured.
+        money: Price of one; `None` if it has no price or was not measured.
+        money_most: Upper bound of the price, if `money` was not measured.
+    """
 
     what: str
     least: float
@@ -48,8 +55,18 @@ class Amount:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is to come for `items` items, of which `done` are finished. `steps` an item are drawn by `plans`
-    plans; `unplanned` items could not be planned. `spent` is what the ledgers say."""
+    """Remaining work of a benchmark.
+
+    Attributes:
+        items: Number of items.
+        done: Number of finished items.
+        plans: Number of plans that `steps` is based on.
+        steps: Mean number of images per item.
+        unplanned: Number of items whose planning failed.
+        max_attempts: Attempts per step.
+        spent: Cost so far, according to the ledgers.
+        amounts: Remaining plans, images and verdicts.
+    """
 
     items: int
     done: int
@@ -62,13 +79,21 @@ class Estimate:
 
     @property
     def to_do(self) -> int:
+        """Number of unfinished items."""
         return self.items - self.done
 
 
 @dataclass(frozen=True)
 class Estimator:
-    """Looks at the runs below `folder`. `models` are the names of who plans, judges (none: nobody) and draws,
-    as the price list has them; `longest_verdict` are the tokens in and out that a verdict takes at most."""
+    """Estimates from the runs below `folder`.
+
+    Attributes:
+        folder: Folder of the runs.
+        settings: Settings of the runs.
+        models: Names of planner, critic (absent: none) and generator, as in the price list.
+        prices: The price list.
+        longest_verdict: Maximum input and output tokens of a verdict.
+    """
 
     folder: Path
     settings: RunSettings
@@ -83,20 +108,26 @@ class Estimator:
         executor: Executor,
         log: Callable[[str], None],
     ) -> int:
-        """Plan some of the items that are to do, unless they have plans; returns how many could not be
-        planned. Raises what opening the models raises."""
+        """Plan a sample of the unfinished items, if they have no plans yet.
+
+        Returns:
+            The number of items whose planning failed. Errors of opening the models pass through.
+        """
         todo = [one for one in prompts if not is_done(self.folder / one.row.folder)]
         missing = [one for one in _spread(todo, PLANS) if self._steps(one) is None]
         if not missing:
             return 0
-        log(f"planning {len(missing)} items for the estimate; their runs go on from these plans")
+        log(f"Planning {len(missing)} items for the estimate. Their runs will reuse these plans.")
         job = TrajectoryJob(self.folder, teachers, self.settings, self.prices, shared=True, plans_only=True)
         made = list(executor.map(job, missing, lambda one: one.row.id, LocalCancelToken()))
         return sum(one.result is None or one.result.where != PLANNED for one in made)
 
     def estimate(self, prompts: Sequence[Prompt], unplanned: int = 0) -> Estimate:
-        """From what lies in the folder; items that were begun count whole. Raises JournalError for a run that
-        is damaged."""
+        """Estimate the remaining work from the folder. Started items count as not done.
+
+        Raises:
+            JournalError: If a run is damaged.
+        """
         done = [one for one in prompts if is_done(self.folder / one.row.folder)]
         names = {one.row.id for one in done}
         todo = [one for one in prompts if one.row.id not in names]
@@ -157,7 +188,7 @@ class Estimator:
         return Amount(what, *number, seconds, money, most)
 
     def _steps(self, prompt: Prompt) -> int | None:
-        """Drawn steps of the plan that an item has."""
+        """Return the number of steps with an image in an item's plan; `None` if it has no plan."""
         found = read_bytes_if_any(self.folder / prompt.row.folder / PLAN, MAX_PLAN, JournalError, "Plan")
         if found is None:
             return None
@@ -165,7 +196,8 @@ class Estimator:
             plan = Plan.model_validate_json(found)
         except ValidationError as error:
             raise JournalError(
-                f"{str(self.folder / prompt.row.folder / PLAN)!r} is damaged.", "Delete its folder."
+                f"The plan {str(self.folder / prompt.row.folder / PLAN)!r} is damaged.",
+                "Delete its folder to plan the item again.",
             ) from error
         return sum(bool(step.prompt) for step in plan.steps)
 
@@ -182,26 +214,31 @@ def _ratio(part: float, whole: float) -> float | None:
 
 
 def _spread(ones: Sequence[Prompt], most: int) -> list[Prompt]:
-    """So many at most, at equal distances: data is sorted by category."""
+    """Return at most `most` evenly spaced items: data is sorted by category."""
     if len(ones) <= most:
         return list(ones)
     return [ones[at * len(ones) // most] for at in range(most)]
 
 
 def as_lines(found: Estimate, judge_calls: int) -> list[str]:
-    """A head and a table; `judge_calls` are those of the benchmark's own evaluator for these items."""
+    """Format the estimate as a summary and a table.
+
+    Args:
+        found: The estimate.
+        judge_calls: Calls of the official evaluator's judge for these items.
+    """
     of = f"{found.plans} plans" if found.plans != 1 else "one plan"
     lines = [
-        f"{found.items} items, {found.done} done; by {of} {found.steps:.2f} images an item, "
-        f"each drawn up to {found.max_attempts} times",
+        f"{found.items} items, {found.done} done. Based on {of}: {found.steps:.2f} images per item, "
+        f"up to {found.max_attempts} attempts each",
         "",
-        "| still to do | at least | as so far | at most | model time | money |",
+        "| remaining | minimum | expected | maximum | model time | cost |",
         "|---" * 6 + "|",
         *map(_row, found.amounts),
-        f"| calls of the evaluator's judge, later | {judge_calls} | | {judge_calls} | | |",
+        f"| judge calls of the evaluator, later | {judge_calls} | | {judge_calls} | | |",
     ]
     if found.unplanned:
-        lines.insert(1, f"items that could not be planned: {found.unplanned}; the run tries them again")
+        lines.insert(1, f"items that could not be planned: {found.unplanned}; the run will try again")
     total = _total(found)
     if total:
         lines += ["", total]
@@ -217,7 +254,7 @@ def _row(one: Amount) -> str:
 
 
 def _money(one: Amount) -> tuple[float, float]:
-    """At least and at most."""
+    """Return minimum and maximum."""
     price = one.money or 0.0
     return one.least * price, one.most * (one.money_most or price)
 
@@ -227,7 +264,7 @@ def _total(found: Estimate) -> str:
     if not priced:
         return ""
     least, most = (found.spent + sum(values) for values in zip(*priced, strict=True))
-    return f"money in all: {_range(f'{least:.2f}', f'{most:.2f}')}, of which {found.spent:.2f} is spent"
+    return f"total cost: {_range(f'{least:.2f}', f'{most:.2f}')}, of which {found.spent:.2f} is already spent"
 
 
 def _range(least: str, most: str) -> str:

@@ -1,7 +1,7 @@
-"""Who judged, and how: what stands over every table, so that no figure is taken for another.
+"""Judge and method of a scored folder, shown above every table.
 
-Decision: two folders are only compared where this is the same, and figures by our own questions say in their
-first line that they are not those of published tables.
+Folders are compared only if these are equal. Figures from our own questions state in their first line that
+they are not comparable with published tables.
 """
 
 from __future__ import annotations
@@ -16,11 +16,24 @@ SHOWN = 3
 
 
 class JudgeInfo(BaseModel):
-    """`evaluator`: repository @ commit that was read, of official code; where this package ran it, the
-    commit of the `checkout` and the evaluator's own figures by name (`official`). `judge` and its `settings`
-    are empty where they are not known. Of our own questions: how many were asked and how many answers were
-    `unread` (they count zero), some of these; means by metric and repeat; questions whose answers differed
-    between repeats, and between the two orders of compared pictures, each of how many."""
+    """How a folder was judged.
+
+    Attributes:
+        how: Official code, own questions, or built-in check.
+        evaluator: Repository @ commit that this package was written for, if official code was used.
+        checkout: Commit of the evaluator's checkout, if this package ran it.
+        official: The evaluator's own figures by name.
+        judge: Name of the judge; empty if unknown.
+        settings: Settings of the judge; empty if unknown.
+        questions_version: Version of the own questions. Scores without this field have version 1.
+        questions: Number of own questions that were asked.
+        unread: Number of answers that could not be read; they count as zero.
+        examples: Some of the unread answers.
+        repeats: Means by metric and repeat.
+        repeats_differ: Number of questions whose answers differed between repeats, and the total.
+        orders_differ: Number of questions whose answers differed between the two orders of images, and the
+            total.
+    """
 
     how: How
     evaluator: str = ""
@@ -28,6 +41,7 @@ class JudgeInfo(BaseModel):
     official: dict[str, float] = {}
     judge: str = ""
     settings: str = ""
+    questions_version: int = 1
     questions: int = 0
     unread: int = 0
     examples: list[str] = []
@@ -36,33 +50,33 @@ class JudgeInfo(BaseModel):
     orders_differ: tuple[int, int] = (0, 0)
 
     @property
-    def is_like(self) -> tuple[str, ...]:
-        """What must be the same in two folders that are compared."""
-        return self.how, self.evaluator, self.checkout, self.judge, self.settings
+    def is_like(self) -> tuple[str | int, ...]:
+        """Values that must be equal for two folders to be compared."""
+        return self.how, self.evaluator, self.checkout, self.judge, self.settings, self.questions_version
 
     def _official(self, by: str) -> list[str]:
         at = f", run unchanged at {self.checkout[:12]}" if self.checkout else ""
         own = ", ".join(f"{name} {value:g}" for name, value in self.official.items())
         lines = [f"official code, {self.evaluator}{at}; judge: {by}"]
-        return [*lines, f"the evaluator's own figures: {own}"] if own else lines
+        return [*lines, f"figures of the evaluator: {own}"] if own else lines
 
     def lines(self) -> list[str]:
-        """As they stand over a table."""
+        """Return the lines shown above a table."""
         by = f"{self.judge or 'not known'}{f' ({self.settings})' if self.settings else ''}"
         if self.how == "built in":
-            return ["judged exactly, built in"]
+            return ["judged exactly by a built-in check"]
         if self.how == "official code":
             return self._official(by)
         lines = [
-            f"{NOT_COMPARABLE}; judge: {by}",
-            f"{self.questions} questions, {self.unread} answers that could not be read and count zero",
+            f"{NOT_COMPARABLE}; questions version {self.questions_version}; judge: {by}",
+            f"{self.questions} questions; {self.unread} answers could not be read and count as zero",
         ]
         lines += [f"  unread: {one}" for one in self.examples[:SHOWN]]
         for metric, means in self.repeats.items():
             spread = ", ".join(f"{mean:.3f}" for mean in means)
             lines.append(
-                f"judge's own spread, {metric}: "
-                f"{spread} (largest less smallest {max(means) - min(means):.3f})"
+                f"variation of the judge between repeats, {metric}: {spread} (range "
+                f"{max(means) - min(means):.3f})"
             )
         for name, (differ, of) in (("repeats", self.repeats_differ), ("orders", self.orders_differ)):
             if of:

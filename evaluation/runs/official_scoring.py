@@ -1,8 +1,8 @@
-"""`score --official`: an official evaluator, its judge behind the bridge, and figures from its results.
+"""Implements `score --official`: runs an official evaluator against the judge bridge and reads its figures.
 
-Decisions. What it leaves behind is in `OUT/official`, made anew by every call: what is worth keeping of an
-earlier one are the judge's answers, and those are in a file of their own, so a call that was stopped is gone
-on with at no cost. The commit of the checkout stands beside the one that this package was written for.
+Its output is in `OUT/official`, which every call recreates. The valuable part of an earlier call, the judge's
+answers, is in a separate file, so an interrupted call continues at no cost. The commit of the checkout is
+stored next to the commit that this package was written for.
 """
 
 from __future__ import annotations
@@ -39,8 +39,14 @@ MAX_ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class RowSource:
-    """How a benchmark's rows are told apart: their field with the id, what of a data folder they are in, what
-    they all have, and what else the evaluator reads of them."""
+    """Layout of a benchmark's rows.
+
+    Attributes:
+        name: Field with the id.
+        inner: Places of the rows within a data folder.
+        fields: Required fields.
+        more: Other fields that the evaluator reads.
+    """
 
     name: str
     inner: tuple[str, ...]
@@ -73,14 +79,21 @@ SOURCES = {
     ),
     "specv": RowSource("id", ("eval_data/interleave",), ("id", "dimension", "question"), ("question_img",)),
 }
-"""Of CoMM's rows its evaluator needs the names alone."""
+"""Sources of the evaluators' rows. CoMM's evaluator needs only the names."""
 EVALUATORS = ("ueval", "comm", "wise", "rise", "specv")
 
 
 @dataclass(frozen=True)
 class OfficialScoring:
-    """How an evaluator is run: its checkout, the Python that has its requirements, questions at the same
-    time, seconds without a question after which it counts as hanging, and seconds in all."""
+    """How to run an evaluator.
+
+    Attributes:
+        checkout: Its checkout.
+        python: Python that has its requirements.
+        parallel: Number of questions at the same time.
+        silence: Seconds without a question after which it counts as hanging.
+        deadline: Maximum time in seconds.
+    """
 
     checkout: Path
     python: str = sys.executable
@@ -95,13 +108,24 @@ def score_officially(
     judge: Callable[[], BenchmarkJudge],
     log: Callable[[str], None] = print,
 ) -> BenchmarkScores:
-    """Run the benchmark's own evaluator on a collected folder and write its figures as `score` does; `judge`
-    opens the judge once all else is in order. Raises SettingsError, EvaluatorError, JudgeUnavailable."""
+    """Run the benchmark's official evaluator on a collected folder and write its figures like `score`.
+
+    Args:
+        out: The folder.
+        official: How to run the evaluator.
+        judge: Opens the judge, after everything else has been checked.
+        log: Receives progress lines.
+
+    Raises:
+        SettingsError: If the folder, checkout, data or Python cannot be used.
+        EvaluatorError: If the evaluator fails.
+        JudgeUnavailable: If the judge fails.
+    """
     setting, benchmark, items = open_folder(out)
     evaluator = _evaluator(setting.benchmark, official.checkout, benchmark)
     read_collected(out)
     rows = _rows(setting.benchmark, setting.where(), benchmark)
-    busy = SettingsError(f"{str(out)!r} is being scored by another process.", "Wait for it to end.")
+    busy = SettingsError(f"Another process is scoring {str(out)!r}.", "Wait until it has finished.")
     with SystemLock(out / LOCK).held(busy):
         work = _empty(out / FOLDER)
         EvaluatorProcesses(work, official.python).require(evaluator.needs)
@@ -127,7 +151,7 @@ def _run(
     log: Callable[[str], None],
 ) -> tuple[JudgeInfo, Path]:
     benchmark, evaluator, items, rows, data = task
-    # Digits and letters alone: an evaluator takes a key that begins with "-" for an option.
+    # Only letters and digits: an evaluator would parse a key that begins with "-" as an option.
     token = secrets.token_hex(24)
     bridge = JudgeBridge(judge, official.parallel, token)
 
@@ -136,7 +160,8 @@ def _run(
             raise bridge.client.trouble
         if bridge.client.idle_seconds > official.silence:
             raise EvaluatorError(
-                f"The evaluator has asked nothing for {official.silence:g} s.", f"See {processes.log}."
+                f"The evaluator has not asked a question for {official.silence:g} s.",
+                f"Read its output in {processes.log}.",
             )
 
     processes = EvaluatorProcesses(work, official.python, official.deadline, check)
@@ -153,17 +178,17 @@ def _run(
         )
         plan = evaluator.plan(place, items, rows)
         at = commit(official.checkout)
-        log(f"{benchmark.terms.evaluator}, here at {at[:12]}; judge: {judge.identity}")
-        log(f"its output: {processes.log}")
+        log(f"evaluator: {benchmark.terms.evaluator}, checkout at {at[:12]}; judge: {judge.identity}")
+        log(f"output of the evaluator: {processes.log}")
         try:
             for jobs in ([plan.parts] if plan.parts else []) + [[job] for job in plan.whole]:
                 bridge.client.begin()
                 processes.run(jobs)
         except KeyboardInterrupt:
-            log("stopped; the same command goes on from the answers that are there")
+            log("Stopped. Run the same command again to continue; answers of the judge are cached.")
             raise
         finally:
-            log(f"{judge.asked} questions put to the judge, {judge.remembered} answers known before")
+            log(f"{judge.asked} questions sent to the judge, {judge.remembered} answered from the cache")
     judged = JudgeInfo(
         how="official code",
         evaluator=benchmark.terms.evaluator,
@@ -177,18 +202,18 @@ def _run(
 def _evaluator(name: str, checkout: Path, benchmark: Benchmark) -> Evaluator:
     if name in BY_RESULTS:
         raise SettingsError(
-            f"{benchmark.terms.title} is judged by detectors and encoders whose weights you have to get.",
-            "Run its bench_run.py as docs/how-to/training/benchmarks.md says, then give --results.",
+            f"{benchmark.terms.title} is judged by detectors and encoders whose weights you must download.",
+            "Run its bench_run.py as described in docs/benchmarks.md, then pass --results.",
         )
     if name not in EVALUATORS:
-        raise SettingsError(f"{benchmark.terms.title} has no evaluator of its own.", "Leave out --official.")
+        raise SettingsError(f"{benchmark.terms.title} has no official evaluator.", "Omit --official.")
     evaluator: Evaluator = import_module(f"..benchmarks.{name}.official", __package__).EVALUATOR
     absent = [file for file in evaluator.files if not (checkout / file).is_file()]
     if absent:
         raise SettingsError(
-            f"{str(checkout)!r} is no checkout of {benchmark.terms.evaluator.partition(' @')[0]}: "
-            f"it has no {absent[0]}.",
-            f"git clone https://github.com/{benchmark.terms.evaluator.partition(' @')[0]}",
+            f"{str(checkout)!r} is not a checkout of {benchmark.terms.evaluator.partition(' @')[0]}: "
+            f"{absent[0]} is missing.",
+            f"Run: git clone https://github.com/{benchmark.terms.evaluator.partition(' @')[0]}",
         )
     return evaluator
 
@@ -202,13 +227,15 @@ def _rows(name: str, data: BenchmarkData, benchmark: Benchmark) -> dict[str, Row
 
 
 def _empty(folder: Path) -> Path:
-    """A folder of this module, empty."""
+    """Return a folder of this module after emptying it."""
     try:
         if folder.is_symlink():
-            raise SettingsError(f"{str(folder)!r} is a link.", "Remove it.")
+            raise SettingsError(f"The folder {str(folder)!r} is a link.", "Remove the link.")
         if folder.exists():
             shutil.rmtree(folder)
         folder.mkdir()
     except OSError as error:
-        raise SettingsError(f"{str(folder)!r} cannot be made anew ({error.strerror or error}).") from error
+        raise SettingsError(
+            f"Cannot recreate the folder {str(folder)!r}: {error.strerror or error}."
+        ) from error
     return folder

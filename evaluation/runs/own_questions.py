@@ -1,7 +1,7 @@
-"""Benchmarks judged by questions of our own; the questions are in `own.py` of each benchmark.
+"""Finds our own questions of a benchmark, defined in its module `own.py`.
 
-Decision: who has a judge but no checkout of an evaluator can still rank two runs. The questions ask for the
-same things in other words, so the figures are never set beside published ones, and say so.
+They allow ranking two runs with a judge but without a checkout of the evaluator. They ask for the same
+properties in different words, so the figures are marked as not comparable with published ones.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ JUDGED = ("wise", "ueval", "rise", "specv", "comm")
 
 
 def own_questions(name: str) -> OwnQuestions:
-    """The questions of the benchmark of this name; raises SettingsError where there are none."""
+    """Return the own questions of the benchmark with this name.
+
+    Raises:
+        SettingsError: If it has none.
+    """
     if name in BY_RESULTS:
         raise SettingsError(
-            f"For {name!r} there are no questions of our own.", "Run its evaluators, then give --results."
+            f"The benchmark {name!r} has no own questions.", "Run its evaluators, then pass --results."
         )
     if name not in JUDGED:
-        raise SettingsError(f"{name!r} is judged without a judge.", "Leave out --judge.")
+        raise SettingsError(f"The benchmark {name!r} is scored without a judge.", "Omit --judge.")
     return import_module(f"..benchmarks.{name}.own", __package__).QUESTIONS

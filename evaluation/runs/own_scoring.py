@@ -1,8 +1,8 @@
-"""A submission judged by our own questions.
+"""Scores a submission with our own questions.
 
-Decisions. Every answer is the judge's own, once: whoever interrupts this and begins again asks nothing twice.
-The figures are those of the first answers; further ones (`repeats`) show how far the judge agrees with
-itself. A judge of whom no answer can be read gives no figures at all.
+Each question is asked once: scoring that is interrupted and started again repeats none. The figures come from
+the first answers; further answers (`repeats`) measure how consistent the judge is. If none of the answers can
+be read, scoring fails.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...backend.errors import PictureError, SettingsError
 from ...backend.pictures import Picture
 from ...backend.shown_text import one_line
 from ..benchmarks.base.benchmark import BenchmarkItem, Values
-from ..benchmarks.base.question import JudgeQuestion, OwnQuestions, Part
+from ..benchmarks.base.question import QUESTIONS_VERSION, JudgeQuestion, OwnQuestions, Part
 from ..judges import BenchmarkJudge
 from .judge_info import SHOWN, JudgeInfo
 from .own_questions import own_questions
@@ -32,8 +32,14 @@ MAX_SHOWN = 120
 
 @dataclass(frozen=True)
 class OwnScoring:
-    """Who is asked, by `parallel` items at a time; every question `repeats` times, and with `order_swap`
-    those that compare two pictures in both orders."""
+    """How to ask.
+
+    Attributes:
+        judge: The judge.
+        repeats: Answers per question.
+        order_swap: Ask questions that compare two images in both orders.
+        parallel: Number of items at the same time.
+    """
 
     judge: BenchmarkJudge
     repeats: int = 1
@@ -42,22 +48,23 @@ class OwnScoring:
 
     @property
     def settings(self) -> ReplySettings:
+        """Sampling settings of the judge."""
         return ReplySettings(max_tokens=MAX_ANSWER)
 
     @property
     def about(self) -> str:
-        """As it stands over the table."""
-        both = ", compared pictures in both orders" if self.order_swap else ""
+        """Description of the settings, shown above the table."""
+        both = ", compared images in both orders" if self.order_swap else ""
         return f"temperature 0, at most {self.settings.max_pixels} pixels an image{both}"
 
     def calls(self, questions: Sequence[JudgeQuestion]) -> int:
-        """How often the judge is asked about these."""
+        """Return the number of answers needed for these questions."""
         return self.repeats * sum(1 + bool(self.order_swap and one.swapped) for one in questions)
 
 
 @dataclass
 class _Tally:
-    """What the answers of all items amount to; once it is `stopped`, no further question is asked."""
+    """Counts over all items. Once `stopped` is set, no further question is asked."""
 
     questions: int = 0
     unread: int = 0
@@ -78,12 +85,16 @@ class PendingQuestions:
     items: list[tuple[BenchmarkItem, Sequence[JudgeQuestion]]]
 
     def calls(self, scoring: OwnScoring) -> int:
-        """How often the judge will be asked, answers that are known among them."""
+        """Return the total number of answers, including cached ones."""
         return sum(scoring.calls(questions) for _, questions in self.items)
 
 
 def to_ask(out: Path) -> PendingQuestions:
-    """The questions about a collected folder. Raises SettingsError."""
+    """Return the questions about a collected folder.
+
+    Raises:
+        SettingsError: If the folder cannot be used.
+    """
     folder = opened(out)
     own = own_questions(folder.setting.benchmark)
     gaps = {one.id for one in folder.collected if one.gap}
@@ -95,9 +106,13 @@ def to_ask(out: Path) -> PendingQuestions:
 
 
 def score(asked: PendingQuestions, scoring: OwnScoring, log: Log = print) -> BenchmarkScores:
-    """Ask, and write the figures. Raises SettingsError, ChatError where the judge gives no answer; what it
-    said by then is kept."""
-    log(f"{asked.calls(scoring)} questions to {scoring.judge.identity}")
+    """Ask all questions and write the figures.
+
+    Raises:
+        SettingsError: If no answer can be read, or the folder cannot be used.
+        ChatError: If the judge fails. Answers until then are cached.
+    """
+    log(f"Asking {scoring.judge.identity} {asked.calls(scoring)} questions")
     tally = _Tally()
     found: dict[str, list[Values]] = {}
     with ThreadPoolExecutor(scoring.parallel, thread_name_prefix="judge") as pool:
@@ -113,8 +128,9 @@ def score(asked: PendingQuestions, scoring: OwnScoring, log: Log = print) -> Ben
                 found[name] = future.result()
     if tally.questions and not tally.read:
         raise SettingsError(
-            f"No answer of {scoring.judge.identity} could be read; the first: {tally.examples[0]}.",
-            "Take a judge that answers in the form it is asked for.",
+            f"None of the answers of {scoring.judge.identity} could be read. The first was: "
+            f"{tally.examples[0]}.",
+            "Use a judge that answers in the requested format.",
         )
     benchmark = asked.folder.benchmark
     by_repeat = [
@@ -126,6 +142,7 @@ def score(asked: PendingQuestions, scoring: OwnScoring, log: Log = print) -> Ben
         evaluator=benchmark.terms.evaluator,
         judge=scoring.judge.identity,
         settings=scoring.about,
+        questions_version=QUESTIONS_VERSION,
         questions=tally.questions,
         unread=tally.unread,
         examples=tally.examples[:SHOWN],
@@ -137,14 +154,14 @@ def score(asked: PendingQuestions, scoring: OwnScoring, log: Log = print) -> Ben
 
 
 def _of(values: Values, metrics: Sequence[str]) -> Values:
-    """Those of the benchmark's metrics."""
+    """Select the metrics of the benchmark."""
     return {name: value for name, value in values.items() if name in metrics}
 
 
 def _judged(
     one: tuple[BenchmarkItem, Sequence[JudgeQuestion]], own: OwnQuestions, scoring: OwnScoring, tally: _Tally
 ) -> list[Values]:
-    """The values of an item by repeat."""
+    """Return the values of an item, per repeat."""
     item, questions = one
     by_repeat: list[dict[str, float | None]] = [{} for _ in range(scoring.repeats)]
     opened_ones: dict[Path, Picture] = {}
@@ -163,7 +180,11 @@ def _judged(
 def _answer(
     question: JudgeQuestion, scoring: OwnScoring, repeat: int, pictures: dict[Path, Picture], tally: _Tally
 ) -> float | None:
-    """What the judge says, the mean of both orders where it is asked in both; None if any is unread."""
+    """Ask one question.
+
+    Returns:
+        The answer, or the mean of both orders. `None` if any answer is unread.
+    """
     orders = [question.parts, *([question.swapped] if scoring.order_swap and question.swapped else [])]
     said: list[int | None] = []
     for parts in orders:
@@ -197,11 +218,11 @@ def _picture(path: Path) -> Picture:
     try:
         return Picture.open(path)
     except PictureError as error:
-        raise SettingsError(error.message, "Call benchmark collect again.") from error
+        raise SettingsError(error.message, "Run benchmark collect again.") from error
 
 
 def _means(by_repeat: Sequence[Mapping[str, Values]], items: int) -> dict[str, list[float]]:
-    """Means over all items by metric and repeat, what is missing counting zero."""
+    """Return the means over all items, by metric and repeat. Missing values count as zero."""
     metrics = dict.fromkeys(name for values in by_repeat for one in values.values() for name in one)
     found: dict[str, list[float]] = {}
     for metric in metrics:

@@ -1,7 +1,7 @@
-"""A benchmark's items carried out: each a run in a folder of its own, by the engine that makes trajectories.
+"""Runs the items of a benchmark, each in a separate folder, with the engine that generates trajectories.
 
-Decision: nothing of going on after a kill, of shards or of workers is done here a second time. An item's
-folder is named by a digest of its id, which may be anything; its seed and shard go by the id.
+Resuming, shards and workers are entirely handled by that engine. An item's folder is named by a digest of its
+id, since the id can be any text. Seed and shard depend on the id.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ MAX_CATEGORY = 200
 
 
 class ItemRow(PromptRow):
-    """An item as the engine takes it."""
+    """An item in the form that the engine expects."""
 
     @property
     def folder(self) -> str:
-        """Below `OUT/items`."""
+        """Name of the folder below `OUT/items`."""
         return hashlib.blake2b(self.id.encode(), digest_size=12).hexdigest()
 
 
 def row_of(item: BenchmarkItem, published_input: bool = False) -> ItemRow:
-    """The row of an item."""
+    """Return the row of an item."""
     name = item.id
     if not PLAIN.fullmatch(name):
         name = f"x-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
@@ -50,12 +50,13 @@ def row_of(item: BenchmarkItem, published_input: bool = False) -> ItemRow:
 
 @dataclass(frozen=True)
 class ItemPrompts:
-    """The items as the engine asks for them."""
+    """The items in the form that the engine expects."""
 
     items: Sequence[BenchmarkItem]
     published_input: bool = False
 
     def read(self) -> tuple[list[Prompt], list[RowProblem]]:
+        """Return all items; none can be invalid."""
         rows = [row_of(item, self.published_input) for item in self.items]
         pairs = zip(rows, self.items, strict=True)
         return [Prompt(row, item.images, item.steps) for row, item in pairs], []
@@ -63,26 +64,31 @@ class ItemPrompts:
 
 @dataclass(frozen=True)
 class ShowingImages:
-    """Opens models whose generators can be shown several images; can be pickled as far as `opens` can."""
+    """Opens models and checks that their generators accept several images. Can be pickled if `opens` can."""
 
     opens: OpenTeachers
 
     def __call__(self) -> Teachers:
-        """Raises SettingsError for a generator that is shown one image alone, and as `opens` does."""
+        """Open the models.
+
+        Raises:
+            SettingsError: If a generator accepts only one image. Errors of `opens` pass through.
+        """
         teachers = self.opens()
         for name, generator in teachers.generators:
             if not max_reference_images(generator):
                 raise SettingsError(
-                    "This benchmark shows every step the images of its characters, "
-                    f"and {name} is shown one image alone.",
-                    "Give a --generator that takes several: FLUX.2, Qwen-Image-Edit-Plus, images:MODEL@URL.",
+                    "This benchmark passes the images of its characters to every step, but the generator "
+                    f"{name} accepts only one image.",
+                    "Choose a --generator that accepts several: FLUX.2, Qwen-Image-Edit-Plus, "
+                    "images:MODEL@URL.",
                 )
         return teachers
 
 
 @dataclass(frozen=True)
 class BenchmarkRun:
-    """Carries out items below `out`; `shard`, time and retries are `options`'."""
+    """Runs items below `out`. `options` contains the shard, time limit and retries."""
 
     out: Path
     teachers: OpenTeachers
@@ -93,12 +99,16 @@ class BenchmarkRun:
     prices: Prices = field(default_factory=dict)
 
     def part(self, items: Sequence[BenchmarkItem], published_input: bool = False) -> list[Prompt]:
-        """What the engine will carry out of these items: those of its shard. Raises SettingsError."""
+        """Return the items of this shard.
+
+        Raises:
+            SettingsError: If the shard is invalid.
+        """
         prompts, _ = ItemPrompts(items, published_input).read()
         return of_shard(prompts, Shard.read(self.options.shard), None)
 
     def carry_out(self, items: Sequence[BenchmarkItem], published_input: bool = False) -> TrajectoriesReport:
-        """What is not done yet, beside any other process that does the same. Raises as Trajectories.make."""
+        """Run all unfinished items; other processes can help. Raises the errors of `Trajectories.make`."""
         engine = Trajectories(
             self.out / ITEMS,
             self.teachers,

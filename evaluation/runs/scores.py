@@ -1,7 +1,7 @@
-"""The figures of a benchmark: values of its items, means with intervals, and a table for people.
+"""Figures of a benchmark: values of its items, means with intervals, and a table.
 
-Decisions. An item without an answer is zero in every metric, and so is one that the evaluator says nothing
-about; how many of either there are stands in the head. Values of single items are kept, so that two folders
+An item without an answer counts as zero in every metric, and so does one that the evaluator did not score.
+The head of the table shows how many there are of each. Values of single items are stored, so that two folders
 can be compared item by item.
 """
 
@@ -28,11 +28,11 @@ FILE = "scores.json"
 TABLE = "scores.md"
 PIPE = "\\|"
 NONE = "–"
-"""In a table, where there is no value."""
+"""Shown in a table for a missing value."""
 
 
 class MetricScore(BaseModel):
-    """A metric: its mean over all items, over the categories' means, and in each category."""
+    """A metric: its mean over all items, over the means of the categories, and in each category."""
 
     metric: str
     yes_no: bool
@@ -42,9 +42,14 @@ class MetricScore(BaseModel):
 
 
 class BenchmarkScores(BaseModel):
-    """The content of scores.json; `unscored`: answers that the evaluator said nothing about; `terms`: of the
-    benchmark; `licences`: of the models by role, as far as they are known; `values`: by
-    item and metric; a metric that does not apply to an item is missing there."""
+    """Content of scores.json.
+
+    Attributes:
+        unscored: Number of answers that the evaluator did not score.
+        terms: License terms of the benchmark.
+        licences: Licenses of the models by role, as far as they are known.
+        values: Values by item and metric. A metric that does not apply to an item is missing.
+    """
 
     benchmark: str
     title: str
@@ -65,13 +70,13 @@ class BenchmarkScores(BaseModel):
 
     @property
     def had_critic(self) -> bool:
-        """Whether images were judged during the runs."""
+        """Whether a critic judged images during the runs."""
         return self.setting.settings.max_attempts > 1 and self.setting.models.get("critic") != "none"
 
 
 @dataclass(frozen=True)
 class CollectedFolder:
-    """A collected folder with what it is about."""
+    """A collected folder with its settings, benchmark and items."""
 
     out: Path
     setting: BenchmarkSettings
@@ -81,17 +86,32 @@ class CollectedFolder:
 
 
 def opened(out: Path) -> CollectedFolder:
-    """A collected folder. Raises SettingsError where it was not collected, or run further since."""
+    """Open a collected folder.
+
+    Raises:
+        SettingsError: If it was not collected, or items were run after that.
+    """
     setting, benchmark, items = open_folder(out)
     collected = read_collected(out)
     if {one.id for one in collected} != {item.id for item in items}:
-        raise SettingsError(f"{str(out)!r} was run further since.", "Call benchmark collect again.")
+        raise SettingsError(
+            f"More items of {str(out)!r} were run after the submission was collected.",
+            "Run benchmark collect again.",
+        )
     return CollectedFolder(out, setting, benchmark, items, collected)
 
 
 def score(out: Path, results: Path | None = None, judged: JudgeInfo | None = None) -> BenchmarkScores:
-    """The figures of a collected folder, from the evaluator's results where it has an evaluator of its own;
-    written as write_scores does. `judged`: where this package ran the evaluator. Raises SettingsError."""
+    """Compute the figures of a collected folder and write them with `write_scores`.
+
+    Args:
+        out: The folder.
+        results: Results of the official evaluator, if the benchmark has one.
+        judged: How it was judged, if this package ran the evaluator.
+
+    Raises:
+        SettingsError: If the folder or results cannot be used.
+    """
     folder = opened(out)
     found = folder.benchmark.values(out / SUBMISSION, results, folder.items)
     how = "built in" if results is None else "official code"
@@ -101,12 +121,15 @@ def score(out: Path, results: Path | None = None, judged: JudgeInfo | None = Non
 
 
 def write_scores(folder: CollectedFolder, found: Mapping[str, Values], judged: JudgeInfo) -> BenchmarkScores:
-    """The figures out of the items' values, written to scores.json and scores.md of the folder. Raises
-    SettingsError where none of the values is of one of its items."""
+    """Compute figures from the items' values and write scores.json and scores.md.
+
+    Raises:
+        SettingsError: If none of the values belongs to one of the folder's items.
+    """
     out, setting, benchmark = folder.out, folder.setting, folder.benchmark
     if not set(found) & {item.id for item in folder.items}:
         raise SettingsError(
-            "The results say nothing about any of these items.", "Are they of this submission?"
+            "The results contain none of the items of this folder.", "Pass the results of this submission."
         )
     whole = len(benchmark.items(setting.where()))
     scores = _scores(folder, found, judged, whole)
@@ -154,7 +177,9 @@ def _figure(
         if metric in one:
             groups.setdefault(categories[name], []).append(one[metric])
     if not groups:
-        raise SettingsError(f"No item has a value of {metric!r}.", "Are these the evaluator's results?")
+        raise SettingsError(
+            f"The results contain no value of {metric!r}.", "Pass the results of the official evaluator."
+        )
     means = stratified_means(groups)
     one_group = _share if yes_no else _mean
     return MetricScore(
@@ -176,8 +201,12 @@ def _share(ones: Sequence[float]) -> Mean:
 
 
 def head_of(scores: BenchmarkScores, skip: Collection[str] = ()) -> list[str]:
-    """What a reader must know before any figure: benchmark and version, who judged and how, terms, models
-    with their licences, settings but for those to `skip`, the package's version and commit."""
+    """Return the context of the figures: benchmark, judge, terms, models with licenses, settings and version.
+
+    Args:
+        scores: The scores.
+        skip: Models and settings to omit.
+    """
     setting = scores.setting
     models = [role for role in ROLES if role not in skip]
     settings = {
@@ -189,7 +218,7 @@ def head_of(scores: BenchmarkScores, skip: Collection[str] = ()) -> list[str]:
     part = scores.items < scores.of or setting.split
     return [
         scores.title,
-        *(["Only a part of the benchmark: not to be set beside published figures."] if part else []),
+        *(["Only a part of the benchmark: not comparable with published figures."] if part else []),
         *scores.judged.lines(),
         f"terms of the benchmark: {scores.terms}",
         *(f"{one}: {setting.models.get(one)} ({scores.licences.get(one, UNKNOWN)})" for one in models),
@@ -198,15 +227,16 @@ def head_of(scores: BenchmarkScores, skip: Collection[str] = ()) -> list[str]:
 
 
 def as_lines(scores: BenchmarkScores) -> list[str]:
-    """The head and the table."""
+    """Return the head and the table."""
     lines = [
         *head_of(scores),
-        f"{scores.items} of {scores.of} items; {scores.gaps} gaps and {scores.unscored} unscored count zero",
-        f"{scores.draws_an_item:.2f} draws and {scores.seconds_an_item:.2f} s an item; "
+        f"{scores.items} of {scores.of} items; {scores.gaps} gaps and {scores.unscored} unscored "
+        "answers count as zero",
+        f"{scores.draws_an_item:.2f} attempts and {scores.seconds_an_item:.2f} s per item; "
         + (
-            f"{scores.forced_share:.1%} of drawn steps kept an image that the critic did not accept"
+            f"{scores.forced_share:.1%} of the generated steps kept an image that the critic did not accept"
             if scores.had_critic
-            else "no critic was asked"
+            else "no critic was used"
         ),
         "",
         "| metric | category | mean | 95 % interval | items |",
@@ -226,12 +256,16 @@ def _row(metric: str, category: str, mean: Mean) -> str:
 
 
 def table_row(cells: Sequence[str]) -> str:
-    """A row of a table in Markdown. Names of folders and models may hold what ends a cell or a row."""
+    """Format a row of a Markdown table. Characters that end a cell or row are escaped or removed."""
     return f"| {' | '.join(' '.join(cell.split()).replace('|', PIPE) for cell in cells)} |"
 
 
 def read_scores(out: Path) -> BenchmarkScores:
-    """What `score` wrote; raises SettingsError."""
+    """Read the scores that `score` wrote.
+
+    Raises:
+        SettingsError: If they are missing or damaged.
+    """
     try:
         return BenchmarkScores.model_validate(read_json(out / FILE, SettingsError, "Scores"))
     except ValidationError as error:

@@ -1,8 +1,8 @@
-"""How a benchmark is run, and the file that says it: `OUT/benchmark.json`.
+"""Settings of a benchmark run, stored in `OUT/benchmark.json`.
 
-Decisions. Everything that changes a number is written down before the first item and must be the same
-whenever a folder is continued, the version of this package included: figures of a folder are then
-figures of one setting. How many items are wanted may grow, since each is the same run in any company.
+Everything that changes a figure is written down before the first item, including the version of this package,
+and must be the same when a folder is continued. All figures of a folder then belong to one setting. Only the
+number of items may grow, because items do not influence each other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FILE = "benchmark.json"
 ITEMS = "items"
 MAX_FILE = 1024 * 1024
 FREE = frozenset({"data", "images", "limit"})
-"""What may differ when a folder is continued: paths (the data's digest may not), and how many items."""
+"""Settings that may differ when a folder is continued: paths, and the number of items."""
 
 Preset = Literal["ours", "paper", "released"]
 PUBLISHED_PRESET: Preset = "released"
@@ -40,30 +40,33 @@ PRESETS: dict[Preset, dict[str, Any]] = {
 
 
 class BenchmarkOptions(BaseModel):
-    """What is asked, and how often it is drawn."""
+    """Options of a benchmark run."""
 
     model_config = ConfigDict(extra="forbid")
 
     preset: Preset = Field(
         default="ours",
-        description="ours: 3 attempts, the best kept. paper: 5, the last kept and not judged. released: 3, "
-        "likewise, as the published code does (its seeds are its own); UEval's texts are joined as there.",
+        description="ours: 3 attempts, the best is kept. paper: 5 attempts, the last is kept and not judged. "
+        "released: as paper, but 3 attempts, like the published code (whose seeds differ); UEval's texts are "
+        "joined as there.",
     )
     max_attempts: int | None = Field(
-        default=None, ge=1, le=100, description="Draws of a step at most; by default as the preset says."
+        default=None, ge=1, le=100, description="Attempts per step. Default: that of the preset."
     )
-    seed: int = Field(default=0, ge=0, le=2**48, description="Base seed; every item gets its own from it.")
-    split: str = Field(default="", description="Only this category, task or dimension of the data.")
+    seed: int = Field(
+        default=0, ge=0, le=2**48, description="Base seed; each item derives its own seed from it."
+    )
+    split: str = Field(default="", description="Run only this category, task or dimension of the data.")
     limit: int | None = Field(
-        default=None, ge=1, description="Only the first so many items; may grow in the same folder."
+        default=None, ge=1, description="Run only the first N items. The number can grow in the same folder."
     )
     published_input: bool = Field(
         default=False,
-        description=f"Leave {ENDING!r} out of questions, as the published runner; "
-        "the preset released always does.",
+        description=f"Remove {ENDING!r} from questions, as the published runner does. "
+        "Always on with the preset released.",
     )
     one_image: bool = Field(
-        default=False, description="Ask the planner for exactly one step, for benchmarks of one image."
+        default=False, description="Request plans with exactly one step, for benchmarks of single images."
     )
 
     @model_validator(mode="after")
@@ -72,16 +75,24 @@ class BenchmarkOptions(BaseModel):
         return self
 
     def run_settings(self, shows_images: bool = False) -> RunSettings:
-        """As the loop takes them; `shows_images`: every step is shown the request's images and all earlier
-        ones, as far as the generator's model takes them."""
+        """Return the settings of the loop.
+
+        Args:
+            shows_images: Pass the request's images and all earlier images to every step, as far as the model
+                accepts them.
+        """
         given = PRESETS[self.preset] | ({"max_attempts": self.max_attempts} if self.max_attempts else {})
         given |= {"source": "all"} if shows_images else {}
         return RunSettings.model_validate({"seed": self.seed, **given})
 
 
 class BenchmarkSettings(BaseModel):
-    """The content of the file; `models`: what was typed of planner, critic and generator; `commit`: of this
-    package, where it is a checkout."""
+    """Content of benchmark.json.
+
+    Attributes:
+        models: Planner, critic and generator as given by the user.
+        commit: Commit of this package, if it is a checkout.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -101,19 +112,25 @@ class BenchmarkSettings(BaseModel):
 
     @property
     def as_published(self) -> bool:
-        """Whether answers are put together as by the published runner."""
+        """Whether answers are joined like in the published runner."""
         return self.preset == PUBLISHED_PRESET
 
     def where(self) -> BenchmarkData:
-        """The data as it was given."""
+        """Return the data as given by the user."""
         return BenchmarkData(
             Path(self.data) if self.data else None, Path(self.images) if self.images else None, self.split
         )
 
 
 def take_folder(out: Path, setting: BenchmarkSettings) -> bool:
-    """Write the setting into a new folder, or check that a folder's is the same; whether it is new. Raises
-    SettingsError."""
+    """Write the settings to a new folder, or check that they equal those of an existing one.
+
+    Returns:
+        Whether the folder is new.
+
+    Raises:
+        SettingsError: If the settings differ or the folder cannot be used.
+    """
     path = out / FILE
     is_new = not os.path.exists(path)
     if not is_new:
@@ -121,18 +138,22 @@ def take_folder(out: Path, setting: BenchmarkSettings) -> bool:
         other = [name for name in now if name not in FREE and before[name] != now[name]]
         if other:
             raise SettingsError(
-                f"{str(out)!r} was begun with another {other[0].replace('_', ' ')}: "
+                f"{str(out)!r} was started with other {other[0].replace('_', ' ')}: "
                 f"{_short(before[other[0]])}, not {_short(now[other[0]])}.",
-                "Give another --out, or the same setting.",
+                "Use another --out, or the same settings.",
             )
     elif _holds_anything(out):
-        raise SettingsError(f"{str(out)!r} holds other files.", "Give a new folder as --out.")
+        raise SettingsError(f"The folder {str(out)!r} contains other files.", "Use a new folder as --out.")
     write_text(path, setting.model_dump_json(indent=1) + "\n", SettingsError, "Setting")
     return is_new
 
 
 def give_folder_back(out: Path) -> None:
-    """Undo `take_folder` on a new folder. Raises SettingsError."""
+    """Undo `take_folder` for a new folder.
+
+    Raises:
+        SettingsError: If the file cannot be removed.
+    """
     remove(out / FILE, SettingsError, "Setting")
 
 
@@ -143,8 +164,8 @@ def _holds_anything(out: Path) -> bool:
         return False
     except OSError as error:
         raise SettingsError(
-            f"{str(out)!r} is no folder that can be used ({error.strerror or error}).",
-            "Give another as --out.",
+            f"Cannot use the folder {str(out)!r}: {error.strerror or error}.",
+            "Use another folder as --out.",
         ) from error
 
 
@@ -153,27 +174,37 @@ def _short(value: object) -> str:
 
 
 def read_setting(out: Path) -> BenchmarkSettings:
-    """The setting of a folder; raises SettingsError."""
+    """Read the settings of a folder.
+
+    Raises:
+        SettingsError: If they are missing or damaged.
+    """
     content = read_json(out / FILE, SettingsError, "Benchmark folder's setting", MAX_FILE)
     try:
         return BenchmarkSettings.model_validate(content)
     except ValidationError as error:
-        raise SettingsError(f"{str(out / FILE)!r} is damaged.", "Give the --out of a benchmark.") from error
+        raise SettingsError(
+            f"{str(out / FILE)!r} is damaged.", "Pass the --out folder of a benchmark, or start a new one."
+        ) from error
 
 
 def items_of(benchmark: Benchmark, setting: BenchmarkSettings) -> list[BenchmarkItem]:
-    """The items that the setting wants; raises SettingsError, also for data that has changed since."""
+    """Return the items that the settings select.
+
+    Raises:
+        SettingsError: If the data cannot be read or has changed.
+    """
     items = benchmark.items(setting.where())
     if digest_of(items) != setting.data_digest:
         raise SettingsError(
-            f"The data at {setting.data!r} is not what this folder was begun with.",
-            "Give the same data, or begin another folder.",
+            f"The data at {setting.data!r} has changed since this folder was started.",
+            "Use the original data, or start a new folder.",
         )
     return items[: setting.limit]
 
 
 def digest_of(items: Sequence[BenchmarkItem]) -> str:
-    """Digest of all that is asked: ids, texts, categories, and images by name and size."""
+    """Return a digest of ids, texts, categories, and images by name and size."""
     digest = hashlib.blake2b(digest_size=16)
     for item in items:
         images = [(path.name, path.stat().st_size) for path in item.images]
@@ -182,7 +213,11 @@ def digest_of(items: Sequence[BenchmarkItem]) -> str:
 
 
 def open_folder(out: Path) -> tuple[BenchmarkSettings, Benchmark, list[BenchmarkItem]]:
-    """What a benchmark's folder is about; raises SettingsError."""
+    """Open the folder of a benchmark.
+
+    Raises:
+        SettingsError: If the settings or the data cannot be used.
+    """
     setting = read_setting(out)
     benchmark = open_benchmark(setting.benchmark)
     return setting, benchmark, items_of(benchmark, setting)

@@ -1,8 +1,8 @@
-"""From runs to a submission: written in one go, and read back as the evaluator will read it.
+"""Turns runs into a submission, which is written completely and read back like the evaluator will read it.
 
-Decisions. A gap (an item that was not run, failed, or has no picture where one is judged) is refused unless
-it is wanted, and then stands in the list of items, by which it counts zero whatever an evaluator makes of it.
-The submission replaces an earlier one only if it can be read.
+A gap is an item that was not run, failed, or lacks a required image. Gaps are an error unless they are
+allowed. An allowed gap is recorded in the list of items, so that it counts zero even if the evaluator ignores
+it. The new submission replaces an earlier one only if it can be read.
 """
 
 from __future__ import annotations
@@ -35,9 +35,17 @@ Log = Callable[[str], None]
 
 
 class CollectedItem(BaseModel):
-    """What came of an item: `gap` says why there is no answer; steps of the plan, steps drawn, draws, steps
-    whose image no critic accepted (`forced`), that have none because drawing failed (`undrawn`), seconds of
-    all models."""
+    """Summary of an item.
+
+    Attributes:
+        gap: Why it has no answer; empty if it has one.
+        steps: Steps of the plan.
+        drawn_steps: Steps with at least one attempt.
+        draws: Number of attempts.
+        forced: Steps that used up their attempts without an accepted image.
+        undrawn: Steps without image because generating it failed.
+        seconds: Time of all models.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -53,9 +61,22 @@ class CollectedItem(BaseModel):
 
 
 def collect(out: Path, with_gaps: bool = False, relative_to: Path | None = None, log: Log = print) -> Path:
-    """Write `out`/submission, check it, and list its items; returns its folder. Raises SettingsError for gaps
-    (unless `with_gaps`) and for a submission that the evaluator would not read whole, JournalError for a run
-    that is damaged."""
+    """Write and check `out`/submission, and list its items.
+
+    Args:
+        out: Folder of the benchmark.
+        with_gaps: Allow items without an answer.
+        relative_to: Folder to which paths in the submission are relative.
+        log: Receives notes.
+
+    Returns:
+        The folder of the submission.
+
+    Raises:
+        SettingsError: If items have gaps and these are not allowed, or the evaluator could not read
+            everything.
+        JournalError: If a run is damaged.
+    """
     setting, benchmark, items = open_folder(out)
     listed: list[CollectedItem] = []
     folder = out / SUBMISSION
@@ -69,13 +90,15 @@ def collect(out: Path, with_gaps: bool = False, relative_to: Path | None = None,
         gaps = {one.id: one.gap for one in listed if one.gap}
         if gaps and not with_gaps:
             raise SettingsError(
-                f"{len(gaps)} of {len(items)} items have no answer; {_some(list(gaps.items()))}.",
-                "Run the benchmark to its end (--retry-failed), or collect --with-gaps: they count zero.",
+                f"{len(gaps)} of {len(items)} items have no answer: {_some(list(gaps.items()))}.",
+                "Finish the benchmark (--retry-failed), or use collect --with-gaps to count them as zero.",
             )
         faults = [fault for fault in benchmark.read(temporary, items) if fault.item not in gaps]
         if faults:
-            raise SettingsError(f"The evaluator would not read {len(faults)} items; {_faults(faults)}.")
-        # A kill between the two must not leave the earlier list beside the new submission.
+            raise SettingsError(
+                f"The evaluator could not read {len(faults)} items of the submission: {_faults(faults)}."
+            )
+        # If the process is killed in between, the old list must not remain next to the new submission.
         remove(out / LIST, SettingsError, "List of items")
     lines = [one.model_dump_json(exclude_defaults=True) + "\n" for one in listed]
     write_text(out / LIST, "".join(lines), SettingsError, "List of items")
@@ -85,9 +108,9 @@ def collect(out: Path, with_gaps: bool = False, relative_to: Path | None = None,
         log(f"... and {len(notes) - SHOWN} more")
     undrawn = sum(bool(one.undrawn) for one in listed)
     if undrawn:
-        log(f"items with a step whose image could not be drawn, judged without it: {undrawn}")
-    gap_line = f", {len(gaps)} gaps, which count zero" if gaps else ""
-    log(f"{len(items)} items{gap_line}; read back without a fault: {folder}")
+        log(f"items with a step whose image could not be generated, judged without it: {undrawn}")
+    gap_line = f", {len(gaps)} of them gaps that count as zero" if gaps else ""
+    log(f"{len(items)} items{gap_line}; submission checked: {folder}")
     return folder
 
 
@@ -98,12 +121,12 @@ def _answers(
     reasons: dict[str, str],
     listed: list[CollectedItem],
 ) -> Iterator[tuple[BenchmarkItem, ItemAnswer | None]]:
-    """The items with their answers, one run in memory at a time; `listed` is filled as they are taken."""
+    """Yield the items with their answers, one run in memory at a time, and fill `listed`."""
     for item in items:
         row = row_of(item)
         folder = out / ITEMS / row.folder
         if not is_done(folder):
-            gap = reasons.get(row.id, "not run to its end")
+            gap = reasons.get(row.id, "not finished")
             listed.append(CollectedItem(id=item.id, category=item.category, gap=gap))
             yield item, None
             continue
@@ -111,7 +134,7 @@ def _answers(
         answer = ItemAnswer.of(trajectory)
         gap = ""
         if not answer.pictures and (benchmark.needs_image or not any(step.text for step in answer.steps)):
-            gap = "no picture was drawn"
+            gap = "it has no image or text"
         listed.append(_collected(item, trajectory, folder, gap))
         yield item, None if gap else answer
 
@@ -132,7 +155,7 @@ def _collected(item: BenchmarkItem, trajectory: Trajectory, folder: Path, gap: s
 
 
 def _failures(out: Path) -> dict[str, str]:
-    """Why items failed, by the ids of their rows, of all shards."""
+    """Return why items failed, by row id, over all shards."""
     found: dict[str, str] = {}
     for path in sorted((out / ITEMS).glob("failed*.jsonl")):
         found |= {name: f"{one.where}: {one.reason}" for name, one in FailedList(path).by_id.items()}
@@ -140,24 +163,37 @@ def _failures(out: Path) -> dict[str, str]:
 
 
 def read_collected(out: Path) -> list[CollectedItem]:
-    """The list that `collect` wrote; raises SettingsError where it was not called."""
+    """Read the list that `collect` wrote.
+
+    Raises:
+        SettingsError: If it is missing or damaged.
+    """
     if not (out / LIST).exists():
-        raise SettingsError(f"{str(out)!r} has no submission yet.", "Call benchmark collect first.")
+        raise SettingsError(f"{str(out)!r} has no submission.", "Run benchmark collect first.")
     lines = read_bytes(out / LIST, MAX_LIST, SettingsError, "List of items").splitlines()
     try:
         return [CollectedItem.model_validate_json(line) for line in lines]
     except ValidationError as error:
-        raise SettingsError(f"{str(out / LIST)!r} is damaged.", "Call benchmark collect again.") from error
+        raise SettingsError(f"{str(out / LIST)!r} is damaged.", "Run benchmark collect again.") from error
 
 
 def link(out: Path, checkout: Path) -> Path:
-    """A link to the submission where SpecV's evaluator looks for it; returns it. The model is named as the
-    folder `out`. Raises SettingsError."""
+    """Create a link to the submission where SpecV's evaluator looks for it, and return it.
+
+    The model gets the name of the folder `out`.
+
+    Raises:
+        SettingsError: If the benchmark is not SpecV, or the link cannot be created.
+    """
     setting, _, _ = open_folder(out)
     if setting.benchmark not in LINKED:
-        raise SettingsError(f"{setting.benchmark} reads a submission wherever it is.", "Leave out --link.")
+        raise SettingsError(
+            f"The evaluator of {setting.benchmark} accepts a submission in any folder.", "Omit --link."
+        )
     if not (checkout / "eval" / "interleave").is_dir():
-        raise SettingsError(f"{str(checkout)!r} is no checkout of SpecV.")
+        raise SettingsError(
+            f"{str(checkout)!r} is not a checkout of SpecV. Pass the folder of its repository."
+        )
     name = checkout / INNER / out.resolve().name
     try:
         name.parent.mkdir(parents=True, exist_ok=True)
@@ -165,7 +201,7 @@ def link(out: Path, checkout: Path) -> Path:
             return name
         name.symlink_to((out / SUBMISSION).resolve(), target_is_directory=True)
     except OSError as error:
-        raise SettingsError(f"{str(name)!r} cannot be made ({error.strerror or error}).") from error
+        raise SettingsError(f"Cannot create the link {str(name)!r}: {error.strerror or error}.") from error
     return name
 
 

@@ -1,4 +1,4 @@
-"""The commit that stands beside figures is that of this package's checkout, and of no other."""
+"""The commit stored with figures is that of this package's checkout and no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that are slow, send too much, or send nonsense, and what the others notice of it."""
+"""Clients that are slow, send too much or send nonsense, and their effect on other clients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ SLOW, MUTATED = 100, 10_000
 
 
 def test_hostile_clients_do_not_disturb_others() -> None:
-    """All of it against one service; `quiet` and `strained` are what an ordinary client meets meanwhile."""
+    """Run all attacks against one service.
+
+    `quiet` and `strained` are an ordinary client's figures before and during.
+    """
     with service("fake:96", 2) as running:
         quiet = running.load(clients=2, seconds=6)
         before = running.memory()
@@ -81,7 +84,7 @@ def _head(length: int) -> bytes:
 
 
 def _drip(url: str, stop: threading.Event) -> None:
-    """One byte a second of a body that never ends."""
+    """Send one byte per second of an endless body."""
     with _opened(url) as one:
         one.sendall(_head(1000))
         while not stop.wait(1.0):
@@ -92,7 +95,7 @@ def _drip(url: str, stop: threading.Event) -> None:
 
 
 def _gigabyte(url: str) -> dict[str, int]:
-    """The statuses of a body that is announced as 1 GiB, and of one that comes without a length."""
+    """Return the statuses for a body announced as 1 GiB, and for one without a length."""
     statuses: Counter[str] = Counter()
     with _opened(url) as one:
         one.sendall(_head(GIB))
@@ -117,7 +120,7 @@ def _gigabyte(url: str) -> dict[str, int]:
 
 
 def _late() -> str:
-    """The status of a body that does not come."""
+    """Return the status for a body that never arrives."""
     with service("fake:96", body_seconds=1.0) as running, _opened(running.url) as one:
         one.sendall(_head(10))
         return _status(one)
@@ -128,7 +131,7 @@ def _status(one: socket.socket) -> str:
 
 
 def _mutated(running: Running) -> dict[str, int]:
-    """Statuses of bodies with bytes changed, cut out, doubled, or put in by somebody who means harm."""
+    """Return the statuses for bodies with changed, removed, repeated or malicious bytes."""
     chance = random.Random(7)
     image = photograph_like((32, 32)).base64_png()
     body = {"image": image, "prompt": "a boat", "seed": 1, "guidance_scale": 1.0, "width": 64, "height": 64}

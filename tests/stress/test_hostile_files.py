@@ -1,8 +1,7 @@
-"""Every kind of hostile file in the place of every file that is read: one line of error, in little memory,
-and nothing written elsewhere.
+"""Every kind of hostile file in place of every file that is read: a one-line error and little memory.
 
-Every case is the command line in a forked child with its libraries loaded, so that what is counted is what
-the file costs. Next to the folder there is another one, whose content is compared before and after.
+Each case runs the command line in a forked child with its libraries loaded, so that only the cost of the file
+is measured. A neighboring folder is compared before and after.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_every_kind_is_one_line_of_error(template: Path, tmp_path: Path, name: str) -> None:
+def test_every_kind_gives_a_one_line_error(template: Path, tmp_path: Path, name: str) -> None:
     from interleave_thinker.cli import main
 
     assert main
@@ -57,7 +56,7 @@ def test_every_kind_is_one_line_of_error(template: Path, tmp_path: Path, name: s
 
 
 def fault_of(template: Path, parent: Path, reader: Reader, kind: str) -> str:
-    """What is wrong with how the command ended; empty if nothing is."""
+    """Return what is wrong with how the command ended; empty if nothing is."""
     at, mine, used = parent / "at", parent / "other" / "mine.txt", parent / "memory"
     shutil.copytree(template, at)
     mine.parent.mkdir()
@@ -83,7 +82,7 @@ def fault_of(template: Path, parent: Path, reader: Reader, kind: str) -> str:
 
 
 def carry_out(command: list[str], folder: Path) -> None:
-    """In the child: the command line as it is called, its output in files, its memory counted from here."""
+    """Run the command line in the child, with its output in files and its memory counted from here."""
     from interleave_thinker.cli import main
 
     os.environ.update(HOME=str(folder), HF_HUB_OFFLINE="1", COLUMNS="200", NO_COLOR="1")
@@ -106,7 +105,7 @@ def carry_out(command: list[str], folder: Path) -> None:
 
 
 def memory(name: str) -> int:
-    """Bytes of this process by the name of a line of /proc."""
+    """Return the bytes of this process from a line of /proc."""
     found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found
     return int(found.group(1)) * 1024

@@ -1,9 +1,9 @@
-"""Thousands of hostile inputs to one real ComfyUI: every widget and every socket of every node of the pack
-with what breaks things, texts of plans, replies of agents, and requests of pages.
+"""Thousands of hostile inputs to one real ComfyUI, for every widget and socket of every node of the pack.
 
-The cases, and the check of how each ended, are those of tests/host, which run a part of the sockets. A fault
-is an error that is not one line of the pack's, a valid prompt after it that fails, a file outside of the
-folders, or a traceback in the log that does not end in an error of the pack.
+They include texts of plans, replies of agents and requests of web pages. The cases and the check of each
+result are those of tests/host, which runs a part of the sockets. A fault is an error that is not one line
+from the pack, a valid prompt that fails afterwards, a file outside of the folders, or a traceback in the log
+that does not end in an error of the pack.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SLICE = 200
 
 
 def cases_of(host: ComfyServer, story: str, service: str) -> list[Hostile]:
-    """All graphs."""
+    """Return all graphs."""
     info = host.get("/object_info")
     made = [*widgets(info, story, service), *sockets(info, story, service)]
     made += [Hostile("plan", f"{text!r:.60}", by_hand(text)) for text in PLAN_TEXTS]
@@ -63,7 +63,7 @@ def cases_of(host: ComfyServer, story: str, service: str) -> list[Hostile]:
 
 
 def foreign_tracebacks(log: str) -> list[str]:
-    """The last lines of the tracebacks that are no errors of the pack's."""
+    """Return the last lines of tracebacks that do not end in an error of the pack."""
     found = []
     for block in log.split("Traceback (most recent call last):")[1:]:
         end = ENDS.search(block)
@@ -74,7 +74,7 @@ def foreign_tracebacks(log: str) -> list[str]:
 
 
 def peak_mb(pid: int) -> int:
-    """Most memory that a process had, in MB."""
+    """Return the peak memory of a process in MB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) // 1024
 

@@ -1,9 +1,7 @@
-"""Both clients against every behavior of a server that does everything wrong: one line of error, in little
-memory, and the key nowhere.
+"""Both clients against a server that misbehaves: a one-line error, little memory, and no leaked key.
 
-Each behavior is met by a forked child that runs a story of one step with the server as its critic or as its
-image service. The error, the output, the log, and every file of the run and of its page are searched for the
-key.
+A forked child meets each behavior by running a one-step story with the server as its critic or image service.
+Error, output, log and every file of the run and its page are searched for the key.
 """
 
 from __future__ import annotations
@@ -39,17 +37,17 @@ pytestmark = [
 
 KEY = "sk-proj-Q7/x9+hostile_Zw4tTq81LmNvB"
 DEADLINE, LIMIT, MAX_BYTES = 3.0, 120.0, 500 * 1000 * 1000
-"""Seconds that the clients allow for an answer, seconds after which a child hangs, bytes that it may take."""
+"""The clients' timeout in seconds, and the limits of a child in seconds and bytes."""
 PLAN = Plan(steps=(Step(number=1, prompt="a red boat on the sea"),))
 PARTIAL = ("the beginning", "the end", "the header in base64", "a pair in url base64", "the whole header")
 
 
 def forms_of_the_key() -> set[bytes]:
-    """The whole key and its halves, in every form that the server uses."""
+    """Return the whole key and its halves, in every form that the server uses."""
     half = len(KEY) // 2
     parts = (KEY, KEY[:half], KEY[half:])
     whole = {form(part).encode() for name, form in ECHOES.items() if name not in PARTIAL for part in parts}
-    # What is next to a key in base64 changes its first and last characters.
+    # Text next to a key in base64 changes its first and last characters.
     encoded = {base64.b64encode(b" " * offset + part.encode())[4:-4] for offset in range(3) for part in parts}
     return {form.lower() for form in whole | encoded if len(form) > 8 and b"*" not in form}
 
@@ -89,7 +87,7 @@ def has_key(content: bytes) -> bool:
 
 
 def run_with_log(client: str, url: str, folder: Path) -> None:
-    """In the child: run the story with all that is printed and logged in a file, and write its error."""
+    """Run the story in the child, with all output and logs in a file, and write its error."""
     output = os.open(folder / "output.txt", os.O_CREAT | os.O_WRONLY)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -101,7 +99,7 @@ def run_with_log(client: str, url: str, folder: Path) -> None:
 
 
 def run_client(client: str, url: str, folder: Path) -> str:
-    """A story of one step; the error that it met, or nothing."""
+    """Run a one-step story and return its error, or an empty string."""
     os.environ.update(INTERLEAVE_API_KEY=KEY, INTERLEAVE_GENERATOR_KEY=KEY)
     critic, attempt = None, None
     try:

@@ -1,7 +1,7 @@
-"""Files of 6 MB whose JSON is huge in memory: each is refused, and reading all of them takes at most 500 MB.
+"""JSON files of 6 MB that are huge in memory: each is rejected, and reading all of them takes at most 500 MB.
 
-One forked child reads the files, since it is the largest memory of a process that counts. Texts that are
-pasted into a node have the largest size that a node accepts.
+One forked child reads the files, because the peak memory of the process counts. Texts pasted into a node have
+the maximum size that a node accepts.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ pytestmark = [
 
 MAX_BYTES = 500 * 1000 * 1000
 SIZE, PASTED = 6_000_000, 990_000
-"""Bytes of a file, and of a text that is pasted."""
+"""Bytes of a file, and of a pasted text."""
 ITEMS = ("{}", '{"step":1}', "[]", "0", '""', '{"a":{}}', '{"number":1,"prompt":"p"}')
 PLAN = Plan(steps=(Step(number=1, prompt="p"),))
 
 
 class Case(NamedTuple):
-    """A file, its content and what reads it."""
+    """A file, its content and its reader."""
 
     name: str
     path: Path
@@ -53,12 +53,12 @@ class Case(NamedTuple):
 
 
 def many(item: str, room: int = SIZE) -> str:
-    """The item again and again."""
+    """Return the item repeated until it fills the room."""
     return ",".join([item] * (room // (len(item) + 1)))
 
 
 def cases(folder: Path, items: tuple[str, ...]) -> Iterator[Case]:
-    """One after another, so that only one of the texts is in memory."""
+    """Yield one case after another, so that only one text is in memory."""
     run = folder / "run"
     Journal(run).begin(Request(text="x"), RunSettings(), Identities())
     for item in items:
@@ -130,7 +130,7 @@ def add_own_rows(path: Path) -> object:
 
 
 @pytest.mark.parametrize("item", ITEMS)
-def test_every_file_is_refused(item: str, tmp_path: Path) -> None:
+def test_every_file_is_rejected(item: str, tmp_path: Path) -> None:
     read = tmp_path / "read.txt"
 
     def carry_out() -> None:

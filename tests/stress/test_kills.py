@@ -1,8 +1,8 @@
-"""Runs that are killed (SIGKILL) at random moments and resumed, hundreds of times: each ends with the
-bytes of one that was left alone, and nothing that was recorded is drawn again.
+"""Runs that are killed (SIGKILL) at random moments and resumed, hundreds of times.
 
-A run is a forked child with everything loaded already, so that a kill falls into the run and not into its
-imports. Only the seconds that things took may differ.
+Each ends with the same bytes as an undisturbed run, and nothing that was recorded is generated again. A run
+is a forked child with everything loaded, so that a kill hits the run and not its imports. Only times may
+differ.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ pytestmark = [
 LIMIT = 600.0
 SECONDS = re.compile(rb'"seconds": ?[0-9.e+-]+')
 SHARE = 0.6
-"""Of the time of an undisturbed run, for which a child is left alive at the longest."""
+"""Maximum lifetime of a child, as a share of the time of an undisturbed run."""
 STORIES = [
     "Draw a sea page with a red boat in the middle. Then make it blue. Then add a fish at the top left.",
     "Draw a meadow page with a green tree in the middle. Then add a red house at the top right.",
@@ -50,7 +50,7 @@ RunStory = Callable[[Path, Path, int], object]
 
 
 class Noted:
-    """Notes every draw of a generator before it begins."""
+    """Records every image before it is generated."""
 
     def __init__(self, generator: Generator, log: Path) -> None:
         self._generator, self._log = generator, log
@@ -77,7 +77,7 @@ def painted_story(folder: Path, log: Path, number: int) -> None:
 def tiny_world_story() -> RunStory:
     import torch
 
-    # A forked child waits for ever for the threads that its parent had.
+    # A forked child would wait forever for the threads of its parent.
     torch.set_num_threads(1)
     planner, critic = Planner(open_chat("tinyworld:planner")), Critic(open_chat("tinyworld:critic"))
     generator = open_generator("tinyworld")
@@ -102,7 +102,7 @@ def drawn(log: Path) -> list[str]:
 
 
 def resumed_story(run_story: RunStory, place: Path, number: int, dice: random.Random, most: int) -> int:
-    """Run a story with at most so many kills until it is finished, and compare; the kills."""
+    """Run a story with at most `most` kills until it is finished, compare it, and count the kills."""
     alone, log_alone = place / f"alone-{number}", place / f"alone-{number}.log"
     began = time.monotonic()
     assert forked(lambda: run_story(alone, log_alone, number), LIMIT).code == 0
@@ -125,7 +125,7 @@ def resumed_story(run_story: RunStory, place: Path, number: int, dice: random.Ra
 
 
 @pytest.mark.parametrize(("kind", "most"), [("painted", 500), ("tinyworld", 40)])
-def test_a_killed_story_is_that_of_an_undisturbed_run(kind: str, most: int, tmp_path: Path) -> None:
+def test_a_killed_story_equals_an_undisturbed_one(kind: str, most: int, tmp_path: Path) -> None:
     run_story = painted_story if kind == "painted" else tiny_world_story()
     dice, kills = random.Random(0), 0
     for number in itertools.count():
@@ -135,7 +135,7 @@ def test_a_killed_story_is_that_of_an_undisturbed_run(kind: str, most: int, tmp_
     print(json.dumps({"kind": kind, "kills": kills, "stories": number + 1}))
 
 
-def test_killed_trajectories_are_those_of_an_undisturbed_run(tmp_path: Path) -> None:
+def test_killed_trajectories_equal_undisturbed_ones(tmp_path: Path) -> None:
     from interleave_thinker.training.data.executors.threads import ThreadExecutor
     from interleave_thinker.training.data.trajectories.engine import PromptFile, Trajectories
     from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
@@ -163,14 +163,15 @@ def test_killed_trajectories_are_those_of_an_undisturbed_run(tmp_path: Path) -> 
     noted = [usage for path in out.glob("*/ledger.jsonl") for usage in read_ledger(path)]
     draws = sum(usage.calls for usage in noted if usage.role == "generator")
     assert killed > kills / 2
-    # A draw is logged, then noted in the ledger, then recorded. A kill stops each of the two threads between
-    # these at most once, so no recorded draw lacks a ledger line and no ledger line lacks a draw.
+    # Generating an image is logged, then noted in the ledger, then recorded. A kill stops each of the two
+    # threads between these at most once, so every recorded image has a ledger line and every ledger line has
+    # an image.
     assert recorded <= draws <= len(log.read_text().split()) <= recorded + 2 * killed
     assert records(alone) == records(out)
 
 
 def test_a_benchmark_killed_in_two_processes_gives_the_same_submission(tmp_path: Path) -> None:
-    """Both processes of a pair share a folder; one is killed at a random moment, then the other."""
+    """Both processes of a pair share a folder. One is killed at a random moment, then the other."""
     from support.wise_runs import carry_out, setting_of, wise_data
 
     from interleave_thinker.evaluation.runs.submission import collect

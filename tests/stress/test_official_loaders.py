@@ -1,9 +1,9 @@
-"""Our readers of submissions held against the official loaders, on submissions that were broken at random.
+"""Our readers of submissions compared with the official loaders, on randomly damaged submissions.
 
-Decision: the loaders are imported unedited from checkouts of yours, and nothing of them is in this
-repository. Ours may be stricter (an image that is not RGB, one that is damaged where the loader does not
-look), never more lenient: whatever a loader would fail at or pass over must be a fault.
-INTERLEAVE_EVALUATORS names a folder with checkouts called SpecV and CoMM.
+The loaders are imported without changes from the user's checkouts; nothing of them is in this repository. Our
+readers may be stricter (an image that is not RGB, or damaged where the loader does not look), but never more
+lenient: everything that a loader would fail at or skip must be a fault. INTERLEAVE_EVALUATORS names a folder
+with checkouts called SpecV and CoMM.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ pytestmark = [pytest.mark.stress, pytest.mark.timeout(3600)]
 
 FOLDER = os.environ.get("INTERLEAVE_EVALUATORS", "")
 COUNT = 500
-"""Broken submissions of each benchmark."""
+"""Number of damaged submissions of each benchmark."""
 Reads = Callable[[Path, BenchmarkItem], bool]
 
 
 def loaded(path: Path) -> Any:
-    """A module of a checkout."""
+    """Return a module of a checkout."""
     spec = importlib.util.spec_from_file_location(f"official_{path.stem}", path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -47,7 +47,7 @@ def loaded(path: Path) -> Any:
 
 
 def specv_reads(checkout: Path) -> Reads:
-    """Whether SpecV's evaluator would put an item to its judge."""
+    """Return whether SpecV's evaluator would send an item to its judge."""
     module = loaded(checkout / "eval" / "interleave" / "run_eval.py")
 
     def reads(folder: Path, item: BenchmarkItem) -> bool:
@@ -67,7 +67,7 @@ def specv_reads(checkout: Path) -> Reads:
 
 
 def comm_reads(checkout: Path) -> Reads:
-    """Whether CoMM's evaluator would show an item whole: all its images, and no text cut away."""
+    """Return whether CoMM's evaluator would show an item completely: all images, and no text cut off."""
     module = loaded(checkout / "eval" / "utils.py")
 
     def reads(folder: Path, item: BenchmarkItem) -> bool:
@@ -82,7 +82,7 @@ def comm_reads(checkout: Path) -> Reads:
             further, used = module.data_format(content["model_output"], predicted, str(path), count, 10)
             parts = [part for step in [*steps, *further] for part in step if part["type"] == "image"]
             for part in parts:
-                # Its judge's client opens them after this; an error there leaves the sample out.
+                # The client of its judge opens them later; an error there drops the sample.
                 with Image.open(part["content"]) as image:
                     image.load()
         except Exception:  # noqa: BLE001 - whatever ends the official loader is a refusal
@@ -93,7 +93,7 @@ def comm_reads(checkout: Path) -> Reads:
 
 
 def mutated(folder: Path, chance: random.Random) -> str:
-    """Break one thing; returns its name."""
+    """Damage one thing and return its name."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     path = chance.choice(files)
     what = chance.choice(["nothing", "remove", "empty", "half", "folder", "text", "list"])
@@ -121,7 +121,7 @@ def mutated(folder: Path, chance: random.Random) -> str:
 
 
 def hold(name: str, reads: Reads, count: int) -> dict[str, int]:
-    """How often both readers agree on an item of a broken submission, and who was stricter."""
+    """Count how often both readers agree on an item of a damaged submission, and which one was stricter."""
     chance, found = random.Random(0), Counter[str]()
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch) / "data"

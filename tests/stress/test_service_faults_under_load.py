@@ -1,4 +1,4 @@
-"""What the service does under too much load and when something breaks."""
+"""The service under too much load and with failing parts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Figures = dict[str, Any]
 QUEUE = 20
 
 
-def test_requests_beyond_what_is_drawn_are_refused() -> None:
-    """Ten times what one worker of 0.25 s draws, for a minute, without patience."""
+def test_requests_beyond_capacity_are_rejected() -> None:
+    """Send ten times the load of one worker with 0.25 s per image for a minute, without patience."""
     seconds = 60.0
     with service("card:96:0.25", queue=QUEUE, patience=0) as running:
         normal = running.load(clients=1, seconds=5, seed=10**6)["milliseconds"]["p95"]
@@ -59,7 +59,7 @@ def test_requests_beyond_what_is_drawn_are_refused() -> None:
 
 
 def test_killed_workers_cost_no_image() -> None:
-    """SIGKILL of one of two workers every 5 s; every image is compared with the undisturbed ones."""
+    """Kill one of two workers every 5 s, and compare every image with undisturbed ones."""
     seconds = 60.0
     settings: Figures = {"clients": 8, "seconds": seconds, "rate": 5, "timeout": 60}
     with service("card:96:0.25", 2, keep=0) as running:
@@ -88,7 +88,7 @@ def _digests(measured: Load) -> dict[int, str]:
 
 
 def test_a_broken_model_leaves_the_other_one_alone() -> None:
-    """A model that does not load next to one that does, and draws that find no memory left."""
+    """Combine a model that does not load with one that does, and requests that run out of memory."""
     models = [
         {"name": "good", "generator": "card:96:0", "devices": ["cpu", "cpu"]},
         {"name": "bad", "generator": "card:no", "devices": ["cpu"]},
@@ -113,7 +113,7 @@ def test_a_broken_model_leaves_the_other_one_alone() -> None:
 
 
 def test_sigterm_finishes_what_was_accepted() -> None:
-    """SIGTERM after the twentieth image of 16 clients: what was accepted is finished, the rest refused."""
+    """Send SIGTERM after the twentieth image: accepted requests are finished, the rest is rejected."""
     with service("card:96:0.25", 2) as running:
         told: list[float] = []
         images: list[Sample] = []
@@ -135,7 +135,7 @@ def test_sigterm_finishes_what_was_accepted() -> None:
 
 
 def test_clients_that_hang_up_leave_nothing_under_way() -> None:
-    """Their places are free again, and nothing of theirs is drawn."""
+    """Check that the places of clients that hang up are free again, and nothing is generated for them."""
     with service("card:96:0.5", queue=100) as running:
         gone = 0
         with httpx.Client(base_url=running.url, timeout=0.2, trust_env=False) as client:

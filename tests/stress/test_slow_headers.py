@@ -1,6 +1,6 @@
 """Thousands of connections that send half a header and are opened again when they are closed.
 
-The command itself is started (`serve`), with as many open files as most systems allow by default.
+The real command is started (`serve`), with the number of open files that most systems allow by default.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ pytestmark = [
 CALL = "import sys; sys.argv[0] = 'interleave-thinker'; from interleave_thinker.cli import main; main()"
 FILES, CONNECTIONS, SECONDS = 1024, 3000, 60.0
 REOPENED = 200
-"""Closed connections that are opened again in each second."""
+"""Closed connections that are opened again each second."""
 HALF = b"POST /edit HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
 MAX_SECONDS = 30.0
 
 
 def test_others_are_served_during_the_attack() -> None:
-    """An ordinary client's requests during the attack, each on a new connection, and the log."""
+    """Check an ordinary client's requests during the attack, each on a new connection, and the log."""
     with _service() as (url, process, log):
         quiet = [_asked(url, seed) for seed in range(50)]
         before = memory_of(process.pid)
@@ -91,7 +91,7 @@ def test_others_are_served_during_the_attack() -> None:
 
 
 def attack_from(pipe: Connection, url: str) -> None:
-    """Attack until something comes through the pipe, then send what was opened."""
+    """Attack until a message arrives through the pipe, then send the number of opened connections."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, CONNECTIONS + 1000), most))
     attack = Attack(url, CONNECTIONS)
@@ -100,7 +100,7 @@ def attack_from(pipe: Connection, url: str) -> None:
 
 
 class Attack:
-    """Keeps so many half headers open, adding a byte to each every few seconds."""
+    """Keeps a number of half headers open, adding a byte to each every few seconds."""
 
     def __init__(self, url: str, number: int) -> None:
         parts = urlsplit(url)
@@ -109,7 +109,7 @@ class Attack:
         self.opened = self.most_open = 0
 
     def run(self, stopped: Callable[[], bool]) -> None:
-        """Until `stopped`."""
+        """Run until `stopped` returns true."""
         chosen = selectors.DefaultSelector()
         began = fed = time.monotonic()
         while not stopped():
@@ -164,7 +164,7 @@ def _milliseconds(seconds: list[float], share: float) -> float | None:
 
 
 def _asked(url: str, seed: int) -> float | None:
-    """Seconds of a request on a connection of its own; None if it got no image."""
+    """Return the seconds of a request on a new connection; `None` if it got no image."""
     began = time.monotonic()
     body = {"prompt": "a boat", "seed": seed}
     try:

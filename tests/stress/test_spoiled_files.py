@@ -1,8 +1,8 @@
-"""What commands of training data make of a stranger's files, one of which is spoiled: a result or one line
-of error, and nothing written outside the folders that were named.
+"""Training data commands on a stranger's files, one of which is damaged: a result or a one-line error.
 
-Every case spoils one file of a folder that is valid otherwise: its bytes, or one value deep inside it; and
-every command that reads the file is run. Some changes do no harm, and then the command succeeds.
+Nothing may be written outside the named folders. Each case damages one file of an otherwise valid folder: its
+bytes, or one value deep inside it. Every command that reads the file is run. Some changes are harmless, and
+then the command succeeds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from interleave_thinker.training.data.prompts.generate import PromptsData, write
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(1800)]
 
 CASES, PARTS = 1_000, 20
-"""Cases of each kind of folder, and tests that they are spread over."""
+"""Cases of each kind of folder, and the number of tests that they are spread over."""
 MAX_LINE = 1_500
 
 
@@ -49,7 +49,7 @@ def prepare_prompts(folder: Path) -> None:
 
 
 def commands_of_prompts(folder: Path, file: str) -> list[Callable[[], object]]:
-    """The command of `data prompts` or `data guard` that reads the file."""
+    """Return the command of `data prompts` or `data guard` that reads the file."""
 
     def add_and_check() -> None:
         with BenchmarkIndex.create(folder / "new.sqlite") as guard:

@@ -1,4 +1,4 @@
-"""40,000 replies of critics, made from a known verdict: none is read as the opposite of what it says.
+"""40,000 critic replies, each made from a known verdict: none is read as the opposite.
 
 Each reply is read four times: whole, as it arrives from a server with and without log-probabilities, and as a
 local model writes it. The tests of `backend/answers` read a few hundred.

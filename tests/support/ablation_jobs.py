@@ -1,8 +1,7 @@
-"""What the jobs of the ablation's tests do.
+"""Work of the jobs in the ablation's tests.
 
-Decision: they stand here and not beside the tests. A job runs in a process of its own, which imports the
-module that its function comes from, and where pytest was not started as `python -m pytest` no package `tests`
-can be imported there.
+They are not in the test files: a job runs in its own process, which imports the module of its function, and a
+package `tests` cannot be imported there unless pytest was started as `python -m pytest`.
 """
 
 from __future__ import annotations

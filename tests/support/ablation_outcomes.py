@@ -1,4 +1,4 @@
-"""Measures of the ablation as its jobs leave them, with outcomes thrown by dice of known shares."""
+"""Results of ablation jobs with random outcomes of known shares."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write_found(folder: Path, found: BaseModel) -> None:
 
 
 def write_seeds(out: Path, settings: AblationSettings) -> None:
-    """Measures as jobs leave them: alone 0.1 of the stories, full RL 0.9, planner SFT 0.7, all else 0.5."""
+    """Write the jobs' results: alone 0.1 of the stories, full RL 0.9, planner SFT 0.7, all others 0.5."""
     rng, rates = Random(settings.first_seed), {"alone": 0.1, "rl": 0.9, "planner_sft": 0.7}
     for seed in settings.all_seeds:
         folder = seed_folder(out, seed)

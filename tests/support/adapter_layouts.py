@@ -1,6 +1,6 @@
-"""LoRA adapters of many layouts, written by hand, with what each must do to its base's weights.
+"""LoRA adapters in many layouts, written by hand, with their expected effect on the base's weights.
 
-What an adapter is to do is computed here by the published formulas, without peft.
+The expected effect is computed here from the published formulas, without peft.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ State = dict[str, torch.Tensor]
 
 @dataclass
 class Layout:
-    """An adapter in the making: `weights` and `config` are what is written, `apply` what it means."""
+    """An adapter: `weights` and `config` are written, `apply` computes the expected result."""
 
     state: State
     config: dict[str, Any] = field(default_factory=dict)
@@ -65,12 +65,12 @@ class Layout:
         self.changes.append(lambda state: state.__setitem__(name, value))
 
     def renamed(self, old: str, new: str) -> Layout:
-        """With another name for every weight."""
+        """Rename every weight."""
         self.weights = {key.replace(old, new): value for key, value in self.weights.items()}
         return self
 
     def applied(self) -> State:
-        """The base's weights with the adapter in them."""
+        """Return the base's weights with the adapter applied."""
         state = dict(self.state)
         for change in self.changes:
             change(state)
@@ -89,7 +89,7 @@ class Layout:
 
 
 def canonical(state: State, **config: Any) -> Layout:
-    """What peft itself writes for the language model's layers."""
+    """Return what peft writes for the language model's layers."""
     layout = bare(state, **config)
     dora, rslora = bool(config.get("use_dora")), bool(config.get("use_rslora"))
     for module in MODULES:
@@ -98,13 +98,13 @@ def canonical(state: State, **config: Any) -> Layout:
 
 
 def bare(state: State, **config: Any) -> Layout:
-    """Only the configuration."""
+    """Return only the configuration."""
     known = {"peft_type": "LORA", "r": RANK, "lora_alpha": ALPHA, "target_modules": NAMES, "bias": "none"}
     return Layout(state, {**known, **config})
 
 
 def without(layout: Layout, *parts: str) -> Layout:
-    """Without the weights whose names hold one of these."""
+    """Remove the weights whose names contain one of these parts."""
     layout.weights = {
         key: value for key, value in layout.weights.items() if not any(part in key for part in parts)
     }
@@ -112,13 +112,13 @@ def without(layout: Layout, *parts: str) -> Layout:
 
 
 def with_weight(layout: Layout, name: str, *size: int) -> Layout:
-    """With one weight more."""
+    """Add one weight."""
     layout.weights[name] = torch.ones(*size)
     return layout
 
 
 def ranked(state: State, patterns: dict[str, int], key: str = "rank_pattern") -> Layout:
-    """The query layers with a rank, or an alpha, of their own."""
+    """Give the query layers their own rank or alpha."""
     layout = bare(state, **{key: patterns})
     for module in MODULES:
         own = "q_proj" in module
@@ -129,7 +129,7 @@ def ranked(state: State, patterns: dict[str, int], key: str = "rank_pattern") ->
 
 
 def on(state: State, *modules: str, whole: tuple[str, ...] = (), **config: Any) -> Layout:
-    """LoRA on these modules, and these weights whole."""
+    """Return LoRA on these modules, and these weights whole."""
     layout = bare(state, target_modules=[name.rpartition(".")[2] for name in modules], **config)
     for module in modules:
         layout.lora(module)
@@ -139,7 +139,7 @@ def on(state: State, *modules: str, whole: tuple[str, ...] = (), **config: Any) 
 
 
 def embedding(state: State) -> Layout:
-    """LoRA on the embeddings, whose matrices are transposed."""
+    """Return LoRA on the embeddings, whose matrices are transposed."""
     layout = on(state, MODULES[0], MODULES[4])
     layout.config["target_modules"] = ["q_proj", "embed_tokens"]
     name = "model.language_model.embed_tokens"

@@ -1,5 +1,4 @@
-"""A small chat server for tests: a real HTTP server that speaks the OpenAI protocol and says what it is told
-to."""
+"""A small chat server for tests: a real HTTP server with the OpenAI protocol and scripted answers."""
 
 from __future__ import annotations
 
@@ -17,8 +16,10 @@ from .server_thread import in_thread
 
 
 class ChatServer(ThreadingHTTPServer):
-    """Answers every request with `text`, token by token; `faults` holds (status, body) pairs that come first,
-    and for `silent_seconds` it says nothing at all."""
+    """Answers every request with `text`, token by token.
+
+    `faults` are (status, body) pairs that are sent first. It stays silent for `silent_seconds`.
+    """
 
     daemon_threads = True
 
@@ -26,25 +27,25 @@ class ChatServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.text = text
         self.script: list[str] = []
-        """Texts of the first answers, in order; after them it is `text`."""
+        """Texts of the first answers, in order; after them `text` is used."""
         self.finish = "stop"
         self.streams = True
         self.has_logprobs = True
         self.reasoning: tuple[str, str] | None = None
-        """The field in which reasoning is told apart, and the reasoning."""
+        """Field that separates the reasoning, and the reasoning."""
         self.top = {"true": 0.8, " True": 0.1, "false": 0.1, "maybe": 0.0}
         self.faults: list[tuple[int, bytes]] = []
         self.busy_seconds = 0.0
-        """From the first request on it answers 429 for so long, and says so in Retry-After."""
+        """Seconds from the first request for which it answers 429, with this in Retry-After."""
         self.busy_until = 0.0
         self.refused = 0
-        """Requests that it was too busy for."""
+        """Number of requests rejected as too busy."""
         self.dies_after: int | None = None
         """Replies after which every request gets `dies_with`: a status, or 0 for a closed connection."""
         self.dies_with = 0
         self.raw: bytes | None = None
         self.events: list[str] | None = None
-        """Data of the events of a stream, as they are."""
+        """Data of a stream's events, unchanged."""
         self.silent_seconds = 0.0
         self.hung_up = Event()
         self.sent = 0
@@ -72,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(body)
 
     def _fail(self) -> bool:
-        """Send the failure that is due; False if none is."""
+        """Send the next failure; returns whether there was one."""
         server = self.server
         if server.dies_after is not None and len(server.requests) > server.dies_after:
             if server.dies_with:
@@ -85,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
             server.busy_until = server.busy_until or now + server.busy_seconds
             if now < server.busy_until:
                 server.refused += 1
-                # Two timers may differ by a tick.
+                # Two timers can differ by a tick.
                 self._send(429, b"slow down", "text/plain", str(math.ceil(server.busy_seconds)))
                 return True
         if server.faults:
@@ -95,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _send_fixed(self) -> bool:
-        """Send the answer that is given byte by byte, `raw` or `events`; False if there is none."""
+        """Send the answer given as bytes (`raw`) or `events`; returns whether there is one."""
         if self.path != "/v1/chat/completions":
             self._send(404, b"no such page", "text/plain")
         elif self.server.raw is not None:
@@ -109,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _reply(self, body: dict[str, Any]) -> None:
-        """Send the next text, whole or token by token as the request asks."""
+        """Send the next text, whole or token by token as requested."""
         if self.server.script:
             self.server.text = self.server.script.pop(0)
         tokens = re.findall(r"\s*\w+|\s*\W", self.server.text)
@@ -149,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _be_silent(self) -> None:
-        """Say nothing until the time is over or the other side hangs up, which is noted."""
+        """Stay silent until the time is over or the client hangs up, which is recorded."""
         self.connection.settimeout(self.server.silent_seconds)
         try:
             if not self.connection.recv(1):

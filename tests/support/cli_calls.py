@@ -1,5 +1,4 @@
-"""The command line called by tests, in this process or in one of its own, and agents that answer from
-files."""
+"""Calls of the command line in this process or a separate one, and agents that answer from files."""
 
 from __future__ import annotations
 
@@ -31,9 +30,9 @@ def call(*arguments: object) -> Any:
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
-    """Call the command in a process of its own, with pipes."""
+    """Start the command in a separate process, with pipes."""
     line = [sys.executable, "-c", ENTRY, str(TESTS), *map(str, arguments)]
-    # A job that runs in the background ignores Ctrl-C, and so would its children.
+    # A background job ignores Ctrl-C, and its children would too.
     heard = None if sys.platform == "win32" else partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
 

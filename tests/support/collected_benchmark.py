@@ -25,14 +25,14 @@ from interleave_thinker.training.data.trajectories.unit import Teachers
 
 @dataclass(frozen=True)
 class ShownSeveral:
-    """Small teachers with a generator that can be shown several images."""
+    """Small teachers with a generator that accepts several images."""
 
     def __call__(self) -> Teachers:
         return replace(SmallTeachers()(), generators=(("fake", FakeGenerator(16)),))
 
 
 def collected(name: str, folder: Path) -> Path:
-    """The `--out` of a miniature of this benchmark, below `folder`."""
+    """Return the `--out` folder of a miniature of this benchmark, below `folder`."""
     data = folder / "data"
     data.mkdir(parents=True)
     given, benchmark, options = MINIATURES[name](data), open_benchmark(name), BenchmarkOptions()

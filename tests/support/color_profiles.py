@@ -1,4 +1,4 @@
-"""Small ICC profiles, written by hand: a camera's wide RGB, a gray of gamma 2.2, and a printer's CMYK."""
+"""Small ICC profiles, written by hand: a camera's wide RGB, a gray with gamma 2.2, and a printer's CMYK."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 
 
 def wide_rgb() -> bytes:
-    """AdobeRGB (1998): its primaries adapted to D50, gamma 563/256."""
+    """Return AdobeRGB (1998): primaries adapted to D50, gamma 563/256."""
     primaries = {
         b"rXYZ": (0.60974, 0.31111, 0.01947),
         b"gXYZ": (0.20528, 0.62567, 0.06087),
@@ -17,7 +17,7 @@ def wide_rgb() -> bytes:
 
 
 def srgb_like() -> bytes:
-    """sRGB's primaries and a gamma of 2.2, as monitors' own profiles have."""
+    """Return a profile with sRGB's primaries and gamma 2.2, like those of monitors."""
     primaries = {
         b"rXYZ": (0.43607, 0.22249, 0.01392),
         b"gXYZ": (0.38515, 0.71687, 0.09708),
@@ -28,12 +28,12 @@ def srgb_like() -> bytes:
 
 
 def gray() -> bytes:
-    """Gray of gamma 1.8."""
+    """Return gray with gamma 1.8."""
     return _profile(b"mntr", b"GRAY", b"XYZ ", {b"kTRC": _gamma(1.8)})
 
 
 def printer_cmyk() -> bytes:
-    """Sixteen colors of a printer in Lab: each ink at full or not at all, black over all of them."""
+    """Return sixteen printer colors in Lab: each ink fully or not at all, black over all of them."""
     cyan, magenta, yellow = (55, -37, -50), (48, 74, -3), (89, -5, 93)
     inks = {0: (95, 0, 0), 1: yellow, 2: magenta, 3: (47, 68, 48), 4: cyan, 5: (50, -65, 27)}
     inks |= {6: (24, 22, -46), 7: (23, 0, 0)}

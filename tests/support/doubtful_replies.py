@@ -1,7 +1,7 @@
-"""Critics' replies of which the answer is easily mistaken: envelopes with a success of their own, corrections
-in another spelling or after the answer, drafts in thoughts of unknown names.
+"""Critic replies that are easily misread.
 
-What they say is known; they may be refused but not turned.
+They contain envelopes with their own success value, corrections in another spelling or after the answer, and
+drafts in thoughts of unknown names. Their meaning is known. They may be rejected but not reversed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CORRECTIONS = (
 
 
 def verdict_object(rng: random.Random, says: bool, key: str | None = None) -> dict[str, Any]:
-    """An answer under one of many spellings of its keys."""
+    """Return an answer in one of many spellings of its keys."""
     value: Any = says
     if rng.random() < 0.15:
         value = rng.choice((str(says), str(says).lower()))
@@ -73,13 +73,15 @@ def verdict_object(rng: random.Random, says: bool, key: str | None = None) -> di
 
 
 def written(rng: random.Random, value: Any) -> str:
-    """A value as JSON or as a Python literal."""
+    """Return a value as JSON or as a Python literal."""
     return rng.choice((json.dumps(value), json.dumps(value, indent=1), repr(value)))
 
 
 def enveloped(rng: random.Random, says: bool) -> tuple[dict[str, Any], bool | None]:
-    """An answer within envelopes at a random depth and encoding, and what the whole says: the inner verdict,
-    or nothing where the envelope has an answer's key and says the opposite."""
+    """Return an answer within envelopes of random depth and encoding, and its meaning.
+
+    The meaning is the inner verdict, or `None` if an envelope has an answer's key with the opposite value.
+    """
     inner: Any = verdict_object(rng, says)
     for _ in range(rng.randint(1, 4)):
         if rng.random() < 0.5:
@@ -110,7 +112,7 @@ def envelope(rng: random.Random, says: bool) -> tuple[str, bool | None, str]:
 
 
 def respelled(rng: random.Random, says: bool) -> tuple[str, bool | None, str]:
-    """An answer, and its correction in another spelling, encoding or depth."""
+    """Return an answer with its correction in another spelling, encoding or depth."""
     first = {"previous_step_success": says, "refine_prompt": rng.choice(("", "a red hat"))}
     second: Any = verdict_object(rng, not says)
     if rng.random() < 0.4:
@@ -127,7 +129,7 @@ def respelled(rng: random.Random, says: bool) -> tuple[str, bool | None, str]:
 
 
 def drafted(rng: random.Random, says: bool) -> tuple[str, bool | None, str]:
-    """A draft in a thought of an unknown name, and the answer after it, or none."""
+    """Return a draft in a thought with an unknown name, and the answer after it, if any."""
     tag = rng.choice(TAGS)
     opening, closing = rng.choice(("<{0}>|</{1}>", "[{0}]|[/{1}]")).format(tag, tag.split()[0]).split("|")
     if " " in opening and opening[0] == "[":
@@ -143,14 +145,14 @@ def drafted(rng: random.Random, says: bool) -> tuple[str, bool | None, str]:
     if form < 0.35 and opening[0] == "<":
         return f"{opening}\n{draft}\nThe hat is missing.", None, "draft in an open thought"
     if form < 0.5 and opening[0] == "<":
-        # The prompt had opened it.
+        # Opened by the prompt.
         return f"{draft}{closing}\n{answer}", says, "draft before a closing tag"
     answer = rng.choice(("{0}", "<answer>{0}</answer>", "```json\n{0}\n```")).format(answer)
     return f"{opening}{draft}{closing}\n{answer}", says, "draft"
 
 
 def corrected(rng: random.Random, says: bool) -> tuple[str, bool | None, str]:
-    """An answer in the asked form, which the same reply takes back."""
+    """Return an answer in the requested format that the same reply takes back."""
     first, second = (
         written(rng, {"previous_step_success": one, "refine_prompt": rng.choice(("", "a hat"))})
         for one in (says, not says)
@@ -165,5 +167,5 @@ def corrected(rng: random.Random, says: bool) -> tuple[str, bool | None, str]:
 
 
 def doubtful_text(rng: random.Random) -> tuple[str, bool | None, str]:
-    """A reply, what it says (None: nothing, or two things) and its kind."""
+    """Return a reply, its meaning (`None`: nothing, or two things) and its kind."""
     return rng.choice((envelope, respelled, drafted, corrected))(rng, rng.random() < 0.5)

@@ -1,5 +1,4 @@
-"""A stand-in for llama.cpp's llama-server: a real program with its command line, its log and its answers, and
-with the faults that a test asks for."""
+"""Replacement for llama.cpp's llama-server: a program with its command line, log, answers and faults."""
 
 from __future__ import annotations
 
@@ -14,9 +13,10 @@ FAULTS = ("none", "dies", "no memory", "other projector", "old", "never ready", 
 
 
 def write_program(folder: Path, fault: str = "none", text: str = "") -> Path:
-    """A program in `folder` that behaves like llama-server but for this fault (FAULTS), and replies `text`.
+    """Write a program that replies `text` like llama-server, except for one fault (FAULTS).
 
-    It notes its process id and its arguments, a line for each start, in `starts` beside it."""
+    It writes its process id and arguments to `starts` next to it, one line per start.
+    """
     assert fault in FAULTS
     (folder / "reply.txt").write_text(text, encoding="utf-8")
     program = folder / "llama-server"
@@ -26,7 +26,7 @@ def write_program(folder: Path, fault: str = "none", text: str = "") -> Path:
 
 
 def write_agent(folder: Path, name: str = "tiny-Q8_0.gguf", projector: str = "mmproj-tiny-F16.gguf") -> Path:
-    """A model and its projector, of which nothing is real but the beginning."""
+    """Write a model and its projector, of which only the beginning is real."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / projector).write_bytes(MODEL + b"projector")
     (folder / name).write_bytes(MODEL + name.encode())
@@ -34,7 +34,7 @@ def write_agent(folder: Path, name: str = "tiny-Q8_0.gguf", projector: str = "mm
 
 
 def starts_of(program: Path) -> list[tuple[int, list[str]]]:
-    """Process ids and arguments of the servers that were started."""
+    """Return process ids and arguments of the started servers."""
     noted = program.with_name("starts")
     lines = noted.read_text().splitlines() if noted.exists() else []
     return [(int(line.split("\t")[0]), line.split("\t")[1:]) for line in lines]
@@ -46,7 +46,7 @@ def main(folder: Path, fault: str, arguments: list[str]) -> int:
         return 0
     with (folder / "starts").open("a") as noted:
         noted.write("\t".join([str(os.getpid()), *arguments]) + "\n")
-    # What the real one would refuse to start with, or would be fooled by.
+    # Files that the real program would reject, or be fooled by.
     assert arguments[arguments.index("--host") + 1] == "127.0.0.1" and "--api-key" not in arguments
     assert not [name for name in os.environ if name.startswith("LLAMA_") and name != "LLAMA_API_KEY"]
     if fault == "dies":

@@ -1,4 +1,4 @@
-"""Work in a forked child that has everything imported already, so that the work is measured or killed."""
+"""Runs work in a forked child with everything imported, so that the work itself is measured or killed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POLL = 0.0005
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended: its exit code (negative: the signal that killed it), its largest resident memory."""
+    """How a child ended: its exit code (negative: the signal that killed it) and its peak resident memory."""
 
     code: int
     peak_bytes: int
@@ -26,7 +26,7 @@ class Ended:
 
 
 def forked(work: Callable[[], object], seconds: float) -> Ended:
-    """Do the work in a child, and kill the child (SIGKILL) if it runs longer than this.
+    """Run the work in a child, and kill the child (SIGKILL) if it takes longer than this.
 
     Exit code 0 means that the work returned, 99 that it raised; its traceback is then on the child's stderr.
     """

@@ -1,4 +1,4 @@
-"""Where this machine's ComfyUI is, if it has one; nothing of it is imported."""
+"""Finds this machine's ComfyUI, if it has one; nothing of it is imported."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ HOW_TO_ENABLE = (
 
 @dataclass(frozen=True)
 class HostHome:
-    """Where the host's sources and its Python are."""
+    """Paths of the host's sources and its Python."""
 
     folder: Path
     python: Path
     front_end: Path | None = None
-    """Folder of a built front end (it has an index.html), None for the one that the host itself pins."""
+    """Folder of a built front end (with an index.html); `None` for the one that the host pins."""
 
 
 def find_host() -> HostHome | None:
-    """The host on this machine, None if there is none."""
+    """Return the host on this machine; `None` if there is none."""
     folder = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI").expanduser()
     given = os.environ.get("COMFYUI_PYTHON")
     front_end = os.environ.get("COMFYUI_FRONT_END_ROOT")
@@ -36,8 +36,10 @@ def find_host() -> HostHome | None:
 
 
 def home_at(folder: Path, python: Path | None = None, front_end: Path | None = None) -> HostHome | None:
-    """The host in this folder, run by this Python or the one in a virtual environment inside it; None if
-    either is missing."""
+    """Return the host in this folder, with this Python or that of a virtual environment inside it.
+
+    Returns `None` if either is missing.
+    """
     pythons = [folder / name / "bin" / "python" for name in (".venv", "venv")]
     found = next((path for path in ([python] if python else []) + pythons if path.exists()), None)
     if not (folder / "main.py").exists() or found is None:

@@ -1,7 +1,7 @@
-"""Hostile files, and everything that reads files, each called as a person calls it.
+"""Hostile files, and everything that reads files, called like a user calls it.
 
-`KINDS` put something hostile in the place of a file; `READERS` say where the file lies in a folder made by
-`prepare`, and with which command line it is read. A case is one kind in one reader's place.
+`KINDS` put something hostile in place of a file. `READERS` define where the file is in a folder made by
+`prepare`, and the command line that reads it. A case combines one kind with one reader.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _device(path: Path) -> None:
 
 
 def _socket(path: Path) -> None:
-    # A path of a socket is at most 107 bytes long.
+    # The path of a socket has at most 107 bytes.
     here, one = os.getcwd(), socket.socket(socket.AF_UNIX)
     os.chdir(path.parent)
     try:
@@ -68,7 +68,7 @@ def _duplicate(path: Path) -> None:
 
 
 def _png(path: Path) -> None:
-    """Of 60,000 x 60,000 pixels in some kilobytes."""
+    """Write a PNG of 60,000 x 60,000 pixels in some kilobytes."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
@@ -85,7 +85,7 @@ def _written(data: bytes | str) -> Callable[[Path], None]:
 
 
 def void(_: object) -> None:
-    """Nothing."""
+    """Do nothing."""
 
 
 KINDS: dict[str, Callable[[Path], None]] = {
@@ -113,15 +113,17 @@ KINDS: dict[str, Callable[[Path], None]] = {
 
 @dataclass(frozen=True)
 class Reader:
-    """Where the file lies, and the command line (`{at}`: the folder) that reads it; `heavy` ones load a
-    model's library."""
+    """Location of a file, and the command line (`{at}`: the folder) that reads it.
+
+    `heavy` readers load a model library.
+    """
 
     file: str
     command: tuple[str, ...]
     without: tuple[str, ...] = ()
     heavy: bool = False
     harmless: tuple[str, ...] = ()
-    """Kinds that are a good file there."""
+    """Kinds that are a valid file there."""
 
 
 RUN = ("export", "{at}/run", "--to", "markdown", "--out", "{at}/out")
@@ -165,7 +167,7 @@ READERS: dict[str, Reader] = {
 
 
 def prepare(at: Path) -> None:
-    """A folder in which every reader finds its good file."""
+    """Create a folder in which every reader finds a valid file."""
     replies = [
         write_verdict(Verdict(success=success, refined_prompt="a dark page")) for success in (False, True)
     ]
@@ -200,7 +202,7 @@ def prepare(at: Path) -> None:
 
 
 def put(at: Path, reader: Reader, kind: str) -> list[str]:
-    """Put the hostile file in its place in a prepared folder; returns the command line that reads it."""
+    """Put the hostile file into a prepared folder, and return the command line that reads it."""
     folder, _, name = reader.file.rpartition("/")
     if name.isupper():
         name = min(path.name for path in (at / folder).iterdir())

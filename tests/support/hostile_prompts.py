@@ -1,4 +1,4 @@
-"""Mutated taxonomies, banks, rows and guard files, as a stranger's folder may hold them."""
+"""Mutated taxonomies, banks, rows and guard files, as a stranger's folder may contain them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ FILES = ("taxonomy.yaml", "banks/hat.yaml", "banks/animal.yaml", "rows.jsonl", "
 
 
 def prepare(folder: Path) -> None:
-    """A folder in which every file is as it should be."""
+    """Create a folder in which every file is valid."""
     (folder / "banks").mkdir(parents=True)
     (folder / "taxonomy.yaml").write_bytes(TAXONOMY)
     (folder / "banks" / "hat.yaml").write_bytes(BANK)
@@ -78,7 +78,7 @@ def prepare(folder: Path) -> None:
 
 
 def mutated(content: bytes, random: Random) -> bytes:
-    """The content with one to three things wrong with it."""
+    """Return the content with one to three faults."""
     for _ in range(random.randint(1, 3)):
         at = random.randrange(len(content) + 1)
         ways: tuple[Callable[[], bytes], ...] = (
@@ -93,7 +93,7 @@ def mutated(content: bytes, random: Random) -> bytes:
 
 
 def endless_view(path: Path) -> None:
-    """A database whose table is a program that never ends."""
+    """Write a database whose table is an endless program."""
     database = sqlite3.connect(path)
     database.executescript(
         "CREATE TABLE about (name, value); INSERT INTO about VALUES ('format', '1');"

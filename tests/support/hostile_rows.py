@@ -1,5 +1,4 @@
-"""Runs, records, rows and outside sets with something wrong in one of their files, for every stage that reads
-them."""
+"""Runs, records, rows and external sets with a fault in one file, for every stage that reads them."""
 
 from __future__ import annotations
 
@@ -83,11 +82,11 @@ OUTPUTS = ("out", "out.scores.sqlite", "page.html")
 
 
 def quiet(line: str) -> None:
-    """Nothing is logged."""
+    """Log nothing."""
 
 
 def story(accepted: bool = True) -> Trajectory:
-    """Two steps, the first drawn twice."""
+    """Return a story of two steps, the first with two attempts."""
     steps, results = [], []
     for number in (1, 2):
         step = Step(number=number, name="s", prompt=f"page {number}", auxiliary_text=f"Words {number}.")
@@ -110,7 +109,7 @@ def story(accepted: bool = True) -> Trajectory:
 
 
 def prepare(folder: Path) -> None:
-    """A folder in which every file is as it should be: runs, published records, rows, a set like CoMM."""
+    """Create a folder in which every file is valid: runs, published records, rows, a set like CoMM."""
     save_trajectory(story(), folder / "runs" / "a")
     write_sample(folder / "runs" / "a", PromptOutcome(id="a", folder="a", state="whole", split="train"))
     made_run(folder / "runs" / "b", [(20, False, 4.0), (90, True, 6.0)])
@@ -137,13 +136,13 @@ def prepare(folder: Path) -> None:
 
 
 def files_of(folder: Path) -> list[str]:
-    """The files that are mutated, by their paths."""
+    """Return the paths of the files to mutate."""
     found = [path for path in folder.rglob("*") if path.is_file() and "comm_json/images" not in str(path)]
     return sorted(path.relative_to(folder).as_posix() for path in found)
 
 
 def spoiled(content: bytes, name: str, random: Random) -> bytes:
-    """The content with something wrong in its bytes, or with one of its values exchanged."""
+    """Return the content with damaged bytes, or with one value exchanged."""
     if name.endswith((".json", ".jsonl", ".pth")) and random.random() < 0.7:
         if name.endswith(".pth"):
             return pickle.dumps(_exchanged(COMM, random), random.choice((2, 4)))
@@ -155,7 +154,7 @@ def spoiled(content: bytes, name: str, random: Random) -> bytes:
 
 
 def _exchanged(value: Any, random: Random) -> Any:
-    """The value with one of its parts exchanged, gone or twice."""
+    """Return the value with one part exchanged, removed or repeated."""
     if isinstance(value, (dict, list)) and value and random.random() < 0.85:
         keys: Sequence[Any] = list(value) if isinstance(value, dict) else range(len(value))
         key = random.choice(keys)
@@ -172,7 +171,7 @@ def _exchanged(value: Any, random: Random) -> Any:
 
 
 def commands_of(folder: Path, file: str) -> list[Callable[[], object]]:
-    """The commands that read the file, each into folders that are not there."""
+    """Return the commands that read the file, each with new output folders."""
     top = file.split("/")[0]
     out, prompt_set = folder / "out", default_prompt_set()
     planner = PlannerRows(PlannerRowsData(), prompt_set, log=quiet)

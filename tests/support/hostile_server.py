@@ -1,8 +1,7 @@
-"""A server that does everything wrong, for tests: a real one on the loopback, whose behaviours are named by
-the first part of the path.
+"""A server that misbehaves in every way: a real one on the loopback, with behaviors named in the path.
 
-A behaviour is a generator: bytes are sent, a number is a pause in seconds. Nothing goes on for longer than
-SECONDS, and a client that hangs up ends it.
+A behavior is a generator: bytes are sent, a number is a pause in seconds. Nothing runs longer than SECONDS,
+and a client that hangs up ends it.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Sent = Iterator[bytes | float]
 
 @dataclass(frozen=True)
 class Asked:
-    """One request: its path behind the behaviour's name, and the key that came with it."""
+    """One request: the path after the behavior's name, and the key that was sent."""
 
     path: str
     key: str
@@ -50,7 +49,7 @@ Behaviour = Callable[[Asked], Sent]
 def head(
     kind: str = "application/json", status: str = "200 OK", *more: str, length: int | None = None
 ) -> bytes:
-    """The beginning of an answer; without `length` its end is the connection's."""
+    """Return the beginning of an answer; without `length` it ends with the connection."""
     lines = [f"HTTP/1.1 {status}", f"content-type: {kind}", "connection: close", *more]
     lines += [] if length is None else [f"content-length: {length}"]
     return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
@@ -59,7 +58,7 @@ def head(
 def whole(
     body: bytes | str | Any, kind: str = "application/json", status: str = "200 OK", *more: str
 ) -> bytes:
-    """A complete answer."""
+    """Return a complete answer."""
     if not isinstance(body, bytes | str):
         body = json.dumps(body)
     content = body if isinstance(body, bytes) else body.encode()
@@ -85,7 +84,7 @@ def png(size: tuple[int, int] = (64, 64), info: dict[str, str] | None = None) ->
 
 
 def good(asked: Asked) -> bytes:
-    """What a well-behaved server says."""
+    """Return the answer of a well-behaved server."""
     if asked.chats:
         body: Any = {"choices": [{"message": {"content": VERDICT}, "finish_reason": "stop"}]}
     elif asked.path == "/health":
@@ -96,7 +95,7 @@ def good(asked: Asked) -> bytes:
 
 
 def says(asked: Asked, text: str) -> bytes:
-    """A well-formed answer with this text wherever the protocol has room for words."""
+    """Return a valid answer with this text wherever the protocol allows text."""
     if asked.chats:
         return whole({"choices": [{"message": {"content": VERDICT.replace("{}", text, 1)}}]})
     if asked.path == "/health":
@@ -314,7 +313,7 @@ def image(content: bytes | str) -> Behaviour:
 
 
 def claimed_png(width: int, height: int, data: bytes) -> bytes:
-    """A PNG whose header claims this size."""
+    """Return a PNG whose header claims this size."""
 
     def chunk(name: bytes, content: bytes) -> bytes:
         return (
@@ -369,7 +368,7 @@ def echo_in_refusal(form: Callable[[str], str], status: str = "401 Unauthorized"
 
 
 def echo_in_stream(form: Callable[[str], str], size: int) -> Behaviour:
-    """Words in pieces of `size` characters."""
+    """Send the text in pieces of `size` characters."""
 
     def behave(asked: Asked) -> Sent:
         yield head(STREAM)
@@ -577,8 +576,10 @@ BEHAVIOURS: dict[str, Behaviour] = {
 
 
 class HostileServer:
-    """Listens on the loopback; `url(name)` is where it behaves like this. `stolen` are requests that came
-    where none should."""
+    """Listens on the loopback; `url(name)` selects a behavior.
+
+    `stolen` are requests where none should arrive.
+    """
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -590,7 +591,7 @@ class HostileServer:
         return f"http://127.0.0.1:{self.port}/{self.names.index(name)}"
 
     def serve(self) -> None:
-        """Until the listener is closed."""
+        """Serve until the listener is closed."""
         while True:
             try:
                 connection, _ = self._listener.accept()
@@ -599,7 +600,7 @@ class HostileServer:
             threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
 
     def close(self) -> None:
-        # A listener that is only closed keeps its accept waiting.
+        # Closing a listener does not end a waiting accept.
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
@@ -630,7 +631,7 @@ class HostileServer:
 
 
 def _gone(connection: socket.socket, seconds: float) -> bool:
-    """Whether the other side hung up within this time."""
+    """Return whether the client hung up within this time."""
     connection.settimeout(seconds)
     try:
         return not connection.recv(1)

@@ -1,7 +1,7 @@
-"""Stories in one file that are not what they seem: each kind takes a good archive's bytes and gives a bad
-one's.
+"""Malicious story archives: each kind turns a valid archive's bytes into a bad one's.
 
-`KINDS` holds them by name. Built from headers by hand, since a library would refuse to write most of them.
+`KINDS` contains them by name. They are built from headers, since a library would refuse to write most of
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BLANK = b"\0" * (1 << 20)
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry, with what its header and its line in the table of contents say."""
+    """One entry, with what its header and its line in the table of contents claim."""
 
     name: bytes
     content: bytes
@@ -46,13 +46,13 @@ class Entry:
 
 
 def entries_of(archive: bytes) -> list[Entry]:
-    """The files of a good archive."""
+    """Return the files of a valid archive."""
     with zipfile.ZipFile(io.BytesIO(archive)) as whole:
         return [Entry(one.filename.encode(), whole.read(one)) for one in whole.infolist()]
 
 
 def built(entries: list[Entry], count: int | None = None, before: bytes = b"", gap: bytes = b"") -> bytes:
-    """An archive of these entries, whatever they say."""
+    """Return an archive of these entries, whether or not their claims are true."""
     data, table = bytearray(before), bytearray()
     for one in entries:
         start = len(data) if one.start is None else one.start
@@ -79,7 +79,7 @@ def _more(*entries: Entry) -> Callable[[bytes], bytes]:
 
 
 def _first(**changed: object) -> Callable[[bytes], bytes]:
-    """The first file (run.json) changed."""
+    """Change the first file (run.json)."""
 
     def make(archive: bytes) -> bytes:
         first, *others = entries_of(archive)
@@ -99,7 +99,7 @@ def _deflated(content: bytes) -> bytes:
 
 
 def _bomb(said: int) -> Callable[[bytes], bytes]:
-    """run.json is 65 MB and says it has `said` bytes."""
+    """Make run.json 65 MB with a claimed size of `said` bytes."""
     return lambda archive: _first(method=8, packed=_deflated(BLANK * 65), size=said)(archive)
 
 
@@ -112,7 +112,7 @@ def _many_bombs(archive: bytes) -> bytes:
 
 
 def _overlapping(archive: bytes) -> bytes:
-    """Two names for one piece of data, as the bombs have that need no quine."""
+    """Give two names to one piece of data, like bombs that need no quine."""
     entries = entries_of(archive)
     return built([*entries, replace(entries[0], name=b"attempts/" + b"b" * 40 + b".json", start=0)])
 
@@ -220,7 +220,7 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "json of millions": _first(content=b"[" + b"0," * 3_000_000 + b"0]"),
     "newer": _first(content=b'{"format": "interleave-thinker run", "version": 99}'),
 }
-"""By name; each makes an archive that must be refused in one line."""
+"""By name; each makes an archive that must be rejected in one line."""
 
 
 def _exchanged(archive: bytes) -> bytes:

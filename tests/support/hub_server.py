@@ -1,5 +1,4 @@
-"""A small model hub for tests: the two kinds of answers that the hub's client and a download need, with
-faults on demand."""
+"""A small model hub for tests: the two kinds of answers that a hub client needs, with faults on demand."""
 
 from __future__ import annotations
 
@@ -16,8 +15,10 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class HubServer(ThreadingHTTPServer):
-    """Serves the files of `folder` as the model `hub_id`; `cut` ends each weight file after that many bytes,
-    once."""
+    """Serves the files of `folder` as the model `hub_id`.
+
+    `cut` ends each weight file once after that many bytes.
+    """
 
     daemon_threads = True
 

@@ -1,5 +1,7 @@
-"""A small image service for tests: a real HTTP server that speaks FORMATS 7 and paints from the digest of its
-request."""
+"""A small image service for tests: a real HTTP server that paints from the digest of the request.
+
+Its protocol is described in docs/reference/file-formats.md.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,10 @@ from .server_thread import in_thread
 
 
 class ImageService(ThreadingHTTPServer):
-    """Notes every request; `faults` holds (status, body) pairs, or ones with headers too, that are answered
-    first, one a request to /edit."""
+    """Records every request.
+
+    `faults` are (status, body[, headers]) answers that come first, one per /edit request.
+    """
 
     daemon_threads = True
 
@@ -34,12 +38,12 @@ class ImageService(ThreadingHTTPServer):
         self.hangs_at = ""
         """Path that is not answered before the service ends."""
         self.meets: Barrier | None = None
-        """Where every draw waits for others, at this service or another one."""
+        """Barrier where every image waits for others, at this service or another one."""
         self.greeted = 0
         self.loading = 0
-        """Greetings that are still to be answered with a wish to be asked later."""
+        """Number of greetings that are answered with a request to ask later."""
         self.left = Event()
-        """Somebody hung up who was not answered."""
+        """Set when a client hung up without an answer."""
         self.ends = Event()
         self.hanging = Event()
         self.health: dict[str, Any] | None = {"status": "healthy", "gpus": 1, "model": "tiny-painter"}
@@ -109,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def paint(body: dict[str, Any]) -> Picture:
-    """Noise that depends on all of the request; of its size, or the source's, or 64x64."""
+    """Return noise that depends on the whole request, with its size, the source's, or 64x64."""
     size = (64, 64)
     if body["image"]:
         size = Picture.from_base64(body["image"]).size
@@ -121,7 +125,7 @@ def paint(body: dict[str, Any]) -> Picture:
 
 @contextmanager
 def image_service() -> Iterator[ImageService]:
-    """The service, running in a thread until the block ends."""
+    """Run the service in a thread until the block ends."""
     with in_thread(ImageService()) as service:
         try:
             yield service

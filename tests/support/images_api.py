@@ -1,6 +1,8 @@
-"""A small server of the OpenAI Images API for tests, as the open ones are (seeds, an OpenAPI page, errors as
-`detail`) or as hosted ones are (no seed, unknown fields refused, errors as `error`). It paints like
-image_service."""
+"""A small server of the OpenAI Images API for tests, like open servers or like hosted ones.
+
+Open ones have seeds, an OpenAPI page and errors as `detail`. Hosted ones have no seed, reject unknown fields
+and send errors as `error`. It paints like image_service.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,7 @@ EXTRAS = ["seed", "num_inference_steps", "guidance_scale", "negative_prompt"]
 
 
 class ImagesService(ThreadingHTTPServer):
-    """Notes every request: fields, `images` and `mask` as pictures with their modes' pixels. `faults` are
-    answered first."""
+    """Records the fields and images of every request. `faults` are answered first."""
 
     daemon_threads = True
 
@@ -46,7 +47,7 @@ class ImagesService(ThreadingHTTPServer):
 
     @property
     def page(self) -> dict[str, Any]:
-        """Its OpenAPI description, with one reference and one schema in place."""
+        """Return its OpenAPI description, with one reference and one inline schema."""
         fields = {name: {} for name in ("prompt", "model", "size", *self.extras)}
         edits = {"schema": {"properties": {**fields, "image": {}, "image[]": {}, "mask": {}}}}
         named = {"schema": {"$ref": "#/components/schemas/ImageRequest"}}
@@ -118,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def painted(body: dict[str, Any], number: int = 0) -> Picture:
-    """The picture of a request; `number` makes it another one, where no seed does."""
+    """Return the image of a request; `number` gives a different one where no seed does."""
     images = body.get("images", [])
     mask = base64.b64encode(body["mask"].tobytes()).decode() if "mask" in body else ""
     width, _, height = str(body.get("size", "")).partition("x")
@@ -132,6 +133,6 @@ def painted(body: dict[str, Any], number: int = 0) -> Picture:
 
 @contextmanager
 def images_service(hosted: bool = False) -> Iterator[ImagesService]:
-    """The server, running in a thread until the block ends."""
+    """Run the server in a thread until the block ends."""
     with in_thread(ImagesService(hosted)) as service:
         yield service

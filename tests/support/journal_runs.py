@@ -1,4 +1,4 @@
-"""Runs for the tests of the journal: a story told into a folder, and an edit of a file in it."""
+"""Runs for the tests of the journal: a story run into a folder, and an edit of a file in it."""
 
 from __future__ import annotations
 

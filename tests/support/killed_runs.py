@@ -1,4 +1,4 @@
-"""A story told into a folder that notes what it draws, for tests that kill it."""
+"""A story that records what it generates, for tests that kill it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTINGS = RunSettings(seed=3)
 
 
 def tell(folder: Path, log: Path | None = None, seconds: float = 0.0, plan: Plan = STORY) -> Trajectory:
-    """The run of these tests, the same in every process."""
+    """Run the story of these tests, which is the same in every process."""
     events = run(
         REQUEST, OnePlan(plan), Counting(log, seconds), OneInThree(), SETTINGS, journal=Journal(folder)
     )

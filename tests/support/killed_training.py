@@ -1,4 +1,4 @@
-"""Trainings in processes that kill themselves at a given moment: the far side of test_training_kill.py.
+"""Trainings in processes that kill themselves at a given moment, for test_training_kill.py.
 
 One process imports the libraries and forks for every order, so that a killed training costs its steps and not
 its imports. An order is a JSON line `{"stage", "out", "kill"}`; the answer is the child's exit status (minus
@@ -45,8 +45,7 @@ def die() -> None:
 
 
 def arm(moment: str) -> None:
-    """Die when a file is opened ("open NAME") or when half of it is written ("half NAME"); lines are
-    `Log`'s."""
+    """Die when a file is opened ("open NAME") or half of it is written ("half NAME"). `Log` handles lines."""
     kind, _, name = moment.partition(" ")
     if kind == "open":
         sys.addaudithook(
@@ -82,7 +81,7 @@ class Log:
 
 
 class Counted:
-    """The tiny world's generator; writes what it drew into a file."""
+    """The tiny world's generator; writes what it generates to a file."""
 
     def __init__(self, path: Path) -> None:
         self.inner = open_generator("tinyworld")
@@ -96,7 +95,7 @@ class Counted:
 
 
 def prepare(folder: Path) -> None:
-    """What all trainings start from: a small model with two images, and rows about pages."""
+    """Create what all trainings start from: a small model with two images, and rows about images."""
     build_checkpoint(folder / "base")
     for grey in (0, 255):
         page(grey).image.save(folder / f"{grey}.png")
@@ -166,7 +165,7 @@ def prefer(folder: Path, out: Path, log: Log) -> None:
 
 
 def adapt(folder: Path, out: Path, log: Log) -> None:
-    """An adapter whose dropout needs the random numbers to go on where they were."""
+    """Train an adapter whose dropout requires the random state to be restored."""
     fine_tune(folder, out, log, lora_r=4, lora_dropout=0.2)
 
 
@@ -181,7 +180,7 @@ def obey(folder: Path, stage: str, out: Path, moment: str) -> None:
 
 
 def main(folder: Path) -> None:
-    # Imported here once; what is imported after the fork would be imported by every child again.
+    # Imported once here; otherwise every child would import it again.
     from trl.trainer.dpo_trainer import DPOTrainer  # noqa: F401
     from trl.trainer.grpo_trainer import GRPOTrainer  # noqa: F401
     from trl.trainer.sft_trainer import SFTTrainer  # noqa: F401

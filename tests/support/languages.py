@@ -1,7 +1,7 @@
-"""The languages that the nodes and their views are in, which tests of their words go through."""
+"""Languages of the nodes and their views."""
 
 LANGUAGES = ("en", "zh", "zh-TW", "ja", "ko", "fr", "es", "pt-BR", "ru", "tr")
-"""English first: its words are what the others say."""
+"""English first: the other languages are translations of it."""
 OWN_SCRIPT = {
     "zh": r"[\u4e00-\u9fff]",
     "zh-TW": r"[\u4e00-\u9fff]",
@@ -9,6 +9,6 @@ OWN_SCRIPT = {
     "ko": r"[\uac00-\ud7a3]",
     "ru": r"[\u0400-\u04ff]",
 }
-"""What every sentence has in a language that is not written in Latin letters."""
+"""Characters that every sentence contains in a language with a non-Latin script."""
 CHARACTERS = {"zh": "gb2312", "zh-TW": "big5"}
-"""Encodings that hold the simplified characters alone and the traditional ones alone."""
+"""Encodings that contain only the simplified or only the traditional characters."""

@@ -1,9 +1,9 @@
-"""The loss, the gradient and the held-out loss of one optimizer step over the same six rows, however they are
-split into micro-batches and ranks, with an independent sum over tokens next to them.
+"""Losses and gradients of one optimizer step over the same six rows, split differently.
 
     python tests/support/loss_table.py    prints the table
 
-torchrun starts it again with --worker for the splits over two ranks.
+The splits use different micro-batches and ranks; an independent sum over tokens is the reference. torchrun
+starts it again with --worker for the splits over two ranks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from interleave_thinker.training.sft.settings import SftTraining
 
 ONE_RANK = ((6, 1), (3, 2), (2, 3), (1, 6), (4, 2))
 TWO_RANKS = ((3, 1), (1, 3), (2, 2), (4, 1))
-"""(rows of a micro-batch, micro-batches of a step) on each rank; the last two do not come out even."""
+"""(rows of a micro-batch, micro-batches per step) on each rank; the last two are uneven."""
 LENGTHS = (1, 2, 4, 7, 11, 16)
 """Sentences in the answers of the six rows."""
 
@@ -41,13 +41,13 @@ class Measured(NamedTuple):
     gradient: list[float]
 
     def apart(self, other: Measured) -> float:
-        """Largest difference between both gradients, as a share of the largest value."""
+        """Return the largest difference between both gradients, as a share of the largest value."""
         largest = max(map(abs, other.gradient))
         return max(abs(a - b) for a, b in zip(self.gradient, other.gradient, strict=True)) / largest
 
 
 def six_rows() -> list[SftRow]:
-    """Rows with answers of very different lengths and none, one or two images."""
+    """Return rows with answers of very different lengths and zero, one or two images."""
     return [
         SftRow(
             messages=[
@@ -80,7 +80,7 @@ def settings_of(split: tuple[int, int], lora_rank: int) -> SftTraining:
 def measured(
     checkpoint: Path, images: Path, out: Path, split: tuple[int, int], lora_rank: int = 0
 ) -> Measured:
-    """One optimizer step through the trainer that `train sft` makes."""
+    """Run one optimizer step with the trainer that `train sft` uses."""
     from transformers import TrainerCallback
 
     from interleave_thinker.training.sft.train import _FineTuning
@@ -88,7 +88,7 @@ def measured(
     gradient: list[float] = []
 
     class Gradient(TrainerCallback):
-        """Keeps the gradient of the step: three numbers and the norm of every weight's."""
+        """Stores the gradient of the step: three numbers and the norm for every weight."""
 
         def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, model: Any, **rest: Any) -> None:
             for weight in model.parameters():
@@ -111,8 +111,7 @@ def measured(
 
 
 def summed(checkpoint: Path, images: Path) -> tuple[float, int]:
-    """The mean over the learned tokens of all rows, each asked by itself, from the model's own logits; their
-    number."""
+    """Return the mean loss over the learned tokens, computed row by row from the logits, and their number."""
     import torch
     from PIL import Image
     from transformers import AutoModelForImageTextToText, AutoProcessor
@@ -139,7 +138,7 @@ def summed(checkpoint: Path, images: Path) -> tuple[float, int]:
 
 
 def on_two_ranks(checkpoint: Path, images: Path, out: Path, lora_rank: int = 0) -> list[Measured]:
-    """The splits over two processes, started by torchrun."""
+    """Run the splits over two processes, started by torchrun."""
     command = [
         sys.executable,
         "-m",

@@ -1,7 +1,7 @@
-"""Folders that are made once for all processes that run the tests of one session.
+"""Folders that are created once for all processes of a test session.
 
-Decision: pytest-xdist gives every process a temporary folder inside the session's own, so what is in that one
-is everybody's; a lock has one process make it and the others wait.
+pytest-xdist gives every process a temporary folder inside the session's own, which is shared. With a lock,
+one process creates the folder and the others wait.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from filelock import FileLock
 
 
 def made_once(base: Path, name: str, make: Callable[[Path], object]) -> Path:
-    """A folder that `make` fills, in `base` (`tmp_path_factory.getbasetemp()`); complete when this
-    returns."""
+    """Return a complete folder in `base` (`tmp_path_factory.getbasetemp()`) that `make` has filled."""
     session = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder = session / name
     with FileLock(session / f"{name}.lock"):

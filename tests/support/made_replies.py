@@ -1,9 +1,8 @@
-"""Critics' replies made from a verdict that is known: in every form that is to be read, damaged, and as long
-as a reply may be.
+"""Critic replies made from a known verdict: in every readable format, damaged, and of maximum length.
 
-Decision: what a reply says never comes from the reader that is tested. Whole replies quote answers in their
-reasoning and their prompts; damaged ones are cut off, corrected, negated, echo the form, or have lost what
-held them together: they may be refused but not turned.
+The meaning of a reply never comes from the tested reader. Whole replies quote answers in their reasoning and
+prompts. Damaged ones are cut off, corrected, negated, repeat the format, or have lost their delimiters; they
+may be rejected but not reversed.
 """
 
 from __future__ import annotations
@@ -30,9 +29,13 @@ SAID = {True: ("true", "True"), False: ("false", "False")}
 
 @dataclass(frozen=True)
 class Made:
-    """A reply and what it says (None: nothing, or two things). `thinking`: its prompt had opened <think>;
-    `cut`: it ended because no more tokens were allowed; `whole`: it has its form, so that it should be
-    read."""
+    """A reply and its meaning (`None`: nothing, or two things).
+
+    Attributes:
+        thinking: The prompt had opened <think>.
+        cut: It ended at the token limit.
+        whole: It has the right format and must be read.
+    """
 
     text: str
     says: bool | None
@@ -43,7 +46,7 @@ class Made:
 
 
 def quoted(rng: random.Random, says: bool) -> str:
-    """An answer as a text may mention it."""
+    """Return an answer as a text may mention it."""
     word = rng.choice(SAID[says])
     key = rng.choice(("previous_step_success", "success"))
     return rng.choice(
@@ -64,7 +67,7 @@ def quoted(rng: random.Random, says: bool) -> str:
 
 
 def words(rng: random.Random, mentions: float) -> str:
-    """A text that mentions an answer with this probability."""
+    """Return a text that mentions an answer with this probability."""
     text = rng.choice(PLAIN)
     if rng.random() < mentions:
         text = f"{text} {rng.choice(('', 'not ', 'I must answer ', 'a poster: '))}{quoted(rng, rng.random() < 0.7)} {rng.choice(PLAIN)}"
@@ -72,7 +75,7 @@ def words(rng: random.Random, mentions: float) -> str:
 
 
 def reasoning(rng: random.Random, says: bool) -> str:
-    """What a critic thinks; it may weigh the opposite."""
+    """Return a critic's reasoning, which may consider the opposite."""
     parts = [rng.choice(("It is red.", "The hat is missing.", "All of it is there.", "so", ""))]
     if rng.random() < 0.6:
         parts.append(
@@ -84,13 +87,13 @@ def reasoning(rng: random.Random, says: bool) -> str:
 
 
 def literal(text: str, quote: str) -> str:
-    """A text in quotes of this kind, properly escaped."""
+    """Return a text in quotes of this kind, properly escaped."""
     escaped = text.replace("\\", "\\\\").replace(quote, "\\" + quote).replace("\n", "\\n")
     return f"{quote}{escaped}{quote}"
 
 
 def answer(rng: random.Random, says: bool, refined: str) -> str:
-    """An object in one of the forms that are to be accepted."""
+    """Return an object in one of the accepted formats."""
     python = rng.random() < 0.4
     quote = "'" if python else '"'
     word = SAID[says][python]
@@ -112,7 +115,7 @@ def answer(rng: random.Random, says: bool, refined: str) -> str:
 
 
 def whole(rng: random.Random) -> Made:
-    """A reply that has its form."""
+    """Return a reply in the right format."""
     says = rng.random() < 0.5
     thought = reasoning(rng, says)
     body = answer(rng, says, words(rng, 0.3))
@@ -144,7 +147,7 @@ def whole(rng: random.Random) -> Made:
 
 
 def damaged(rng: random.Random) -> Made:
-    """A reply with something wrong about it: it may be refused."""
+    """Return a reply with a fault, which may be rejected."""
     made = whole(rng)
     text, says = made.text, made.says
     kind = rng.choice(
@@ -163,7 +166,7 @@ def damaged(rng: random.Random) -> Made:
     )
     if kind == "cut":
         end = rng.randrange(len(text) + 1)
-        # What is cut off within its thought says nothing yet, whatever it mentions.
+        # A reply that is cut off within its thought has no meaning yet, even if it mentions an answer.
         return Made(text[:end], says, kind, made.thinking, cut=True, whole=False)
     if kind == "correction":
         other = answer(rng, not says, "x")
@@ -224,19 +227,19 @@ def damaged(rng: random.Random) -> Made:
 
 
 def _still_says(text: str, made: Made) -> bool | None:
-    """A verdict whose thought is not closed any more says nothing; else what it said."""
+    """Return the meaning of a changed reply: `None` if its thought is no longer closed, else unchanged."""
     lost_close = "</think>" in made.text and "</think>" not in text
     return None if lost_close and made.kind != "first" and "<think>" in text else made.says
 
 
 def doubtful(rng: random.Random) -> Made:
-    """A reply of which the answer is easily mistaken."""
+    """Return a reply that is easily misread."""
     text, says, kind = doubtful_text(rng)
     return Made(text, says, kind, whole=False)
 
 
 def held(rng: random.Random) -> Made:
-    """A reply in the grammar of verdicts (answers/grammar.py), as a model that is held to it writes one."""
+    """Return a reply in the grammar of verdicts (answers/grammar.py), as a constrained model writes it."""
     says, python = rng.random() < 0.6, rng.random() < 0.4
     quote = "'" if python else '"'
     key, name = (f"{quote}{one}{quote}" for one in ("previous_step_success", "refine_prompt"))
@@ -262,7 +265,7 @@ def make(rng: random.Random) -> Made:
 
 
 def long_replies() -> dict[str, str]:
-    """Replies of LONG characters that a careless reader needs the square of their length for."""
+    """Return replies of LONG characters for which a careless reader needs quadratic time."""
     made = {}
     for unit in HOSTILE:
         text = unit * (LONG // len(unit))

@@ -1,5 +1,4 @@
-"""Runs made by hand for the tests of training data: one step a run, its attempts told by their grey, verdict
-and score."""
+"""Handmade runs for the tests of training data: one step each, with attempts identified by gray value."""
 
 from __future__ import annotations
 
@@ -27,12 +26,11 @@ from interleave_thinker.backend.types import (
 
 PROMPT = "a light page"
 Told = tuple[int, bool | None, float | None]
-"""Grey of the page (0..255), what the critic said (None: it was not understood), overall score (None:
-none)."""
+"""Gray value of the image (0..255), the verdict (`None`: unreadable), the overall score, if any."""
 
 
 def grey_page(grey: int) -> Picture:
-    """A small page of one shade."""
+    """Return a small image of one shade."""
     return Picture(Image.new("RGB", (48, 48), (grey, grey, grey)))
 
 
@@ -43,8 +41,10 @@ def made_run(
     prompt: str = PROMPT,
     prompt_set: str = "",
 ) -> Path:
-    """A run's folder with one step; attempt n was drawn with "PROMPT n" and its critic refined to the next
-    one."""
+    """Write a run's folder with one step.
+
+    Attempt n has the prompt "PROMPT n", and its critic refined to the next.
+    """
     before = None if source is None else grey_page(source)
     made = [
         Attempt(
@@ -74,7 +74,7 @@ def made_run(
 
 
 def accepted_story(*pages: Picture) -> Trajectory:
-    """A story of these pages, each with words and drawn right at once."""
+    """Return a story of these images, each with text and accepted at the first attempt."""
     steps = tuple(
         Step(number=number, prompt=f"page {number}", auxiliary_text=f"Words {number}.")
         for number, _ in enumerate(pages, 1)
@@ -90,5 +90,5 @@ def accepted_story(*pages: Picture) -> Trajectory:
 
 
 def say(folder: Path, attempt: int, accepted: bool | None = None, **said: str) -> None:
-    """A person's word on an attempt of the run."""
+    """Record a person's feedback on an attempt."""
     record_feedback(folder, Feedback(step=1, attempt=attempt, accepted=accepted, **said))

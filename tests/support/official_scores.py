@@ -1,9 +1,9 @@
-"""The five official evaluators, unchanged, on miniatures with known answers: their numbers must be these.
+"""The five official evaluators, unchanged, on miniatures with known answers and expected figures.
 
-Decisions. The data is ours, in each benchmark's form; it is run, collected and scored as a person would, with
-agents that have no model and a fake judge that knows the answers. What is expected is computed here from the
-answers alone, and must be what the evaluator says and what stands in scores.json, exactly. Scored again, the
-judge must not be asked anything.
+The data is ours, in the format of each benchmark. It is run, collected and scored like a user would, with
+agents without a model and a fake judge that knows the answers. The expected figures are computed here from
+the answers alone, and must equal those of the evaluator and scores.json exactly. When scored again, the judge
+must not be asked.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ WISE_ENDS = (400, 520, 640, 760, 880, 1000)
 
 
 def color_of(token: str) -> tuple[int, int, int]:
-    """A color for a token, far from all of its neighbours'."""
+    """Return a color for a token, far from those of all others."""
     number = int(token[1:].rstrip("ct")) * 2 + token.endswith("t")
     return LEVELS[number % 4], LEVELS[number // 4 % 4], LEVELS[number // 16 % 4]
 
@@ -78,7 +78,7 @@ class TokenChat:
 
 
 class ColorGenerator(FakeGenerator):
-    """Draws what `color R G B` says."""
+    """Generates the color `R G B` of the prompt."""
 
     identity = "colors/1"
 
@@ -95,8 +95,13 @@ def teachers() -> Teachers:
 
 @dataclass
 class Miniature:
-    """Data and answers: `expected` figures by name as the evaluator says them, `values` of items by metric;
-    `digits` to which the evaluator rounds."""
+    """Data and answers of a miniature.
+
+    Attributes:
+        expected: Figures by name, as the evaluator reports them.
+        values: Values of items by metric.
+        digits: Digits to which the evaluator rounds.
+    """
 
     data: Path
     known: list[dict[str, Any]] = field(default_factory=list)
@@ -258,7 +263,7 @@ MINIATURES = {"ueval": ueval, "wise": wise, "rise": rise, "specv": specv, "comm"
 
 
 def run(name: str, folder: Path, made: Miniature) -> Path:
-    """The benchmark's folder, run and collected."""
+    """Run and collect the benchmark's folder."""
     benchmark, options = open_benchmark(name), BenchmarkOptions(max_attempts=1)
     setting = BenchmarkSettings(
         benchmark=name,
@@ -282,7 +287,7 @@ def run(name: str, folder: Path, made: Miniature) -> Path:
 
 
 def differences(one: Mapping[str, float], other: Mapping[str, float], digits: int) -> list[str]:
-    """Where two sets of figures are not equal."""
+    """Return where two sets of figures differ."""
     return [
         f"{name}: {one.get(name)} is not {other.get(name)}"
         for name in {*one, *other}
@@ -291,7 +296,7 @@ def differences(one: Mapping[str, float], other: Mapping[str, float], digits: in
 
 
 def scored(name: str, checkout: Path, python: str, parallel: int = 16) -> dict[str, Any]:
-    """A miniature from its data to its figures, twice; `wrong` lists what is not as it must be."""
+    """Score a miniature twice, from its data to its figures; `wrong` lists all deviations."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary).resolve()
         begun = time.monotonic()

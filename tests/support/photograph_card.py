@@ -1,6 +1,6 @@
-"""A stand-in for an image model on a card: time without processor, and an image of the cost of a photograph.
+"""Simulates an image model on a GPU: time without the processor, and an image as large as a photograph.
 
-It is opened in the worker processes of a service under test, so it is a module of its own.
+Worker processes of a service under test open it, so it is a separate module.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from interleave_thinker.service.drawer import Drawer
 from interleave_thinker.service.settings import ModelSettings
 
 KIND = "card"
-"""`card:SIDE:SECONDS`: pixels a side, and how long a draw takes. `card:no` does not load."""
+"""`card:SIDE:SECONDS`: image side in pixels, and seconds per image. `card:no` does not load."""
 
 
 class Card:
-    """Draws a photograph-like image moved by a digest of the request. A prompt that begins with `memory`
-    finds no memory left."""
+    """Generates a photograph-like image shifted by a digest of the request.
+
+    A prompt that starts with `memory` runs out of memory.
+    """
 
     def __init__(self, side: int, seconds: float) -> None:
         self._pixels = numpy.asarray(photograph_like((side, side)).image)
@@ -47,7 +49,7 @@ class Card:
 
 
 def open_drawer(model: ModelSettings, device: str, name: str, gpu: int) -> Drawer:
-    """As `Drawer.open`, which does not know this generator."""
+    """Replacement for `Drawer.open`, which does not know this generator."""
     kind, *rest = model.generator.split(":")
     if kind != KIND:
         return Drawer.open(model, device, name, gpu)

@@ -1,4 +1,4 @@
-"""Plug-in packages as pip installs them, and the one that docs/how-to/runs/plugins.md shows."""
+"""Plug-in packages as pip installs them, and the one in docs/plugins.md."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ FILES = {
         (ROOT / "docs" / "how-to" / "runs" / "plugins.md").read_text(encoding="utf-8")
     )
 }
-"""The files of the document's package by name."""
+"""Files of the document's package by name."""
 
 
 def install(site: Path, name: str, entry_points: str, **modules: str) -> None:
-    """Write a package's modules and its .dist-info into a folder of installed packages."""
+    """Write a package's modules and its .dist-info to a folder of installed packages."""
     info = site / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")

@@ -1,7 +1,7 @@
-"""The archive as the Comfy Registry gets it: the repository's files without those that .comfyignore names.
+"""The archive for the Comfy Registry: the repository's files without those in .comfyignore.
 
-Decision: made here as comfy-cli makes it (files that git knows, patterns as in a .gitignore, deflated), so
-that a test needs neither it nor a network.
+It is built like comfy-cli does (files known to git, patterns as in .gitignore, deflated), so that a test
+needs neither comfy-cli nor a network.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def repository() -> set[str]:
-    """Every file that is, or will be, committed; skips where there is no git checkout."""
+    """Return every file that is or will be committed; skips the test without a git checkout."""
     return _listed("--exclude-standard")
 
 
 def published() -> set[str]:
-    """The files of the archive."""
+    """Return the files of the archive."""
     return repository() - _listed("--ignored", f"--exclude-from={ROOT / '.comfyignore'}")
 
 
 def write_archive(path: Path) -> None:
-    """The archive at `path`."""
+    """Write the archive to `path`."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(published()):
             archive.write(ROOT / name, name)

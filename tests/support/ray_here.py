@@ -1,4 +1,4 @@
-"""A Ray of one's own for a test: two processors, a small store, workers that import this checkout."""
+"""A separate Ray for a test: two processors, a small store, workers that import this checkout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STORE = 200 * 1024 * 1024
 
 @contextmanager
 def importable(folder: Path) -> Iterator[None]:
-    """New processes import the package from this checkout, under its public name; `folder` is empty."""
+    """Let new processes import this checkout under its public name; `folder` must be empty."""
     (folder / "interleave_thinker").symlink_to(ROOT, target_is_directory=True)
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "RAY_USAGE_STATS_ENABLED")}
     os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), str(ROOT / "tests")])
@@ -28,7 +28,7 @@ def importable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def ray_here(folder: Path) -> Iterator[Any]:
-    """Ray, started in this process and shut down after."""
+    """Start Ray in this process, and shut it down afterwards."""
     import ray
 
     with importable(folder):

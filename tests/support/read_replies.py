@@ -1,9 +1,8 @@
-"""Reads made replies in every way in which replies are read, and counts what becomes of them.
+"""Reads made replies in every way in which replies are read, and counts the results.
 
-Decision: a reply is also read as it arrives, in random pieces: from a server (which may or may not tell
-log-probabilities, and may have opened the thought), from a model here, and from one that is held to the
-grammar of verdicts, which alone stops early. What is read as it arrives is wrong where it says anything else
-than the reply as a whole.
+Replies are also read as they arrive, in random pieces: from a server (with or without log-probabilities, and
+perhaps with an opened thought), from a local model, and from one constrained to the grammar of verdicts,
+which alone can stop early. A streamed result is wrong if it differs from that of the whole reply.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from interleave_thinker.backend.remote.key_mask import KeyMask
 
 
 def pieces_of(rng: random.Random, text: str) -> list[str]:
-    """The text in random pieces, short ones mostly."""
+    """Return the text in random, mostly short pieces."""
     pieces, at = [], 0
     longest = rng.choice((1, 4, 4, 12, 200))
     while at < len(text):
@@ -36,7 +35,7 @@ def pieces_of(rng: random.Random, text: str) -> list[str]:
 
 
 def said_by(reply: Reply) -> bool | None:
-    """The verdict in a reply, None if it is refused. Replies that know of an opened thought tell it."""
+    """Return the verdict in a reply; `None` if it is rejected. Replies report an opened thought."""
     try:
         return read_verdict(getattr(reply, "whole", reply.text)).success
     except AnswerError:
@@ -44,12 +43,12 @@ def said_by(reply: Reply) -> bool | None:
 
 
 def read_whole(made: Made) -> Reply:
-    """The reply as a server gives it without being watched."""
+    """Return the reply like a server without streaming."""
     return Reply(text=made.text, finish="length" if made.cut else "end")
 
 
 def from_server(made: Made, pieces: Sequence[str], with_logprobs: bool) -> Reply:
-    """The reply as a server streams it, watched."""
+    """Return the reply like a streaming server."""
     reading = StreamedReply(True, lambda text: None, KeyMask(None))
     for piece in pieces:
         alternatives: Any = ((piece, (("true", -0.5), ("false", -1.0))),) if with_logprobs else ()
@@ -70,7 +69,7 @@ class _Pieces:
 
 
 def from_model(made: Made, pieces: Sequence[str], is_held: bool = False) -> Reply:
-    """The reply as a model here says it, watched; its prompt is known. `is_held`: to the grammar."""
+    """Return the reply like a local model with a known prompt. `is_held`: constrained to the grammar."""
     settings = ReplySettings(watch_verdict=True)
     listener = ReplyListener(_Pieces(pieces), {len(pieces)}, ((), ()), settings, made.thinking, None, is_held)
     if not any(listener.take(number) for number in range(len(pieces))) and not made.cut:
@@ -79,7 +78,7 @@ def from_model(made: Made, pieces: Sequence[str], is_held: bool = False) -> Repl
 
 
 def counted(replies: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """How the replies are read, and some of those that are read wrongly."""
+    """Count how the replies are read, and return some that are read incorrectly."""
     rng, counts, wrong = random.Random(seed), Counter[str](), []
 
     def note(what: str, made: Made) -> None:

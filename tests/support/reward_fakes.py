@@ -1,4 +1,4 @@
-"""A generator and a scorer that can be told to fail, for tests of what a training does about it."""
+"""A generator and a scorer that fail on demand, for tests of trainings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WHITE = Picture.white((32, 32))
 
 
 class Artist:
-    """The package's fake generator, counted; `fault` is called before every draw with the prompt."""
+    """The package's fake generator with a counter; `fault` is called with the prompt before every image."""
 
     def __init__(self, fault: Callable[[str], object] = lambda prompt: None) -> None:
         self.painter = open_generator("fake")
@@ -30,7 +30,7 @@ class Artist:
 
 
 class ManyArtist(Artist):
-    """Draws many in one call."""
+    """Generates several images per call."""
 
     def __init__(self, fault: Callable[[str], object] = lambda prompt: None) -> None:
         super().__init__(fault)

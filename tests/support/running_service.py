@@ -24,12 +24,12 @@ from interleave_thinker.service.web.app import create_app
 
 MAX_SECONDS = 60.0
 LOADING = 240.0
-"""Seconds for which a model is waited for: imports take a minute on a machine with much else to do."""
+"""Seconds to wait for a model: imports take a minute on a busy machine."""
 
 
 @dataclass
 class Service:
-    """One that runs; `client` asks it."""
+    """A running service; `client` calls it."""
 
     url: str
     client: httpx.Client
@@ -44,7 +44,7 @@ class Service:
         wait_until(lambda: self.pool.workers() and "loading" not in self.phases(model), LOADING)
 
     def phases(self, model: str) -> list[str]:
-        """Of the model's workers."""
+        """Return the phases of the model's workers."""
         return [worker.phase for worker in self.pool.workers() if worker.model == model]
 
 
@@ -56,8 +56,10 @@ def running_service(
     drawers: Callable[[ModelSettings, str, str, int], Drawer] = open_drawer,
     loaded: bool = True,
 ) -> Iterator[Service]:
-    """The service until the block ends; the workers of its first model are `loaded` when it begins. `folder`
-    is empty; `drawers` opens the models in the workers, and is found by its name there."""
+    """Run the service until the block ends. The workers of its first model are loaded when it begins.
+
+    `folder` is empty. `drawers` opens the models in the workers, and is found by its name there.
+    """
     settings = settings or ServiceSettings()
     with importable(folder), on_path(folder):
         pool = ProcessPool(models, settings, drawers)
@@ -81,7 +83,7 @@ def running_service(
 
 @contextmanager
 def on_path(folder: Path) -> Iterator[None]:
-    """Processes that multiprocessing spawns look for modules where this one does."""
+    """Let processes spawned by multiprocessing find modules where this one does."""
     sys.path.insert(0, str(folder))
     try:
         yield

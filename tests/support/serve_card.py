@@ -1,4 +1,4 @@
-"""The service in a process of its own, as the command starts it, with the stand-in for a card added.
+"""The service in a separate process, started like the command, with the simulated GPU added.
 
 python tests/support/serve_card.py '{"models": [{"name": "a", "generator": "card:96:0.25"}], "settings": {}}'
 """

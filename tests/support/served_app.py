@@ -1,4 +1,4 @@
-"""The service's app on a port of this machine, in a thread, over any pool."""
+"""The service's app on a local port, in a thread, with any pool."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interleave_thinker.service.settings import ServiceSettings
 
 @contextmanager
 def served_app(pool: Pool, settings: ServiceSettings | None = None) -> Iterator[str]:
-    """The URL of the app while the block runs."""
+    """Yield the URL of the app while the block runs."""
     import uvicorn
 
     from interleave_thinker.service.web.app import create_app

@@ -1,4 +1,4 @@
-"""A small server of a test, in a thread of its own until the block ends."""
+"""A small server of a test, in its own thread until the block ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Server = TypeVar("Server", bound=BaseServer)
 
 @contextmanager
 def in_thread(server: Server) -> Iterator[Server]:
-    """The server, which answers while the block runs."""
+    """Run the server while the block runs."""
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

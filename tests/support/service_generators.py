@@ -1,4 +1,4 @@
-"""A generator that fails as it is asked to, opened in the worker processes of a service under test."""
+"""A generator that fails on demand, opened in the worker processes of a service under test."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ FAULTY = "faulty"
 
 
 class FaultyGenerator:
-    """Paints as `fake:32` does, and does what its prompt begins with: `die`, `die once`, `crash`, `memory`,
-    `refuse`, `slow SECONDS`. `folder` holds a line for every image drawn and every call begun."""
+    """Paints like `fake:32`, and obeys the beginning of its prompt.
+
+    Prompts are `die`, `die once`, `crash`, `memory`, `refuse` and `slow SECONDS`. `folder` gets a line for
+    every generated image and every started call.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -71,7 +74,10 @@ class FaultyGenerator:
 
 
 def open_drawer(model: ModelSettings, device: str, name: str, gpu: int) -> Drawer:
-    """As `Drawer.open`, which does not know this generator. The device is where it takes notes."""
+    """Replacement for `Drawer.open`, which does not know this generator.
+
+    `device` is the folder for its notes.
+    """
     if not model.generator.startswith(FAULTY):
         return Drawer.open(model, device, name, gpu)
     if model.generator == f"{FAULTY}:no":
@@ -81,6 +87,6 @@ def open_drawer(model: ModelSettings, device: str, name: str, gpu: int) -> Drawe
 
 
 def noted(folder: Path, name: str) -> list[str]:
-    """The lines of one kind of notes."""
+    """Return the lines of one kind of note."""
     file = folder / name
     return file.read_text().splitlines() if file.exists() else []

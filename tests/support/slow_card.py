@@ -1,5 +1,7 @@
-"""A stand-in for a card: the tiny world, one image at a time, each followed by a wait without processor until
-a fixed time is over. What is gained by several cards shows on a machine that has none."""
+"""Simulates a GPU with the tiny world: one image at a time, followed by a wait until a fixed time is over.
+
+The wait uses no processor, so the gain of several GPUs shows on a machine without one.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ SECONDS = 0.25
 
 
 class SlowCard:
-    """Draws the tiny world's pages, one at a time, in SECONDS each or in what the processor needs."""
+    """Generates tiny-world images, one at a time, in SECONDS each or in the time that the processor needs."""
 
     def __init__(self) -> None:
         self._world = open_generator("tinyworld")
@@ -34,5 +36,5 @@ class SlowCard:
 
 
 def open_card(model: ModelSettings, device: str, name: str, gpu: int) -> Drawer:
-    """The card in a worker process of a service."""
+    """Open the simulated GPU in a worker process of a service."""
     return Drawer(SlowCard(), model, name, gpu)

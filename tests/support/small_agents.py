@@ -1,8 +1,6 @@
-"""A planner and a critic without a model, and a generator that keeps count, for tests of the loop and the
-journal.
+"""A planner and a critic without a model, and a counting generator, for tests of the loop and the journal.
 
-The critic's word is a function of the image alone, so a whole run is determined by its request, plan and
-seed.
+The critic's verdict depends only on the image, so request, plan and seed determine a whole run.
 """
 
 from __future__ import annotations
@@ -43,8 +41,7 @@ class OnePlan:
 
 
 class OneInThree:
-    """Accepts an image whose digest is divisible by three, refines by adding a word; remembers what it was
-    shown."""
+    """Accepts an image whose digest is divisible by three, refines by adding a word, records inputs."""
 
     identity = "one in three"
     prompt_set_digest = "prompts-of-tests"
@@ -66,7 +63,7 @@ class OneInThree:
 
 
 class Verdicts:
-    """Gives these verdicts one after another, an exception by raising it."""
+    """Gives these verdicts one after another; an exception is raised."""
 
     identity = "verdicts in order"
     prompt_set_digest = "prompts-of-tests"
@@ -86,7 +83,7 @@ class Verdicts:
 
 
 class Counting:
-    """Painted pictures; writes the key of every finished draw into `log`, and fails where told to."""
+    """Painted images; writes the key of every finished image to `log`, and fails where requested."""
 
     def __init__(
         self,

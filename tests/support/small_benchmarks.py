@@ -1,4 +1,4 @@
-"""Miniature data of the known benchmarks, made here in their official forms, for tests."""
+"""Miniature data of the known benchmarks in their official formats, for tests."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ TEXTS = (
     "",
     "Serve ‘warm’ — 温かい",
 )
-"""Words that loaders stumble over."""
+"""Texts that loaders have trouble with."""
 
 
 def picture(number: int, size: int = 16) -> Picture:
-    """A picture, another for every number."""
+    """Return an image, a different one for every number."""
     return FakeGenerator(size).draw(f"picture {number}", None, number)
 
 
 def answer(number: int, steps: int = 3) -> ItemAnswer:
-    """An answer of so many steps, each with a picture, in words that are hard to write down."""
+    """Return an answer with this number of steps, each with an image, and texts that are hard to store."""
     return ItemAnswer(
         tuple(AnswerStep(TEXTS[(number + at) % len(TEXTS)], picture(10 * number + at)) for at in range(steps))
     )
@@ -121,7 +121,7 @@ def comm(folder: Path) -> BenchmarkData:
 
 
 def vistory(folder: Path) -> BenchmarkData:
-    """Six stories of two to four shots; the ids are no numbers of shots."""
+    """Write six stories of two to four shots; the ids are not the numbers of the shots."""
     for n in range(6):
         story = folder / "ViStory" / str(11 + n)
         people = ("Ada", "Brown Bear", "Cy")[: 1 + n % 3]
@@ -133,7 +133,10 @@ def vistory(folder: Path) -> BenchmarkData:
 
 
 def _story(number: int, people: tuple[str, ...]) -> dict[str, Any]:
-    """A story in the official form; in its second shot all are on stage, in the others the last."""
+    """Return a story in the official format.
+
+    All characters are in its second shot, the last one in the others.
+    """
     shots = []
     for at in range(2 + number % 3):
         there = list(people if at == 1 else people[-1:])

@@ -1,6 +1,8 @@
-"""Small models with random weights of the families that an agent may be, each with a processor of its own
-kind and a vocabulary learned from a few texts; nothing is downloaded. The test of a family that the installed
-transformers does not know is skipped."""
+"""Small models with random weights for each supported agent family, with their processors and vocabularies.
+
+The vocabularies are learned from a few texts; nothing is downloaded. Tests of a family that the installed
+transformers does not know are skipped.
+"""
 
 from __future__ import annotations
 
@@ -335,7 +337,7 @@ FAMILIES: dict[str, Callable[[], tuple[Any, Any]]] = {
 
 
 def build_family(name: str) -> tuple[Any, Any]:
-    """Model and processor of one of FAMILIES; skips the test where transformers does not know the family."""
+    """Return model and processor of one of FAMILIES; skips the test if transformers does not know it."""
     from transformers import CONFIG_MAPPING, __version__
 
     if name not in CONFIG_MAPPING:
@@ -344,13 +346,13 @@ def build_family(name: str) -> tuple[Any, Any]:
 
 
 def save_family(name: str, folder: Path) -> Path:
-    """A checkpoint of this family in `folder`, the same every time."""
+    """Save a checkpoint of this family in `folder`; it is the same every time."""
     import torch
 
     torch.manual_seed(1)
     model, processor = build_family(name)
     for weights in model.parameters():
-        # What begins as nothing (Gemma's projection) would hide the images.
+        # Weights that start at zero (Gemma's projection) would hide the images.
         if not weights.any():
             torch.nn.init.normal_(weights, std=0.05)
     model.generation_config.eos_token_id = processor.tokenizer.eos_token_id

@@ -1,5 +1,4 @@
-"""What the small models of all families are made of: a vocabulary learned from a few texts, a chat template,
-sizes."""
+"""Parts of the small models of all families: a learned vocabulary, a chat template, sizes."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ TEXT = {
 
 
 def tokenizer(*controls: str, **named: str) -> Any:
-    """A byte-level tokenizer with these control tokens; `named`: which of them the library asks for."""
+    """Return a byte-level tokenizer with these control tokens; `named` are those that the library needs."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 

@@ -1,4 +1,4 @@
-"""Reinforcement learning of the tiny critic, run small, for the tests of it: rows, settings, one call."""
+"""Small reinforcement learning of the tiny critic for tests: rows, settings, one call."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SMALL = GrpoTraining(
 
 
 def make_data(folder: Path, right: int = 12, wrong: int = 12) -> Path:
-    """Rows about so many right and wrong rendered pages, for which nothing has to be drawn."""
+    """Write rows about this many correct and wrong rendered images, for which nothing is generated."""
     rng, pages = Random(3), ImageFolder(folder / "pages")
     wanted, rows = {True: right, False: wrong}, []
     while any(wanted.values()):

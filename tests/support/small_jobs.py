@@ -1,4 +1,4 @@
-"""Jobs for tests of executors; they travel to other processes."""
+"""Jobs for tests of executors; they are sent to other processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from interleave_thinker.training.data.executors import CancelToken
 
 @dataclass(frozen=True)
 class Squares:
-    """Squares a number; `costs` each, and takes `seconds`."""
+    """Squares a number; each call costs `costs` and takes `seconds`."""
 
     costs: float = 0.0
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""A pool in this process that paints at once, or as slowly as it is told, for tests of what is before it."""
+"""A pool in this process that paints immediately or slowly, for tests of the code in front of it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from interleave_thinker.service.settings import ModelSettings
 
 
 class SmallPool:
-    """`names` of models, each the painter of coloured cells; a draw takes `seconds`. `fails`: raised instead
-    of drawing."""
+    """`names` of models, each painting colored cells in `seconds`. `fails` is raised instead of an image."""
 
     def __init__(self, *names: str) -> None:
         models = [ModelSettings(name=name, generator="fake") for name in names or ("painter",)]

@@ -1,5 +1,8 @@
-"""Teachers of trajectories without a model, for tests: a planner of three steps, a critic that refuses some
-images by their digest, and generators that note what they draw. Everything can be pickled."""
+"""Teachers of trajectories without a model, for tests. Everything can be pickled.
+
+They are a planner of three steps, a critic that rejects some images by their digest, and generators that
+record their images.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from interleave_thinker.training.data.trajectories.unit import Teachers
 
 
 class SmallChat:
-    """Plans three steps of whatever it is asked; refuses an image whose digest is no multiple of three."""
+    """Plans three steps for any request; rejects an image whose digest is not a multiple of three."""
 
     prompt_set = None
 
@@ -56,8 +59,10 @@ class SmallChat:
 
 @dataclass(frozen=True)
 class SmallTeachers:
-    """Opens them: `log` gets the key of every draw, `seconds` is how long one takes; prompts with the word
-    `nonsense` or `down` get that from the planner."""
+    """Opens them: `log` gets the key of every image, which takes `seconds`.
+
+    Requests with the word `nonsense` or `down` get that from the planner.
+    """
 
     log: Path | None = None
     seconds: float = 0.0
@@ -77,14 +82,14 @@ class SmallTeachers:
 
 
 def write_prompts(path: Path, count: int, text: str = "story {n}") -> Path:
-    """A prompt file of so many prompts."""
+    """Write a prompt file with this number of prompts."""
     rows = [{"id": f"p{n:04}", "user_input": text.format(n=n), "split": "train"} for n in range(count)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
 def records(out: Path) -> dict[str, bytes]:
-    """Every file of the runs but for the seconds that things took."""
+    """Return every file of the runs, without times."""
     kept = ("execution_record.json", "sample.json", "plan.json")
     files = [path for name in kept for path in out.glob(f"*/{name}")]
     files += [*out.glob("*/pictures/*.png")]
@@ -92,7 +97,7 @@ def records(out: Path) -> dict[str, bytes]:
 
 
 def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait for something to become true."""
+    """Wait until a condition is true."""
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it never came"

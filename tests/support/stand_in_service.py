@@ -1,4 +1,4 @@
-"""A service of the published protocol in a dozen lines, for what asks services: it is told how to behave."""
+"""A service with the published protocol in a dozen lines and adjustable behavior."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from support.server_thread import in_thread
 
 
 class StandInService(ThreadingHTTPServer):
-    """Paints what is asked for after `seconds`; more than `most_at_once` at once are refused with 503.
-    `unlike_itself`: no two images are equal. `only_edits`: a request without an image is refused."""
+    """Paints after `seconds`; more than `most_at_once` parallel requests get status 503.
+
+    `unlike_itself`: no two images are equal. `only_edits`: a request without an image is rejected.
+    """
 
     daemon_threads = True
     request_queue_size = 256
@@ -77,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def handle(self) -> None:
-        with suppress(ConnectionError):  # whoever asked has hung up
+        with suppress(ConnectionError):  # the client has hung up
             super().handle()
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -86,6 +88,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def stand_in_service() -> Iterator[StandInService]:
-    """The service, running in a thread until the block ends."""
+    """Run the service in a thread until the block ends."""
     with in_thread(StandInService()) as service:
         yield service

@@ -1,5 +1,4 @@
-"""Finished runs for tests, made by hand: every way in which an attempt and a step can end, with drawn
-pictures."""
+"""Handmade finished runs for tests, with every possible end of an attempt and a step."""
 
 from __future__ import annotations
 
@@ -50,8 +49,10 @@ TELLINGS = (
 
 
 def drawing(stage: int, fault: int = 0, size: int = 96) -> Picture:
-    """The bay as it is after `stage` scenes (1..4); a `fault` above 0 moves and recolours what the stage
-    added."""
+    """Return the bay after `stage` scenes (1..4).
+
+    A `fault` above 0 moves and recolors what the stage added.
+    """
     scale = 4
     side = size * scale
     image = Image.new("RGB", (side, side))
@@ -95,11 +96,11 @@ def make_trajectory(
     cut_short: bool = False,
     decorate: str = "",
 ) -> Trajectory:
-    """A run of `steps` drawn steps and, with `text_step`, one of text at the end.
+    """Return a run with `steps` steps with images and, with `text_step`, a text-only step at the end.
 
-    Step 1 is accepted at try 2, step 2 at try 1, step 3 uses its tries up (with `failures`: one could not be
-    drawn, one verdict was not understood), step 4 is not judged, and so on in turn. `cut_short` leaves the
-    last step unreached and cancels the one before it; `decorate` is put into every text field.
+    Step 1 is accepted at attempt 2, step 2 at attempt 1, step 3 uses up its attempts (with `failures`: one
+    image failed and one verdict was unreadable), step 4 is not judged, and so on in turn. `cut_short` leaves
+    the last step unreached and cancels the one before it; `decorate` is put into every text field.
     """
     images = tuple(drawing(1 + index % 4, size=size) for index in range(request_images))
     plan: list[Step] = []

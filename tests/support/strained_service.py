@@ -1,4 +1,4 @@
-"""A service under test, and what is asked of it: started, loaded, measured, ended."""
+"""Starts, loads, measures and ends a service under test."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ HERE = Path(__file__).resolve().parent
 
 
 class Running:
-    """One that runs in a process of its own."""
+    """A service running in a separate process."""
 
     def __init__(self, url: str, process: subprocess.Popen[str]) -> None:
         self.url, self.process = url, process
 
     def status(self) -> dict[str, Any]:
-        """GET /status."""
+        """Return the answer of GET /status."""
         return httpx.get(f"{self.url}/status", trust_env=False, timeout=30).json()
 
     def memory(self) -> float:
-        """MB of the process that speaks HTTP."""
+        """Return the memory of the HTTP process in MB."""
         return memory_of(self.process.pid)
 
     def workers(self) -> list[int]:
-        """Process ids of the workers."""
+        """Return the process ids of the workers."""
         # A child belongs to the thread that started it.
         listed = [file.read_text() for file in Path(f"/proc/{self.process.pid}/task").glob("*/children")]
         return [int(one) for one in " ".join(listed).split() if b"spawn_main" in _line(int(one))]
 
     def load(self, **settings: Any) -> dict[str, Any]:
-        """What a load showed."""
+        """Run a load and return its results."""
         return Load(self.url, **settings).run().summary()
 
     def wait(self, alive: int) -> float:
-        """Return once so many workers are alive; the seconds it took."""
+        """Return once this many workers are alive, with the seconds it took."""
         began = time.monotonic()
         while self.status()["active_workers"] < alive:
             if time.monotonic() > began + 400:
@@ -53,7 +53,7 @@ class Running:
         return time.monotonic() - began
 
     def end(self, kind: int = signal.SIGTERM) -> None:
-        """Tell it to end."""
+        """Send a signal that ends it."""
         self.process.send_signal(kind)
 
 
@@ -61,7 +61,7 @@ class Running:
 def service(
     generator: str, workers: int = 1, models: list[dict[str, Any]] | None = None, **settings: Any
 ) -> Iterator[Running]:
-    """The service with all workers alive. `models`: instead of the one of `generator`."""
+    """Run the service with all workers alive. `models` replaces the one of `generator`."""
     given = models or [{"name": "model", "generator": generator, "devices": ["cpu"] * workers}]
     line = [sys.executable, str(HERE / "serve_card.py"), json.dumps({"models": given, "settings": settings})]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -81,7 +81,7 @@ def service(
 
 
 def memory_of(pid: int) -> float:
-    """Resident MB of a process."""
+    """Return the resident memory of a process in MB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 

@@ -1,7 +1,7 @@
-"""Builds a tiny Qwen3-VL checkpoint folder with a vocabulary of its own, and teaches it two verdicts in
-seconds.
+"""Builds a tiny Qwen3-VL checkpoint with its own vocabulary and teaches it two verdicts in seconds.
 
-A light image is a success, a dark one is not: enough to test what depends on a real verdict in a real reply.
+A light image is a success, a dark one is not. This is enough to test what depends on a real verdict in a real
+reply.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ PLAIN = ReplySettings(max_tokens=60)
 
 
 def page(grey: int, size: tuple[int, int] = SIZE) -> Picture:
-    """A page of one shade, 0 (dark) to 255 (light)."""
+    """Return an image of one shade, 0 (dark) to 255 (light)."""
     return Picture(Image.new("RGB", size, (grey, grey, grey)))
 
 
 def question(*grey: int, text: str = QUESTION) -> list[Message]:
-    """One turn: pages of these shades, then the text."""
+    """Return one turn: images of these shades, then the text."""
     return [Message(role="user", content=(*(page(value) for value in grey), text))]
 
 
 @functools.cache
 def taught_checkpoint(base: Path) -> Path:
-    """The checkpoint that knows its verdicts, made once for all test modules of a session."""
+    """Return the taught checkpoint, created once for all test modules of a session."""
 
     def make(folder: Path) -> None:
         assert teach_verdicts(build_checkpoint(folder / "tiny")) < 0.05
@@ -58,7 +58,7 @@ def taught_checkpoint(base: Path) -> Path:
 
 @functools.cache
 def two_adapters(base: Path) -> tuple[Path, Path]:
-    """Two adapters for it, each of which changes its replies."""
+    """Return two adapters for it, each of which changes its replies."""
     checkpoint = taught_checkpoint(base)
 
     def make(folder: Path) -> None:
@@ -70,7 +70,7 @@ def two_adapters(base: Path) -> tuple[Path, Path]:
 
 
 def build_checkpoint(folder: Path) -> Path:
-    """Save a checkpoint with random weights (about 0.4 M) into `folder`."""
+    """Save a checkpoint with random weights (about 0.4 M) to `folder`."""
     processor = learn_processor(
         [ACCEPTED, REFUSED, QUESTION, "true false True False"] * 4,
         420,
@@ -101,8 +101,7 @@ def build_checkpoint(folder: Path) -> Path:
 
 
 def teach_verdicts(folder: Path, steps: int = 120) -> float:
-    """Train the checkpoint in place until it answers QUESTION by the lightness of the image; returns the last
-    loss."""
+    """Train the checkpoint to answer QUESTION by the lightness of the image, and return the last loss."""
     import torch
     from transformers import AutoProcessor, Qwen3VLForConditionalGeneration
 
@@ -136,7 +135,7 @@ def teach_verdicts(folder: Path, steps: int = 120) -> float:
 
 
 def build_adapter(checkpoint: Path, folder: Path, seed: int, scale: float) -> Path:
-    """Save a LoRA adapter with random weights into `folder`."""
+    """Save a LoRA adapter with random weights to `folder`."""
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import Qwen3VLForConditionalGeneration

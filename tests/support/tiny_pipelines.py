@@ -1,8 +1,7 @@
-"""Pipeline folders for tests: diffusers' own classes with a few thousand random weights and local byte
-tokenizers.
+"""Pipeline folders for tests: diffusers' own classes with a few thousand random weights and byte tokenizers.
 
-Nothing is downloaded and nothing is faked: the folders are written by `save_pretrained` and read back by the
-generator exactly as a real checkpoint is. Only the sizes are small.
+Nothing is downloaded or faked: the folders are written by `save_pretrained` and loaded by the generator
+exactly like a real checkpoint. Only the sizes are small.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from support.tiny_text_encoders import (
 
 
 def skip_without(name: str) -> None:
-    """Skip the test where this diffusers is too old for a class."""
+    """Skip the test if this diffusers is too old for a class."""
     import diffusers
     import pytest
 
@@ -32,7 +31,7 @@ def skip_without(name: str) -> None:
 
 
 def amplify(module: Any, factor: float = 3.0) -> Any:
-    """Scale the weights up: at their usual start, a model so small hardly hears the prompt or the source."""
+    """Scale the weights up, since so small a model otherwise hardly reacts to prompt or source."""
     import torch
 
     with torch.no_grad():
@@ -43,8 +42,10 @@ def amplify(module: Any, factor: float = 3.0) -> Any:
 
 
 def stable_diffusion(folder: Path, seed: int = 0) -> Path:
-    """StableDiffusionPipeline: separate text-to-image and image-to-image classes, images in multiples of
-    4."""
+    """Save a StableDiffusionPipeline: separate text-to-image and image-to-image classes.
+
+    Sizes are multiples of 4.
+    """
     import torch
     from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
 
@@ -83,7 +84,7 @@ def stable_diffusion(folder: Path, seed: int = 0) -> Path:
 
 
 def flux2_klein(folder: Path, seed: int = 0) -> Path:
-    """Flux2KleinPipeline: the source image is a reference in the token sequence."""
+    """Save a Flux2KleinPipeline: the source image is a reference in the token sequence."""
     import torch
     from diffusers import (
         AutoencoderKLFlux2,
@@ -141,21 +142,21 @@ def flux2_klein(folder: Path, seed: int = 0) -> Path:
 
 
 def flux_kontext(folder: Path, seed: int = 0) -> Path:
-    """FluxKontextPipeline: reference editing, and text-to-image without a source."""
+    """Save a FluxKontextPipeline: reference editing, and text-to-image without a source."""
     from diffusers import FluxKontextPipeline
 
     return flux(FluxKontextPipeline, folder, seed)
 
 
 def flux_fill(folder: Path, seed: int = 0) -> Path:
-    """FluxFillPipeline: repaints what a mask shows; its transformer reads latents, masked latents, mask."""
+    """Save a FluxFillPipeline: it repaints a mask; its transformer reads latents, masked latents and mask."""
     from diffusers import FluxFillPipeline
 
     return flux(FluxFillPipeline, folder, seed, in_channels=4 + 4 + 4 * 64, out_channels=4)
 
 
 def flux(kind: Any, folder: Path, seed: int, **channels: int) -> Path:
-    """A FLUX.1 pipeline of this class."""
+    """Save a FLUX.1 pipeline of this class."""
     import torch
     from diffusers import AutoencoderKL, FlowMatchEulerDiscreteScheduler, FluxTransformer2DModel
     from transformers import T5Config, T5EncoderModel
@@ -190,7 +191,7 @@ def flux(kind: Any, folder: Path, seed: int, **channels: int) -> Path:
 
 
 def flux_vae(kind: Any, channels: int) -> Any:
-    """FLUX.1's autoencoder, eight pixels to a latent of this many channels."""
+    """Return FLUX.1's autoencoder, with eight pixels per latent of this many channels."""
     return kind(
         block_out_channels=(4, 4, 4, 4),
         down_block_types=("DownEncoderBlock2D",) * 4,
@@ -206,8 +207,10 @@ def flux_vae(kind: Any, channels: int) -> Any:
 
 
 def qwen_image_edit_plus(folder: Path, seed: int = 0) -> Path:
-    """QwenImageEditPlusPipeline: edits only, the source goes to a Qwen2.5-VL encoder and into the token
-    sequence."""
+    """Save a QwenImageEditPlusPipeline: edits only.
+
+    The source goes to a Qwen2.5-VL encoder and into the token sequence.
+    """
     import torch
     from diffusers import (
         AutoencoderKLQwenImage,
@@ -249,7 +252,7 @@ def qwen_image_edit_plus(folder: Path, seed: int = 0) -> Path:
 
 
 def longcat_image_edit(folder: Path, seed: int = 0) -> Path:
-    """LongCatImageEditPipeline: edits only, at a size of its own choice."""
+    """Save a LongCatImageEditPipeline: edits only, at a size of its own choice."""
     import torch
     from diffusers import (
         AutoencoderKL,
@@ -283,7 +286,7 @@ def longcat_image_edit(folder: Path, seed: int = 0) -> Path:
 
 
 def qwen_image21(folder: Path, seed: int = 0) -> Path:
-    """QwenImage21Pipeline: draws and edits, with a Qwen3-VL encoder and an RGBA autoencoder."""
+    """Save a QwenImage21Pipeline: text-to-image and edits, a Qwen3-VL encoder, an RGBA autoencoder."""
     skip_without("QwenImage21Pipeline")
     import torch
     from diffusers import (
@@ -327,7 +330,7 @@ QWEN21 = {
 
 
 def bria_fibo2(folder: Path, seed: int = 0) -> Path:
-    """BriaFibo2Pipeline: draws and edits, reads several layers of a Qwen3-VL."""
+    """Save a BriaFibo2Pipeline: text-to-image and edits; it reads several layers of a Qwen3-VL."""
     skip_without("BriaFibo2Pipeline")
     import torch
     from diffusers import (

@@ -1,5 +1,4 @@
-"""Text encoders of the tiny pipelines, with their tokenizers and processors: the libraries' own classes,
-random weights and local byte vocabularies."""
+"""Text encoders of the tiny pipelines with tokenizers and processors: library classes with random weights."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ QWEN_TOKENS = (
 
 
 def byte_vocabulary(*special: str) -> dict[str, int]:
-    """A vocabulary of the special tokens and every byte in the byte-level alphabet."""
+    """Return a vocabulary of the special tokens and every byte in the byte-level alphabet."""
     from tokenizers import pre_tokenizers
 
     return {
@@ -39,7 +38,7 @@ def byte_vocabulary(*special: str) -> dict[str, int]:
 
 
 def qwen_tokenizer() -> Any:
-    """Qwen's tokenizer class over single bytes."""
+    """Return Qwen's tokenizer class over single bytes."""
     from transformers import Qwen2TokenizerFast
 
     tokenizer = Qwen2TokenizerFast(vocab=byte_vocabulary("<|endoftext|>", *QWEN_TOKENS), merges=[])
@@ -49,7 +48,7 @@ def qwen_tokenizer() -> Any:
 
 
 def clip_tokenizer() -> Any:
-    """CLIP's tokenizer class over single bytes (each with and without the end-of-word mark)."""
+    """Return CLIP's tokenizer class over single bytes (each with and without the end-of-word mark)."""
     from transformers import CLIPTokenizer
 
     letters = byte_vocabulary("<|startoftext|>", "<|endoftext|>")
@@ -59,7 +58,7 @@ def clip_tokenizer() -> Any:
 
 
 def t5_tokenizer() -> Any:
-    """T5's tokenizer class over single characters."""
+    """Return T5's tokenizer class over single characters."""
     from transformers import T5TokenizerFast
 
     pieces = ["<pad>", "</s>", "<unk>", "▁", *(chr(code) for code in range(33, 127))]
@@ -85,7 +84,7 @@ def clip_text_encoder(tokenizer: Any) -> Any:
 
 
 def qwen25_vl(tokenizer: Any) -> Any:
-    """A Qwen2.5-VL whose vectors have 16 numbers."""
+    """Return a Qwen2.5-VL with hidden size 16."""
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
     config = Qwen2_5_VLConfig(
@@ -101,7 +100,7 @@ VISION = {"depth": 2, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2
 
 
 def text_config(tokenizer: Any, layers: int = 2) -> dict[str, Any]:
-    """Qwen's text part with vectors of 16 numbers."""
+    """Return the configuration of Qwen's language model with hidden size 16."""
     return {
         "hidden_size": 16,
         "intermediate_size": 16,
@@ -115,7 +114,7 @@ def text_config(tokenizer: Any, layers: int = 2) -> dict[str, Any]:
 
 
 def image_tokens(tokenizer: Any) -> dict[str, int]:
-    """The ids of Qwen's marks for images."""
+    """Return the ids of Qwen's image tokens."""
     names = {
         "vision_start_token_id": "<|vision_start|>",
         "vision_end_token_id": "<|vision_end|>",
@@ -134,7 +133,7 @@ def qwen2_processor(tokenizer: Any) -> Any:
 
 
 def qwen3_vl(tokenizer: Any, layers: int = 2) -> Any:
-    """A Qwen3-VL whose vectors have 16 numbers."""
+    """Return a Qwen3-VL with hidden size 16."""
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
     config = Qwen3VLConfig(

@@ -1,4 +1,4 @@
-"""Runs of the WISE benchmark with prompts of ours and teachers without a model."""
+"""Runs of the WISE benchmark with our own prompts and teachers without a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from interleave_thinker.training.data.trajectories.options import TrajectoryOpti
 
 
 def wise_data(folder: Path, count: int) -> Path:
-    """Prompts of ours in the form of WISE."""
+    """Write our own prompts in the format of WISE."""
     path = folder / "merge.json"
     rows = [{"Prompt": f"what {n} is", "Explanation": "it", "prompt_id": n} for n in range(1, count + 1)]
     path.write_text(json.dumps(rows))

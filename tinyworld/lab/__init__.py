@@ -1,1 +1,1 @@
-"""How the tiny world's checkpoints are trained and measured."""
+"""Trains and measures the tiny world's checkpoints."""

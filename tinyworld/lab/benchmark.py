@@ -1,8 +1,8 @@
-"""The tiny world as a benchmark: requests that nothing was trained on, judged exactly from the pixels.
+"""The tiny world as a benchmark: requests that were not used in training, judged exactly from the pixels.
 
-Decisions. It needs no data and no judge, so the whole chain, from planning to figures, runs anywhere and its
-numbers are true. Its requests begin without a page of the user's. Pages are judged from the submission, as an
-evaluator would, and not from the run.
+It needs neither data nor a judge, so the whole chain from planning to figures runs anywhere with exact
+results. Its requests have no input image. Images are judged from the submission, like in other evaluators,
+and not from the run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEED = "benchmark/0"
 
 @lru_cache(maxsize=1)
 def stories() -> dict[str, TinyStory]:
-    """The stories by id, always the same."""
+    """Return the stories by id; they never change."""
     rng = Random(SEED)
     found: dict[str, TinyStory] = {}
     texts: set[str] = set()
@@ -40,7 +40,7 @@ def stories() -> dict[str, TinyStory]:
 
 
 class TinyWorldBenchmark(ContentBenchmark):
-    """400 stories of one to six pages."""
+    """Tiny world: 400 stories with one to six images."""
 
     metrics = ("story", "pages")
     yes_no = frozenset({"story"})
@@ -52,8 +52,9 @@ class TinyWorldBenchmark(ContentBenchmark):
     )
 
     def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
+        """Return the built-in requests."""
         if data.path is not None:
-            raise SettingsError("The tiny world's requests are built in.", "Leave out --data.")
+            raise SettingsError("The tiny world's requests are built in.", "Omit --data.")
         items = [
             BenchmarkItem(
                 name, story.text, category=f"{len(story.pages)} page{'s' if len(story.pages) > 1 else ''}"
@@ -63,15 +64,19 @@ class TinyWorldBenchmark(ContentBenchmark):
         return checked(items, data.split)
 
     def judge_calls(self, item: BenchmarkItem) -> int:
+        """Return 0: no judge is asked."""
         return 0
 
     def values(
         self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
     ) -> dict[str, Values]:
-        """`story`: as many pages as asked for and all of them right; `pages`: the share of the right pages
-        that stand in their places."""
+        """Judge the images of the submission.
+
+        `story` is 1 if all images are correct and their number is right; `pages` is the share of images that
+        are correct and in their place.
+        """
         if results is not None:
-            raise SettingsError("The tiny world judges by itself.", "Leave out --results.")
+            raise SettingsError("The tiny world has a built-in check.", "Omit --results.")
         found: dict[str, Values] = {}
         for item in items:
             content, fault = read_content(submission, item)

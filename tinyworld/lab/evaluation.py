@@ -1,9 +1,9 @@
-"""Measures the tiny world on requests that were never trained on: planner, critic, and whole stories.
+"""Measures the tiny world on requests that were not used in training: planner, critic, and whole stories.
 
-Decisions. Stories run through the same loop as everybody's, and a story counts only if every page shows
-exactly what the request asked for, so a wrong plan or a mistake that is kept costs the story. The critic is
-asked about the generator's real pages, as many right as wrong ones. Runs with different numbers of attempts
-share their draws, which are equal anyway as long as they have not parted.
+Stories run through the regular loop, and a story counts only if every image shows exactly what the request
+asked for. A wrong plan or an uncorrected mistake therefore fails the story. The critic judges generated
+images, half of them correct. Runs with different numbers of attempts share their images, which are equal
+until the runs diverge.
 """
 
 from __future__ import annotations
@@ -33,15 +33,21 @@ TIMED_STORIES = 9
 
 
 class PlannerMeasure(BaseModel):
-    """`exact`: requests whose plan is the right one in every step's number, name, instruction, prompt and
-    text."""
+    """Share of requests whose plan equals the correct one in every field of every step (`exact`)."""
 
     exact: Share
 
 
 class CriticMeasure(BaseModel):
-    """On a balanced set of real pages: right verdicts, by truth; `parsed`: answers that could be read at
-    all."""
+    """Correct verdicts on a balanced set of generated images.
+
+    Attributes:
+        accuracy: Share of correct verdicts.
+        true_recall: Share of correct images that are accepted.
+        false_recall: Share of wrong images that are rejected.
+        parsed: Share of answers that could be read.
+        refined: Share of refined prompts that ask for the same edit, with true clauses only.
+    """
 
     accuracy: Share
     true_recall: Share
@@ -53,7 +59,7 @@ class CriticMeasure(BaseModel):
 def measure_planner(
     planner: Planner, stories: Sequence[TinyStory]
 ) -> tuple[PlannerMeasure, list[Plan | None]]:
-    """Plan every story once; the plans are given back for the stories' runs (None: no readable answer)."""
+    """Plan every story once and return the plans for running the stories (`None`: unreadable answer)."""
     plans: list[Plan | None] = []
     for story in stories:
         try:
@@ -68,7 +74,7 @@ def measure_planner(
 
 
 def measure_critic(critic: Critic, pages: Sequence[DrawnImage]) -> CriticMeasure:
-    """Ask the critic about every page."""
+    """Ask the critic about every image."""
     right, parsed, refined = [], [], []
     for drawn in pages:
         verdict = critic.judge(
@@ -89,7 +95,7 @@ def measure_critic(critic: Critic, pages: Sequence[DrawnImage]) -> CriticMeasure
 
 
 def _is_true_remedy(drawn: DrawnImage, prompt: str) -> bool:
-    """Whether a refined prompt asks for the same edit, with clauses that are all true of the right page."""
+    """Return whether a refined prompt asks for the same edit, with clauses that are all true."""
     found = read_prompt(prompt)
     return (
         found is not None
@@ -99,8 +105,10 @@ def _is_true_remedy(drawn: DrawnImage, prompt: str) -> bool:
 
 
 def time_stories(planner: Planner, critic: Critic, generator: TinyWorldGenerator, seed: int) -> list[float]:
-    """Wall seconds, in rising order, of TIMED_STORIES stories of four drawn steps with five attempts,
-    planning included."""
+    """Return the sorted times, in seconds, of TIMED_STORIES stories with four steps and five attempts.
+
+    Planning is included.
+    """
     rng = Random(f"time/{seed}")
     seconds = []
     for number in range(TIMED_STORIES):
@@ -112,7 +120,7 @@ def time_stories(planner: Planner, critic: Critic, generator: TinyWorldGenerator
 
 
 class TinyWorldReport(BaseModel):
-    """All measures, the seconds of four-step stories in rising order, and the wall seconds of measuring."""
+    """All measurements, the sorted seconds of four-step stories, and the duration of the evaluation."""
 
     planner: PlannerMeasure
     critic: CriticMeasure
@@ -121,7 +129,7 @@ class TinyWorldReport(BaseModel):
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        """Flat keys for tables and scripts; shares as rates, with their intervals beside them."""
+        """Return flat keys for tables and scripts: shares as rates, with their intervals next to them."""
         critic = self.critic
         flat: dict[str, Any] = {"planner.exact": self.planner.exact.rate}
         flat |= {f"critic.{name}": getattr(critic, name).rate for name in type(critic).model_fields}
@@ -143,7 +151,7 @@ class TinyWorldReport(BaseModel):
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """How much is measured: requests, their seed and that of the pages, and numbers of attempts."""
+    """Size of the evaluation: number of requests, seed of requests and images, and numbers of attempts."""
 
     stories: int
     seed: int
@@ -157,14 +165,14 @@ def evaluate(
     settings: EvaluationSettings,
     log: Log = print,
 ) -> TinyWorldReport:
-    """Measure everything on the stories' requests, and the critic on as many pages (at least 400)."""
+    """Measure the planner and stories on new requests, and the critic on the same number (at least 400)."""
     started, seed = time.monotonic(), settings.seed
     rng = Random(f"evaluate/{seed}")
     asked = [random_story(rng, "evaluate") for _ in range(settings.stories)]
     planned, plans = measure_planner(planner, asked)
-    log(f"planner exact {planned.exact}")
+    log(f"planner: exact plans {planned.exact}")
     judged = measure_critic(critic, balanced(generator.pipeline, max(400, settings.stories), 10**6 + seed))
-    log(f"critic accuracy {judged.accuracy}")
+    log(f"critic: accuracy {judged.accuracy}")
     outcomes = run_stories(asked, plans, generator, critic, StoryRuns(settings.max_attempts), log)
     four_steps = time_stories(planner, critic, generator, seed)
     return TinyWorldReport(

@@ -1,10 +1,10 @@
-"""Jobs that need one another, run by several processes; what is done is not done again.
+"""Runs jobs with dependencies in several processes; finished jobs are not repeated.
 
-Decisions. A job is a function and a folder; it is done when `done.json` lies there, which holds its seconds:
-those that the processor worked at it, which another job beside it changes little, and those of the clock.
-A stopped ablation goes on where it was, and within a training where its last checkpoint is. Each job has a
-process of its own, so that no training leaves memory behind for the next; processes end with the one that
-began them, however that ended, because two trainings in one folder would spoil each other.
+A job is a function and a folder. It is finished when the folder contains `done.json` with its time: processor
+seconds, which other jobs hardly change, and wall-clock seconds. A stopped ablation continues at the first
+unfinished job, and within a training at its last checkpoint. Each job has its own process, so that no
+training leaves memory behind. Processes end with their parent in any case, because two trainings in one
+folder would damage each other.
 """
 
 from __future__ import annotations
@@ -28,8 +28,13 @@ DONE = "done.json"
 
 @dataclass(frozen=True)
 class LabJob:
-    """Work to be done in `folder` by `work(folder, *arguments)`, after the jobs in the folders `needs`, with
-    so many threads: more than one where all other jobs wait for it."""
+    """A call of `work(folder, *arguments)`.
+
+    Attributes:
+        folder: Folder of the job.
+        needs: Folders of jobs that must finish before.
+        threads: Number of threads; more than one if all other jobs wait for this one.
+    """
 
     folder: Path
     work: Callable[..., None]
@@ -39,21 +44,23 @@ class LabJob:
 
     @property
     def name(self) -> str:
+        """Name for log lines."""
         return f"{self.folder.parent.name}/{self.folder.name}"
 
     @property
     def done(self) -> bool:
+        """Whether the job is finished."""
         return (self.folder / DONE).exists()
 
     @property
     def seconds(self) -> float:
-        """Seconds of a processor since it was begun for the last time; 0 if it is not done."""
+        """Processor seconds since its last start; 0 if it is not finished."""
         note = json.loads((self.folder / DONE).read_text(encoding="utf-8")) if self.done else {}
         return note.get("processor_seconds", 0.0)
 
 
 def perform(job: LabJob) -> None:
-    """Do a job in this process, and note that it is done. Raises what it raises."""
+    """Run a job in this process and mark it as finished. Its errors pass through."""
     started, used = time.monotonic(), time.process_time()
     job.folder.mkdir(parents=True, exist_ok=True)
     job.work(job.folder, *job.arguments)
@@ -63,7 +70,7 @@ def perform(job: LabJob) -> None:
 
 
 def _perform(job: LabJob, sender: Connection) -> None:
-    """Do a job, and send what stopped it; what nobody expects ends the process with its traceback."""
+    """Run a job and send its expected error; unexpected ones end the process with a traceback."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         import torch
@@ -74,7 +81,10 @@ def _perform(job: LabJob, sender: Connection) -> None:
         sender.send(error)
     except OSError as error:
         sender.send(
-            TrainingError(f"{job.name} stopped: {error}.", "Mend that; the same command goes on from there.")
+            TrainingError(
+                f"The job {job.name} stopped: {error}.",
+                "Fix the cause, then run the same command again to continue.",
+            )
         )
 
 
@@ -86,10 +96,15 @@ def _end_with_parent() -> None:
 
 
 def run_jobs(jobs: Sequence[LabJob], workers: int, log: Callable[[str], None]) -> None:
-    """Do all jobs, earlier ones in the list first, on `workers` threads in all; one that takes more of them
-    waits for the others to end and has the machine to itself. Raises the InterleaveError that the
-    first failing job raised, TrainingError if its process died; the others are ended, and go on when this is
-    called again."""
+    """Run all jobs on `workers` threads in total, in the order of the list as far as possible.
+
+    A job with more threads waits for the others to finish and then runs alone. If a job fails, the others are
+    ended; they continue when this is called again.
+
+    Raises:
+        InterleaveError: The error of the first failing job.
+        TrainingError: If the process of a job died.
+    """
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, str(workers))
     context = get_context("spawn")
@@ -112,7 +127,7 @@ def run_jobs(jobs: Sequence[LabJob], workers: int, log: Callable[[str], None]) -
                 running[process.sentinel] = (job, process, receiver)
                 log(f"{job.name} ...")
             if not running:
-                raise AssertionError("jobs that need one another in a circle")
+                raise AssertionError("jobs with circular dependencies")
             for sentinel in wait(list(running)):
                 assert isinstance(sentinel, int)
                 job, process, receiver = running.pop(sentinel)
@@ -134,6 +149,6 @@ def _raise_sent_error(job: LabJob, code: int | None, receiver: Connection) -> No
             pass
     if code != 0 or not job.done:
         raise TrainingError(
-            f"The process of {job.name} died (exit code {code}).",
-            "It said why above, or ran out of memory. The same command goes on from there.",
+            f"The process of job {job.name} died with exit code {code}.",
+            "Its error is shown above, or it ran out of memory. Run the same command again to continue.",
         )

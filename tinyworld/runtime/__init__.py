@@ -1,9 +1,7 @@
-"""A miniature picture-book world in which the whole system is real and small: what runs where no model is at
-hand.
+"""Runtime of a miniature picture-book world, in which the whole system runs without large models.
 
-Decision: the checkpoints ship with the package, so that the demo, the tests and every claim about the method
-need neither a network nor a GPU. Each folder below `checkpoints/` was made by one command
-(docs/explanation/tiny-world.md).
+The checkpoints ship with the package, so that the demo, the tests and all claims about the method need
+neither network nor GPU. Each folder below `checkpoints/` was made by one command (docs/tiny-world.md).
 """
 
 from __future__ import annotations
@@ -19,18 +17,21 @@ DEMO_REQUEST = (
     "After that, set the scene to night. Now replace the sun with a white moon. "
     "Finally, write only the words: Good night. Write a caption for every picture."
 )
-# A seed whose story shows the critic at work: two pages are refused, one for a bias (at night the sun became
-# a moon) and one by bad luck, and all come out right (docs/explanation/tiny-world.md).
+# A seed whose story shows the critic at work: two images are rejected, one because of a bias (at night the
+# sun became a moon) and one by chance, and all are correct in the end (docs/tiny-world.md).
 DEMO_SEED = 24
 
 
 def checkpoint(name: str) -> Path:
-    """Folder of a shipped checkpoint: `planner`, `critic` or `generator`; raises SettingsError if it is not
-    there."""
+    """Return the folder of a shipped checkpoint: `planner`, `critic` or `generator`.
+
+    Raises:
+        SettingsError: If it is missing.
+    """
     folder = CHECKPOINTS / name
     if not folder.is_dir():
         raise SettingsError(
-            f"The tiny world's {name} is not at {str(folder)!r}.",
-            f"Install the package again, or make it: interleave-thinker train tinyworld-{name}.",
+            f"The tiny world's {name} is missing: {str(folder)!r} does not exist.",
+            f"Reinstall the package, or train it: interleave-thinker train tinyworld-{name}.",
         )
     return folder

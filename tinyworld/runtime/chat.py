@@ -1,4 +1,4 @@
-"""The tiny world's planner and critic: shipped Qwen3-VL checkpoints, opened like any other local one."""
+"""The tiny world's planner and critic: shipped Qwen3-VL checkpoints, opened like any local checkpoint."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ ROLES = ("planner", "critic")
 
 
 class TinyWorldChat(TransformersChat):
-    """A local checkpoint that computes on one thread."""
+    """A local checkpoint that runs on one thread."""
 
     def check_request(self, text: str) -> None:
-        """Raise SettingsError for a request with words that it was not trained on."""
+        """Check that the planner knows all words of a request.
+
+        Raises:
+            SettingsError: If it does not.
+        """
         vocabulary.check_request(text)
 
     def reply(
@@ -28,6 +32,7 @@ class TinyWorldChat(TransformersChat):
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
+        """Answer the messages on one thread."""
         with one_thread():
             return super().reply(messages, settings, on_token)
 
@@ -37,6 +42,7 @@ class TinyWorldChat(TransformersChat):
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> list[Reply]:
+        """Answer the messages in one batch, on one thread."""
         with one_thread():
             return super().reply_together(messages, settings, on_token)
 
@@ -48,15 +54,18 @@ def open(
     dtype: str = "float32",
     engine: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
 ) -> TinyWorldChat:
-    """`tinyworld:planner` or `tinyworld:critic`, with a LoRA adapter of its own or without; raises
-    SettingsError.
+    """Open `tinyworld:planner` or `tinyworld:critic`, optionally with a LoRA adapter.
 
-    Always on the CPU, where they are fastest, and in 32 bits unless `dtype` says otherwise. Answers are read
-    token by token, which rounds as it always did; `engine` settings that were given win.
+    The agents always run on the CPU, where they are fastest, in float32 unless `dtype` is set. Tokens are
+    decoded one by one, so that rounding stays the same; explicit `engine` settings override this.
+
+    Raises:
+        SettingsError: If the name is unknown or the checkpoint is missing.
     """
     if argument not in ROLES:
         raise SettingsError(
-            f"The tiny world has no agent {argument!r}.", f"Say tinyworld:{' or tinyworld:'.join(ROLES)}."
+            f"The tiny world has no agent named {argument!r}.",
+            f"Use tinyworld:{' or tinyworld:'.join(ROLES)}.",
         )
     own = EngineSettings(prompt_lookup_tokens=0).model_copy(update=engine.model_dump(exclude_unset=True))
     chat = transformers.open(

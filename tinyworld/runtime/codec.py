@@ -1,12 +1,12 @@
-"""The latent space of the tiny world's generator: a linear autoencoder of cells, fitted in closed form.
+"""Latent space of the tiny world's generator: a linear autoencoder of cells, fitted in closed form.
 
-Decision: flow matching on the raw 3072 numbers of a cell learned words too slowly on a CPU. The principal
-components of all cells that can occur keep the picture (RMS error about 2 of 255 with 96 of them) and leave
-the flow a short vector a cell. Components are scaled by the fourth root of their variance: between raw, where
-only backdrops count, and whitened, where noise does. Decoding is vector quantisation with a soft assignment,
-as in a VQ autoencoder, whose codebook is the atlas: four sampling steps leave a faint ghost of what a cell
-might also have held on every sixth page, and the nearest codes take nearly all of them away (measured: 18 %
-of pages unreadable without, 4 % with); only what is torn between two stays a ghost.
+Flow matching on the 3072 raw values of a cell learned words too slowly on a CPU. With 96 principal components
+of all possible cells the image is preserved (RMS error about 2 of 255) and each cell is a short vector.
+Components are scaled by the fourth root of their variance: between raw, where only backdrops matter, and
+whitened, where noise does. Decoding is vector quantization with soft assignment, as in a VQ autoencoder, with
+the atlas as codebook. Four sampling steps leave a faint ghost of other content in every sixth image, and
+snapping to the nearest codes removes nearly all of them (measured: 18 % unreadable images without it, 4 %
+with it).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EMPTY_WEIGHT = 20.0
 
 
 class CellCodec(ModelMixin, ConfigMixin):
-    """Pages [n, 3, 3*cell, 3*cell] in -1..1 to latents [n, channels, 3, 3] and back."""
+    """Encodes images `(n, 3, 3*cell, 3*cell)` in -1..1 to latents `(n, channels, 3, 3)`, and decodes them."""
 
     @register_to_config
     def __init__(self, channels: int = 96, cell: int = CELL, softness: float = 40.0) -> None:
@@ -35,10 +35,12 @@ class CellCodec(ModelMixin, ConfigMixin):
         self._known: torch.Tensor | None = None
 
     def encode(self, pages: torch.Tensor) -> torch.Tensor:
+        """Encode images `(n, 3, 3*cell, 3*cell)` to latents `(n, channels, 3, 3)`."""
         cells = torch.nn.functional.pixel_unshuffle(pages, self.cell).movedim(1, -1)
         return ((cells - self.mean) @ self.basis * self.scale).movedim(-1, 1)
 
     def decode(self, latents: torch.Tensor) -> torch.Tensor:
+        """Decode latents `(n, channels, 3, 3)` to images `(n, 3, 3*cell, 3*cell)`."""
         raw = latents.movedim(1, -1).flatten(1, 2) / self.scale
         codes = self._codes().to(raw)
         distances = torch.stack([torch.cdist(raw[:, cell], codes[cell]) ** 2 for cell in range(9)], 1)
@@ -47,7 +49,7 @@ class CellCodec(ModelMixin, ConfigMixin):
         return torch.nn.functional.pixel_shuffle(cells.unflatten(1, (3, 3)).movedim(-1, 1), self.cell)
 
     def _codes(self) -> torch.Tensor:
-        """Unscaled latents of every content on every backdrop, by cell: [9, 4 * 41, channels]."""
+        """Return unscaled latents of every content on every backdrop, by cell: `(9, 4 * 41, channels)`."""
         if self._known is None:
             tiles = torch.tensor(atlas()).permute(0, 1, 2, 5, 3, 4).float() / 127.5 - 1
             flat = tiles.transpose(0, 1).flatten(1, 2).flatten(0, 1)
@@ -58,8 +60,7 @@ class CellCodec(ModelMixin, ConfigMixin):
 
     @classmethod
     def fitted(cls, channels: int = 96) -> CellCodec:
-        """The codec of this world's cells: principal components of the atlas, empty cells counting
-        EMPTY_WEIGHT times."""
+        """Return the fitted codec: principal components of the atlas, with EMPTY_WEIGHT for empty cells."""
         tiles = torch.tensor(atlas()).permute(0, 1, 2, 5, 3, 4).double() / 127.5 - 1
         weight = torch.ones(tiles.shape[:3], dtype=torch.float64)
         weight[:, :, EMPTY] = EMPTY_WEIGHT
@@ -68,7 +69,7 @@ class CellCodec(ModelMixin, ConfigMixin):
         mean = (weight * cells).sum(0)
         _, spread, directions = torch.linalg.svd((cells - mean) * weight.sqrt(), full_matrices=False)
         spread, directions = spread[:channels], directions[:channels]
-        # The sign of a principal component is arbitrary; fixing it makes the codec the same on every machine.
+        # The sign of a principal component is arbitrary. Fixing it gives the same codec on every machine.
         directions = directions * directions.gather(1, directions.abs().argmax(1, keepdim=True)).sign()
         scale = spread.rsqrt()
         scale = scale / ((spread * scale) ** 2).mean().sqrt()

@@ -1,7 +1,7 @@
-"""Scenes as pixels: backdrops, and an atlas of every cell content on every backdrop.
+"""Renders scenes to pixels, from backdrops and an atlas of every cell content on every backdrop.
 
-Decision: the right picture of a scene is unique. The atlas (backdrop x cell x content) is made once per
-process; data makers index it, and the exact scorer reads a page back by comparing with it.
+Each scene has exactly one correct image. The atlas (backdrop x cell x content) is made once per process. Data
+makers index it, and the exact scorer reads an image by comparing with it.
 """
 
 from __future__ import annotations
@@ -97,14 +97,17 @@ _PAINT = {
 
 @lru_cache(maxsize=8)
 def backdrop_page(backdrop: int) -> Image.Image:
-    """The empty page, PAGE x PAGE pixels."""
+    """Return the empty backdrop, PAGE x PAGE pixels."""
     top, bottom, paint = _PAINT[BACKDROPS[backdrop]]
     return _overlay(_gradient(top, bottom), paint)
 
 
 def atlas() -> np.ndarray:
-    """Every content on every backdrop: uint8 [4 backdrops, 9 cells, 41 contents, CELL, CELL, 3]; made once,
-    also where many threads ask first at the same time."""
+    """Return every content on every backdrop as uint8 `(4, 9, 41, CELL, CELL, 3)`.
+
+    The axes are backdrop, cell, content, and RGB pixels. The array is made once, even if several threads ask
+    at the same time.
+    """
     with _ATLAS_LOCK:
         return _atlas()
 
@@ -130,7 +133,7 @@ def _atlas() -> np.ndarray:
 
 
 def draw_array(scene: Scene) -> np.ndarray:
-    """The page as uint8 [PAGE, PAGE, 3]."""
+    """Render a scene as uint8 `(PAGE, PAGE, 3)`."""
     import numpy as np
 
     tiles = atlas()[scene.backdrop, np.arange(9), np.asarray(scene.cells)]
@@ -138,10 +141,10 @@ def draw_array(scene: Scene) -> np.ndarray:
 
 
 def draw(scene: Scene) -> Picture:
-    """The right picture of a scene."""
+    """Return the correct image of a scene."""
     return Picture(Image.fromarray(draw_array(scene)))
 
 
 def cells_of(pixels: np.ndarray) -> np.ndarray:
-    """Cut a page [PAGE, PAGE, 3] into its nine tiles [9, CELL, CELL, 3], in reading order."""
+    """Cut an image `(PAGE, PAGE, 3)` into its nine tiles `(9, CELL, CELL, 3)`, in reading order."""
     return pixels.reshape(3, CELL, 3, CELL, 3).transpose(0, 2, 1, 3, 4).reshape(9, CELL, CELL, 3)

@@ -1,8 +1,8 @@
-"""The tiny world's learned generator behind the common seam.
+"""The tiny world's learned generator, behind the generator protocol.
 
-Decision: one page, or one batch of pages, is drawn at a time, whoever asks, since the pipeline's scheduler
-counts its steps. It runs in float32 on the CPU whatever else is at hand, so that the same prompt, source and
-seed give the same pixels on every machine of one kind, and no GPU is touched for a picture of 96 x 96.
+One image or batch is generated at a time, because the pipeline's scheduler counts its steps. It always runs
+in float32 on the CPU, so that the same prompt, source and seed give the same pixels on all machines of one
+kind, and no GPU is used for images of 96 x 96 pixels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class TinyWorldGenerator:
-    """Draws pages of 96 x 96 pixels; a source of another size is scaled to that first."""
+    """Generates images of 96 x 96 pixels; a source of another size is scaled first."""
 
     def __init__(self, pipeline: TinyWorldPipeline, identity: str) -> None:
         self.pipeline = pipeline
@@ -33,15 +33,24 @@ class TinyWorldGenerator:
         self._one_at_a_time = threading.Lock()
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """A page for the prompt; raises GeneratorError."""
+        """Generate an image.
+
+        Raises:
+            GeneratorError: If the pipeline fails.
+        """
         with boundary(GeneratorError, "The tiny world's generator failed"), self._one_at_a_time, one_thread():
             return Picture(self.pipeline([prompt], [source.image if source else None], [seed])[0])
 
     def draw_many(
         self, prompts: Sequence[str], sources: Sequence[Picture | None], seeds: Sequence[int]
     ) -> list[Picture]:
-        """Pages for all prompts in one go, which is several times faster; equal to `draw`'s but for rounding.
-        Raises GeneratorError."""
+        """Generate images for all prompts in one batch.
+
+        This is several times faster than `draw`; results differ only by rounding.
+
+        Raises:
+            GeneratorError: If the pipeline fails.
+        """
         with boundary(GeneratorError, "The tiny world's generator failed"), self._one_at_a_time, one_thread():
             pages = self.pipeline(
                 list(prompts), [source.image if source else None for source in sources], list(seeds)
@@ -50,8 +59,7 @@ class TinyWorldGenerator:
 
 
 def load_pipeline(folder: Path) -> TinyWorldPipeline:
-    """The pipeline in a folder, in float32 on the CPU, without a progress bar for some milliseconds of
-    loading."""
+    """Load the pipeline in a folder in float32 on the CPU, without a progress bar."""
     from transformers.utils import logging
 
     from .pipeline import TinyWorldPipeline
@@ -67,12 +75,17 @@ def load_pipeline(folder: Path) -> TinyWorldPipeline:
 
 
 def open(argument: str) -> TinyWorldGenerator:
-    """`tinyworld`, or `tinyworld:FOLDER` for one that was trained here; raises SettingsError,
-    GeneratorError."""
+    """Open `tinyworld`, or `tinyworld:FOLDER` with a locally trained generator.
+
+    Raises:
+        GeneratorError: If it cannot be loaded.
+        SettingsError: If the shipped checkpoint is missing, or the folder is not safe to load.
+    """
     folder = Path(argument).expanduser() if argument else checkpoint("generator")
     with boundary(GeneratorError, f"The tiny world's generator in {str(folder)!r} cannot be loaded"):
-        # The same weights draw other pixels under another version of torch (measured: from the second step of
-        # a story on), so a journal that was made before an upgrade must not be taken for this generator's.
+        # The same weights generate other pixels with another version of torch (measured: from the second step
+        # of a story). The identity therefore contains the version, so that images cached before an upgrade
+        # are not reused.
         return TinyWorldGenerator(
             load_pipeline(folder), f"tinyworld/1 {content_digest(folder)} torch {version('torch')}"
         )

@@ -1,12 +1,11 @@
-"""The tiny world's learned generator: a diffusers pipeline that draws a page, or edits one, from a prompt in
-four steps.
+"""The tiny world's generator: a diffusers pipeline that generates or edits an image in four steps.
 
-Decisions. The flow lives in the latents of a linear codec (codec.py), one token a cell, in a transformer of a
-few million weights: a small UNet and raw pixels learned words many times slower. A T5 encoder reads the
-prompt, because relative positions bind "red" to "fish" wherever they stand. The source's latents are
-concatenated (zeros and a flag for "none"), and the network predicts the change from them, which makes keeping
-things easy; the flow's velocity follows. Noise levels are shifted towards pure noise, as large-image flow
-models do, because all decisions about a page fall there.
+The flow runs in the latents of a linear codec (codec.py), one token per cell, in a transformer of a few
+million weights; a small UNet on raw pixels learned words many times more slowly. A T5 encoder reads the
+prompt, because relative positions bind "red" to "fish" anywhere in the text. The source's latents are
+concatenated (zeros and a flag for "none"), and the network predicts the change from them, which makes
+preserving content easy; the velocity of the flow follows from it. Noise levels are shifted toward pure noise,
+as in large flow models, because the content of an image is decided there.
 """
 
 from __future__ import annotations
@@ -33,16 +32,19 @@ CHANNELS = 96
 MAX_TOKENS = 64
 SHIFT = 2.0
 LUCK_CHANNELS = 3
-"""Channels of a cell's noise that say whether it goes wrong, and how
-(tinyworld/lab/models/generator_batches.py)."""
+"""Noise channels of a cell that decide its mistakes (tinyworld/lab/models/generator_batches.py)."""
 LUCK_SPREAD = 1.1
-"""Luck is drawn this much wider than in training, since decoding mends about half of what would have gone
-wrong: a world in which every second story needs a critic."""
+"""Factor by which luck is wider than in training.
+
+Decoding repairs about half of the mistakes. With this factor every second story needs a critic.
+"""
 
 
 class TinyWorldPipeline(DiffusionPipeline):
-    """`pipeline(prompts, sources, seeds)` draws a batch; the same prompt, source and seed give the same
-    page."""
+    """`pipeline(prompts, sources, seeds)` generates a batch.
+
+    Equal prompts, sources and seeds give equal images.
+    """
 
     def __init__(
         self,
@@ -63,11 +65,13 @@ class TinyWorldPipeline(DiffusionPipeline):
 
     @classmethod
     def load(cls, folder: Path) -> TinyWorldPipeline:
-        """Read a folder that `save_pretrained` wrote, without the network and from safetensors only. Raises
-        SettingsError for one that brings code, or describes more than its weights.
+        """Load a folder written by `save_pretrained`, without network access and from safetensors only.
 
-        The parts are read one by one because the general loader guesses at classes, which is slow and noisy
+        The parts are loaded one by one because the general loader guesses classes, which is slow and noisy
         here.
+
+        Raises:
+            SettingsError: If the folder contains code, or a configuration that does not match its weights.
         """
         from diffusers.models.transformers.pixart_transformer_2d import PixArtTransformer2DModel
         from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
@@ -80,8 +84,8 @@ class TinyWorldPipeline(DiffusionPipeline):
             "local_files_only": True,
             "use_safetensors": True,
             "torch_dtype": torch.float32,
-            # The default, said: diffusers recommends to install accelerate otherwise, which a few million
-            # weights do not need.
+            # The default, stated explicitly: otherwise diffusers recommends installing accelerate, which a
+            # few million weights do not need.
             "low_cpu_mem_usage": find_spec("accelerate") is not None,
         }
         text = {"local_files_only": True, "use_safetensors": True, "dtype": torch.float32}
@@ -94,7 +98,7 @@ class TinyWorldPipeline(DiffusionPipeline):
         )
 
     def encode(self, prompts: list[str]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Text features [n, tokens, width] and their attention mask [n, tokens]."""
+        """Return text features `(n, tokens, width)` and their attention mask `(n, tokens)`."""
         tokens = self.tokenizer(
             prompts, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt"
         ).to(self.device)
@@ -102,8 +106,10 @@ class TinyWorldPipeline(DiffusionPipeline):
         return features.last_hidden_state, tokens["attention_mask"]
 
     def place(self, pages: torch.Tensor, blank: torch.Tensor) -> torch.Tensor:
-        """Source pages [n, 3, PAGE, PAGE] in -1..1 as [n, CHANNELS + 1, 3, 3]: latents, zeros where `blank`
-        [n]; a flag."""
+        """Encode source images `(n, 3, PAGE, PAGE)` in -1..1 as `(n, CHANNELS + 1, 3, 3)`.
+
+        The last channel is a flag. Latents and flag are zero where `blank` `(n,)` is true.
+        """
         there = (~blank).float().view(-1, 1, 1, 1)
         return torch.cat([self.codec.encode(pages) * there, there.expand(-1, 1, 3, 3)], 1)
 
@@ -115,8 +121,15 @@ class TinyWorldPipeline(DiffusionPipeline):
         text: torch.Tensor,
         mask: torch.Tensor,
     ) -> torch.Tensor:
-        """Clean latents [n, CHANNELS, 3, 3] from noisy ones at noise level sigma [n] in 0..1; `source` from
-        `place`."""
+        """Predict clean latents `(n, CHANNELS, 3, 3)`.
+
+        Args:
+            noisy: Noisy latents `(n, CHANNELS, 3, 3)`.
+            source: Result of `place`, `(n, CHANNELS + 1, 3, 3)`.
+            sigma: Noise levels `(n,)`, from 0 to 1.
+            text: Text features `(n, tokens, width)`.
+            mask: Attention mask `(n, tokens)`.
+        """
         change = self.transformer(
             torch.cat([noisy, source], 1),
             encoder_hidden_states=text,
@@ -134,7 +147,11 @@ class TinyWorldPipeline(DiffusionPipeline):
         seeds: list[int],
         num_inference_steps: int = 4,
     ) -> list[Image.Image]:
-        """Draw one page a prompt; `sources` are images, scaled to PAGE x PAGE pixels, or None."""
+        """Generate one image per prompt. `sources` are images of any size, or `None`.
+
+        Raises:
+            GeneratorError: If the pixels are not finite.
+        """
         text, mask = self.encode(prompts)
         blank = torch.tensor([image is None for image in sources], device=self.device)
         source = self.place(torch.stack([_pixels(image) for image in sources]).to(self.device), blank)
@@ -151,8 +168,8 @@ class TinyWorldPipeline(DiffusionPipeline):
         decoded = self.codec.decode(state)
         if not torch.isfinite(decoded).all():
             raise GeneratorError(
-                "The pixels are not finite numbers (NaN or infinite).",
-                "Use another checkpoint: its weights are broken.",
+                "The generated pixels are not finite (NaN or infinite).",
+                "Use another checkpoint: the weights of this one are damaged.",
             )
         pages = ((decoded.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8)
         return [Image.fromarray(page.permute(1, 2, 0).cpu().numpy()) for page in pages]
@@ -169,7 +186,7 @@ def _pixels(image: Image.Image | None) -> torch.Tensor:
 
 
 def untrained_parts(vocabulary: list[str], heads: int = 6, layers: int = 6) -> dict[str, Any]:
-    """Fresh modules for training: a transformer, a two-layer T5 encoder, a word tokenizer, a scheduler."""
+    """Return new modules for training: transformer, two-layer T5 encoder, word tokenizer, scheduler."""
     from diffusers.models.transformers.pixart_transformer_2d import PixArtTransformer2DModel
     from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
     from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
@@ -195,9 +212,9 @@ def untrained_parts(vocabulary: list[str], heads: int = 6, layers: int = 6) -> d
             is_encoder_decoder=False,
         )
     )
-    # A thing and its place stand a fixed number of words apart. Attention that starts out looking at fixed
-    # distances finds that; from the library's 0.09 pages with two things had them swapped half of the time,
-    # however long it learned.
+    # An object and its place are a fixed number of words apart, and attention that starts at fixed distances
+    # finds this. With the library's 0.09, images with two objects had them swapped half of the time even
+    # after long training.
     for name, weight in text_encoder.named_parameters():
         if "relative_attention_bias" in name:
             torch.nn.init.normal_(weight, std=4.0)
@@ -215,7 +232,7 @@ def untrained_parts(vocabulary: list[str], heads: int = 6, layers: int = 6) -> d
         interpolation_scale=0.05,  # pyright: ignore[reportArgumentType] - cells 20 apart, else their codes are alike
         use_additional_conditions=False,
     )
-    # Weights of 1/sqrt(fan-in) instead of the library's 0.58 of that: words are heard sooner.
+    # Weights of 1/sqrt(fan-in) instead of the library's 0.58 of that, so that words are learned earlier.
     for name, module in transformer.named_modules():
         if isinstance(module, torch.nn.Linear) and not name.startswith("adaln_single"):
             torch.nn.init.normal_(module.weight, std=module.in_features**-0.5)

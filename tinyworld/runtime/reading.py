@@ -1,9 +1,8 @@
-"""Reads a scene back from pixels: the ground truth of every claim about the tiny world.
+"""Reads scenes from pixels: the ground truth of all claims about the tiny world.
 
-Decision: each cell is compared with every content that the atlas knows on every backdrop; the backdrop is the
-one that explains the whole page best. A cell that no content explains within TOLERANCE, or that two explain
-about equally well, is unreadable: it counts as wrong, and the distance that remains is what the picture's
-quality is lowered by.
+Each cell is compared with every content of the atlas on every backdrop; the backdrop is the one that explains
+the whole image best. A cell is unreadable if no content explains it within TOLERANCE, or if two explain it
+about equally well. It then counts as wrong. The remaining distance lowers the quality score.
 """
 
 from __future__ import annotations
@@ -22,22 +21,29 @@ if TYPE_CHECKING:
     import numpy as np
 
 UNREADABLE = -1
-# Root mean square difference, in 8-bit steps, over the pixels of a cell. Two different things in one cell
-# differ by 30 and more, the same thing in two colours by 25 and more (tests/tinyworld/runtime/test_scene.py
-# measures both).
+# RMS difference over the pixels of a cell, in 8-bit steps. Two different things in a cell differ by 30 or
+# more, the same thing in two colors by 25 or more (tests/tinyworld/runtime/test_scene.py measures both).
 TOLERANCE = 20.0
 MARGIN = 3.0
 REMEMBERED = 512
-"""Pages whose readings are kept: a story's page is read as what was drawn, as what the next step begins with
-and for the story as a whole. Beside another process reading them all took half of the time of telling it."""
+"""Maximum number of cached readings.
+
+A story's image is read as a result, as the source of the next step and for the story as a whole. Next to
+another process, reading it every time took half of the story's time.
+"""
 _KNOWN_LOCK = Lock()
 _READINGS: dict[str, ImageReading] = {}
 
 
 @dataclass(frozen=True)
 class ImageReading:
-    """What a page shows. `cells` may hold UNREADABLE; `residuals` are RMS differences (0..255) to the best
-    content."""
+    """Content of an image.
+
+    Attributes:
+        backdrop: Index of the backdrop.
+        cells: Content of the nine cells; UNREADABLE if unknown.
+        residuals: RMS difference (0 to 255) of each cell to the best content.
+    """
 
     backdrop: int
     cells: tuple[int, ...]
@@ -45,13 +51,12 @@ class ImageReading:
 
     @property
     def scene(self) -> Scene | None:
-        """The scene, None if any cell is unreadable."""
+        """The scene; `None` if any cell is unreadable."""
         return None if UNREADABLE in self.cells else Scene(self.backdrop, self.cells)
 
 
 def _known() -> tuple[np.ndarray, np.ndarray]:
-    """The atlas as [9 cells, numbers of a tile, 4 backdrops * 41 contents], and the sum of squares of each
-    tile."""
+    """Return the atlas as `(9, values, 4 * 41)` and the sums of squares of its tiles `(9, 4 * 41)`."""
     with _KNOWN_LOCK:
         return _laid_out()
 
@@ -66,8 +71,10 @@ def _laid_out() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distances(pages: np.ndarray) -> np.ndarray:
-    """Squared differences, mean over a tile: pages [n, PAGE, PAGE, 3] to [n, 4 backdrops, 9 cells, 41
-    contents]."""
+    """Return mean squared differences per tile: images `(n, PAGE, PAGE, 3)` to `(n, 4, 9, 41)`.
+
+    The result's axes are image, backdrop, cell and content.
+    """
     import numpy as np
 
     tiles = np.stack([cells_of(page) for page in pages]).reshape(len(pages), 9, -1).astype(np.float32)
@@ -78,7 +85,7 @@ def _distances(pages: np.ndarray) -> np.ndarray:
 
 
 def read_images(pictures: Sequence[Picture]) -> list[ImageReading]:
-    """Read pages of any size (scaled to PAGE x PAGE first), all at once."""
+    """Read images of any size (scaled to PAGE x PAGE first) in one batch."""
     import numpy as np
 
     images = [picture.image for picture in pictures]
@@ -87,7 +94,7 @@ def read_images(pictures: Sequence[Picture]) -> list[ImageReading]:
 
 
 def read_image(picture: Picture) -> ImageReading:
-    """Read one page; the same page again is remembered."""
+    """Read one image; readings are cached."""
     reading = _READINGS.get(picture.digest)
     if reading is None:
         reading = _READINGS[picture.digest] = read_images([picture])[0]
@@ -109,5 +116,5 @@ def _read(distances: np.ndarray) -> ImageReading:
 
 
 def is_blank(picture: Picture) -> bool:
-    """Whether this is the pure white image that stands for "nothing before"."""
+    """Whether this is the pure white image that means no image before."""
     return picture.image.getextrema() == ((255, 255), (255, 255), (255, 255))

@@ -1,8 +1,8 @@
-"""The tiny critic's reasoning in sentences, for page, live view, nodes and command line.
+"""Converts the tiny critic's reasoning to sentences, for page, live view, nodes and command line.
 
-The critic, of two million weights, writes what it compares as "was left red boat want left nothing see
-left red boat no", cell by cell. It is read back word by word and said in sentences, errors first. A text that
-is not fully of that form, or that contradicts itself, is shown as it is: an invented reading would be worse.
+The critic, with two million weights, writes comparisons like "was left red boat want left nothing see left
+red boat no" for each cell. They are parsed and written as sentences, errors first. A text that does not fully
+match this format, or contradicts itself, is shown unchanged, because an invented reading would be worse.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SMUDGE = "smudge"
 
 @dataclass(frozen=True)
 class _Cell:
-    """What one cell held, should hold and holds."""
+    """Earlier, expected and actual content of a cell."""
 
     place: str
     was: str
@@ -45,7 +45,7 @@ class _Cell:
         return f"{'in' if self.place == 'middle' else 'at'} the {self.place}"
 
     def fault(self) -> str:
-        """What is wrong, as a sentence."""
+        """Return what is wrong, as a sentence."""
         start = self.where.capitalize()
         if self.see == SMUDGE:
             return f"{start} there should be {_a(self.want)}, but what is there cannot be made out."
@@ -61,7 +61,7 @@ class _Cell:
 
 
 def as_english(text: str) -> str:
-    """The reasoning of the tiny critic in sentences; any other text as it is."""
+    """Return the tiny critic's reasoning in sentences; other texts are returned unchanged."""
     first, *middle, last = [part.strip() for part in text.strip().split(";")] if ";" in text else ["", ""]
     page, end = _BACKDROP_PART.fullmatch(first), _END.fullmatch(last)
     cells = [_cell(part) for part in middle]
@@ -86,7 +86,7 @@ def as_english(text: str) -> str:
 
 
 def _cell(part: str) -> _Cell | None:
-    """A cell of the reasoning; None if it is not one, or its word on itself is not what it says it saw."""
+    """Parse a cell of the reasoning; `None` if it is invalid or its yes or no contradicts its content."""
     found = _CELL_PART.fullmatch(part)
     if not found:
         return None

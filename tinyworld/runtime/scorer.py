@@ -1,9 +1,8 @@
-"""The tiny world's exact scorer: reads both pages from pixels and compares with what the instruction asks
-for.
+"""The tiny world's exact scorer: reads both images from pixels and compares them with the instruction.
 
-Decision: semantics loses 5 points for each wrong cell (and for a wrong backdrop), so one fault is 5 and two
-are 0, as a strict judge would have it; quality falls from 10 linearly with the worst cell's remaining RMS
-difference. Success is "nothing wrong at all", which is semantics 10 and every cell readable.
+Semantics loses 5 points for each wrong cell and for a wrong backdrop, so one fault gives 5 and two give 0,
+like a strict judge. Quality falls linearly from 10 with the RMS difference of the worst cell. Success means
+no fault: semantics 10 and every cell readable.
 """
 
 from __future__ import annotations
@@ -20,31 +19,40 @@ CLEAN_RMS, SPOILT_RMS = 6.0, 46.0
 
 
 def expected_scene(before: Picture | None, instruction: str) -> Scene:
-    """What the page should show after the instruction; raises ScorerError if that is not clear."""
+    """Return the scene that the image should show after the instruction.
+
+    Raises:
+        ScorerError: If the instruction or the image before cannot be read.
+    """
     found = read_prompt(instruction)
     if found is None:
         raise ScorerError(
-            f"{instruction!r} is not an instruction of the tiny world.", "See docs/explanation/tiny-world.md."
+            f"{instruction!r} is not a prompt of the tiny world.",
+            "The prompts are described in docs/tiny-world.md.",
         )
     edit, _ = found
     if isinstance(edit, StartScene):
         return edit.scene
     if before is None or is_blank(before):
-        raise ScorerError(f"{instruction!r} edits a page, but there is none before it.")
+        raise ScorerError(
+            f"The prompt {instruction!r} edits an image, but it has no source image. Start with a new scene."
+        )
     scene = read_image(before).scene
     if scene is None:
-        raise ScorerError("The page before cannot be read, so what should come after is unknown.")
+        raise ScorerError(
+            "The image before cannot be read, so the expected result is unknown. Start with a readable image."
+        )
     return edit.apply(scene)
 
 
 def faults(expected: Scene, seen: ImageReading) -> list[int | None]:
-    """The cells (0..8) whose content is wrong, and None for a wrong backdrop."""
+    """Return the cells (0 to 8) with wrong content, and `None` for a wrong backdrop."""
     wrong: list[int | None] = [cell for cell in range(9) if seen.cells[cell] != expected.cells[cell]]
     return wrong if seen.backdrop == expected.backdrop else [*wrong, None]
 
 
 def score_of(expected: Scene, seen: ImageReading) -> Score:
-    """The score of what was seen of a page, against what it should show."""
+    """Return the score of an image's content against the expected scene."""
     spoilt = (max(seen.residuals) - CLEAN_RMS) / (SPOILT_RMS - CLEAN_RMS)
     return Score(
         semantics=max(0.0, 10.0 - POINTS_PER_FAULT * len(faults(expected, seen))),
@@ -53,18 +61,19 @@ def score_of(expected: Scene, seen: ImageReading) -> Score:
 
 
 class TinyWorldScorer:
-    """Exact scores of tiny-world pages."""
+    """Exact scores of tiny-world images."""
 
     identity = "tinyworld-exact-1"
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
+        """Return semantics and quality, each 0 to 10."""
         return score_of(expected_scene(before, instruction), read_image(after))
 
     def success(self, before: Picture | None, after: Picture, instruction: str) -> bool:
-        """Whether the page shows exactly what was asked for and nothing else changed."""
+        """Whether the image shows exactly the result of the instruction, with nothing else changed."""
         return not faults(expected_scene(before, instruction), read_image(after))
 
 
 def open(argument: str) -> TinyWorldScorer:
-    """The scorer takes no argument."""
+    """Open the scorer; `argument` is ignored."""
     return TinyWorldScorer()

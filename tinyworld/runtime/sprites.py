@@ -1,9 +1,7 @@
-"""The ten little things, drawn as vector shapes at eight times their size and scaled down, so that edges are
-smooth.
+"""The ten objects, drawn as vector shapes at eight times their size and scaled down for smooth edges.
 
-Decision: every thing has one outline colour and one body colour, and features (a face, a door, a sail) that
-do not depend on the colour, so that thing and colour can be told apart by people, by the critic and by the
-exact scorer.
+Every object has one outline color and one body color, and features (a face, a door, a sail) that do not
+depend on the color. People, the critic and the exact scorer can therefore tell objects and colors apart.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ Color = tuple[int, int, int]
 
 
 class Pen:
-    """Draws in a unit square of 100 x 100 on a transparent tile of CELL * SCALE pixels."""
+    """Draws in a square of 100 x 100 units on a transparent tile of CELL * SCALE pixels."""
 
     def __init__(self, body: Color, shade: Color) -> None:
         self.tile = Image.new("RGBA", (CELL * SCALE, CELL * SCALE), (0, 0, 0, 0))
@@ -37,24 +35,30 @@ class Pen:
         return [value * CELL * SCALE / 100 for value in values]
 
     def disc(self, x: float, y: float, radius: float, color: Color) -> None:
+        """Draw a filled circle."""
         self._draw.ellipse(self._at(x - radius, y - radius, x + radius, y + radius), fill=color)
 
     def oval(self, left: float, top: float, right: float, bottom: float, color: Color) -> None:
+        """Draw a filled ellipse."""
         self._draw.ellipse(self._at(left, top, right, bottom), fill=color)
 
     def box(
         self, left: float, top: float, right: float, bottom: float, color: Color, radius: float = 0
     ) -> None:
+        """Draw a filled rectangle with rounded corners."""
         self._draw.rounded_rectangle(self._at(left, top, right, bottom), self._at(radius)[0], fill=color)
 
     def shape(self, points: list[tuple[float, float]], color: Color) -> None:
+        """Draw a filled polygon."""
         self._draw.polygon([(x * CELL * SCALE / 100, y * CELL * SCALE / 100) for x, y in points], fill=color)
 
     def line(self, points: list[tuple[float, float]], width: float, color: Color) -> None:
+        """Draw a line."""
         flat = [(x * CELL * SCALE / 100, y * CELL * SCALE / 100) for x, y in points]
         self._draw.line(flat, fill=color, width=round(self._at(width)[0]), joint="curve")
 
     def face(self, x: float, y: float, size: float = 1.0) -> None:
+        """Draw two eyes and a smile."""
         dark = OUTLINE[:3]
         for side in (-1, 1):
             self.disc(x + side * 7.5 * size, y - 2 * size, 2.9 * size, dark)
@@ -62,7 +66,7 @@ class Pen:
         self._draw.arc(box, 20, 160, fill=dark, width=round(self._at(2.6 * size)[0]))
 
     def finish(self) -> Image.Image:
-        """The tile at CELL pixels with an outline around everything drawn."""
+        """Return the tile at CELL pixels with an outline around everything."""
         alpha = self.tile.getchannel("A").filter(ImageFilter.MaxFilter(13))
         outlined = Image.new("RGBA", self.tile.size, (0, 0, 0, 0))
         outlined.paste(Image.new("RGBA", self.tile.size, OUTLINE), mask=alpha)
@@ -191,7 +195,7 @@ SPRITES: dict[str, Callable[[Pen], None]] = {
 
 
 def sprite(color: str, thing: str) -> Image.Image:
-    """A thing as an RGBA tile of CELL x CELL pixels."""
+    """Return a thing as an RGBA tile of CELL x CELL pixels."""
     body, shade = PALETTE[color]
     pen = Pen(body, shade)
     SPRITES[thing](pen)

@@ -1,8 +1,8 @@
-"""The words that the tiny world's planner was trained on, and what is said of any other.
+"""The words that the tiny world's planner knows, and the error for requests with other words.
 
-Decision: a model of two million weights answers whatever it is asked, and of words that it never saw it
-makes others: an owl becomes a flower, bread a page of white. So a request with such words is refused before a
-model is loaded, and the refusal says which words there are.
+A model with two million weights answers any request and turns unknown words into known ones: an owl becomes a
+flower, bread a white scene. Requests with unknown words are therefore rejected before a model is loaded, with
+a list of the known ones.
 """
 
 from __future__ import annotations
@@ -26,23 +26,26 @@ _SEVERAL = [thing if thing == "fish" else f"{thing}s" for thing in THINGS]
 KNOWN = frozenset(_OTHER_WORDS.split()).union(
     THINGS, _SEVERAL, COLORS, BACKDROPS, *(cell.split() for cell in CELLS)
 )
-"""All words of the requests that it was trained on (tinyworld/lab/world/requests.py)."""
+"""All words of the training requests (tinyworld/lab/world/requests.py)."""
 OF_CONSTRAINTS = frozenset(("exactly", "steps", "no", "not", "short", "paragraph"))
-"""Words that are added to a request for a number of steps or captions (agents/plan_constraints.py)."""
+"""Words that are added to a request to ask for a number of steps or captions (agents/plan_constraints.py)."""
 MAX_NAMED = 12
 MAX_WORD_LENGTH = 40
 EXAMPLE = "Draw a sea page with a red boat in the middle. Then a yellow sun appears at the top right."
 
 
 def unknown_words(text: str) -> list[str]:
-    """The words of a request that the planner does not know, in their order, each once, in lower case."""
+    """Return the unknown words of a request in lower case, in order and without duplicates."""
     words = (word.lower() for word in WORD.findall(text.replace("<image>", " ")))
     return list(dict.fromkeys(word for word in words if word not in KNOWN | OF_CONSTRAINTS))
 
 
 def check_request(text: str) -> None:
-    """Raise SettingsError for a request with words that the tiny planner does not know; it names them and
-    those that there are."""
+    """Check that the planner knows all words of a request.
+
+    Raises:
+        SettingsError: If it does not; the message lists the unknown words and the known ones.
+    """
     unknown = unknown_words(text)
     if not unknown:
         return
@@ -50,10 +53,10 @@ def check_request(text: str) -> None:
     more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
     raise SettingsError(
         f"The tiny world's planner does not know: {named}{more}.",
-        f"It is for trying things out and knows {len(KNOWN)} words: "
-        f"pages ({_list(BACKDROPS)}), things ({_list(THINGS)}), colours ({_list(COLORS)}), "
-        f"places ({_list(CELLS)}), and plain verbs (add, move, make, replace, remove, change). Such as: "
-        f"{EXAMPLE} For any other story, choose a Qwen3-VL as the planner, or write the plan yourself.",
+        f"It is a small test model that knows {len(KNOWN)} words: "
+        f"backdrops ({_list(BACKDROPS)}), objects ({_list(THINGS)}), colors ({_list(COLORS)}), "
+        f"places ({_list(CELLS)}), and simple verbs (add, move, make, replace, remove, change). Example: "
+        f"{EXAMPLE} For other stories, choose a Qwen3-VL model as planner, or write the plan yourself.",
     )
 
 

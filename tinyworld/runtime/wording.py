@@ -1,9 +1,8 @@
-"""The prompts of the tiny world: one plain sentence for an edit, and clauses that make it precise.
+"""Prompts of the tiny world: one plain sentence for an edit, and clauses that make it precise.
 
-Decision: a terse prompt names the edit alone ("add a red fish at the top left"); a precise one goes on with
-clauses about single cells ("; a red fish must be at the top left; nothing must be at the middle"), each of
-which removes one way of getting it wrong. Writer and reader are exact inverses; the reader is what makes the
-scorer exact.
+A terse prompt states only the edit ("add a red fish at the top left"). A precise one adds clauses about
+single cells ("; a red fish must be at the top left; nothing must be at the middle"), each of which prevents
+one kind of mistake. Writer and reader are exact inverses, which makes the scorer exact.
 """
 
 from __future__ import annotations
@@ -40,30 +39,31 @@ _OBJECT = rf"a (?:{_COLOR}) (?:{_THING}) at the (?:{_CELL})"
 
 @dataclass(frozen=True)
 class Clause:
-    """What one cell must hold (`cell` 0..8, `content` 0..40), or, with `cell` None, which backdrop the page
-    has."""
+    """States the content (0 to 40) of a cell (0 to 8), or the backdrop if `cell` is `None`."""
 
     cell: int | None
     content: int
 
     def text(self) -> str:
+        """Return the clause as text."""
         if self.cell is None:
             return f"the page must be {BACKDROPS[self.content]}"
         subject = "nothing" if self.content == EMPTY else f"a {name_of(self.content)}"
         return f"{subject} must be at the {CELLS[self.cell]}"
 
     def holds(self, scene: Scene) -> bool:
+        """Whether the clause is true for a scene."""
         return self.content == (scene.backdrop if self.cell is None else scene.cells[self.cell])
 
 
 def clauses_of(scene: Scene, cells: Iterable[int], backdrop: bool = False) -> list[Clause]:
-    """Clauses that state what `scene` shows in these cells, and its backdrop."""
+    """Return clauses that state the content of these cells and, optionally, the backdrop."""
     stated = [Clause(cell, scene.cells[cell]) for cell in cells]
     return [*stated, Clause(None, scene.backdrop)] if backdrop else stated
 
 
 def edit_text(edit: Edit | StartScene) -> str:
-    """The terse prompt of an edit or a first page."""
+    """Return the terse prompt of an edit or a first scene."""
     match edit:
         case StartScene(scene):
             things = [f"a {name_of(scene.cells[c])} at the {CELLS[c]}" for c in edit.order]
@@ -83,7 +83,7 @@ def edit_text(edit: Edit | StartScene) -> str:
 
 
 def prompt_text(edit: Edit | StartScene, clauses: Iterable[Clause] = ()) -> str:
-    """The prompt of an edit with its clauses."""
+    """Return the prompt of an edit with its clauses."""
     return "; ".join([edit_text(edit), *(clause.text() for clause in clauses)])
 
 
@@ -131,8 +131,10 @@ def _read_edit(text: str) -> Edit | StartScene | None:
 
 
 def read_prompt(text: str) -> tuple[Edit | StartScene, list[Clause]] | None:
-    """The edit and the clauses of a prompt, case and a final full stop aside; None if it is not of this
-    grammar."""
+    """Parse a prompt into its edit and clauses, ignoring case and a final full stop.
+
+    Returns `None` if it does not follow this grammar.
+    """
     first, *rest = [part.strip() for part in text.strip().rstrip(".").lower().split(";")]
     edit = _read_edit(first)
     if edit is None:

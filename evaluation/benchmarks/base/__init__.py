@@ -1,1 +1,1 @@
-"""What all benchmarks are made of: items, data files, official evaluators in child processes, questions."""
+"""Parts shared by all benchmarks: items, data files, official evaluators in child processes, questions."""

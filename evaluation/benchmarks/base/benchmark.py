@@ -1,10 +1,9 @@
-"""What a benchmark is to everything that runs, collects and scores: items out of the user's data, a
-submission that its evaluator takes, and values out of that evaluator's results.
+"""Interface of a benchmark: items from the user's data, a submission for its evaluator, values from results.
 
-Decisions. Nothing of a data set or an evaluator ships with the package: a benchmark knows fields, layouts and
-rules. Its reader of a submission is written apart from its writer and does what the official loader does, so
-that a mistake of the writer shows here and not as a number that looks right. What the evaluator would pass
-over in silence is a fault.
+The package contains neither data sets nor evaluators; a benchmark only knows fields, layouts and rules. The
+reader of a submission is independent of its writer and does what the official loader does. A mistake of the
+writer therefore shows up as an error and not as a plausible number. Everything that the evaluator would skip
+silently is reported as a fault.
 """
 
 from __future__ import annotations
@@ -21,8 +20,15 @@ from ....backend.types import Trajectory
 
 @dataclass(frozen=True)
 class BenchmarkItem:
-    """What is asked: the planner gets `text` and `images`; figures are told apart by `category`; `row` is
-    what the data says besides; `steps` is how many steps a plan must have, 0 leaves it to the planner."""
+    """One task of a benchmark.
+
+    Attributes:
+        text: Request for the planner.
+        images: Input images for the planner.
+        category: Group for the figures.
+        row: Other fields of the data row.
+        steps: Required number of plan steps; 0 leaves it to the planner.
+    """
 
     id: str
     text: str
@@ -34,8 +40,13 @@ class BenchmarkItem:
 
 @dataclass(frozen=True)
 class AnswerStep:
-    """A step of an answer: its words, empty where it has none, the picture that it kept, and whether one was
-    asked for."""
+    """One step of an answer.
+
+    Attributes:
+        text: Text of the step; empty if it has none.
+        picture: Image kept for the step.
+        asked: Whether the plan requested an image for the step.
+    """
 
     text: str
     picture: Picture | None = None
@@ -44,15 +55,19 @@ class AnswerStep:
 
 @dataclass(frozen=True)
 class ItemAnswer:
-    """What came of an item; `joined`: the steps' texts one after the other with nothing between, as the
-    published runner puts them together."""
+    """Answer to an item.
+
+    Attributes:
+        steps: Steps in order.
+        joined: Texts of all steps concatenated without a separator, as in the published runner.
+    """
 
     steps: tuple[AnswerStep, ...]
     joined: str = ""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> ItemAnswer:
-        """The answer of a run: each step's text, or its instruction where it has none, and its picture."""
+        """Build the answer from a run: per step its text (or else its instruction) and its image."""
         texts = [result.step.auxiliary_text or result.step.instruction or "" for result in trajectory.results]
         steps = (
             AnswerStep(text.strip(), result.image, bool(result.step.prompt))
@@ -62,18 +77,23 @@ class ItemAnswer:
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
-        """In the order of the steps."""
+        """Images in the order of the steps."""
         return tuple(step.picture for step in self.steps if step.picture is not None)
 
 
 Answers = Iterable[tuple[BenchmarkItem, ItemAnswer | None]]
-"""Items with what came of them, None where nothing did."""
+"""Pairs of an item and its answer, or `None` for an item without an answer."""
 
 
 @dataclass(frozen=True)
 class SubmissionPlace:
-    """Where a submission is written, and where it will lie for whoever reads it; `as_published`: texts are
-    put together as by the published runner."""
+    """Folder of a submission.
+
+    Attributes:
+        folder: Folder to write to.
+        shown: Path under which readers of the submission will find the folder.
+        as_published: Join texts like the published runner.
+    """
 
     folder: Path
     shown: PurePath
@@ -82,19 +102,25 @@ class SubmissionPlace:
 
 @dataclass(frozen=True)
 class ItemFault:
-    """What the evaluator would stumble over, or pass over in silence, at an item."""
+    """A problem in a submission that the evaluator would fail on, or skip silently."""
 
     item: str
     reason: str
 
     def __str__(self) -> str:
+        """Format as `ITEM: REASON`."""
         return f"{self.item}: {self.reason}"
 
 
 @dataclass(frozen=True)
 class BenchmarkData:
-    """The user's data: a file or folder, where its images lie if not beside it, and the one category that is
-    wanted (empty: all)."""
+    """Location of the user's data.
+
+    Attributes:
+        path: File or folder.
+        images: Folder of the images, if they are not next to the data.
+        split: The only category to use; empty for all.
+    """
 
     path: Path | None = None
     images: Path | None = None
@@ -103,8 +129,13 @@ class BenchmarkData:
 
 @dataclass(frozen=True)
 class BenchmarkTerms:
-    """What people have to know: the evaluator (repository @ commit that was read), where the data is to be
-    had, and under which terms."""
+    """Facts that users need to know before they run a benchmark.
+
+    Attributes:
+        evaluator: Repository @ commit that this package was written for.
+        data: Where to get the data.
+        licences: License terms.
+    """
 
     title: str
     evaluator: str
@@ -112,25 +143,28 @@ class BenchmarkTerms:
     licences: str
 
     def how(self, name: str) -> str:
-        """What to do where there is no data."""
+        """Explain how to get the data of the benchmark `name`."""
         return (
-            f"Get it yourself: {self.data} Terms: {self.licences} Then give --data PATH to benchmark {name}."
+            f"Download it yourself: {self.data} Terms: {self.licences} Then pass --data PATH to "
+            f"benchmark {name}."
         )
 
 
 Values = Mapping[str, float]
-"""Values of an item by metric, 0 to 1."""
+"""Values of an item by metric, from 0 to 1."""
 
 
 class Benchmark(Protocol):
-    """A benchmark; all methods raise SettingsError for data, submissions or results that cannot be used."""
+    """A benchmark. All methods raise `SettingsError` for unusable data, submissions or results."""
 
     @property
-    def terms(self) -> BenchmarkTerms: ...
+    def terms(self) -> BenchmarkTerms:
+        """Evaluator, data source and terms."""
+        ...
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of what is measured; the first is the one that counts."""
+        """Names of the metrics; the first is the main one."""
         ...
 
     @property
@@ -140,45 +174,44 @@ class Benchmark(Protocol):
 
     @property
     def optional(self) -> frozenset[str]:
-        """Metrics that the evaluator need not have been asked for: without a value there is no figure."""
+        """Metrics that the evaluator can skip. One without any value gets no figure."""
         ...
 
     @property
     def shows_images(self) -> bool:
-        """Whether an item's images are references, which a generator must be able to be shown at every
-        step."""
+        """Whether an item's images are references that the generator must see at every step."""
         ...
 
     @property
     def needs_image(self) -> bool:
-        """Whether an answer without a picture is none."""
+        """Whether an answer without an image counts as missing."""
         ...
 
     def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
-        """All items, in the data's order."""
+        """Return all items, in the order of the data."""
         ...
 
     def judge_calls(self, item: BenchmarkItem) -> int:
-        """How often the benchmark's own evaluator asks its judge about an answer of this item."""
+        """Return how often the official evaluator calls its judge for an answer to this item."""
         ...
 
     def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
-        """Write a submission; returns what of the answers had to be changed for the evaluator."""
+        """Write a submission and return notes on what was changed to fit the evaluator."""
         ...
 
     def read(self, folder: Path, items: Iterable[BenchmarkItem]) -> list[ItemFault]:
-        """Read a submission as the official loader does."""
+        """Read a submission like the official loader and return its faults."""
         ...
 
     def values(
         self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
     ) -> dict[str, Values]:
-        """Values of the items that `results`, the evaluator's output, has something about."""
+        """Return the values of all items that `results`, the output of the evaluator, covers."""
         ...
 
 
 class BenchmarkTraits:
-    """Traits of most benchmarks; a benchmark that differs overrides one. `Benchmark` describes them."""
+    """Default traits of a benchmark, described in `Benchmark`; subclasses override those that differ."""
 
     yes_no: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
@@ -187,10 +220,14 @@ class BenchmarkTraits:
 
 
 def given(results: Path | None, what: str) -> Path:
-    """The evaluator's results; raises SettingsError where none are given."""
+    """Return the path of the evaluator's results.
+
+    Raises:
+        SettingsError: If no path was given.
+    """
     if results is None:
         raise SettingsError(
-            "This benchmark is scored by its own evaluator.",
-            f"Run it on the submission, then give --results {what}.",
+            "This benchmark is scored by its official evaluator, and no results were given.",
+            f"Run the evaluator on the submission, then pass --results {what}.",
         )
     return results

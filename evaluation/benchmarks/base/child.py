@@ -1,9 +1,9 @@
-"""Runs a file of an evaluator, unedited: the script of the child processes that `processes.py` starts.
+"""Script of the child processes started by `processes.py`: runs an evaluator's file without editing it.
 
-Decisions. It imports nothing of this package. What to run comes as one line of JSON on the standard input, so
-that no key stands in a command line; the input then stays open, and once it ends, whoever started this is
-gone, and this process ends with all that it has started. Where an evaluator has no setting for what has to be
-set (its judge's address, a key, metrics that are not wanted), that is set in memory.
+It imports nothing from this package. The job arrives as one JSON line on standard input, so that the key does
+not appear in a command line. Standard input then stays open: when it closes, the parent process has ended,
+and this process kills itself and its children. Values for which an evaluator has no option (address of the
+judge, key, unwanted metrics) are set in memory.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ HEAVY = {
     "PSNR": "calculate_psnr",
     "LPIPS": "calculate_lpips",
 }
-"""CoMM's metrics of tasks 1 and 2: module and function."""
+"""Metrics of CoMM's tasks 1 and 2: module and function."""
 KEY_LINE = "api_key = None\n"
 
 
 def end_with(parent: int) -> None:
-    """End this process and its children once nothing holds the other end of `parent`."""
+    """End this process and its children when the other end of `parent` is closed."""
 
     def wait() -> None:
         while os.read(parent, 4096):
@@ -46,18 +46,18 @@ def end_with(parent: int) -> None:
 
 
 def first_line(file: int) -> bytes:
-    """What arrives up to the first line's end."""
+    """Read up to the end of the first line."""
     found = b""
     while not found.endswith(b"\n"):
         part = os.read(file, 1)
         if not part:
-            raise SystemExit("nothing was asked for")
+            raise SystemExit("no job was given on standard input")
         found += part
     return found
 
 
 def module_of(path: str, name: str, replaced: tuple[str, str] | None = None) -> Any:
-    """A file as a module, with one line replaced in memory."""
+    """Load a file as a module, optionally with one line replaced in memory."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -69,18 +69,20 @@ def module_of(path: str, name: str, replaced: tuple[str, str] | None = None) -> 
         source = file.read()
     if source.count(replaced[0]) != 1:
         raise SystemExit(
-            f"{path} has no line {replaced[0].strip()!r}: it is another version of the evaluator"
+            f"{path} does not contain the line {replaced[0].strip()!r} (unsupported evaluator version)."
         )
     exec(compile(source.replace(*replaced), path, "exec"), module.__dict__)  # noqa: S102 - the user's checkout
     return module
 
 
 def run_rise(asked: dict[str, Any]) -> None:
-    """RISEBench: its constants are the judge's; its last table is written as JSON lines too."""
+    """Run RISEBench: set its judge constants and also write its last table as JSON lines."""
     module = module_of(asked["script"], "gpt_eval")
     for name in ("api_key", "api_base", "dump", "main"):
         if not hasattr(module, name):
-            raise SystemExit(f"{asked['script']} has no {name}: it is another version of the evaluator")
+            raise SystemExit(
+                f"{asked['script']} does not define {name} (unsupported version of the evaluator)."
+            )
     module.api_key, module.api_base = asked["key"], asked["address"]
     written = module.dump
 
@@ -94,22 +96,25 @@ def run_rise(asked: dict[str, Any]) -> None:
 
 
 class AtOnce:
-    """In place of a pool of threads: whatever is handed in is done before the next."""
+    """Replacement for a thread pool that runs each task immediately."""
 
     def __init__(self, max_workers: int = 1) -> None:
         pass
 
     def submit(self, work: Any, *values: Any) -> None:
-        """Do it."""
+        """Run the task."""
         work(*values)
 
     def shutdown(self, wait: bool = True) -> None:
-        """Nothing is left."""
+        """Do nothing: no task is pending."""
 
 
 def run_comm(asked: dict[str, Any]) -> None:
-    """CoMM's tasks 3 and 4. Its threads share one variable with what is to be asked, so that questions would
-    be put with another's instructions: one thread a process, and several processes."""
+    """Run CoMM's tasks 3 and 4 in a single thread.
+
+    The evaluator's threads share one variable with the current question, so several threads would send
+    questions with the wrong instructions. Several processes take the place of threads.
+    """
     package = types.ModuleType("tot_metric")
     package.__path__ = [os.path.join(asked["folder"], "tot_metric")]
     sys.modules["tot_metric"] = package
@@ -120,7 +125,7 @@ def run_comm(asked: dict[str, Any]) -> None:
     judge = os.path.join(asked["folder"], "tot_metric", "gpt4o_eval.py")
     key = f"api_key = {json.dumps(asked['key'])}\n"
     module_of(judge, "tot_metric.gpt4o_eval", (KEY_LINE, key))
-    # Of torch nothing is used but the reading of one list.
+    # The evaluator uses torch only to read one list.
     torch = types.ModuleType("torch")
     torch.load = _list_in  # type: ignore[attr-defined]
     sys.modules["torch"] = torch
@@ -138,7 +143,7 @@ def _list_in(path: str) -> Any:
 
 
 def run_comm_scores(asked: dict[str, Any]) -> None:
-    """CoMM's means of a task, which it prints, as a file."""
+    """Write CoMM's mean scores of a task, which it only prints, to a file."""
     module = module_of(asked["script"], "cal_gpt4o_score")
     found = module.cal_gpt4o_scores(*asked["argv"])
     with open(asked["table"], "w", encoding="utf-8") as file:
@@ -146,7 +151,7 @@ def run_comm_scores(asked: dict[str, Any]) -> None:
 
 
 def run_script(asked: dict[str, Any]) -> None:
-    """An evaluator that can be told everything: as if called by its name."""
+    """Run an evaluator that can be configured completely by arguments and environment variables."""
     runpy.run_path(asked["script"], run_name="__main__")
 
 
@@ -154,14 +159,14 @@ KINDS = {"script": run_script, "rise": run_rise, "comm": run_comm, "comm scores"
 
 
 def main() -> None:
-    """Run what the first line of the standard input says."""
+    """Run the job described in the first line of standard input."""
     asked = json.loads(first_line(0))
     parent = os.dup(0)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     end_with(parent)
     if sys.platform != "win32":
-        # Workers of an evaluator's own pool find its functions only in a copy of this process.
+        # The evaluator's worker pool finds its functions only in a forked copy of this process.
         import multiprocessing
 
         multiprocessing.set_start_method("fork", force=True)

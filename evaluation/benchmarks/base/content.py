@@ -1,6 +1,6 @@
-"""Answers as folders: `ID/response.json`, texts and images in order, with the image files beside it.
+"""Submissions in folders: `ID/response.json` lists texts and images in order, next to the image files.
 
-Decision: one form for the benchmarks that take whole stories. An item without an answer has an empty list.
+All benchmarks that judge whole stories use this format. An item without an answer has an empty list.
 """
 
 from __future__ import annotations
@@ -20,10 +20,14 @@ MAX_FILE = 16 * 1024 * 1024
 
 
 class ContentBenchmark(BenchmarkTraits):
-    """A benchmark whose submission is such folders."""
+    """A benchmark whose submission consists of folders with `response.json`."""
 
     def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
-        """Write a folder for every item. Raises OSError."""
+        """Write one folder per item.
+
+        Raises:
+            OSError: If a file cannot be written.
+        """
         for item, answer in answers:
             folder = place.folder / item.id
             folder.mkdir(parents=True)
@@ -33,7 +37,7 @@ class ContentBenchmark(BenchmarkTraits):
         return []
 
     def read(self, folder: Path, items: Iterable[BenchmarkItem]) -> list[ItemFault]:
-        """Items that would not be judged."""
+        """Return the items that would not be judged."""
         return [fault for item in items if (fault := read_content(folder, item)[1]) is not None]
 
 
@@ -51,13 +55,17 @@ def _content(folder: Path, answer: ItemAnswer) -> list[dict[str, str]]:
 
 
 def read_content(folder: Path, item: BenchmarkItem) -> tuple[list[dict[str, Any]], ItemFault | None]:
-    """The content of an item's folder, and why it would not be judged: no file, not JSON, empty, an image
-    that is missing or damaged."""
+    """Read the content of an item's folder.
+
+    Returns:
+        The parts, and a fault if the item would not be judged: the file is missing, empty or not JSON, or an
+            image is missing or damaged.
+    """
     path = folder / item.id / FILE
     try:
         found = read_bytes_if_any(path, MAX_FILE, SettingsError, "Answer")
         if found is None:
-            return [], ItemFault(item.id, f"there is no {FILE}")
+            return [], ItemFault(item.id, f"{FILE} is missing")
         value = parse_json(found, SettingsError, FILE)
     except SettingsError as error:
         return [], ItemFault(item.id, error.message)
@@ -65,7 +73,7 @@ def read_content(folder: Path, item: BenchmarkItem) -> tuple[list[dict[str, Any]
     if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
         return [], ItemFault(item.id, f"{FILE} has no list 'content'")
     if not content:
-        return [], ItemFault(item.id, "it has no content")
+        return [], ItemFault(item.id, f"the list 'content' in {FILE} is empty")
     for part in content:
         fault = _part_fault(folder / item.id, item, part)
         if fault is not None:
@@ -77,8 +85,12 @@ def _part_fault(folder: Path, item: BenchmarkItem, part: dict[str, Any]) -> Item
     if part.get("type") == "image":
         name = part.get("image")
         if not isinstance(name, str) or Path(name).name != name:
-            return ItemFault(item.id, f"{str(name)[:80]!r} is no name of an image")
+            return ItemFault(item.id, f"{str(name)[:80]!r} is not a file name of an image")
         return image_fault(item, folder / name)
     if part.get("type") != "text":
-        return ItemFault(item.id, f"a part of type {str(part.get('type'))[:40]!r}")
-    return None if isinstance(part.get("text"), str) else ItemFault(item.id, "a text that is none")
+        return ItemFault(item.id, f"unknown part of type {str(part.get('type'))[:40]!r}")
+    return (
+        None
+        if isinstance(part.get("text"), str)
+        else ItemFault(item.id, "the field 'text' of a part is not a string")
+    )

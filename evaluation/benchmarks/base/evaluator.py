@@ -1,9 +1,9 @@
-"""What an official evaluator is to whoever runs it: files of a checkout, packages, and jobs for a submission.
+"""Interface of an official evaluator: files of its checkout, required packages, and jobs for a submission.
 
-Decisions. Data that an evaluator reads beside the submission is written anew from the user's, for the items
-of the run alone: a part of a benchmark is then judged as such, and nothing is asked about items that were
-never run. Where an evaluator asks one question after the other, copies of it are first given a part each: the
-answers are then there when it is run on the whole, in its own way, for its own figures.
+The data that an evaluator reads in addition to the submission is rewritten for the items of the run only. It
+then scores part of a benchmark as such and asks nothing about items that were not run. An evaluator that asks
+its questions one by one is first run in several copies on parts of the items. Their answers are cached, so
+the run over all items finishes quickly and computes the evaluator's own figures.
 """
 
 from __future__ import annotations
@@ -27,8 +27,18 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class EvaluatorPaths:
-    """Where an evaluator is run: the user's data, its checkout, an empty folder to work in, the submission,
-    the bridge's address and token; `workers` questions at the same time, `seconds` for an answer."""
+    """Paths and settings of an evaluator's run.
+
+    Attributes:
+        data: The user's data.
+        checkout: Checkout of the evaluator.
+        work: Empty working folder.
+        submission: Folder of the submission.
+        address: URL of the judge bridge.
+        token: Key for the judge bridge.
+        workers: Number of parallel questions.
+        seconds: Timeout of an answer.
+    """
 
     data: BenchmarkData
     checkout: Path
@@ -40,15 +50,21 @@ class EvaluatorPaths:
     seconds: float
 
     def parts(self, items: Sequence[BenchmarkItem]) -> list[Sequence[BenchmarkItem]]:
-        """The items dealt out to copies of an evaluator; none where there are few."""
+        """Deal the items out to copies of the evaluator; returns no parts if there are few items."""
         number = min(self.workers, MAX_PARTS, len(items) // MIN_A_PART)
         return [items[at::number] for at in range(number)] if number > 1 else []
 
 
 @dataclass(frozen=True)
 class EvaluatorPlan:
-    """Jobs that are run side by side before all, jobs that are run one after the other then, where the
-    results are, and what the evaluator itself makes of them."""
+    """Jobs of an evaluator and where its results are.
+
+    Attributes:
+        whole: Jobs to run one after the other.
+        results: Path of the results.
+        figures: Returns the figures that the evaluator itself computed.
+        parts: Jobs to run in parallel before the others.
+    """
 
     whole: Sequence[EvaluatorJob]
     results: Path
@@ -57,30 +73,43 @@ class EvaluatorPlan:
 
 
 class Evaluator(Protocol):
-    """An evaluator. `files`: what its checkout has; `needs`: packages that are imported."""
+    """An official evaluator."""
 
     @property
-    def files(self) -> tuple[str, ...]: ...
+    def files(self) -> tuple[str, ...]:
+        """Files that its checkout must contain."""
+        ...
 
     @property
-    def needs(self) -> tuple[str, ...]: ...
+    def needs(self) -> tuple[str, ...]:
+        """Modules that it imports."""
+        ...
 
     def plan(
         self, place: EvaluatorPaths, items: Sequence[BenchmarkItem], rows: Mapping[str, Row]
     ) -> EvaluatorPlan:
-        """What is to be run for these items, whose rows in the data are `rows`. Raises SettingsError."""
+        """Return the jobs for these items.
+
+        Args:
+            place: Paths and settings.
+            items: Items to score.
+            rows: Data rows by item id.
+
+        Raises:
+            SettingsError: If the data, checkout or submission cannot be used.
+        """
         ...
 
 
 def write_json(path: Path, content: Any) -> Path:
-    """Write a file for an evaluator; returns its path."""
+    """Write a JSON file for an evaluator and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(content, ensure_ascii=False) + "\n", SettingsError, "Evaluator's data")
     return path
 
 
 def write_lines(path: Path, rows: Sequence[Any]) -> Path:
-    """Write JSON lines for an evaluator; returns their path."""
+    """Write JSON lines for an evaluator and return their path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     write_text(path, lines, SettingsError, "Evaluator's data")
@@ -88,18 +117,26 @@ def write_lines(path: Path, rows: Sequence[Any]) -> Path:
 
 
 def link(path: Path, target: Path) -> Path:
-    """A link to a file or folder, under a name that an evaluator looks for; returns it."""
+    """Create a link with a name that the evaluator expects, and return it.
+
+    Raises:
+        SettingsError: If the link cannot be created.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         path.symlink_to(target.resolve())
     except OSError as error:
-        raise SettingsError(f"{str(path)!r} cannot be made ({error.strerror or error}).") from error
+        raise SettingsError(f"Cannot create the link {str(path)!r}: {error.strerror or error}.") from error
     return path
 
 
 def numbers_in(content: Any, names: Mapping[str, str]) -> dict[str, float]:
-    """Of an evaluator's summary the numbers of these names, as they are to be called; what is not finite is
-    none."""
+    """Select finite numbers from an evaluator's summary.
+
+    Args:
+        content: The summary.
+        names: Names in the summary, with the names to return them under.
+    """
     found = {shown: content.get(name) for name, shown in names.items()} if isinstance(content, dict) else {}
     return {
         name: float(value)

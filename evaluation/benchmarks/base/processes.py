@@ -1,9 +1,8 @@
-"""Child processes that run evaluators: with nothing of this machine's that they do not need, watched, and
-ended with whoever started them.
+"""Child processes that run evaluators in a restricted environment and end together with their parent.
 
-Decisions. An evaluator sees no key but the bridge's, no home, no network address but the judge's, and works
-in a folder made for it. It prints into a log, whose last line is shown where it fails. It is ended when the
-judge has been given up, when it asks nothing for long, at a deadline, and on Ctrl-C.
+An evaluator sees no key except the bridge's, an empty home folder and no proxy settings, and works in its own
+folder. Its output goes to a log; if it fails, the last line is shown. It is ended when the bridge has given
+up on the judge, when it asks nothing for a long time, at a deadline, and on Ctrl-C.
 """
 
 from __future__ import annotations
@@ -40,17 +39,26 @@ FIND = (
     "print(*[name for name in sys.argv[1:] if not there(name)])\n"
 )
 DISTRIBUTIONS = {"google.genai": "google-genai", "PIL": "pillow"}
-"""Packages that are installed under another name than they are imported by."""
+"""Packages whose distribution name differs from their module name."""
 
 
 class EvaluatorError(InterleaveError):
-    """An evaluator did not come to its end."""
+    """An evaluator failed or did not finish."""
 
 
 @dataclass(frozen=True)
 class EvaluatorJob:
-    """A file of an evaluator to be run in the folder `cwd`. `kind`: how child.py runs it; `more`: what else
-    that needs; `environment`: what the evaluator reads from there."""
+    """A file of an evaluator to run.
+
+    Attributes:
+        script: The file.
+        argv: Its arguments.
+        cwd: Folder to run it in.
+        path: Folders for `sys.path`.
+        kind: How child.py runs it.
+        more: Additional values for that kind.
+        environment: Environment variables that the evaluator reads.
+    """
 
     script: Path
     argv: Sequence[str]
@@ -61,7 +69,7 @@ class EvaluatorJob:
     environment: dict[str, str] = field(default_factory=dict)
 
     def asked(self) -> bytes:
-        """The line that child.py reads."""
+        """Return the JSON line that child.py reads."""
         content: dict[str, Any] = {
             "kind": self.kind,
             "script": str(self.script),
@@ -73,8 +81,14 @@ class EvaluatorJob:
 
 @dataclass(frozen=True)
 class EvaluatorProcesses:
-    """Runs jobs with a Python, below `work`; `check` is called while they run, and may raise. `seconds`: the
-    deadline of each call of `run`."""
+    """Runs jobs with a Python interpreter.
+
+    Attributes:
+        work: Working folder.
+        python: The interpreter.
+        seconds: Deadline of each call of `run`.
+        check: Called while jobs run; it may raise to end them.
+    """
 
     work: Path
     python: str = sys.executable
@@ -83,17 +97,23 @@ class EvaluatorProcesses:
 
     @property
     def log(self) -> Path:
-        """Where everything is printed."""
+        """Log of all output."""
         return self.work / LOG
 
     @property
     def _executable(self) -> str:
-        """The Python by its whole path, for children begin in folders of their own; not resolved, since a
-        virtual environment is a link. A bare name is looked for in PATH."""
+        """Absolute path of the interpreter, since children start in their own folders.
+
+        It is not resolved, because a virtual environment is a link. A bare name is looked up in PATH.
+        """
         return os.path.abspath(self.python) if os.path.dirname(self.python) else self.python
 
     def require(self, packages: Sequence[str]) -> None:
-        """Raise SettingsError where the Python is none, or lacks one of the packages."""
+        """Check that the interpreter runs and has the packages.
+
+        Raises:
+            SettingsError: If it does not run, or a package is missing.
+        """
         try:
             found = subprocess.run(
                 [self._executable, "-B", "-s", "-c", FIND, *packages],
@@ -101,27 +121,35 @@ class EvaluatorProcesses:
                 text=True,
                 timeout=60.0,
                 env=self._environment({}),
-                # With -c a Python also finds packages where it is called.
+                # With -c Python also finds packages in the current folder.
                 cwd=self.work,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             reason = one_line(str(error))[:SHOWN]
             raise SettingsError(
-                f"{self.python!r} cannot be run ({reason}).", "Name another --python."
+                f"Cannot run the Python {self.python!r}: {reason}.",
+                "Choose another interpreter with --python.",
             ) from error
         if found.returncode:
-            raise SettingsError(f"{self.python!r} is no Python that works.", "Name another --python.")
+            raise SettingsError(
+                f"The Python {self.python!r} does not work.", "Choose another interpreter with --python."
+            )
         missing = [DISTRIBUTIONS.get(name, name) for name in found.stdout.split()]
         if missing:
             raise SettingsError(
-                f"The evaluator needs {', '.join(missing)}, which {self.python!r} does not have.",
-                "Install: "
-                f"uv pip install --python {self.python} {' '.join(missing)}, or name another --python.",
+                f"The evaluator needs packages that {self.python!r} does not have: {', '.join(missing)}.",
+                f"Run: uv pip install --python {self.python} {' '.join(missing)}. "
+                "Or choose another interpreter with --python.",
             )
 
     def run(self, jobs: Sequence[EvaluatorJob]) -> None:
-        """Run the jobs side by side to their ends. Raises EvaluatorError, and what `check` raises; none of
-        them runs on then."""
+        """Run the jobs in parallel until all have ended.
+
+        If one fails, all others are ended.
+
+        Raises:
+            EvaluatorError: If a job fails or the deadline passes. Exceptions of `check` pass through.
+        """
         until = time.monotonic() + self.seconds
         running: list[subprocess.Popen[bytes]] = []
         try:
@@ -131,18 +159,19 @@ class EvaluatorProcesses:
                 while running:
                     ended = [one for one in running if one.poll() is not None]
                     self._look(ended)
-                    # At once: the number of a process that has ended can be another's hours later.
+                    # Immediately: hours later the system may have reused the process id.
                     for one in ended:
                         running.remove(one)
                         _end(one)
                     if running and time.monotonic() > until:
                         raise EvaluatorError(
-                            f"The evaluator did not end within {self.seconds:g} s.", f"See {self.log}."
+                            f"The evaluator did not finish within {self.seconds:g} s.",
+                            f"Read its output in {self.log}.",
                         )
                     if running:
                         time.sleep(LOOKED_EVERY)
         except OSError as error:
-            raise EvaluatorError(f"The evaluator cannot be run ({error.strerror or error}).") from error
+            raise EvaluatorError(f"Cannot run the evaluator: {error.strerror or error}.") from error
         finally:
             for one in running:
                 _end(one)
@@ -185,13 +214,15 @@ class EvaluatorProcesses:
         return {**inherited, **fixed, **more}
 
     def _look(self, ended: Sequence[subprocess.Popen[bytes]]) -> None:
-        # The judge's fault comes first: an evaluator that fails for it says less.
+        # Check the judge first: if the judge failed, its error explains more than the evaluator's.
         self.check()
         failed = next((one.returncode for one in ended if one.returncode), None)
         if failed is None:
             return
         how = f"status {failed}" if failed > 0 else f"signal {signal.Signals(-failed).name}"
-        raise EvaluatorError(f"The evaluator ended with {how}: {self._last_line()}", f"See {self.log}.")
+        raise EvaluatorError(
+            f"The evaluator exited with {how}: {self._last_line()}", f"Read its output in {self.log}."
+        )
 
     def _last_line(self) -> str:
         try:
@@ -204,7 +235,7 @@ class EvaluatorProcesses:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a child with all that it has started, whether it runs or not."""
+    """End a child and everything that it started, whether or not it is still running."""
     group = child.pid if os.name == "posix" else None
     try:
         _signal(child, group, "SIGTERM")

@@ -1,8 +1,8 @@
-"""A question to a judge, and how its answer is read.
+"""Questions to a judge and how their answers are read.
 
-Decisions. A question asks for one thing and says in which form: yes or no, or a whole number. An answer in
-another form, or one that says both, is unread: it is counted, and counts zero, for whatever is guessed from
-it would be a figure of the guess. Pictures are named by their files and opened when they are asked about.
+Each question asks for one thing and states the answer format: yes or no, or a whole number. An answer in
+another format, or with two contradicting answers, is unread. It is counted and scores zero, because guessing
+a value would measure the guess. Images are given as file paths and opened when the question is asked.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Protocol
 from .benchmark import BenchmarkData, BenchmarkItem, Values
 
 Part = str | Path
+QUESTIONS_VERSION = 2
+"""Version of the own questions. Increase it when one changes, so that scores of versions are never mixed."""
 YES_NO = "Answer with one word: yes or no."
 NUMBER = "Answer with one whole number from {low} to {high} and nothing else."
 DECORATION = re.compile(r"[*_`\"'#>()\[\]{}“”]+")
@@ -24,7 +26,7 @@ CONTRARY = {
     "yes": re.compile(r"\bno(?:[.,;:!]|\s*$)", re.IGNORECASE),
     "no": re.compile(r"\byes(?:[.,;:!]|\s*$)", re.IGNORECASE),
 }
-"""The other answer further on in the line ("yes, no"), and not a "no" within a sentence."""
+"""The opposite answer later in the same line ("yes, no"), but not a "no" inside a sentence."""
 POINTS = re.compile(
     r"(?:(?:the |my |final )*(?:answer|score|rating|points)\s*(?:is|[:=])?\s*)?"
     r"(\d{1,3})(?:\.0)?(?:\s*(?:/|out of)\s*(\d{1,3}))?(?:\s*points?)?\s*[.!]?",
@@ -34,23 +36,27 @@ POINTS = re.compile(
 
 @dataclass(frozen=True)
 class Scale:
-    """What may be answered: a whole number of `low` to `high`; yes and no are 1 and 0."""
+    """Range of allowed answers: whole numbers from `low` to `high`. For yes and no these are 1 and 0."""
 
     low: int = 0
     high: int = 1
 
     @property
     def words(self) -> str:
-        """How the judge is asked for it."""
+        """Instruction that asks the judge for this format."""
         return YES_NO if self.is_yes_no else NUMBER.format(low=self.low, high=self.high)
 
     @property
     def is_yes_no(self) -> bool:
+        """Whether the answer is yes or no."""
         return (self.low, self.high) == (0, 1)
 
     def read(self, answer: str) -> int | None:
-        """What an answer says, by its first or last line; None where it cannot be read, or both say
-        something else."""
+        """Read an answer from its first or last line.
+
+        Returns:
+            The value. `None` if no line can be read, or if both lines give different values.
+        """
         lines = [line for raw in answer.splitlines() if (line := DECORATION.sub("", raw).strip())]
         found = {value for line in lines[:1] + lines[-1:] if (value := self._read(line)) is not None}
         return found.pop() if len(found) == 1 else None
@@ -74,8 +80,14 @@ OF_TEN = Scale(0, 10)
 
 @dataclass(frozen=True)
 class JudgeQuestion:
-    """One thing that is asked about an item: `key` names it within the item. `swapped` are the parts with the
-    two compared pictures in the other order, empty where none are compared."""
+    """One question about an item.
+
+    Attributes:
+        key: Name of the question within the item.
+        parts: Texts and images of the question.
+        scale: Allowed answers.
+        swapped: The parts with the two compared images in reverse order; empty if none are compared.
+    """
 
     key: str
     parts: tuple[Part, ...]
@@ -84,25 +96,24 @@ class JudgeQuestion:
 
 
 Answers = Mapping[str, float | None]
-"""Answers by the questions' keys, None where they are unread."""
+"""Answers by key of the question; `None` if unread."""
 
 
 class OwnQuestions(Protocol):
-    """The questions of a benchmark. Both methods raise SettingsError for data or a submission that cannot be
-    used."""
+    """The own questions of a benchmark. Methods raise `SettingsError` for unusable data or submissions."""
 
     def questions(
         self, item: BenchmarkItem, submission: Path, data: BenchmarkData
     ) -> Sequence[JudgeQuestion]:
-        """What is asked about an item of the submission, which has an answer."""
+        """Return the questions about an item that has an answer in the submission."""
         ...
 
     def values(self, item: BenchmarkItem, questions: Sequence[JudgeQuestion], answers: Answers) -> Values:
-        """The item's values, 0 to 1, by metric; what is unread counts zero."""
+        """Return the item's values by metric, from 0 to 1. Unread answers count as zero."""
         ...
 
 
 def share(answers: Answers, keys: Iterable[str]) -> float | None:
-    """The mean of the answers of 0 to 1, unread ones being 0; None where there is no such question."""
+    """Return the mean of the answers in `keys`; unread answers count as 0. `None` if `keys` is empty."""
     found = [answers[key] or 0.0 for key in keys]
     return sum(found) / len(found) if found else None

@@ -1,8 +1,8 @@
-"""Rows of a benchmark's data, as the user has them: a JSON list, JSON lines, parquet, or a folder of them.
+"""Rows of a benchmark's data in the user's format: a JSON list, JSON lines, parquet or a folder of them.
 
-Decisions. A benchmark that is read in part would give a figure of another benchmark, so a row without a
-field that is needed, an id that stands there twice and an image that is missing end the reading. Ids and
-categories become names of files and folders in a submission: one that could lead out of it is refused.
+Reading only part of a benchmark would produce figures of a different benchmark. A row with a missing field, a
+duplicate id or a missing image is therefore an error. Ids and categories become names of files and folders in
+the submission, so names that could leave that folder are rejected.
 """
 
 from __future__ import annotations
@@ -23,59 +23,82 @@ from .benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, ItemFault
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_NAME = 200
-"""Bytes of an id or category: the files that are named after it have a number and an ending besides."""
+"""Maximum size of an id or category, in bytes. File names also contain a number and an extension."""
 
 
 def data_path(data: BenchmarkData, name: str, terms: BenchmarkTerms, *inner: str) -> Path:
-    """The path that was given, or what of `inner` is below it. Raises SettingsError that says where the data
-    is to be had."""
+    """Return the path of the data, or the first of `inner` that exists below it.
+
+    Raises:
+        SettingsError: If no path was given or it does not exist. The hint says where to get the data.
+    """
     if data.path is None:
         raise SettingsError(
-            f"{terms.title}: no data was given, and none comes with this package.", terms.how(name)
+            f"{terms.title} needs data, which this package does not include.", terms.how(name)
         )
     if not data.path.exists():
-        raise SettingsError(f"There is no {str(data.path)!r}.", terms.how(name))
+        raise SettingsError(f"The data path {str(data.path)!r} does not exist.", terms.how(name))
     return next((data.path / one for one in inner if (data.path / one).exists()), data.path)
 
 
 def read_rows(path: Path, fields: Collection[str], more: Collection[str] = ()) -> list[dict[str, Any]]:
-    """The rows of a file or folder, each with all of `fields`; of parquet these and `more` are read. Raises
-    SettingsError."""
+    """Read the rows of a file or folder.
+
+    Args:
+        path: File or folder.
+        fields: Required fields.
+        more: Optional fields; from parquet only `fields` and these are read.
+
+    Raises:
+        SettingsError: If a row lacks a field, or the data is empty.
+    """
     rows: list[dict[str, Any]] = []
     for file in files_of(path):
         for number, row in enumerate(rows_of(file, {*fields, *more}), 1):
             lacking = [one for one in fields if not isinstance(row, dict) or row.get(one) in (None, "")]
             if lacking:
                 raise SettingsError(
-                    f"{str(file)!r}, row {number} has no {lacking[0]!r}.", "Is it the right file?"
+                    f"Row {number} of {str(file)!r} has no field {lacking[0]!r}.",
+                    "Check that this is the file of the benchmark.",
                 )
             rows.append(row)
     if not rows:
-        raise SettingsError(f"{str(path)!r} holds no row.")
+        raise SettingsError(f"{str(path)!r} contains no rows. Check that it is the data of the benchmark.")
     return rows
 
 
 def checked(items: list[BenchmarkItem], split: str) -> list[BenchmarkItem]:
-    """The items of the split; raises SettingsError where an id stands twice, an id or category cannot name a
-    file, a text is empty or too long, and where the split has no item."""
+    """Check the items and return those of the split.
+
+    Raises:
+        SettingsError: If an id is duplicated, an id or category cannot name a file, a text is empty or too
+            long, or the split has no items.
+    """
     seen: set[str] = set()
     for item in items:
-        fault = _name_fault(item.id) or ("stands in the data twice" if item.id in seen else "")
+        fault = _name_fault(item.id) or ("occurs twice in the data" if item.id in seen else "")
         if fault:
-            raise SettingsError(f"The id {item.id[:80]!r} {fault}.", "Is it the right file?")
+            raise SettingsError(
+                f"The id {item.id[:80]!r} {fault}.", "Check that this is the file of the benchmark."
+            )
         fault = _name_fault(item.category)
         if fault:
-            raise SettingsError(f"The category {item.category[:80]!r} {fault}.", "Is it the right file?")
+            raise SettingsError(
+                f"The category {item.category[:80]!r} {fault}.",
+                "Check that this is the file of the benchmark.",
+            )
         fault = _text_fault(item.text)
         if fault:
-            raise SettingsError(f"The text of {item.id[:80]!r} {fault}.", "Is it the right file?")
+            raise SettingsError(
+                f"The text of {item.id[:80]!r} {fault}.", "Check that this is the file of the benchmark."
+            )
         seen.add(item.id)
     if not split:
         return items
     found = [item for item in items if item.category == split]
     if not found:
         known = ", ".join(sorted({item.category for item in items}))
-        raise SettingsError(f"There is no split {split!r} in this data.", f"There are: {known}.")
+        raise SettingsError(f"The data has no split {split!r}.", f"Choose one of: {known}.")
     return found
 
 
@@ -88,50 +111,67 @@ def _name_fault(name: str) -> str:
 
 def _text_fault(text: str) -> str:
     if not 0 < len(text) <= MAX_TEXT:
-        return f"has {len(text)} characters, not 1 to {MAX_TEXT}"
-    return "has half a sign (a lone surrogate)" if SURROGATE.search(text) else ""
+        return f"has {len(text)} characters; 1 to {MAX_TEXT} are allowed"
+    return "contains an invalid character (a lone surrogate)" if SURROGATE.search(text) else ""
 
 
 def text_in(row: Mapping[str, Any], name: str) -> str:
-    """A field that must be a text; raises SettingsError."""
+    """Return a text field of a row.
+
+    Raises:
+        SettingsError: If it is not a string or is empty.
+    """
     if not isinstance(row[name], str) or not row[name].strip():
-        raise SettingsError(f"{name!r} of {str(row)[:80]} is no text.", "Is it the right file?")
+        raise SettingsError(
+            f"Field {name!r} of row {str(row)[:80]} is not a text.",
+            "Check that this is the file of the benchmark.",
+        )
     return row[name]
 
 
 def id_in(row: Mapping[str, Any], name: str) -> str:
-    """An id, as a text; raises SettingsError for one that is neither a text nor a whole number."""
+    """Return an id of a row as a string.
+
+    Raises:
+        SettingsError: If it is neither a string nor a whole number.
+    """
     value = row[name]
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise SettingsError(
-            f"{name!r} of {str(row)[:80]} is neither a text nor a whole number.", "Is it the right file?"
+            f"Field {name!r} of row {str(row)[:80]} is neither a text nor a whole number.",
+            "Check that this is the file of the benchmark.",
         )
     return str(value)
 
 
 class ImageFinder:
-    """Finds the images that rows name, below the data's folder or the folder given."""
+    """Finds the images that rows name, in the folder of the data or a given folder."""
 
     def __init__(self, folder: Path, root: Path | None) -> None:
         self._places = ImagePlaces(folder, SettingsError, root)
 
     def find(self, names: Collection[Any]) -> tuple[Path, ...]:
-        """Their files, in this order; raises SettingsError for one that is not there."""
+        """Return the files of the images, in this order.
+
+        Raises:
+            SettingsError: If an image does not exist.
+        """
         found = []
         for name in names:
             file = self._places.find(name) if isinstance(name, str) else None
             if file is None:
                 raise SettingsError(
-                    f"There is no image {str(name)[:200]!r}.", "Give its folder: --images FOLDER."
+                    f"The image {str(name)[:200]!r} was not found.",
+                    "Pass the folder that contains it: --images FOLDER.",
                 )
             found.append(file)
         return tuple(found)
 
 
 def image_fault(item: BenchmarkItem, path: Path) -> ItemFault | None:
-    """What is wrong with an image file: none there, damaged, or not RGB."""
+    """Return the fault of an image file: missing, damaged or not RGB. `None` if it is fine."""
     if not path.is_file():
-        return ItemFault(item.id, f"there is no {path.name}")
+        return ItemFault(item.id, f"{path.name} is missing")
     try:
         mode = mode_of(path)
     except PictureError as error:
@@ -140,7 +180,11 @@ def image_fault(item: BenchmarkItem, path: Path) -> ItemFault | None:
 
 
 def write_image(path: Path, picture: Picture) -> None:
-    """Write an image as the ending of the path says (PNG or JPEG). Raises OSError."""
+    """Write an image as PNG or JPEG, by the extension of the path.
+
+    Raises:
+        OSError: If the file cannot be written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".png":
         path.write_bytes(picture.png())
@@ -149,13 +193,23 @@ def write_image(path: Path, picture: Picture) -> None:
 
 
 def results_json(path: Path) -> Any:
-    """An evaluator's results in JSON; raises SettingsError."""
+    """Read an evaluator's results as JSON.
+
+    Raises:
+        SettingsError: If the file cannot be read.
+    """
     return read_json(path, SettingsError, "Results")
 
 
 def results_object(path: Path) -> dict[str, Any]:
-    """An evaluator's results in JSON that are an object; raises SettingsError."""
+    """Read an evaluator's results as a JSON object.
+
+    Raises:
+        SettingsError: If the file cannot be read or is not an object.
+    """
     content = results_json(path)
     if not isinstance(content, dict):
-        raise SettingsError(f"{str(path)!r} is no object of results.", "Are these the evaluator's results?")
+        raise SettingsError(
+            f"{str(path)!r} is not a JSON object with results.", "Pass the results of the official evaluator."
+        )
     return content

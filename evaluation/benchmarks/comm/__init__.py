@@ -1,0 +1,1 @@
+"""CoMM: manuals with images."""

@@ -1,9 +1,8 @@
-"""CoMM, tasks 3 (the rest of a manual whose first half is given) and 4 (a manual for a title).
+"""CoMM, task 3 (continue a manual whose first half is given) and task 4 (write a manual for a title).
 
-Decisions. Its evaluator cuts texts at numbers in round brackets and at square and angle brackets, so these
-are rewritten here without a loss of words, and how often is said. Each text of the data gives two items, one
-a task. Questions are in words of our own; the evaluator takes the steps that are given from them by their
-numbers.
+The official evaluator cuts texts at numbers in round brackets and at square and angle brackets. These are
+replaced here without losing words, and `write` reports how often. Each text of the data gives two items, one
+per task. The questions are our own phrasing; the evaluator recognizes the given steps by their numbers.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from ..base.rows import (
 FILE = "results.json"
 MARK = "<IMAGE>"
 MAX_IMAGES = 10
-"""That the evaluator shows, those of the question included."""
+"""Maximum number of images that the evaluator shows, including those of the question."""
 NUMBER = re.compile(r"\((\d+)\)")
 STEP = re.compile(r"\(\d+\)\s(.*?)\s*(?=\(\d+\)|$)", re.DOTALL)
 FORBIDDEN = str.maketrans({"[": "(", "]": ")", "<": "‹"})
@@ -55,7 +54,7 @@ CONSISTENCY = ("style_consistency", "entity_consistency", "trend_consistency")
 
 
 class Comm(BenchmarkTraits):
-    """Both tasks of every text."""
+    """CoMM, with both tasks of every text."""
 
     metrics = (*SCORES, *(name.replace("_", " ") for name in CONSISTENCY))
     terms = BenchmarkTerms(
@@ -66,6 +65,7 @@ class Comm(BenchmarkTraits):
     )
 
     def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
+        """Return two items per text: task 3 and task 4."""
         path = data_path(data, "comm", self.terms)
         images = ImageFinder(path if path.is_dir() else path.parent, data.images)
         items: list[BenchmarkItem] = []
@@ -76,14 +76,15 @@ class Comm(BenchmarkTraits):
             items.append(_continued(name, title, steps, images))
             asked = f"Show with a picture for each step, in numbered steps: {title}"
             items.append(BenchmarkItem(f"{name}_task4", asked, category="task4"))
-        # A text of one step has no half to go on from.
+        # A text with a single step has no first half to continue.
         return checked([item for item in items if item.text], data.split)
 
     def judge_calls(self, item: BenchmarkItem) -> int:
-        """Coherence and completeness, what the texts lead to expect, and whether the images show it."""
+        """Return 3: coherence and completeness, the content that texts imply, and whether images show it."""
         return 3
 
     def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
+        """Write a folder for every item and return notes on rewritten texts and omitted images."""
         notes: list[str] = []
         for item, answer in answers:
             folder = place.folder / item.id
@@ -107,13 +108,16 @@ class Comm(BenchmarkTraits):
         return notes
 
     def read(self, folder: Path, items: Iterable[BenchmarkItem]) -> list[ItemFault]:
+        """Return the items that the official loader would skip or misread."""
         return [fault for item in items if (fault := _fault(folder / item.id, item)) is not None]
 
     def values(
         self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
     ) -> dict[str, Values]:
-        """From the evaluator's folder of `ID_taskN/evaluation_results.json`: points of 10 as shares; "NA" is
-        zero, as there."""
+        """Read the evaluator's `ID_taskN/evaluation_results.json` files.
+
+        Points from 0 to 10 become shares. "NA" is zero, as in the evaluator.
+        """
         folder = given(results, "FOLDER (of its ID_taskN folders, below results/MODEL)")
         found: dict[str, Values] = {}
         for item in items:
@@ -131,7 +135,8 @@ def _steps(row: dict[str, Any]) -> list[list[dict[str, Any]]]:
     )
     if not whole:
         raise SettingsError(
-            f"{str(row.get('data_id'))[:80]!r}: step_info is no list of steps.", "Is it the right file?"
+            f"{str(row.get('data_id'))[:80]!r}: the field step_info is not a list of steps.",
+            "Check that this is the file of the benchmark.",
         )
     return steps
 
@@ -139,7 +144,7 @@ def _steps(row: dict[str, Any]) -> list[list[dict[str, Any]]]:
 def _continued(
     name: str, title: str, steps: list[list[dict[str, Any]]], images: ImageFinder
 ) -> BenchmarkItem:
-    """Task 3: the first half of the steps is given, the plan goes on from there."""
+    """Build task 3: the first half of the steps is given and the plan continues from there."""
     half = len(steps) // 2
     if not half:
         return BenchmarkItem(f"{name}_task3", "")
@@ -160,18 +165,32 @@ def _continued(
 
 
 def clean(text: str) -> tuple[str, bool]:
-    """The text without what the evaluator cuts at, and whether it had any of it: square brackets become round
-    ones, a number in brackets loses the first of them, < becomes a quotation mark."""
+    """Replace what the evaluator would cut at.
+
+    Square brackets become round ones, a number in brackets loses the opening one, and < becomes a quotation
+    mark.
+
+    Returns:
+        The new text, and whether anything was replaced.
+    """
     found = " ".join(text.translate(FORBIDDEN).split())
-    # What is left of one number may be another: "(1(2)".
+    # The remainder of one number can form another: "(1(2)".
     while NUMBER.search(found):
         found = NUMBER.sub(r"\1)", found)
     return found, found != " ".join(text.split())
 
 
 def written(answer: ItemAnswer | None, begins: int, given_images: int) -> tuple[str, list[Picture], str]:
-    """The steps as one text with marks, numbered from `begins`, the pictures that fit, and what was
-    changed."""
+    """Join the steps into one text with image marks.
+
+    Args:
+        answer: The answer, if there is one.
+        begins: Number of the first step.
+        given_images: Number of images in the question.
+
+    Returns:
+        The text, the images that fit, and a note on what was changed.
+    """
     parts: list[str] = []
     pictures: list[Picture] = []
     changed = dropped = 0
@@ -185,35 +204,35 @@ def written(answer: ItemAnswer | None, begins: int, given_images: int) -> tuple[
         elif step.picture is not None:
             dropped += 1
         parts.append(f"({number}) {text}{mark}")
-    notes = [f"{changed} texts rewritten"] * bool(changed) + [f"{dropped} pictures left out"] * bool(dropped)
+    notes = [f"{changed} texts rewritten"] * bool(changed) + [f"{dropped} images left out"] * bool(dropped)
     return " ".join(parts), pictures, ", ".join(notes)
 
 
 def _fault(folder: Path, item: BenchmarkItem) -> ItemFault | None:
     if not (folder / FILE).is_file():
-        return ItemFault(item.id, f"there is no {FILE}")
+        return ItemFault(item.id, f"{FILE} is missing")
     try:
         content = results_json(folder / FILE)
     except SettingsError as error:
         return ItemFault(item.id, error.message)
     names = ("model_input", "model_output", "input_image_list", "prediction_image_list")
     if not isinstance(content, dict) or any(name not in content for name in names):
-        return ItemFault(item.id, f"{FILE} lacks {', '.join(names)}")
+        return ItemFault(item.id, f"{FILE} must contain {', '.join(names)}")
     given, predicted = content["input_image_list"], content["prediction_image_list"]
     if not isinstance(given, list) or not isinstance(predicted, list):
-        return ItemFault(item.id, "its images are no lists")
+        return ItemFault(item.id, "input_image_list or prediction_image_list is not a list")
     steps = STEP.findall(str(content["model_output"]))
     if not steps:
-        return ItemFault(item.id, "it has no step")
+        return ItemFault(item.id, "model_output contains no steps")
     if any(re.search(r"[\[\]]|<(?!IMAGE>)", step) for step in steps):
-        return ItemFault(item.id, "a bracket would cut a text")
+        return ItemFault(item.id, "a text contains a bracket at which the evaluator would cut it")
     marks = str(content["model_output"]).count(MARK)
     if marks != len(predicted):
-        return ItemFault(item.id, f"{marks} marks for {len(predicted)} images")
+        return ItemFault(item.id, f"{marks} image marks for {len(predicted)} images")
     if len(given) >= MAX_IMAGES and item.category == "task3":
-        return ItemFault(item.id, f"{MAX_IMAGES} images are given: the evaluator would skip it")
+        return ItemFault(item.id, f"the question has {MAX_IMAGES} images: the evaluator would skip the item")
     if len(predicted) + len(given) > MAX_IMAGES:
-        return ItemFault(item.id, f"more than {MAX_IMAGES} images")
+        return ItemFault(item.id, f"question and answer have more than {MAX_IMAGES} images")
     files = [folder / "origin" / str(name) for name in given]
     files += [folder / str(name) for name in predicted]
     return next((fault for file in files if (fault := image_fault(item, file)) is not None), None)

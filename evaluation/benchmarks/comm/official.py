@@ -1,8 +1,8 @@
-"""CoMM's `eval/eval_metric.py` for tasks 3 and 4, and its means by `eval/cal_gpt4o_score.py`.
+"""Runs CoMM's `eval/eval_metric.py` for tasks 3 and 4, and computes means with `eval/cal_gpt4o_score.py`.
 
-Decisions. Its results go below the folder that it is called in, so that is one of the run's, with a link to
-its prompts. It needs the truth for nothing but a list of names at these tasks. Evaluating and taking means
-are processes of their own, for it does not wait for what it has begun.
+The script writes its results below the current folder, so it runs in a folder of the run that contains a link
+to its prompts. For these tasks it needs the ground truth only as a list of names. Evaluation and means are
+separate processes, because the script does not wait for its threads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MODEL = "judge"
 
 
 class CommEvaluator:
-    """HKUST-LongGroup/CoMM."""
+    """Evaluator of HKUST-LongGroup/CoMM."""
 
     files = (f"{INNER}/{EVALUATION}", f"{INNER}/{MEANS}", f"{INNER}/{METRICS}/gpt4o_eval.py")
     needs = ("openai", "PIL", "tqdm")
@@ -30,6 +30,7 @@ class CommEvaluator:
     def plan(
         self, place: EvaluatorPaths, items: Sequence[BenchmarkItem], rows: Mapping[str, Row]
     ) -> EvaluatorPlan:
+        """Return the evaluation of both tasks, followed by their means."""
         names = sorted({item.id.rpartition("_")[0] for item in items})
         truth = write_json(place.work / "truth.json", [{"data_id": name} for name in names])
         whole = place.work / "whole"
@@ -51,7 +52,7 @@ class CommEvaluator:
 def _evaluations(
     place: EvaluatorPaths, folder: Path, items: Sequence[BenchmarkItem], truth: Path, tasks: Sequence[str]
 ) -> list[EvaluatorJob]:
-    """The evaluator's calls for some of the items, in a folder of their own."""
+    """Return the evaluator's calls for some items, in a separate folder."""
     answers = folder / "answers" / "all"
     for item in items:
         link(answers / item.id, place.submission / item.id)

@@ -1,5 +1,4 @@
-"""CoMM: completeness, the pictures' quality, whether they show what the texts say, and three kinds of
-coherence, in points of ten."""
+"""Own questions for CoMM, each scored 0 to 10: completeness, quality, fidelity, three kinds of coherence."""
 
 from __future__ import annotations
 
@@ -12,32 +11,33 @@ from ..base.question import OF_TEN, Answers, JudgeQuestion, Part
 from ..base.rows import results_object
 from .items import FILE, MARK
 
-REQUEST = "Somebody asked for a manual with pictures:"
-ANSWER = "What was added, texts and pictures in their order:"
+REQUEST = "A user asked for an illustrated manual:"
+ANSWER = "The generated content, with texts and images in order:"
 ASKED = {
-    "completeness": "How completely does what was added do what was asked, with no step missing?",
-    "image quality": "How good are the added pictures as pictures: sharp, whole, believable?",
-    "text fidelity": "How well does each added picture show what the text beside it says?",
-    "style consistency": "How well do all pictures agree in style, as if by one hand?",
-    "entity consistency": "How well do things and people stay the same from picture to picture?",
-    "trend consistency": "How well does what happens move on from picture to picture as the texts say?",
+    "completeness": "How completely does it fulfill the request? No step should be missing.",
+    "image quality": "How good are the generated images? They should be sharp, complete and believable.",
+    "text fidelity": "How well does each generated image show what the text next to it describes?",
+    "style consistency": "How consistent is the style of all images, as if by one artist?",
+    "entity consistency": "How consistently do objects and people keep their appearance from image to image?",
+    "trend consistency": "How well does the action progress from image to image as the texts describe?",
 }
-BEST = " 10 is without a fault, 5 is half, 0 is not at all or nothing that could be judged. "
+BEST = " 10 means without any fault, 5 means half, 0 means not at all or that there is nothing to judge. "
 
 
 class CommQuestions:
-    """Six questions an item."""
+    """Six questions per item."""
 
     def questions(
         self, item: BenchmarkItem, submission: Path, data: BenchmarkData
     ) -> Sequence[JudgeQuestion]:
+        """Return the six questions about an item."""
         folder = submission / item.id
         content = results_object(folder / FILE)
         found = content.get("prediction_image_list") or []
         if not isinstance(content.get("model_output"), str) or not isinstance(found, list):
             raise SettingsError(
-                f"{str(folder / FILE)!r} has no model_output, or no list of images.",
-                "Call benchmark collect.",
+                f"{str(folder / FILE)!r} has no text model_output or no list prediction_image_list.",
+                "Run benchmark collect again.",
             )
         names = [folder / Path(str(name)).name for name in found]
         parts = (
@@ -47,11 +47,12 @@ class CommQuestions:
         return [JudgeQuestion(name, (*parts, words + BEST), OF_TEN) for name, words in ASKED.items()]
 
     def values(self, item: BenchmarkItem, questions: Sequence[JudgeQuestion], answers: Answers) -> Values:
+        """Return each answer as a share of ten points."""
         return {one.key: (answers[one.key] or 0.0) / OF_TEN.high for one in questions}
 
 
 def _interleaved(text: str, images: list[Path]) -> list[Part]:
-    """The text with an image at each mark."""
+    """Return the text with an image at each mark."""
     pieces = text.split(MARK)
     if len(pieces) != len(images) + 1:
         return [text, *images]

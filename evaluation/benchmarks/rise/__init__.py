@@ -1,0 +1,1 @@
+"""RISEBench: edits that require reasoning."""

@@ -1,8 +1,8 @@
-"""RISEBench: an image edited by an instruction that needs reasoning.
+"""RISEBench: images edited by instructions that require reasoning.
 
-Decision: its evaluator resumes from a pickle, which runs whatever is in it: it is neither read nor asked for
-here. Figures of single items are in the table that `score --official` has the evaluator write; its own other
-outputs are a spreadsheet and means.
+The official evaluator resumes from a pickle, and loading a pickle runs code. It is therefore never read here.
+Values of single items come from the table that `score --official` makes the evaluator write. The evaluator's
+other outputs are a spreadsheet and means.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENDINGS = ("png", "jpg", "jpeg")
 
 
 class Rise(OneImageBenchmark):
-    """360 edits in four categories."""
+    """RISEBench: 360 edits in four categories."""
 
     metrics = ("accuracy", "score")
     yes_no = frozenset({"accuracy"})
@@ -38,6 +38,7 @@ class Rise(OneImageBenchmark):
     )
 
     def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
+        """Return one item per edit, with its source image."""
         path = data_path(data, "rise", self.terms)
         folder = path if path.is_dir() else path.parent
         images = ImageFinder(folder, data.images)
@@ -54,27 +55,31 @@ class Rise(OneImageBenchmark):
         return checked(items, data.split)
 
     def judge_calls(self, item: BenchmarkItem) -> int:
-        """Consistency, unless the item is free of it, reasoning, and, but for logical ones, the image's
-        quality."""
+        """Count reasoning, consistency (if the item requires it) and image quality (if not logical)."""
         return 1 + (item.row.get("consistency_free") is None) + (item.category != LOGICAL)
 
     def files(self, folder: Path, item: BenchmarkItem) -> list[Path]:
+        """Return the possible paths of an item's image, in the evaluator's order."""
         return [folder / "images" / item.category / f"{item.id}.{ending}" for ending in ENDINGS]
 
     def values(
         self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
     ) -> dict[str, Values]:
-        """From the table of `score --official`: complete or not, and points of 1 to 5 as a share. An item
-        whose judgement could not be read has neither."""
+        """Read the table written by `score --official`.
+
+        Accuracy is 0 or 1, and points from 1 to 5 become a share. An item whose judgment could not be read
+        has neither.
+        """
         if results is None or results.name != TABLE:
             raise SettingsError(
-                "Results of RISEBench's evaluator are a pickle, which is never read, and a spreadsheet.",
-                "Have it run: score --official CHECKOUT; or take the means from its ..._judge.csv.",
+                "RISEBench's evaluator stores its results as a pickle, which is never read for safety, "
+                "and a spreadsheet.",
+                "Run it with score --official CHECKOUT, or take the means from its ..._judge.csv.",
             )
         found: dict[str, Values] = {}
         for place, row in read_values(results):
             if isinstance(row, RowProblem) or not isinstance(row, dict):
-                raise SettingsError(f"{str(results)!r}, {place}: no row of the evaluator's table.")
+                raise SettingsError(f"{str(results)!r}, {place}, is not a row of the evaluator's table.")
             complete, points = row.get("complete"), row.get("score")
             if complete in (0, 1) and isinstance(points, int | float) and 0 <= points <= 5:
                 share = max(0.0, (float(points) - 1) / 4)
@@ -83,7 +88,7 @@ class Rise(OneImageBenchmark):
 
 
 def _value(value: object) -> object:
-    """A field of a table, where nothing may be written as NaN."""
+    """Replace NaN by `None` in a field of a table."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 

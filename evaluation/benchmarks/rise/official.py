@@ -1,8 +1,8 @@
-"""RISEBench's `gpt_eval.py`, whose judge is two constants in its code.
+"""Runs RISEBench's `gpt_eval.py`, whose judge is set by two constants in its code.
 
-Decisions. It goes on from a pickle beside the images, so it is given a folder of its own, with a link to
-them: answers that are known are the bridge's. Fields that its code reads, and its smaller set lacks, are
-added empty.
+The script resumes from a pickle next to the images, so it gets an empty folder with a link to them. Answers
+that are already known come from the bridge's cache. Fields that its code reads but its smaller data set lacks
+are added empty.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COLUMNS = {"Score-Percentage": "score", "Accuracy": "accuracy"}
 
 
 class RiseEvaluator:
-    """PhoenixZ810/RISEBench."""
+    """Evaluator of PhoenixZ810/RISEBench."""
 
     files = (SCRIPT, "utils.py")
     needs = ("pandas", "numpy", "requests", "tqdm", "PIL", "xlsxwriter")
@@ -36,6 +36,7 @@ class RiseEvaluator:
     def plan(
         self, place: EvaluatorPaths, items: Sequence[BenchmarkItem], rows: Mapping[str, Row]
     ) -> EvaluatorPlan:
+        """Return one job that scores all items."""
         folder = place.work / "answers"
         link(folder / "images", place.submission / "images")
         data = write_json(
@@ -71,7 +72,9 @@ def _overall(path: Path) -> dict[str, float]:
         overall = next((row for row in rows if row.get("-") == "Overall"), {})
         found = {name: float(overall[name]) for name in COLUMNS if overall.get(name)}
     except (ValueError, csv.Error) as error:
-        raise SettingsError(f"{str(path)!r} holds no numbers.", "See the evaluator's log.") from error
+        raise SettingsError(
+            f"{str(path)!r} does not contain the expected numbers.", "Read the evaluator's log for the cause."
+        ) from error
     return numbers_in(found, COLUMNS)
 
 

@@ -1,7 +1,7 @@
-"""RISEBench: whether an edit kept what it should, shows what it has to, and looks whole.
+"""Own questions for RISEBench: what the edit preserved, whether it shows the result, and image quality.
 
-Decision: each in points of five, as there; an item is right where all it is asked about gets five. Questions
-that show two pictures can be asked in both orders, and then get the mean of both.
+As in the official evaluator, each answer is 1 to 5 points, and an item is correct if all its answers are 5.
+Questions that compare two images can be asked in both orders; their value is then the mean of both.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ from ..base.question import OF_FIVE, Answers, JudgeQuestion, Part
 from ..base.rows import ImageFinder
 from .items import BENCHMARK, LOGICAL
 
-INSTRUCTION = "A picture was to be changed as this instruction says:\n{instruction}\n"
-BEFORE, AFTER, WANTED = "The picture before:", "The picture that came out:", "A right result:"
-KEPT = """How much of what the instruction leaves alone is as it was before? 5: all of it; 3: some of it \
-changed; 1: it is another picture. """
-REACHED = """What a right result shows:
+INSTRUCTION = "An image was to be edited according to this instruction:\n{instruction}\n"
+BEFORE, AFTER, WANTED = "Image before the edit:", "Image after the edit:", "A correct result:"
+KEPT = """How much of what the instruction does not ask to change stayed the same? 5: everything; 3: some \
+of it changed; 1: it is a completely different image. """
+REACHED = """A correct result shows:
 {reference}
 
-How well does the picture that came out show that? 5: entirely; 3: in part; 1: not at all. """
-LIKE = """How well does the picture that came out show the same result as the right one? Style and position \
-do not matter where the instruction leaves them open. 5: entirely; 3: in part; 1: not at all. """
-WHOLE = """How whole and believable is this picture, whatever it was to show? 5: without a fault; 3: faults \
-that one sees; 1: broken. """
+How well does the image after the edit show this? 5: completely; 3: partly; 1: not at all. """
+LIKE = """How well does the image after the edit show the same result as the correct one? Ignore style and \
+position where the instruction leaves them open. 5: completely; 3: partly; 1: not at all. """
+WHOLE = """How intact and believable is this image, regardless of what it should show? 5: no flaws; 3: \
+visible flaws; 1: broken. """
 
 
 class RiseQuestions:
-    """Up to three questions an item."""
+    """Up to three questions per item."""
 
     def questions(
         self, item: BenchmarkItem, submission: Path, data: BenchmarkData
     ) -> Sequence[JudgeQuestion]:
+        """Return the questions about an item."""
         files = BENCHMARK.files(submission, item)
         after = next((file for file in files if file.exists()), files[0])
         asked = INSTRUCTION.format(instruction=item.text)
@@ -47,7 +48,7 @@ class RiseQuestions:
             path = _wanted(str(wanted), data)
             found.append(_compared("reached", asked, (WANTED, path), (AFTER, after), LIKE))
         else:
-            words = REACHED.format(reference=reference or "what the instruction asks for")
+            words = REACHED.format(reference=reference or "the result that the instruction asks for")
             shown = (BEFORE, item.images[0]), (AFTER, after)
             found.append(_compared("reached", asked, *shown, words))
         if item.category != LOGICAL:
@@ -55,7 +56,7 @@ class RiseQuestions:
         return found
 
     def values(self, item: BenchmarkItem, questions: Sequence[JudgeQuestion], answers: Answers) -> Values:
-        """Accuracy, and the mean of its points as a share."""
+        """Return accuracy, and the mean of the points as a share."""
         points = [answers[one.key] for one in questions]
         shares = [((point or OF_FIVE.low) - OF_FIVE.low) / (OF_FIVE.high - OF_FIVE.low) for point in points]
         right = all(point == OF_FIVE.high for point in points)
@@ -70,7 +71,7 @@ def _compared(
 
 def _wanted(name: str, data: BenchmarkData) -> Path:
     if data.path is None:
-        raise SettingsError("The data has no path.", "Call benchmark rise with --data.")
+        raise SettingsError("The path of the data is not known.", "Run benchmark rise with --data PATH.")
     folder = data.path if data.path.is_dir() else data.path.parent
     return ImageFinder(folder, data.images).find([name])[0]
 

@@ -1,0 +1,1 @@
+"""SpecV: interleaved stories with checklists."""

@@ -1,7 +1,7 @@
-"""SpecV, interleaved track: stories of text and images, judged by yes or no questions.
+"""SpecV, interleaved track: stories of text and images, judged by yes-or-no questions.
 
-Decision: the evaluator leaves what is missing or empty out of the average, so a run that fails on hard tasks
-would score better than one that answers them badly; here it is a gap and counts zero.
+The official evaluator leaves missing or empty answers out of the average, so failing on hard tasks would
+score better than answering them badly. Here a missing answer is a gap and counts zero.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INNER = "eval_data/interleave"
 
 
 class SpecV(ContentBenchmark):
-    """200 tasks in four dimensions."""
+    """SpecV: 200 tasks in four dimensions."""
 
     metrics = ("as expected",)
     terms = BenchmarkTerms(
@@ -32,6 +32,7 @@ class SpecV(ContentBenchmark):
     )
 
     def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
+        """Return one item per task."""
         path = data_path(data, "specv", self.terms, INNER)
         images = ImageFinder(path if path.is_dir() else path.parent, data.images)
         rows = read_rows(path, ("id", "dimension", "question"), ("question_img",))
@@ -41,21 +42,21 @@ class SpecV(ContentBenchmark):
             names = row.get("question_img") or []
             if not isinstance(names, list) or any(number > len(names) for number in order):
                 raise SettingsError(
-                    f"{str(row['id'])[:80]!r}: its question names an image that the row does not have."
+                    f"The question {str(row['id'])[:80]!r} refers to an image that its row does not "
+                    "have. Check the data file."
                 )
             found = images.find([names[number - 1] for number in order] if order else names)
             items.append(BenchmarkItem(id_in(row, "id"), text, found, text_in(row, "dimension")))
         return checked(items, data.split)
 
     def judge_calls(self, item: BenchmarkItem) -> int:
-        """All questions of an item are asked at once."""
+        """Return 1: the evaluator asks all questions about an item in one call."""
         return 1
 
     def values(
         self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
     ) -> dict[str, Values]:
-        """From the evaluator's folder `results/MODEL`: DIMENSION/ID.json, a list of questions with their
-        answers."""
+        """Read the evaluator's `results/MODEL/DIMENSION/ID.json`: lists of questions with their answers."""
         folder = given(results, "FOLDER (its results/MODEL)")
         found: dict[str, Values] = {}
         for item in items:
@@ -66,17 +67,29 @@ class SpecV(ContentBenchmark):
             if not isinstance(rows, list) or not all(
                 isinstance(row, dict) and "expected_answer" in row for row in rows
             ):
-                raise SettingsError(f"{str(path)!r} is no list of questions.", "Give results/MODEL.")
+                raise SettingsError(
+                    f"{str(path)!r} is not a list of questions with expected answers.",
+                    "Pass the evaluator's folder results/MODEL.",
+                )
             right = [str(row.get("expected_answer")) == str(row.get("answer")) for row in rows]
             found[item.id] = {"as expected": sum(right) / len(right) if right else 0.0}
         return found
 
 
 def with_marks(question: str) -> tuple[str, list[int]]:
-    """The question with a mark for each image that it names, and their numbers in this order, from 1."""
+    """Replace the image references of a question by marks.
+
+    Returns:
+        The question with marks, and the numbers of the images in their order, from 1.
+
+    Raises:
+        SettingsError: If an image has the number 0.
+    """
     order = [int(number) for number in PLACEHOLDER.findall(question)]
     if 0 in order:
-        raise SettingsError("A question names [IMAGE0]; images are counted from 1.")
+        raise SettingsError(
+            "A question refers to [IMAGE0], but images are counted from 1. Check the data file."
+        )
     return PLACEHOLDER.sub(MARK, question), order
 
 

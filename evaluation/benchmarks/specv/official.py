@@ -1,7 +1,7 @@
-"""SpecV's `eval/interleave/run_eval.py` and `score_and_rank.py`.
+"""Runs SpecV's `eval/interleave/run_eval.py` and `score_and_rank.py`.
 
-Decision: both read and write beside their own file, so they are run as copies in a folder of the run, between
-the data, the checklists and the submission, and the checkout stays as it is.
+Both read and write next to their own file. They are therefore copied into a folder of the run, together with
+the data, checklists and submission, and the checkout stays unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MODEL = "answers"
 
 
 class SpecVEvaluator:
-    """yuyouxixi/SpecV, interleaved track."""
+    """Evaluator of yuyouxixi/SpecV, interleaved track."""
 
     files = tuple(f"{INNER}/{name}" for name in (RUN, RANK, PROMPT))
     needs = ("requests", "PIL")
@@ -31,6 +31,7 @@ class SpecVEvaluator:
     def plan(
         self, place: EvaluatorPaths, items: Sequence[BenchmarkItem], rows: Mapping[str, Row]
     ) -> EvaluatorPlan:
+        """Return the evaluation, followed by the scoring."""
         root = place.work / "specv"
         inner = root / INNER
         inner.mkdir(parents=True)
@@ -63,7 +64,8 @@ def _checklist(checkout: Path, item: BenchmarkItem, name: str) -> Path:
     path = checkout / CHECKLISTS / name
     if not path.is_file():
         raise SettingsError(
-            f"The checkout has no checklist for {item.id[:80]!r}.", f"It is looked for at {CHECKLISTS}."
+            f"The SpecV checkout has no checklist for {item.id[:80]!r}.",
+            f"Check that the folder {CHECKLISTS} is complete.",
         )
     return path
 

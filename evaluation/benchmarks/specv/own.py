@@ -1,4 +1,4 @@
-"""SpecV: each line of an item's checklist, one at a time, about the answer as it stands."""
+"""Own questions for SpecV: each line of an item's checklist is asked separately about the answer."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from ..base.rows import results_json
 from .items import INNER, MARK
 
 CHECKLISTS = "eval_checklist/interleave"
-ASKED = "Somebody asked for a text with pictures:"
-ANSWER = "The answer, its texts and pictures in their order:"
-WHETHER = """A question about this answer alone: {question}
+ASKED = "A user asked for an illustrated text:"
+ANSWER = "The answer, with its texts and images in order:"
+WHETHER = """A question about this answer only: {question}
 """
 YES, NO = "yes", "no"
 
 
 class SpecVQuestions:
-    """A question a line of the checklist; its key is the line's number and what is expected."""
+    """One question per line of the checklist. Its key is the line's number and the expected answer."""
 
     def questions(
         self, item: BenchmarkItem, submission: Path, data: BenchmarkData
     ) -> Sequence[JudgeQuestion]:
+        """Return one question per line of the item's checklist."""
         content, fault = read_content(submission, item)
         if fault is not None:
-            raise SettingsError(f"The submission: {fault}.", "Call benchmark collect.")
+            raise SettingsError(f"The submission cannot be judged: {fault}.", "Run benchmark collect again.")
         parts: list[Part] = [ASKED, *_interleaved(item), ANSWER]
         for part in content:
             is_image = part["type"] == "image"
@@ -40,6 +41,7 @@ class SpecVQuestions:
         ]
 
     def values(self, item: BenchmarkItem, questions: Sequence[JudgeQuestion], answers: Answers) -> Values:
+        """Return the share of answers that are as expected."""
         right: dict[str, float | None] = {}
         for one in questions:
             answer, expected = answers[one.key], float(one.key.endswith(YES))
@@ -49,7 +51,7 @@ class SpecVQuestions:
 
 
 def _interleaved(item: BenchmarkItem) -> list[Part]:
-    """The request, its images where it names them, else before it."""
+    """Return the request with images instead of the marks, or before the text if the numbers differ."""
     pieces = item.text.split(MARK)
     if len(pieces) != len(item.images) + 1:
         return [*item.images, item.text]
@@ -60,7 +62,7 @@ def _interleaved(item: BenchmarkItem) -> list[Part]:
 
 
 def _checklist(item: BenchmarkItem, data: BenchmarkData) -> list[tuple[str, str]]:
-    """Questions with what is expected, yes or no."""
+    """Return the questions with the expected answers, yes or no."""
     path = _folder(data) / item.category / f"{item.id}.json"
     rows: Any = results_json(path)
     found: list[tuple[str, str]] = []
@@ -69,10 +71,12 @@ def _checklist(item: BenchmarkItem, data: BenchmarkData) -> list[tuple[str, str]
             row.get(name) if isinstance(row, dict) else None for name in ("question", "expected_answer")
         )
         if not isinstance(question, str) or str(expected).lower() not in (YES, NO):
-            raise SettingsError(f"{str(path)!r} has a line without question or expected_answer.")
+            raise SettingsError(
+                f"A line of the checklist {str(path)!r} lacks question or expected_answer (yes or no)."
+            )
         found.append((question, str(expected).lower()))
     if not found:
-        raise SettingsError(f"{str(path)!r} is no checklist.")
+        raise SettingsError(f"{str(path)!r} is not a checklist. Use an unchanged checkout of SpecV.")
     return found
 
 
@@ -82,7 +86,8 @@ def _folder(data: BenchmarkData) -> Path:
         if (root / CHECKLISTS).is_dir():
             return root / CHECKLISTS
     raise SettingsError(
-        f"There are no checklists ({CHECKLISTS}) beside the data.", "Run with --data CHECKOUT of SpecV."
+        f"The checklists ({CHECKLISTS}) were not found near the data.",
+        "Run the benchmark with --data CHECKOUT of SpecV.",
     )
 
 

@@ -1,0 +1,1 @@
+"""UEval: answers of text and images with rubrics."""

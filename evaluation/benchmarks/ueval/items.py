@@ -1,8 +1,8 @@
 """UEval: answers of text and images, judged by rubrics for each.
 
-Decision: the text is each step's words, numbered, with a blank line between; as published it is the same
-words with nothing between. Its evaluator scores an item that is missing as an empty text, which can even
-score, so an empty answer is a gap here and counts zero.
+The text consists of the numbered texts of the steps, separated by blank lines. As published, it is the same
+texts without separators. The official evaluator scores a missing item as an empty text, which can even earn
+points. Here an empty answer is a gap and counts zero.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ RUBRICS = ("text_rubrics", "image_rubrics")
 
 
 class UEval(BenchmarkTraits):
-    """1,000 questions in eight tasks, four of them open."""
+    """UEval: 1,000 questions in eight tasks, four of them open."""
 
     metrics = ("both", "text", "image")
     terms = BenchmarkTerms(
@@ -54,6 +54,7 @@ class UEval(BenchmarkTraits):
     )
 
     def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
+        """Return one item per question, with its rubrics."""
         path = data_path(data, "ueval", self.terms, "data")
         items = [
             BenchmarkItem(
@@ -67,10 +68,11 @@ class UEval(BenchmarkTraits):
         return checked(items, data.split)
 
     def judge_calls(self, item: BenchmarkItem) -> int:
-        """One a rubric."""
+        """Return the number of rubrics: the evaluator asks about one per call."""
         return sum(len(item.row[name]) for name in RUBRICS)
 
     def write(self, place: SubmissionPlace, answers: Answers) -> list[str]:
+        """Write the images, and one JSON file with all answers."""
         entries: list[dict[str, object]] = []
         for item, answer in answers:
             names: list[str] = []
@@ -85,8 +87,11 @@ class UEval(BenchmarkTraits):
         return []
 
     def read(self, folder: Path, items: Iterable[BenchmarkItem]) -> list[ItemFault]:
-        """As the evaluator: entries by their ids as texts, the last one of an id counts, images from the
-        working directory if their paths are relative (here: by their ends, below the folder)."""
+        """Read the answers like the evaluator.
+
+        Entries are found by their ids as strings, and the last entry of an id counts. Relative image paths
+        are resolved by their file names, in the submission's folder.
+        """
         entries = entries_of(folder / FILE)
         lookup = {str(one["id"]): one for one in entries if one.get("id") is not None}
         found = (self._fault(folder, item, lookup) for item in items)
@@ -97,10 +102,10 @@ class UEval(BenchmarkTraits):
     ) -> ItemFault | None:
         entry = lookup.get(item.id)
         if entry is None:
-            return ItemFault(item.id, "it has no entry: the evaluator would judge an empty text")
+            return ItemFault(item.id, "its entry is missing: the evaluator would judge an empty text")
         text = entry.get("text_answer", "")
         if not isinstance(text, str):
-            return ItemFault(item.id, "its text_answer is no text")
+            return ItemFault(item.id, "its text_answer is not a string")
         try:
             names = image_names(entry)
         except SettingsError as error:
@@ -116,45 +121,59 @@ class UEval(BenchmarkTraits):
     def values(
         self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
     ) -> dict[str, Values]:
-        """From the evaluator's `--output_path`: shares of rubrics met. `both` is the mean of an item's
-        two."""
+        """Read the file of the evaluator's `--output_path`: shares of met rubrics.
+
+        `both` is the mean of an item's two shares.
+        """
         rows = results_object(given(results, "FILE (its --output_path)")).get("items")
         if not isinstance(rows, list):
-            raise SettingsError("The results have no list 'items'.", "Give the evaluator's --output_path.")
+            raise SettingsError(
+                "The results have no list 'items'.", "Pass the file of the evaluator's --output_path."
+            )
         return {str(row.get("id")): _rates(row) for row in rows if isinstance(row, dict)}
 
 
 def entries_of(path: Path) -> list[dict[str, Any]]:
-    """The entries of a submission; raises SettingsError."""
+    """Read the entries of a submission.
+
+    Raises:
+        SettingsError: If the file is not a list of objects.
+    """
     entries = results_json(path)
     if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
-        raise SettingsError(f"{str(path)!r} is no list of objects.", "Call benchmark collect again.")
+        raise SettingsError(f"{str(path)!r} is not a list of answers.", "Run benchmark collect again.")
     return entries
 
 
 def image_names(entry: Mapping[str, Any]) -> list[str]:
-    """The names of an entry's images in the submission's folder of them; raises SettingsError for what is
-    none."""
+    """Return the file names of an entry's images.
+
+    Raises:
+        SettingsError: If one is not a file name.
+    """
     images = entry.get("image_answer")
     given = [one for one in (images if isinstance(images, list) else [images]) if one]
     for one in given:
-        fault = name_fault(Path(one).name, windows=False) if isinstance(one, str) else "is none"
+        fault = name_fault(Path(one).name, windows=False) if isinstance(one, str) else "is not a string"
         if fault:
             raise SettingsError(
-                f"The entry {str(entry.get('id'))[:80]!r} of {FILE}: the image {str(one)[:80]!r} {fault}.",
-                "Call benchmark collect again.",
+                f"Entry {str(entry.get('id'))[:80]!r} of {FILE}: the image name {str(one)[:80]!r} {fault}.",
+                "Run benchmark collect again.",
             )
     return [Path(one).name for one in given]
 
 
 def _rubrics(row: dict[str, Any], name: str) -> list[str]:
-    """The criteria under a name, which are texts or have a text `criterion`."""
+    """Return the criteria in a field: strings, or objects with the string `criterion`."""
     rubrics = row.get(name) or []
     rubrics = rubrics if isinstance(rubrics, list) else [None]
     criteria = [one.get("criterion", "") if isinstance(one, dict) else one for one in rubrics]
     found = [one for one in criteria if isinstance(one, str)]
     if len(found) < len(criteria):
-        raise SettingsError(f"{str(row.get('id'))[:80]!r}: {name} are no texts.", "Is it the right file?")
+        raise SettingsError(
+            f"{str(row.get('id'))[:80]!r}: the field {name} is not a list of texts.",
+            "Check that this is the file of the benchmark.",
+        )
     return found
 
 
@@ -176,8 +195,8 @@ def _rates(row: dict[str, Any]) -> Values:
             continue
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
             raise SettingsError(
-                f"{str(row.get('id'))[:80]!r}: its {name} rate is no share of 0 to 1.",
-                "Give the evaluator's --output_path.",
+                f"{str(row.get('id'))[:80]!r}: its {name} rate is not a number from 0 to 1.",
+                "Pass the file of the evaluator's --output_path.",
             )
         values[name] = float(rate)
     return {**values, "both": sum(values.values()) / len(values)} if values else {}

@@ -1,7 +1,7 @@
-"""UEval's `ueval_eval.py`: a rubric after the other, through google-genai.
+"""Runs UEval's `ueval_eval.py`, which asks about one rubric after the other through google-genai.
 
-Decision: without its caches, which only the hosted service has, and with paths in full, for it reads them
-from where it is called.
+Its caches are off, because only the hosted service has them. Paths are absolute, because it resolves relative
+ones from the current folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIGURES = {"text_avg_rate": "text", "image_avg_rate": "image"}
 
 
 class UEvalEvaluator:
-    """zlab-princeton/UEval."""
+    """Evaluator of zlab-princeton/UEval."""
 
     files = (SCRIPT,)
     needs = ("google.genai", "datasets", "PIL")
@@ -27,6 +27,7 @@ class UEvalEvaluator:
     def plan(
         self, place: EvaluatorPaths, items: Sequence[BenchmarkItem], rows: Mapping[str, Row]
     ) -> EvaluatorPlan:
+        """Return one job for all items, and jobs for parts of them."""
         answers = entries_of(place.submission / FILE)
         for entry in answers:
             entry["image_answer"] = [
@@ -36,7 +37,7 @@ class UEvalEvaluator:
 
         def job(name: str, of: Sequence[BenchmarkItem]) -> EvaluatorJob:
             folder = place.work / name
-            # It looks answers up by the ids of its data as they are, and those of answers are texts.
+            # The script looks answers up by the ids of its data, unconverted; ids of answers are strings.
             asked = [{**rows[item.id], "id": item.id} for item in of]
             data = write_lines(folder / "data" / "test.jsonl", asked)
             return EvaluatorJob(

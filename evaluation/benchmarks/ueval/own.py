@@ -1,4 +1,4 @@
-"""UEval: each rubric, one at a time."""
+"""Own questions for UEval: each rubric is asked separately."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from ..base.benchmark import BenchmarkData, BenchmarkItem, Values
 from ..base.question import Answers, JudgeQuestion, Part, share
 from .items import FILE, entries_of, image_names
 
-ASKED = """Somebody asked:
+ASKED = """A user asked:
 {prompt}
 
-The written part of the answer:
+The text of the answer:
 {text}
 """
 OF_TEXT = """
-A demand on the written part: {rubric}
-Does it meet the demand entirely? If that cannot be decided from what is there, it does not. """
-PICTURES = "The answer's pictures, in their order:"
-NO_PICTURES = "The answer has no picture."
-OF_IMAGES = """A demand on the pictures: {rubric}
-Do they meet the demand entirely, by what they show and not by words written into them? If that cannot be \
-decided from what is there, they do not. """
+A requirement for the text: {rubric}
+Does the text meet this requirement completely? If this cannot be decided from the text, answer no. """
+PICTURES = "The images of the answer, in order:"
+NO_PICTURES = "The answer has no images."
+OF_IMAGES = """A requirement for the images: {rubric}
+Do the images meet this requirement completely, by what they show and not by text written into them? If this \
+cannot be decided from the images, answer no. """
 
 
 class UEvalQuestions:
-    """A question a rubric."""
+    """One question per rubric."""
 
     def questions(
         self, item: BenchmarkItem, submission: Path, data: BenchmarkData
     ) -> Sequence[JudgeQuestion]:
+        """Return one question per rubric of the text and of the images."""
         text, pictures = _answer(item, submission)
         asked = ASKED.format(prompt=item.text, text=text or "(nothing)")
         found = [
@@ -48,6 +49,7 @@ class UEvalQuestions:
         return found
 
     def values(self, item: BenchmarkItem, questions: Sequence[JudgeQuestion], answers: Answers) -> Values:
+        """Return the shares of met rubrics, and the mean of both."""
         values: dict[str, float] = {}
         for name in ("text", "image"):
             rate = share(answers, (one.key for one in questions if one.key.startswith(name)))
@@ -59,7 +61,9 @@ class UEvalQuestions:
 def _answer(item: BenchmarkItem, submission: Path) -> tuple[str, list[Path]]:
     entries = _entries(submission)
     if item.id not in entries:
-        raise SettingsError(f"The submission has nothing for {item.id[:80]!r}.", "Call benchmark collect.")
+        raise SettingsError(
+            f"The submission has no entry for {item.id[:80]!r}.", "Run benchmark collect again."
+        )
     entry = entries[item.id]
     return str(entry.get("text_answer") or ""), [submission / "images" / name for name in image_names(entry)]
 
@@ -69,12 +73,12 @@ def _entries(submission: Path) -> dict[str, dict[str, Any]]:
     try:
         return _read(path, path.stat().st_mtime_ns, path.stat().st_size)
     except OSError as error:
-        raise SettingsError(f"There is no {str(path)!r}.", "Call benchmark collect.") from error
+        raise SettingsError(f"The submission has no file {str(path)!r}.", "Run benchmark collect.") from error
 
 
 @lru_cache(maxsize=1)
 def _read(path: Path, changed: int, size: int) -> dict[str, dict[str, Any]]:
-    """The entries by id, read once for all items."""
+    """Return the entries by id. They are read once for all items."""
     return {str(one.get("id")): one for one in entries_of(path)}
 
 

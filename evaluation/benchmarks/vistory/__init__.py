@@ -1,0 +1,1 @@
+"""ViStoryBench: stories in shots with reference images."""

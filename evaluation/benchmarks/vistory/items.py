@@ -1,11 +1,11 @@
-"""ViStoryBench: stories told shot by shot, with reference images of their characters.
+"""ViStoryBench: stories in shots, with reference images of their characters.
 
-Decisions. A plan has as many steps as the story has shots. The characters' images are the request's images,
-which planner and critic see and which every step is shown (`source: all`), the character of most shots first:
-where a generator's model has no room for all, the first image is the one that stays. What the data's own
-loader passes over (a shot without one of its fields, a character who is described nowhere) is passed over
-here, so that both speak of the same shots. A story's figures are those of its evaluators times the share of
-its shots that have an image.
+A plan has one step per shot. The images of the characters are the images of the request. Planner and critic
+see them, and every step gets them (`source: all`). The character with the most shots comes first: if the
+generator takes too few images, the first one is kept. Shots and characters that the official loader skips (a
+shot with a missing field, a character without description) are skipped here too, so that both count the same
+shots. The figures of a story are those of the evaluators, multiplied by the share of its shots that have an
+image.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ ASKED = {
     "Static Shot Description": "What is seen",
     "Shot Perspective Design": "Camera",
 }
-"""Fields of a shot, and what they are called in the request."""
+"""Fields of a shot, and their names in the request."""
 IMAGES = (".png", ".jpg", ".jpeg")
 NO_MARK = str.maketrans({"<": "‹"})
-"""Request texts name images by marks in angle brackets."""
+"""The request marks images with angle brackets."""
 NO_NAME = re.compile(r'[\x00-\x1f<>:"/|?*\\\ud800-\udfff]+')
 RESULTS = {
     "cids cross": ("cids", "cids_cross_mean", 1.0),
@@ -51,12 +51,12 @@ RESULTS = {
     "camera": ("prompt_align", "camera", 4.0),
     "aesthetic": ("aesthetic", "aesthetic_score", 10.0),
 }
-"""Metrics: the evaluator, its name for it, and its best value."""
+"""Metrics, each with its evaluator, its name there, and its best value."""
 ROUNDING = 1.001
 
 
 class ViStory(ShotBenchmark):
-    """80 stories, in English."""
+    """ViStoryBench: 80 stories, in English."""
 
     metrics = tuple(RESULTS)
     optional = frozenset(RESULTS)
@@ -69,29 +69,35 @@ class ViStory(ShotBenchmark):
     )
 
     def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
+        """Return one item per story."""
         path = data_path(data, "vistory", self.terms, "ViStory", "dataset/ViStory", "data/dataset/ViStory")
         try:
             names = [one.name for one in path.iterdir() if one.name.isdecimal() and one.is_dir()]
         except OSError as error:
             raise SettingsError(
-                f"{str(path)!r} is no folder of stories ({error.strerror or error}).",
+                f"Cannot read the folder of stories {str(path)!r}: {error.strerror or error}.",
                 self.terms.how("vistory"),
             ) from error
         if not names:
-            raise SettingsError(f"{str(path)!r} has no story, such as 01/{FILE}.", "Is it the right folder?")
+            raise SettingsError(
+                f"{str(path)!r} contains no stories, such as 01/{FILE}.",
+                "Check that this is the folder of the benchmark.",
+            )
         names.sort(key=lambda name: (int(name), name))
         return checked([_item(path, name, data.images or path) for name in names], data.split)
 
     def judge_calls(self, item: BenchmarkItem) -> int:
-        """Three a shot, and one for every character of a shot."""
+        """Return three calls per shot, plus one for every character in a shot."""
         return 3 * len(item.row["shots"]) + item.row["appearances"]
 
     def values(
         self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
     ) -> dict[str, Values]:
-        """From the folder that the evaluators write, `metrics/NAME/story_results.json`: shares of the best
-        value. What of a metric is missing at one story is zero there; a metric that is missing at all stories
-        was not asked for."""
+        """Read the evaluators' `metrics/NAME/story_results.json` files, as shares of the best value.
+
+        A value that is missing for one story is zero. A metric that is missing for all stories was not
+        measured.
+        """
         folder = _metrics(given(results, "FOLDER (of a time, below its bench_results/METHOD/MODE/LANGUAGE)"))
         rows = {name: _story_results(folder / name) for name in {one[0] for one in RESULTS.values()}}
         found: dict[str, dict[str, float]] = {}
@@ -113,7 +119,9 @@ def _item(path: Path, number: str, images: Path) -> BenchmarkItem:
     story = read_json(path / number / FILE, SettingsError, "Story")
     where = f"Story {number}"
     if not isinstance(story, dict):
-        raise SettingsError(f"{where}: {FILE} is no object.", "Is it the right folder?")
+        raise SettingsError(
+            f"{where}: {FILE} is not a JSON object.", "Check that this is the folder of the benchmark."
+        )
     shots = _shots(story, where)
     characters = story.get("Characters")
     characters = characters if isinstance(characters, dict) else {}
@@ -126,20 +134,24 @@ def _item(path: Path, number: str, images: Path) -> BenchmarkItem:
 
 
 def _shots(story: Mapping[str, Any], where: str) -> list[tuple[int, Mapping[str, Any]]]:
-    """The shots that the loader reads, by their numbers."""
+    """Return the shots that the official loader reads, with their numbers."""
     shots = story.get("Shots")
     if not isinstance(shots, list) or not all(isinstance(shot, dict) for shot in shots):
-        raise SettingsError(f"{where} has no list 'Shots'.", "Is it the right folder?")
+        raise SettingsError(
+            f"{where} has no list 'Shots'.", "Check that this is the folder of the benchmark."
+        )
     found: dict[int, Mapping[str, Any]] = {}
     for shot in shots:
         if not all(field in shot for field in (*ASKED, ON_STAGE)):
             continue
         number = str(shot.get("index", ""))
         if not (number.isdecimal() and number.isascii() and len(number) < 7) or int(number) in found:
-            raise SettingsError(f"{where}: {number[:40]!r} is no number of a shot, or stands there twice.")
+            raise SettingsError(
+                f"{where}: {number[:40]!r} is not a shot number, or occurs twice. Check the data."
+            )
         found[int(number)] = shot
     if not 0 < len(found) <= MAX_STEPS:
-        raise SettingsError(f"{where} has {len(found)} shots; 1 to {MAX_STEPS} can be planned.")
+        raise SettingsError(f"{where} has {len(found)} shots. A plan can have 1 to {MAX_STEPS}.")
     return list(found.items())
 
 
@@ -154,7 +166,7 @@ def _on_stage(shot: Mapping[str, Any]) -> list[str]:
 
 
 def _plain(text: Any) -> str:
-    """A text as it can stand in a request, in one line."""
+    """Return a text in one line, without characters that a request cannot contain."""
     found = " ".join(text.split()).translate(NO_MARK) if isinstance(text, str) else ""
     return found.encode("utf-8", "replace").decode()
 
@@ -166,7 +178,7 @@ def _described(name: str, character: Any) -> str:
 
 
 def _text(shots: Sequence[tuple[int, Mapping[str, Any]]], characters: Sequence[str]) -> str:
-    """The request: what is wanted, who is who, and every shot."""
+    """Build the request: the task, the characters and every shot."""
     lines = [f"Tell this story in pictures, one for each of its {len(shots)} shots, in their order."]
     if characters:
         lines += ["", "The characters must look as in these pictures in every shot:", *characters]
@@ -181,15 +193,22 @@ def _text(shots: Sequence[tuple[int, Mapping[str, Any]]], characters: Sequence[s
 
 
 def _reference(images: Path, inner: str, name: str, where: str) -> Path:
-    """The first image of a character, as the loader finds it; raises SettingsError, also for one that a link
-    takes out of the folder of all stories."""
+    """Return the first image of a character, as the official loader does.
+
+    Raises:
+        SettingsError: If it is not found, or a link leads out of the folder of the stories.
+    """
     fault = name_fault(name, windows=False)
     if fault:
-        raise SettingsError(f"{where}: the character {name[:80]!r} {fault}.", "Is it the right folder?")
+        raise SettingsError(
+            f"{where}: the character {name[:80]!r} {fault}.",
+            "Check that this is the folder of the benchmark.",
+        )
     folder, root = images / inner / name, os.path.realpath(images)
     if not Path(os.path.realpath(folder)).is_relative_to(root):
         raise SettingsError(
-            f"{where}: {str(folder)!r} is a link that leads out of the data.", "Copy what it leads to."
+            f"{where}: the folder {str(folder)!r} is a link to a place outside of the data.",
+            "Replace the link by a copy of its target.",
         )
     for inside, folders, files in os.walk(folder):
         folders.sort()
@@ -198,8 +217,8 @@ def _reference(images: Path, inner: str, name: str, where: str) -> Path:
             written = os.path.relpath(os.path.join(inside, found), images)
             return ImageFinder(images, None).find([written])[0]
     raise SettingsError(
-        f"{where} has no image of {name[:80]!r}: it is looked for in {str(folder)!r}.",
-        "Get the data whole, or name the folder of its stories' images: --images FOLDER.",
+        f"{where} has no image of {name[:80]!r} in {str(folder)!r}.",
+        "Download the complete data, or pass the folder with the stories' images: --images FOLDER.",
     )
 
 
@@ -210,19 +229,19 @@ def _category(story: Mapping[str, Any]) -> str:
 
 
 def _metrics(results: Path) -> Path:
-    """The folder of the evaluators' results; also where a folder above was given that holds one run alone."""
+    """Return the folder of the evaluators' results; a folder above it is fine if it contains only one run."""
     levels = ("metrics", "*/metrics", "*/*/metrics", "*/*/*/metrics", "*/*/*/*/metrics")
     found = [path for level in levels for path in sorted(results.glob(level)) if path.is_dir()]
     if len(found) != 1:
         raise SettingsError(
-            f"{str(results)!r} holds {len(found)} runs of the evaluators.",
-            "Give the folder of one, which has metrics/.",
+            f"{str(results)!r} contains {len(found)} runs of the evaluators.",
+            "Pass the folder of one run, which contains metrics/.",
         )
     return found[0]
 
 
 def _story_results(folder: Path) -> dict[str, dict[str, Any]]:
-    """What an evaluator found, by story; nothing where it was not run."""
+    """Return the results of an evaluator by story; empty if it was not run."""
     path = folder / "story_results.json"
     if not path.exists():
         return {}
@@ -232,13 +251,13 @@ def _story_results(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _share(value: Any, best: float, where: str) -> float:
-    """A value as a share of the best; likenesses below zero are none."""
+    """Return a value as a share of the best one. Negative similarities are zero."""
     counts = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e6
     number = float(value) if counts else math.nan
     if not -best * ROUNDING <= number <= best * ROUNDING:
         raise SettingsError(
             f"{where} is {str(value)[:40]}, not a number up to {best:g}.",
-            "Are these the evaluators' results?",
+            "Pass the results of the official evaluators.",
         )
     return min(1.0, max(0.0, number / best))
 

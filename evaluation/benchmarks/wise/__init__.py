@@ -1,0 +1,1 @@
+"""WISE (Verified): images that require knowledge."""

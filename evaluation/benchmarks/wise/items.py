@@ -1,7 +1,7 @@
-"""WISE (Verified): one image for a prompt that needs knowledge, judged right or wrong.
+"""WISE (Verified): one image for a prompt that requires knowledge, judged correct or incorrect.
 
-Decision: the first version of this benchmark (0 to 2 points, other prompts) is another one: its data and its
-results are recognized, and refused by name.
+The first version of WISE (0 to 2 points, other prompts) is a different benchmark. Its data and results are
+recognized and rejected by name.
 """
 
 from __future__ import annotations
@@ -24,20 +24,25 @@ CATEGORIES = (
     (880, "physics"),
     (1000, "chemistry"),
 )
-"""The last id of each category. Their official weights, 0.40 and five of 0.12, are their shares of the 1,000
-prompts, so the mean over all items is the official overall score."""
+"""Last id of each category.
+
+The official weights, 0.40 and five times 0.12, equal the categories' shares of the 1,000 prompts. The mean
+over all items is therefore the official overall score.
+"""
 LEGACY = "WISE_legacy"
 LEGACY_ENDS = {"time": 520, "Space": 640, "Biology": 760, "Physical Knowledge": 880}
-"""The last id of a category's name in the data; the first version has higher ones."""
+"""Last id of each category name in the data; the first version has higher ones."""
 LEGACY_PROMPTS = frozenset({"269119c1709c8d56", "deb285c26a74fa8a", "63dca3f95923b2d0"})
-"""Digests of three of its prompts of culture, whose ids are those of Verified."""
+"""Digests of three culture prompts of the first version whose ids also exist in Verified."""
 LEGACY_SCORES = ("consistency", "realism", "aesthetic_quality")
-IS_LEGACY = "is of WISE's first version (legacy, 0 to 2 points by GPT-4o), which is another benchmark."
+IS_LEGACY = (
+    "belongs to WISE's first version (legacy, 0 to 2 points by GPT-4o), which is a different benchmark."
+)
 FIELDS = ("Prompt", "Explanation", "prompt_id")
 
 
 class Wise(OneImageBenchmark):
-    """1,000 prompts in six categories."""
+    """WISE Verified: 1,000 prompts in six categories."""
 
     metrics = ("right",)
     yes_no = frozenset({"right"})
@@ -49,30 +54,35 @@ class Wise(OneImageBenchmark):
     )
 
     def items(self, data: BenchmarkData) -> list[BenchmarkItem]:
+        """Return one item per prompt."""
         path = data_path(data, "wise", self.terms, "data_verified/merge.json", "merge.json")
         rows = read_rows(path, FIELDS, ("Category",))
         if LEGACY in path.absolute().parts or any(map(_is_legacy, rows)):
-            raise SettingsError(f"{str(path)!r} {IS_LEGACY}", "Give data_verified/merge.json.")
+            raise SettingsError(f"{str(path)!r} {IS_LEGACY}", "Use data_verified/merge.json.")
         return checked([_item(row) for row in rows], data.split)
 
     def judge_calls(self, item: BenchmarkItem) -> int:
+        """Return 1."""
         return 1
 
     def values(
         self, submission: Path, results: Path | None, items: Iterable[BenchmarkItem]
     ) -> dict[str, Values]:
-        """From the evaluator's `..._scores_results.jsonl`, or a folder of several."""
+        """Read the evaluator's `..._scores_results.jsonl`, or a folder with several of them."""
         path = given(results, "FILE (its ..._scores_results.jsonl, or the folder with all of them)")
         files = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
         found: dict[str, Values] = {}
         for file in files:
             for place, row in read_values(file):
                 if isinstance(row, dict) and any(name in row for name in LEGACY_SCORES):
-                    raise SettingsError(f"{str(file)!r} {IS_LEGACY}", "Evaluate with vllm_eval.py.")
+                    raise SettingsError(
+                        f"{str(file)!r} {IS_LEGACY}", "Run the evaluator vllm_eval.py instead."
+                    )
                 score = None if isinstance(row, RowProblem) or not isinstance(row, dict) else row.get("score")
                 if score not in (0, 1) or isinstance(row, RowProblem):
                     raise SettingsError(
-                        f"{str(file)!r}, {place}: no score of 0 or 1.", "Is it the right file?"
+                        f"{str(file)!r}, {place}, has no score of 0 or 1.",
+                        "Pass the evaluator's ..._scores_results.jsonl.",
                     )
                 found[str(row.get("prompt_id"))] = {"right": float(score)}
         return found
@@ -91,7 +101,8 @@ def _item(row: dict[str, object]) -> BenchmarkItem:
     number = row["prompt_id"]
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= CATEGORIES[-1][0]:
         raise SettingsError(
-            f"{str(number)[:80]!r} is no prompt_id of WISE Verified (1 to 1000).", "Is it the right file?"
+            f"{str(number)[:80]!r} is not a prompt_id of WISE Verified (1 to 1000).",
+            "Use data_verified/merge.json.",
         )
     category = next(name for last, name in CATEGORIES if number <= last)
     more = {"Explanation": text_in(row, "Explanation")}

@@ -1,6 +1,6 @@
-"""WISE's `vllm_eval.py` on all categories at once, and its `calculate_verified.py`.
+"""Runs WISE's `vllm_eval.py` on all categories at once, and its `calculate_verified.py`.
 
-Decision: the calculator says nothing unless all 1,000 prompts are there, so it is not asked about a part.
+The calculator reports a score only if all 1,000 prompts are present, so it is not run on a part.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_LOG = 256 * 1024 * 1024
 
 
 class WiseEvaluator:
-    """PKU-YuanGroup/WISE, the Verified version."""
+    """Evaluator of PKU-YuanGroup/WISE, Verified version."""
 
     files = (SCRIPT, CALCULATOR)
     needs = ("requests",)
@@ -31,6 +31,7 @@ class WiseEvaluator:
     def plan(
         self, place: EvaluatorPaths, items: Sequence[BenchmarkItem], rows: Mapping[str, Row]
     ) -> EvaluatorPlan:
+        """Return the evaluation and, for all 1,000 prompts, the calculation."""
         prompts = write_json(place.work / "prompts.json", [dict(rows[item.id]) for item in items])
         folder = place.work / "results"
         given = {

@@ -1,4 +1,4 @@
-"""WISE: whether a picture shows what its prompt means."""
+"""Own question for WISE: whether an image shows what its prompt means."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ from ..base.benchmark import BenchmarkData, BenchmarkItem, Values
 from ..base.question import Answers, JudgeQuestion
 from .items import BENCHMARK
 
-ASKED = """A picture was made for this request, which leaves something to be known or worked out:
+ASKED = """An image was generated for this request, which leaves something to knowledge or reasoning:
 {prompt}
 
-What a right picture shows, by the one who wrote the request:
+A correct image shows the following, according to the author of the request:
 {explanation}
 
-The picture:"""
-WHETHER = """Is that what the picture shows, recognizable without doubt and in all that matters? Beauty and \
-style do not count. A picture so broken that it cannot be told is not right. """
+The image:"""
+WHETHER = """Does the image clearly and unmistakably show this, in everything that matters? Ignore beauty \
+and style. An image that is too broken to recognize is not correct. """
 
 
 class WiseQuestions:
-    """One question an item."""
+    """One question per item."""
 
     def questions(
         self, item: BenchmarkItem, submission: Path, data: BenchmarkData
     ) -> Sequence[JudgeQuestion]:
+        """Return the question about an item."""
         asked = ASKED.format(prompt=item.text, explanation=item.row["Explanation"])
         return [JudgeQuestion("right", (asked, BENCHMARK.files(submission, item)[0], WHETHER))]
 
     def values(self, item: BenchmarkItem, questions: Sequence[JudgeQuestion], answers: Answers) -> Values:
+        """Return 1 if the image is correct, else 0."""
         return {"right": answers["right"] or 0.0}
 
 

@@ -1,4 +1,4 @@
-"""A judge at an address of this machine, in the forms in which evaluators ask hosted ones."""
+"""Serves a judge on this machine through the APIs that evaluators use for hosted judges."""
 
 from __future__ import annotations
 

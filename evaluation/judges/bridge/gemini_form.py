@@ -1,4 +1,4 @@
-"""Gemini's generateContent, as google-genai posts it and as others pass it on with names in snake case."""
+"""Gemini's generateContent API, as sent by google-genai and, in snake case, by other clients."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class _Settings(_Open):
 
 
 class GeminiBody(_Open):
-    """POST .../models/MODEL:generateContent, as far as a judge heeds it; `stream` is of SpecV's form."""
+    """Body of POST .../models/MODEL:generateContent, as far as a judge uses it.
+
+    `stream` is SpecV's extension.
+    """
 
     contents: list[_Content] | _Content
     system: _Content | None = _either("system_instruction", "systemInstruction")
@@ -56,16 +59,23 @@ class GeminiBody(_Open):
     stream: bool | None = False
 
     def question(self, model: str = "") -> BridgeRequest:
-        """What is asked; raises BadRequest."""
+        """Return the question in the body.
+
+        Raises:
+            BadRequest: If the body cannot be answered.
+        """
         if self.cached:
-            raise BadRequest("This judge has no caches of contents.", "Ask without one (--no_cache).")
+            raise BadRequest(
+                "The judge bridge does not support cached contents.",
+                "Send the contents with the request (--no_cache).",
+            )
         contents = self.contents if isinstance(self.contents, list) else [self.contents]
         messages = [
             Message(role="assistant" if one.role == "model" else "user", content=_parts(one))
             for one in contents
         ]
         if not messages:
-            raise BadRequest("Nothing is asked: contents is empty.")
+            raise BadRequest("The request has no contents. Send at least one message.")
         if self.system is not None:
             messages.insert(0, Message(role="system", content=_parts(self.system)))
         given = self.settings or _Settings()
@@ -81,12 +91,12 @@ def _parts(content: _Content) -> tuple[str | Picture, ...]:
         elif part.inline is not None:
             found.append(decode_image(part.inline.data))
         else:
-            raise BadRequest("A part is neither a text nor an image that comes with the question.")
+            raise BadRequest("A part is neither text nor inline image data. Send images as inline_data.")
     return tuple(found)
 
 
 def answer(question: BridgeRequest, text: str) -> dict[str, Any]:
-    """The answer as one object."""
+    """Return the reply as one JSON object."""
     content = {"role": "model", "parts": [{"text": text}]}
     return {
         "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
@@ -96,13 +106,13 @@ def answer(question: BridgeRequest, text: str) -> dict[str, Any]:
 
 
 def events(question: BridgeRequest, text: str, is_native: bool) -> Iterator[str]:
-    """The answer as a stream, which ends with a mark in SpecV's form."""
+    """Yield the reply as an event stream; in SpecV's format it ends with a mark."""
     yield f"data: {json.dumps(answer(question, text))}\n\n"
     if is_native:
         yield DONE
 
 
 def error(status: int, message: str) -> dict[str, Any]:
-    """What went wrong, as its clients read it."""
+    """Return an error in the format of the API."""
     name = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 404: "NOT_FOUND"}.get(status, "UNAVAILABLE")
     return {"error": {"code": status, "message": message, "status": name}}

@@ -1,12 +1,11 @@
-"""Between the bridge and the judge: how often an evaluator may ask the same, and when to give up.
+"""Connects the bridge to the judge: decides when to repeat a question, and when to give up.
 
-Decisions. An evaluator that cannot read an answer asks again, and from the same answer it would learn nothing
-new: from the third time on it gets another one, drawn. (The first two are alike, so that two items which
-happen to ask the same are judged alike.) Evaluators ask on for hours where a judge is down or talks nonsense,
-so after a few such questions the bridge says why it has given up, once, and refuses the rest. A judge that is
-down may come back: every REST_SECONDS one question is put to it, and its answer ends the trouble. At its end
-what the judge is answering is waited for, since it is paid for and kept; what still waits for its turn is
-refused.
+An evaluator that cannot read an answer asks again, and the same answer would not help it. From the third time
+on it gets a newly sampled answer. The first two answers are equal, so that two items with the same question
+are judged alike. Evaluators keep asking for hours if a judge is down or answers nonsense. After a few such
+questions the bridge therefore gives up with one explanation and rejects the rest. A judge that is down can
+recover: every REST_SECONDS one question is sent to it, and an answer ends the outage. On shutdown the bridge
+waits for running answers, because they are paid for and cached, and rejects questions that still wait.
 """
 
 from __future__ import annotations
@@ -25,11 +24,15 @@ ALIKE = 2
 MAX_ASKED = 8
 MAX_FAILED = 3
 REST_SECONDS = 30.0
-"""Between questions to a judge that is down."""
+"""Pause between questions to a judge that is down, in seconds."""
 
 
 class JudgeUnavailable(InterleaveError):
-    """Why the judging cannot go on; `seconds` until it may again, None if it will not by itself."""
+    """The judge cannot be used.
+
+    Attributes:
+        seconds: Time until a retry can help; `None` if it cannot.
+    """
 
     def __init__(self, message: str, hint: str = "", seconds: float | None = None) -> None:
         super().__init__(message, hint)
@@ -37,7 +40,7 @@ class JudgeUnavailable(InterleaveError):
 
 
 class JudgeClient:
-    """Puts questions to a judge, `parallel` at a time; what it has asked is counted anew after `begin`."""
+    """Sends questions to a judge, `parallel` at a time, and counts repetitions since the last `begin`."""
 
     def __init__(self, judge: BenchmarkJudge, parallel: int) -> None:
         self._judge = judge
@@ -50,16 +53,16 @@ class JudgeClient:
         self._is_ending = False
         self.trouble: JudgeUnavailable | None = None
         self._ask_again_at: float | None = None
-        """By the monotonic clock; None unless the trouble is a judge that is down."""
+        """Time of the next attempt on the monotonic clock; `None` unless the judge is down."""
 
     @property
     def idle_seconds(self) -> float:
-        """Since the last question was answered; 0.0 while one is under way."""
+        """Seconds since the last answer; 0.0 while a question is being answered."""
         with self._lock:
             return 0.0 if self._under_way else time.monotonic() - self._last
 
     def begin(self) -> None:
-        """From here on an evaluator asks everything for the first time."""
+        """Reset the counts before an evaluator starts."""
         with self._lock:
             self._asked.clear()
             self._failed = 0
@@ -67,7 +70,7 @@ class JudgeClient:
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
-        """Around a question and the sending of its answer: `finish` waits for its end."""
+        """Mark a question as running until its answer is sent; `finish` waits for it."""
         with self._lock:
             self._under_way += 1
         try:
@@ -79,14 +82,19 @@ class JudgeClient:
                 self._lock.notify_all()
 
     def finish(self, seconds: float) -> int:
-        """Ask nothing more, and wait at most so long for what is under way; how many are then left."""
+        """Reject new questions, wait at most `seconds` for running ones, and return how many still run."""
         with self._lock:
             self._is_ending = True
             self._lock.wait_for(lambda: not self._under_way, seconds)
             return self._under_way
 
     def answer(self, question: BridgeRequest) -> str:
-        """The judge's answer; raises ChatError, JudgeUnavailable."""
+        """Ask the judge.
+
+        Raises:
+            ChatError: If the judge fails.
+            JudgeUnavailable: If the bridge has given up, waits for the judge to recover, or is ending.
+        """
         with self._slots:
             return self._answer(question)
 
@@ -95,16 +103,17 @@ class JudgeClient:
         with self._lock:
             if self._is_ending:
                 raise JudgeUnavailable(
-                    "The bridge is ending.", "Start it again: answers that it has are kept."
+                    "The judge bridge is shutting down.",
+                    "Start it again to continue; its answers are cached.",
                 )
             self._check_trouble()
             times = self._asked[key]
         if times >= MAX_ASKED:
             known = self._judge.ask(question.messages, question.settings)
             raise self._give_up(
-                f"The evaluator asked the same {MAX_ASKED} times and could not read any answer of the judge, "
-                f"such as {known[:120]!r}.",
-                "Take another judge: answers of this one are not in the form that was asked for.",
+                f"The evaluator asked the same question {MAX_ASKED} times because it could not read the "
+                f"judge's answers, such as {known[:120]!r}.",
+                "Use another judge: this one does not answer in the requested format.",
             )
         try:
             with boundary(ChatError, "The judge"):
@@ -121,12 +130,13 @@ class JudgeClient:
             self._failed = 0
             if self._ask_again_at is not None:
                 self.trouble = self._ask_again_at = None
-            # Only now: who has asked again while an answer was on its way has not read one yet.
+            # Count only now: an evaluator that repeats a question while it is being answered has not read an
+            # answer yet.
             self._asked[key] += 1
         return found
 
     def _check_trouble(self) -> None:
-        """Raise the trouble there is, unless it is time to put a question to a judge that was down."""
+        """Raise the current error, unless it is time to ask a judge that was down again."""
         if self.trouble is None:
             return
         left = None if self._ask_again_at is None else self._ask_again_at - time.monotonic()
@@ -135,10 +145,12 @@ class JudgeClient:
         self._ask_again_at = time.monotonic() + REST_SECONDS
 
     def _rest(self, error: ChatError) -> JudgeUnavailable:
-        """Put no question to the judge for a while."""
+        """Stop asking the judge for a while."""
         with self._lock:
             if self.trouble is None:
-                self.trouble = JudgeUnavailable(f"The judge fails: {error.message}", error.hint, REST_SECONDS)
+                self.trouble = JudgeUnavailable(
+                    f"The judge failed: {error.message}", error.hint, REST_SECONDS
+                )
                 self._ask_again_at = time.monotonic()
             if self._ask_again_at is not None:
                 self._ask_again_at = time.monotonic() + REST_SECONDS
@@ -152,6 +164,8 @@ class JudgeClient:
 
 
 def _copy(trouble: JudgeUnavailable, seconds: float | None = None) -> JudgeUnavailable:
-    """Return a trouble to raise. If one object were raised for every question, its traceback would keep all
-    of them in memory."""
+    """Copy an error before raising it.
+
+    If one object were raised for every question, its traceback would keep all of them in memory.
+    """
     return JudgeUnavailable(trouble.message, trouble.hint, trouble.seconds if seconds is None else seconds)

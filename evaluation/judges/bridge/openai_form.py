@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, as clients of it ask and are answered."""
+"""OpenAI's chat completions API."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Message(_Open):
 
 
 class OpenAIBody(_Open):
-    """POST .../chat/completions, as far as a judge heeds it."""
+    """Body of POST .../chat/completions, as far as a judge uses it."""
 
     model: str = "judge"
     messages: list[_Message] = Field(min_length=1, max_length=1000)
@@ -51,9 +51,13 @@ class OpenAIBody(_Open):
     n: int | None = Field(default=1, strict=True)
 
     def question(self) -> BridgeRequest:
-        """What is asked; raises BadRequest."""
+        """Return the question in the body.
+
+        Raises:
+            BadRequest: If the body cannot be answered.
+        """
         if self.n not in (None, 1):
-            raise BadRequest(f"n is {self.n}: a judge gives one answer.")
+            raise BadRequest(f"n is {self.n}, but a judge gives one answer. Send n=1.")
         settings = settings_of(
             self.temperature, self.top_p, self.max_completion_tokens or self.max_tokens, self.seed
         )
@@ -70,15 +74,15 @@ def _part(part: _Part) -> str | Picture:
     if part.text is not None:
         return part.text
     if part.image_url is None:
-        raise BadRequest(f"A part of type {part.type[:40]!r} is neither a text nor an image.")
+        raise BadRequest(f"A part has type {part.type[:40]!r}; only text and image_url are supported.")
     head, comma, data = part.image_url.url.partition(";base64,")
     if not head.startswith("data:image/") or not comma:
-        raise BadRequest("An image has to come with the question, as data:image/...;base64,...")
+        raise BadRequest("An image is not inline. Send it as data:image/...;base64,...")
     return decode_image(data)
 
 
 def answer(question: BridgeRequest, text: str) -> dict[str, Any]:
-    """The answer as one object."""
+    """Return the reply as one JSON object."""
     return {
         "id": IDENTITY,
         "object": "chat.completion",
@@ -90,7 +94,7 @@ def answer(question: BridgeRequest, text: str) -> dict[str, Any]:
 
 
 def events(question: BridgeRequest, text: str) -> Iterator[str]:
-    """The answer as a stream."""
+    """Yield the reply as an event stream."""
     for delta, finish in (({"role": "assistant", "content": text}, None), ({}, "stop")):
         chunk = {
             "id": IDENTITY,
@@ -104,5 +108,5 @@ def events(question: BridgeRequest, text: str) -> Iterator[str]:
 
 
 def error(status: int, message: str) -> dict[str, Any]:
-    """What went wrong, as its clients read it."""
+    """Return an error in the format of the API."""
     return {"error": {"message": message, "type": "judge_error", "param": None, "code": status}}

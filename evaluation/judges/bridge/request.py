@@ -1,7 +1,7 @@
-"""What a client of the bridge asks, whatever the protocol: messages and settings.
+"""A question from a client of the bridge, independent of the API: messages and settings.
 
-Decision: the evaluator's own settings are passed on, and what it leaves open is greedy. Images must come with
-the question: an address would make this machine fetch whatever a client names.
+The evaluator's settings are used; the default is greedy decoding. Images must be inline, because a URL would
+let a client make this machine fetch any address.
 """
 
 from __future__ import annotations
@@ -20,13 +20,19 @@ MAX_TOKENS = 65536
 
 
 class BadRequest(InterleaveError):
-    """A request that is none of the protocol's, or asks for what a bridge does not do."""
+    """A request that does not follow the API, or uses a feature that the bridge does not support."""
 
 
 @dataclass(frozen=True)
 class BridgeRequest:
-    """Messages in order, and how to answer. `model`: as the client calls the judge; `streamed`: the answer
-    comes in events."""
+    """A question and how to answer it.
+
+    Attributes:
+        messages: Messages in order.
+        settings: Sampling settings.
+        model: Name that the client uses for the judge.
+        streamed: Whether to answer as an event stream.
+    """
 
     messages: tuple[Message, ...]
     settings: ReplySettings
@@ -37,7 +43,7 @@ class BridgeRequest:
 def settings_of(
     temperature: float | None, top_p: float | None, max_tokens: int | None, seed: int | None
 ) -> ReplySettings:
-    """Settings of a reply from what a client says, None where it does not."""
+    """Return sampling settings from the values of a request; `None` selects the default."""
     return ReplySettings(
         temperature=min(2.0, max(0.0, temperature or 0.0)),
         top_p=top_p if top_p and 0 < top_p <= 1 else 1.0,
@@ -48,10 +54,14 @@ def settings_of(
 
 
 def decode_image(text: str) -> Picture:
-    """The image in base64, plain or in its form for addresses, padded or not. Raises BadRequest."""
+    """Decode an image in base64 (standard or URL-safe alphabet, with or without padding).
+
+    Raises:
+        BadRequest: If it cannot be decoded.
+    """
     text = text.translate(URL_SAFE).strip()
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
         return Picture.from_bytes(data, "An image of the question")
     except (binascii.Error, ValueError, PictureError) as error:
-        raise BadRequest(f"An image of the question cannot be read ({error}).") from error
+        raise BadRequest(f"Cannot read an image of the question: {error}.") from error

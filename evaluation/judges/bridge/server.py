@@ -1,9 +1,9 @@
-"""The bridge: a small HTTP server of this machine that speaks what evaluators speak and asks a judge.
+"""The bridge: a local HTTP server that speaks the evaluators' APIs and asks a judge.
 
-Decisions. It is Python's own server with a thread a connection: scoring then needs nothing that is not there,
-and judges are asked from threads anyway. It listens to this machine alone, refuses pages of a browser, and
-may want a token, so that nobody else spends somebody's judge. Nothing of a request is logged; what goes wrong
-is one line in the form of the client's protocol.
+It is Python's own server with one thread per connection, so scoring needs no further package; judges are
+called from threads anyway. It listens on this machine only and rejects requests from web pages. It can
+require a token, so that other users of the machine cannot use the judge. Requests are not logged; an error is
+one line in the format of the client's API.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ SENDING_SECONDS = 5.0
 MAX_LENGTH = len(str(MAX_BODY))
 PARALLEL = 16
 MAX_CONNECTIONS = 512
-"""Connections at a time, each with a thread of its own."""
+"""Maximum number of connections; each has a thread."""
 PAUSE = 0.02
-"""Seconds until the next look for room, or for a file that a connection needs."""
+"""Seconds between checks for a free connection or file descriptor."""
 GEMINI = re.compile(r"/v1(?:alpha|beta\d*)?/models/([^/:]{1,200}):(generateContent|streamGenerateContent)")
 NATIVE = "/native"
 OPENAI = "/chat/completions"
@@ -49,7 +49,7 @@ MODELS = ("/v1/models", "/models")
 
 
 class HttpRefusal(InterleaveError):
-    """A request that is not answered, with its status."""
+    """A request that is rejected with an HTTP status."""
 
     def __init__(self, status: int, message: str, hint: str = "") -> None:
         super().__init__(message, hint)
@@ -57,8 +57,13 @@ class HttpRefusal(InterleaveError):
 
 
 class JudgeBridge:
-    """A judge at `http://127.0.0.1:PORT`, from `open` to `close`. `token`: what clients have to show as their
-    key, empty for anything."""
+    """A judge served at `http://127.0.0.1:PORT` while `serving` is active.
+
+    Args:
+        judge: The judge.
+        parallel: Number of questions at a time.
+        token: Key that clients must send; empty to accept any.
+    """
 
     def __init__(self, judge: BenchmarkJudge, parallel: int = PARALLEL, token: str = "") -> None:
         self.judge, self.client = judge, JudgeClient(judge, parallel)
@@ -67,13 +72,22 @@ class JudgeBridge:
 
     @contextmanager
     def serving(self, port: int = 0) -> Iterator[str]:
-        """Serve in threads of their own; gives the address. Port 0 is any that is free. Raises
-        SettingsError."""
+        """Serve in background threads.
+
+        Args:
+            port: Port; 0 chooses a free one.
+
+        Yields:
+            The URL.
+
+        Raises:
+            SettingsError: If the port cannot be used.
+        """
         try:
             server = _Server(("127.0.0.1", port), partial(_Handler, self))
         except (OSError, OverflowError) as error:
             raise SettingsError(
-                f"The bridge cannot listen at port {port} ({error}).", "Choose another --port."
+                f"The judge bridge cannot listen on port {port}: {error}.", "Choose another --port."
             ) from error
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
@@ -82,13 +96,13 @@ class JudgeBridge:
         finally:
             try:
                 server.shutdown()
-                # A try that has begun ends at the judge's deadline by itself.
+                # A running attempt ends at the judge's deadline.
                 self.client.finish(self.judge.deadline + SENDING_SECONDS)
             finally:
                 server.server_close()
 
     def admits(self, given: Iterable[str]) -> bool:
-        """Whether one of these is the token."""
+        """Whether one of `given` is the token."""
         return not self._token or any(
             hmac.compare_digest(one.encode(), self._token.encode()) for one in given
         )
@@ -104,10 +118,10 @@ class _Server(ThreadingHTTPServer):
         self.connections = Connections(connections_allowed(MAX_CONNECTIONS))
 
     def get_request(self) -> tuple[Any, Any]:
-        """As the library's; OSError if there is no room for a connection yet."""
+        """Accept a connection, or raise OSError while there is no room for one."""
         try:
             if not self.connections.make_room():
-                raise BlockingIOError("All connections are at work.")
+                raise BlockingIOError("All connections are in use.")
             connection, address = super().get_request()
         except OSError:
             time.sleep(PAUSE)
@@ -116,16 +130,16 @@ class _Server(ThreadingHTTPServer):
         return connection, address
 
     def service_actions(self) -> None:
-        """Called between two looks for connections."""
+        """Close late connections; called between checks for new ones."""
         self.connections.close_late()
 
     def shutdown_request(self, request: Any) -> None:
-        """As the library's."""
+        """Forget and close a connection."""
         self.connections.remove(request)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that hang up are nothing to write about."""
+        """Ignore clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -139,14 +153,15 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*values)
 
     def log_message(self, format: str, *values: Any) -> None:
-        """Nothing of a request is logged."""
+        """Do nothing: requests are not logged."""
 
     def handle_one_request(self) -> None:
-        """Read a request within its time, and answer it."""
+        """Read a request within its time limit and answer it."""
         self.server.connections.waits(self.connection, SOCKET_SECONDS)
         super().handle_one_request()
 
     def do_GET(self) -> None:
+        """Answer `/health` and the list of models."""
         self.server.connections.works(self.connection)
         path = self.path.partition("?")[0]
         if path == "/health":
@@ -156,9 +171,10 @@ class _Handler(BaseHTTPRequestHandler):
             name = self._bridge.judge.identity
             self._send(200, {"object": "list", "data": [{"id": name, "object": "model"}]})
         else:
-            self._send(404, openai_form.error(404, f"There is no {path[:100]}."))
+            self._send(404, openai_form.error(404, f"The path {path[:100]} does not exist."))
 
     def do_POST(self) -> None:
+        """Answer a question in the API of its path."""
         path = self.path.partition("?")[0]
         is_openai = path.endswith(OPENAI)
         form = openai_form if is_openai else gemini_form
@@ -170,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
             with self._bridge.client.under_way():
                 self._answer(path, body, is_openai)
         except HttpRefusal as error:
-            # What is left of a body would be taken for the next request.
+            # The rest of the body would be read as the next request.
             self.close_connection = True
             self._send(error.status, form.error(error.status, str(error)))
         except (BadRequest, ValidationError) as error:
@@ -184,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             raise  # the client hung up
         except Exception as error:  # noqa: BLE001 - a boundary: silence would look like a broken network
-            message = one_line(f"The bridge failed ({type(error).__name__}: {error}).")
+            message = one_line(f"The judge bridge failed ({type(error).__name__}: {error}).")
             self._send(500, form.error(500, message))
 
     def _answer(self, path: str, body: bytes, is_openai: bool) -> None:
@@ -201,8 +217,8 @@ class _Handler(BaseHTTPRequestHandler):
         if gemini is None and path != NATIVE:
             raise HttpRefusal(
                 404,
-                f"There is no {path[:100]}.",
-                f"Known: .../v1{OPENAI}, /v1beta/models/MODEL:generateContent, {NATIVE}.",
+                f"The path {path[:100]} does not exist.",
+                f"Use .../v1{OPENAI}, /v1beta/models/MODEL:generateContent or {NATIVE}.",
             )
         question = gemini_form.GeminiBody.model_validate(_value(body)).question(gemini[1] if gemini else "")
         text = client.answer(question)
@@ -218,26 +234,28 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             host = None
         if host not in THIS_MACHINE or self.headers.get("origin"):
-            raise HttpRefusal(403, "The bridge is for programs of this machine.")
+            raise HttpRefusal(403, "The judge bridge only serves programs on this machine.")
         given = [self.headers.get("authorization", "").partition(" ")[2].strip()]
         given += [self.headers.get("x-goog-api-key", "")]
         given += parse_qs(self.path.partition("?")[2]).get("key", [])
         if not self._bridge.admits(given):
-            raise HttpRefusal(401, "The bridge was shown another key than its own.")
+            raise HttpRefusal(
+                401, "The key is not that of the judge bridge. Pass the key that was set when it was started."
+            )
 
     def _body(self) -> bytes:
         length = self.headers.get("content-length", "")
         if not length.isdecimal():
-            raise HttpRefusal(411, "The length of the body has to be said first.")
+            raise HttpRefusal(411, "The request has no content-length header. Send the length of the body.")
         if len(length) > MAX_LENGTH or int(length) > MAX_BODY:
-            raise HttpRefusal(413, f"The body has more than {MAX_BODY} bytes.")
+            raise HttpRefusal(413, f"The body is larger than {MAX_BODY} bytes.")
         body = self.rfile.read(int(length))
         if len(body) < int(length):
-            raise HttpRefusal(400, "The body ended before its length.")
+            raise HttpRefusal(400, "The body is shorter than its content-length.")
         return body
 
     def _send(self, status: int, content: dict[str, Any], seconds: float | None = None) -> None:
-        """Answer; `seconds`: when the client may ask again."""
+        """Send a JSON response. `seconds`: when the client can retry."""
         data = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")

@@ -1,0 +1,1 @@
+"""Web page and table that compare scored folders."""

@@ -1,8 +1,7 @@
-"""Two benchmark folders side by side as one web page: the items that differ most, with what was asked, what
-either side answered, and what it got for it.
+"""Web page that shows the items that differ most between two folders: request, both answers and their scores.
 
-Decision: figures say how much, and only looking says why. The page carries everything itself, as the page of
-a run, whose look it has.
+Figures show how large a difference is; looking at the answers shows why. The page is self-contained and looks
+like the page of a run.
 """
 
 from __future__ import annotations
@@ -29,13 +28,17 @@ from ..settings import ITEMS, open_folder
 HERE = Path(__file__).parent
 TEMPLATE = "comparison.html.j2"
 SIDE = 512
-"""Pixels that an image is shown with at most: twenty items of two answers are up to 200 images."""
+"""Maximum size of an image in pixels: twenty items with two answers can have 200 images."""
 MAX_TEXT = 4000
 
 
 def write(first: Path, second: Path, page: Path) -> Path:
-    """Write the comparison of two scored folders as `page`; returns it. Raises as compare does, and
-    JournalError for a run that is damaged."""
+    """Write the comparison of two scored folders to `page` and return its path.
+
+    Raises:
+        SettingsError: If the folders cannot be compared or the page cannot be written.
+        JournalError: If a run is damaged.
+    """
     found = compare(first, second)
     sides = [(folder, read_scores(folder)) for folder in (first, second)]
     _, _, items = open_folder(first)
@@ -57,7 +60,7 @@ def write(first: Path, second: Path, page: Path) -> Path:
 
 
 def _largest(found: Sequence[MetricComparison]) -> list[str]:
-    """The items of the largest differences, those of the first metric first, then of the others."""
+    """Return the items with the largest differences in the first metric, then in the others."""
     names = dict.fromkeys(name for one in found for name, _, _ in one.largest)
     return list(names)[:MAX_SHOWN]
 
@@ -66,10 +69,10 @@ def _side(folder: Path, scores: BenchmarkScores) -> dict[str, Any]:
     setting = scores.setting
     about = [("judged by", scores.judged.lines()[0])]
     about += [(role, str(setting.models.get(role))) for role in ROLES]
-    about += [("items", f"{scores.items}, {scores.gaps} of them without an answer")]
+    about += [("items", f"{scores.items}, {scores.gaps} without an answer")]
     about += [
-        ("draws an item", f"{scores.draws_an_item:.2f}"),
-        ("seconds an item", f"{scores.seconds_an_item:.1f}"),
+        ("attempts per item", f"{scores.draws_an_item:.2f}"),
+        ("seconds per item", f"{scores.seconds_an_item:.1f}"),
     ]
     return {"name": folder.resolve().name, "about": about}
 

@@ -1,9 +1,8 @@
-"""Several folders of one benchmark in one table: what an ablation shows, a line a folder.
+"""Table of several folders of one benchmark, one row per folder, for ablations.
 
-Decision: what a folder differs in stands in its line, so that no name has to be believed; draws, seconds and
-the share of steps that kept an image nobody accepted stand beside the figures, since they are what the
-figures were bought with. A metric that not every folder was scored in has a column, and a dash where it is
-missing.
+Each row shows the settings in which the folder differs, so that it does not depend on folder names. Attempts,
+time and the share of steps with an unaccepted image are shown too, because they are the cost of the figures.
+A metric that some folders were not scored in has a column with a dash there.
 """
 
 from __future__ import annotations
@@ -16,18 +15,22 @@ from ....training.statistics.bootstrap import Mean
 from ..comparison import alike, differing, metrics_of
 from ..scores import NONE, head_of, table_row
 
-NAMES = {"max attempts": "attempts"}
-
 
 def table(folders: Sequence[Path]) -> list[str]:
-    """A head and a table in Markdown. Raises SettingsError as `alike`, and for fewer than two folders."""
+    """Return a head and a Markdown table.
+
+    Raises:
+        SettingsError: As in `alike`, and for fewer than two folders.
+    """
     if len(folders) < 2:
-        raise SettingsError("A table needs two folders.", "Name them all: benchmark table OUT1 OUT3 OUT5.")
+        raise SettingsError(
+            "A table needs at least two folders.", "List them all: benchmark table OUT1 OUT3 OUT5."
+        )
     scores = alike(folders)
     other = differing(scores)
     metrics = metrics_of(scores)
-    spent = ("draws an item", "seconds an item", "not accepted")
-    columns = ["folder", *(NAMES.get(name, name) for name in other), *metrics, *spent, "items"]
+    spent = ("attempts per item", "seconds per item", "not accepted")
+    columns = ["folder", *other, *metrics, *spent, "items"]
     lines = [*head_of(scores[0], skip=other), "", table_row(columns), "|" + "---|" * len(columns)]
     for at, (folder, one) in enumerate(zip(folders, scores, strict=True)):
         means = {figure.metric: figure.items for figure in one.figures}

@@ -1,7 +1,8 @@
-"""The official evaluators themselves, where there are checkouts: their numbers are the known ones.
+"""The official evaluators, if there are checkouts: their figures must be the known ones.
 
-INTERLEAVE_EVALUATORS names a folder with checkouts called UEval, RISEBench, SpecV, CoMM and WISE, whose
-thousand items are for `-m stress`; INTERLEAVE_EVALUATORS_PYTHON a Python with what they need.
+INTERLEAVE_EVALUATORS names a folder with checkouts called UEval, RISEBench, SpecV, CoMM and WISE (whose
+thousand items are only run with `-m stress`). INTERLEAVE_EVALUATORS_PYTHON is a Python with their
+requirements.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ CHECKOUTS = {"ueval": "UEval", "rise": "RISEBench", "specv": "SpecV", "comm": "C
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", [*CHECKOUTS, pytest.param("wise", marks=pytest.mark.stress)])
-def test_its_numbers_are_the_known_ones(name: str) -> None:
+def test_an_official_evaluator_reports_the_known_figures(name: str) -> None:
     folder = CHECKOUTS.get(name, "WISE")
     checkout = Path(FOLDER) / folder
     if not FOLDER or not checkout.is_dir():

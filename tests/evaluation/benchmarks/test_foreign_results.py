@@ -1,4 +1,4 @@
-"""Files of evaluators and submissions that somebody cut, edited or mistook: one line, never a traceback."""
+"""Truncated, edited or wrong files of evaluators and submissions give a one-line error, never a traceback."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ TABLES = ("-,Accuracy\nOverall,nan\n", '"' + "x" * 200_000, "-\rOverall\r\n\0", 
 
 
 class Made:
-    """A benchmark's miniature with a submission of four answers, its evaluator ready to be planned."""
+    """A miniature benchmark with a submission of four answers and its evaluator."""
 
     def __init__(self, name: str, folder: Path) -> None:
         data, self.submission = folder / "data", folder / "submission"
@@ -84,7 +84,7 @@ class Made:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_broken_results_are_one_line_or_no_values(name: str, tmp_path: Path) -> None:
+def test_broken_results_give_a_one_line_error_or_no_values(name: str, tmp_path: Path) -> None:
     made = Made(name, tmp_path)
     path = RESULTS[name](tmp_path / "results", made.items[0])
     path.parent.mkdir(parents=True)
@@ -103,7 +103,7 @@ def test_broken_results_are_one_line_or_no_values(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_broken_figures_of_an_evaluator_are_one_line_or_none(name: str, tmp_path: Path) -> None:
+def test_broken_figures_give_a_one_line_error_or_none(name: str, tmp_path: Path) -> None:
     made = Made(name, tmp_path)
     plan = made.plan()
     (tmp_path / "work0" / "means-task4.json").write_text("{}")
@@ -127,10 +127,10 @@ def test_broken_figures_of_an_evaluator_are_one_line_or_none(name: str, tmp_path
         '[{"id": "0", "image_answer": ["."]}]',
     ],
 )
-def test_an_edited_submission_of_ueval_is_one_line(entry: str, tmp_path: Path) -> None:
+def test_an_edited_submission_of_ueval_gives_a_one_line_error(entry: str, tmp_path: Path) -> None:
     made = Made("ueval", tmp_path)
     (made.submission / "ueval.json").write_text(entry)
-    with pytest.raises(SettingsError, match="Call benchmark collect again"):
+    with pytest.raises(SettingsError, match="Run benchmark collect again"):
         made.plan()
     with pytest.raises(SettingsError):
         QUESTIONS.questions(made.items[0], made.submission, BenchmarkData())
@@ -145,4 +145,4 @@ def test_an_edited_submission_of_comm_is_a_fault(images: str, tmp_path: Path) ->
         f'"prediction_image_list": {images}}}'
     )
     (fault,) = made.benchmark.read(made.submission, made.items)
-    assert fault.item == made.items[0].id and "no lists" in fault.reason
+    assert fault.item == made.items[0].id and "is not a list" in fault.reason

@@ -1,4 +1,4 @@
-"""The seam of benchmarks: one body over all of them; and what is each one's own."""
+"""Contract tests for all benchmarks, and tests of each one's own rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = sorted(REGISTRY)
 
 
 def submission(name: str, folder: Path) -> tuple[Benchmark, list[BenchmarkItem], Path]:
-    """A whole submission of hand-made answers to the miniature (eight items of the tiny world)."""
+    """Write a whole submission of handmade answers to the miniature (eight items of the tiny world)."""
     data = folder / "data"
     data.mkdir()
     benchmark = open_benchmark(name)
@@ -44,11 +44,11 @@ def submission(name: str, folder: Path) -> tuple[Benchmark, list[BenchmarkItem],
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_is_written_is_read_and_what_is_broken_is_found(name: str, tmp_path: Path) -> None:
+def test_submissions_are_read_back_and_damage_is_found(name: str, tmp_path: Path) -> None:
     benchmark, items, out = submission(name, tmp_path)
     assert len({item.id for item in items}) == len(items) >= 5 and all(item.category for item in items)
     assert benchmark.read(out, items) == []
-    # One item at a time: its pictures cut short, in another mode, gone, then all that is its own.
+    # Damage one item at a time: images truncated, in another mode, missing, then all of its files missing.
     victim = items[len(items) // 2]
     own = [
         path
@@ -72,14 +72,14 @@ def test_what_is_written_is_read_and_what_is_broken_is_found(name: str, tmp_path
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_gap_is_written_so_that_the_evaluator_does_not_end(name: str, tmp_path: Path) -> None:
+def test_a_gap_does_not_stop_the_evaluator(name: str, tmp_path: Path) -> None:
     benchmark, items, _ = submission(name, tmp_path)
     out = tmp_path / "gaps"
     out.mkdir()
     benchmark.write(
         SubmissionPlace(out, out), ((item, None if n == 1 else answer(n)) for n, item in enumerate(items))
     )
-    # Either the evaluator reads a grey image, or it passes the item over and it is known which.
+    # Either the evaluator reads a gray image, or it skips the item and this is known.
     faults = benchmark.read(out, items)
     grey = isinstance(benchmark, OneImageBenchmark)
     assert [fault.item for fault in faults] == ([] if grey else [items[1].id])
@@ -87,7 +87,7 @@ def test_a_gap_is_written_so_that_the_evaluator_does_not_end(name: str, tmp_path
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_without_data_it_says_where_to_get_it_and_under_which_terms(name: str, tmp_path: Path) -> None:
+def test_missing_data_gives_its_source_and_terms(name: str, tmp_path: Path) -> None:
     benchmark = open_benchmark(name)
     if name == "tinyworld":
         with pytest.raises(SettingsError):
@@ -113,7 +113,7 @@ def test_a_split_is_one_category_and_a_wrong_one_is_named(name: str, tmp_path: P
         benchmark.items(BenchmarkData(data.path, split="nonsense"))
 
 
-def test_ids_that_stand_twice_or_lead_elsewhere_are_refused(tmp_path: Path) -> None:
+def test_duplicate_and_unsafe_ids_are_rejected(tmp_path: Path) -> None:
     for ids in (["1", "1"], ["../1"], ["a/b"]):
         rows = [{"id": one, "task": "art", "prompt": "p"} for one in ids]
         (tmp_path / "rows.json").write_text(json.dumps(rows))
@@ -122,7 +122,7 @@ def test_ids_that_stand_twice_or_lead_elsewhere_are_refused(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("category", ["../../out", "/tmp/out", "..", "a/b", "a\0b", "x" * 300, "a | b"])
-def test_a_category_that_leads_elsewhere_is_refused(category: str, tmp_path: Path) -> None:
+def test_unsafe_categories_are_rejected(category: str, tmp_path: Path) -> None:
     data = MINIATURES["rise"](tmp_path)
     assert data.path
     rows = json.loads(data.path.read_text())
@@ -143,7 +143,7 @@ def test_the_longest_id_can_name_every_file_of_a_submission(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("text", ["x" * 100_001, "a \\ud800 b"])
-def test_a_text_that_no_request_can_have_is_named(text: str, tmp_path: Path) -> None:
+def test_invalid_request_texts_are_reported(text: str, tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.write_text('[{"id": "a", "task": "art", "prompt": "' + text + '"}]')
     with pytest.raises(SettingsError, match="The text of 'a'"):
@@ -156,13 +156,13 @@ def test_categories_of_wise_are_by_id(tmp_path: Path) -> None:
     assert found["400"] == "culture" and found["401"] == "time" and found["1000"] == "chemistry"
 
 
-def test_marks_of_specv_stand_where_images_are_named(tmp_path: Path) -> None:
+def test_specv_marks_are_where_images_are_named(tmp_path: Path) -> None:
     first = open_benchmark("specv").items(MINIATURES["specv"](tmp_path))[0]
     assert first.text == "Go on from <image>, then from <image>."
     assert [path.name for path in first.images] == ["comp_001_2.png", "comp_001_1.png"]
 
 
-def test_ueval_names_images_as_they_will_be_looked_for(tmp_path: Path) -> None:
+def test_ueval_image_paths_are_those_the_reader_needs(tmp_path: Path) -> None:
     benchmark, items, _ = submission("ueval", tmp_path)
     out = tmp_path / "other"
     out.mkdir()
@@ -180,7 +180,7 @@ def test_ueval_names_images_as_they_will_be_looked_for(tmp_path: Path) -> None:
         ("comm", {"data_id": 7, "title": "t", "step_info": [[{"type": "text", "content": "x"}]] * 2}),
     ],
 )
-def test_an_id_that_is_a_number_is_read_as_a_text(kind: str, row: dict[str, object], tmp_path: Path) -> None:
+def test_numeric_ids_are_read_as_text(kind: str, row: dict[str, object], tmp_path: Path) -> None:
     path, benchmark = tmp_path / "rows.json", open_benchmark(kind)
     path.write_text(json.dumps([row]))
     items = benchmark.items(BenchmarkData(path))
@@ -196,7 +196,7 @@ def test_an_id_that_is_a_number_is_read_as_a_text(kind: str, row: dict[str, obje
             benchmark.items(BenchmarkData(path))
 
 
-def test_the_evaluator_of_ueval_is_given_ids_as_they_are_in_answers(tmp_path: Path) -> None:
+def test_the_ueval_evaluator_gets_ids_as_in_the_answers(tmp_path: Path) -> None:
     row = {"id": 7, "task": "art", "prompt": "p"}
     (tmp_path / "rows.json").write_text(json.dumps([row]))
     benchmark = open_benchmark("ueval")
@@ -211,7 +211,7 @@ def test_the_evaluator_of_ueval_is_given_ids_as_they_are_in_answers(tmp_path: Pa
     assert asked["id"] == entry["id"] == "7"
 
 
-def test_a_text_of_comm_gives_both_tasks_and_goes_on_in_number(tmp_path: Path) -> None:
+def test_a_comm_text_gives_both_tasks_with_continued_numbering(tmp_path: Path) -> None:
     benchmark, items, out = submission("comm", tmp_path)
     assert [item.id for item in items[:2]] == ["manual0_task3", "manual0_task4"]
     assert items[0].text.count("<image>") == len(items[0].images) == 2
@@ -223,7 +223,7 @@ def test_a_text_of_comm_gives_both_tasks_and_goes_on_in_number(tmp_path: Path) -
     assert [item.id for item in all_items if item.id.startswith("short")] == ["short_task4"]
 
 
-def test_a_title_of_comm_holds_no_mark_and_a_step_only_parts(tmp_path: Path) -> None:
+def test_comm_titles_have_no_marks_and_steps_are_validated(tmp_path: Path) -> None:
     row = {
         "data_id": "a",
         "title": "A <image> (1) of [it]",
@@ -238,22 +238,22 @@ def test_a_title_of_comm_holds_no_mark_and_a_step_only_parts(tmp_path: Path) -> 
         benchmark.items(BenchmarkData(path))
 
 
-def test_comm_shows_ten_images_at_most() -> None:
+def test_comm_shows_at_most_ten_images() -> None:
     many = ItemAnswer(tuple(AnswerStep(f"step {n}", picture(n)) for n in range(14)))
     text, pictures, note = written(many, 3, 4)
-    assert len(pictures) == 6 == text.count(MARK) and note == "8 pictures left out"
+    assert len(pictures) == 6 == text.count(MARK) and note == "8 images left out"
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.text(alphabet="a (1)[2]<3>\n２B", max_size=30), min_size=1, max_size=5))
-def test_every_text_of_comm_comes_through_as_one_step(texts: list[str]) -> None:
+def test_every_comm_text_is_read_back_as_one_step(texts: list[str]) -> None:
     steps = ItemAnswer(tuple(AnswerStep(text.strip(), picture(0)) for text in texts))
     text, _, _ = written(steps, 1, 0)
     found = STEP.findall(text)
     assert [one.replace(MARK, "").strip() for one in found] == [clean(one.strip())[0] for one in texts]
 
 
-def test_values_are_read_from_what_evaluators_write(tmp_path: Path) -> None:
+def test_values_are_read_from_results_of_evaluators(tmp_path: Path) -> None:
     benchmark, items, out = submission("wise", tmp_path)
     results = tmp_path / "results"
     results.mkdir()
@@ -271,7 +271,7 @@ def test_values_are_read_from_what_evaluators_write(tmp_path: Path) -> None:
     for rate in ("NaN", "Infinity", "1.5", "-1", "1" + "0" * 400):
         entry = f'{{"id": "1", "text_score": {{"rate": {rate}}}}}'
         (tmp_path / "ueval.json").write_text(f'{{"items": [{entry}]}}')
-        with pytest.raises(SettingsError, match="no share"):
+        with pytest.raises(SettingsError, match="not a number from 0 to 1"):
             open_benchmark("ueval").values(out, tmp_path / "ueval.json", [])
     answers = [{"expected_answer": "Yes", "answer": "Yes"}, {"expected_answer": "No", "answer": "Yes"}]
     (results / "d").mkdir()
@@ -281,7 +281,7 @@ def test_values_are_read_from_what_evaluators_write(tmp_path: Path) -> None:
     )
     assert found == {"x": {"as expected": 0.5}}
     (results / "d" / "x.json").write_text('[{"question": "Is it a list of answers?"}]')
-    with pytest.raises(SettingsError, match="no list of questions"):
+    with pytest.raises(SettingsError, match="not a list of questions"):
         open_benchmark("specv").values(out, results, [BenchmarkItem("x", "t", category="d")])
     (results / "m_task4").mkdir()
     judged = {

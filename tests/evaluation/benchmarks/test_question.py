@@ -1,4 +1,4 @@
-"""How a judge's answer is read: in the form asked for, and never guessed."""
+"""A judge's answer is read only in the requested format and never guessed."""
 
 from __future__ import annotations
 

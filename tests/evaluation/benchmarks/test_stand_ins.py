@@ -1,4 +1,4 @@
-"""What is set in evaluators in memory, held against small ones of our own that have the same seams."""
+"""Values set in evaluators in memory, tested with small evaluators of our own with the same structure."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def written(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-def test_rise_is_given_its_constants_and_its_table_is_read(
+def test_rise_gets_its_constants_and_its_table_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RiseEvaluator, "needs", ())
@@ -130,7 +130,7 @@ def test_rise_is_given_its_constants_and_its_table_is_read(
     assert found.unscored == 1, "what could not be read is not left out of the mean"
     assert sorted(one["score"] for one in found.values.values()) == [0.0] + [1.0] * 7
     written(checkout, {"gpt_eval.py": "api_key = 1\ndef main(): pass\n"})
-    with pytest.raises(EvaluatorError, match="has no api_base: it is another version"):
+    with pytest.raises(EvaluatorError, match=r"does not define api_base .unsupported version"):
         scored(out, checkout)
 
 
@@ -146,5 +146,5 @@ def test_comm_is_judged_item_by_item_without_its_heavy_metrics(
     assert found.unscored == 0
     assert all(one["completeness"] == 1.0 for one in found.values.values())
     written(checkout, {"eval/tot_metric/gpt4o_eval.py": "api_key = 'mine'\n"})
-    with pytest.raises(EvaluatorError, match="has no line 'api_key = None'"):
+    with pytest.raises(EvaluatorError, match="does not contain the line 'api_key = None'"):
         scored(out, checkout)

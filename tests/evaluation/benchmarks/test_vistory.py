@@ -1,5 +1,4 @@
-"""ViStoryBench: as many steps as shots, characters shown at every step, figures in which a shot without an
-image is zero."""
+"""ViStoryBench: one step per shot, characters passed to every step, and zero for a shot without an image."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ BENCHMARK = open_benchmark("vistory")
 
 
 class CountingChat(SmallChat):
-    """Plans as many steps as it is asked for."""
+    """Plans the requested number of steps."""
 
     def reply(
         self,
@@ -66,7 +65,7 @@ class CountingChat(SmallChat):
 
 @dataclass(frozen=True)
 class Obeying:
-    """Opens a planner that keeps to counts, and a generator."""
+    """Opens a planner that follows step counts, and a generator."""
 
     generator: FakeGenerator
     constraints: PlanConstraints = field(default_factory=PlanConstraints)
@@ -77,7 +76,7 @@ class Obeying:
 
 
 class OneAlone(FakeGenerator):
-    """Its model is shown the image that it edits and no other."""
+    """A generator that accepts only the image it edits."""
 
     max_reference_images = 0  # pyright: ignore[reportAssignmentType]
 
@@ -91,7 +90,7 @@ def run(items: list[BenchmarkItem], out: Path, teachers: Callable[[], Teachers])
 
 
 def results(folder: Path, **by_story: dict[str, Any]) -> Path:
-    """Results as the evaluators write them: {evaluator: {story: metrics}}."""
+    """Write results like the evaluators: {evaluator: {story: metrics}}."""
     for evaluator, stories in by_story.items():
         path = folder / "metrics" / evaluator / "story_results.json"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,11 +109,11 @@ def test_every_story_has_its_own_number_of_steps_and_every_step_its_characters(t
         assert len(trajectory.results) == item.steps and not trajectory.plan.warning
         assert len(trajectory.request.images) == len(item.images) == item.text.count("<image>")
         assert trajectory.settings.source == "all" and trajectory.settings.most_images
-        # The count is part of who planned: another one is another plan.
+        # The count is part of the planner's identity: another count is another plan.
         assert f'{{"step_count":{item.steps}}}' in trajectory.identities.planner
 
 
-def test_a_count_of_all_stays_where_an_item_has_none(tmp_path: Path) -> None:
+def test_the_general_step_count_applies_to_items_without_one(tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))[:2]
     teachers = Obeying(FakeGenerator(16), PlanConstraints(step_count=1))
     run([replace(items[0], steps=0), items[1]], tmp_path / "out", teachers)
@@ -122,14 +121,14 @@ def test_a_count_of_all_stays_where_an_item_has_none(tmp_path: Path) -> None:
     assert sorted(counts) == [1, 3]
 
 
-def test_a_generator_of_one_image_is_refused_before_a_plan(tmp_path: Path) -> None:
+def test_a_single_image_generator_is_rejected_before_planning(tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))
-    with pytest.raises(SettingsError, match="one image alone") as caught:
+    with pytest.raises(SettingsError, match="only one image") as caught:
         run(items, tmp_path / "out", ShowingImages(Obeying(OneAlone(16))))
     assert "\n" not in str(caught.value) and not [*tmp_path.glob("out/items/*/plan.json")]
 
 
-def test_the_command_refuses_what_cannot_be_and_leaves_the_folder_free(
+def test_the_command_rejects_invalid_options_and_releases_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, out = MINIATURES["vistory"](tmp_path / "data").path, tmp_path / "out"
@@ -142,18 +141,18 @@ def test_the_command_refuses_what_cannot_be_and_leaves_the_folder_free(
     opened: list[None] = []
     monkeypatch.setattr(FakeGenerator, "__init__", lambda self, *values, **more: opened.append(None))
     taken = call(*given, "--generator", "fake:16")
-    assert taken.exit_code == 2 and "holds other files" in taken.output and not opened, taken.output
+    assert taken.exit_code == 2 and "contains other files" in taken.output and not opened, taken.output
     monkeypatch.undo()
     monkeypatch.setattr(FakeGenerator, "max_reference_images", 0)
     (out / "notes.txt").unlink()
     alone = call(*given, "--generator", "fake:16")
-    assert alone.exit_code == 2 and "fake:16 is shown one image alone" in alone.output, alone.output
+    assert alone.exit_code == 2 and "fake:16 accepts only one image" in alone.output, alone.output
     assert not (out / "benchmark.json").exists()
 
 
 def test_the_request_names_characters_by_their_first_images(tmp_path: Path) -> None:
     item = BENCHMARK.items(MINIATURES["vistory"](tmp_path))[2]
-    # Cy is on stage in every shot, the others in one.
+    # Cy is in every shot, the others in one.
     assert [path.parent.name for path in item.images] == ["Cy", "Ada", "Brown Bear"]
     assert {path.name for path in item.images} == {"00.jpg"}
     assert item.text.index("<image> Cy: Cy in a red hat") < item.text.index("<image> Ada")
@@ -190,7 +189,7 @@ def test_stories_are_read_as_the_loader_reads_them(tmp_path: Path) -> None:
             BENCHMARK.items(data)
 
 
-def test_no_image_of_a_character_is_taken_from_outside_the_data(tmp_path: Path) -> None:
+def test_character_images_outside_of_the_data_are_rejected(tmp_path: Path) -> None:
     data, outside = MINIATURES["vistory"](tmp_path / "data"), tmp_path / "outside"
     folder = tmp_path / "data" / "ViStory" / "13" / "image" / "Cy"
     shutil.copytree(folder, outside)
@@ -201,7 +200,7 @@ def test_no_image_of_a_character_is_taken_from_outside_the_data(tmp_path: Path) 
         BENCHMARK.items(data)
     shutil.rmtree(folder)
     folder.symlink_to(outside)
-    with pytest.raises(SettingsError, match="a link that leads out"):
+    with pytest.raises(SettingsError, match="a link to a place outside"):
         BENCHMARK.items(data)
     folder.unlink()
     folder.symlink_to(tmp_path / "data" / "ViStory" / "13" / "image" / "Ada")
@@ -215,7 +214,7 @@ def test_no_image_of_a_character_is_taken_from_outside_the_data(tmp_path: Path) 
         BENCHMARK.items(data)
 
 
-def test_shots_stay_in_their_places_and_gaps_count_zero(tmp_path: Path) -> None:
+def test_shots_keep_their_places_and_gaps_count_zero(tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))
     out = tmp_path / "out"
     out.mkdir()
@@ -228,7 +227,7 @@ def test_shots_stay_in_their_places_and_gaps_count_zero(tmp_path: Path) -> None:
         AnswerStep("", picture(5)),
     )
     (note,) = BENCHMARK.write(SubmissionPlace(out, out), [(items[2], ItemAnswer(steps))])
-    assert "without an image, which count zero: 1 of 4" in note and "left out: 1" in note
+    assert "without an image, which count as zero: 1 of 4" in note and "left out: 1" in note
     found = shots_in(out / STORIES / "13")
     assert {n: path.read_bytes() for n, path in found.items()} == {n: picture(n).png() for n in (1, 3, 4)}
     assert BENCHMARK.read(out, [items[2]]) == []
@@ -237,9 +236,9 @@ def test_shots_stay_in_their_places_and_gaps_count_zero(tmp_path: Path) -> None:
     assert values == {"13": {"cids cross": pytest.approx(0.6), "characters counted": 0.75}}
 
 
-def test_figures_are_of_what_was_measured_and_zero_where_a_story_lacks_it(tmp_path: Path) -> None:
+def test_only_measured_metrics_have_figures_and_missing_stories_count_zero(tmp_path: Path) -> None:
     out = collected("vistory", tmp_path)
-    # The planner of this run plans three steps whatever it is asked: four shots have three images.
+    # The planner of this run always plans three steps: four shots have three images.
     given = results(
         tmp_path / "results" / "base" / "en" / "20260101_000000",
         cids={str(n): {"cids_cross_mean": 0.5, "cids_self_mean": -0.2} for n in range(11, 17)},
@@ -256,14 +255,14 @@ def test_figures_are_of_what_was_measured_and_zero_where_a_story_lacks_it(tmp_pa
         with pytest.raises(SettingsError, match="'style self' of story 11"):
             score(out, given)
     results(tmp_path / "results" / "base" / "en" / "20270101_000000", cids={})
-    with pytest.raises(SettingsError, match="holds 2 runs"):
+    with pytest.raises(SettingsError, match="contains 2 runs"):
         score(out, tmp_path / "results")
     for more in (("--official", tmp_path, "--judge", "fake:1"), ("--judge", "fake:1")):
         refused = call("benchmark", "score", out, *more)
-        assert refused.exit_code == 2 and "then give --results" in refused.output, refused.output
+        assert refused.exit_code == 2 and "then pass --results" in refused.output, refused.output
 
 
-def test_folders_that_were_not_measured_in_the_same_are_shown_with_dashes(tmp_path: Path) -> None:
+def test_metrics_measured_in_one_folder_only_show_dashes(tmp_path: Path) -> None:
     out = collected("vistory", tmp_path)
     other = tmp_path / "b|c\nd"
     shutil.copytree(out, other)
@@ -283,7 +282,7 @@ def test_folders_that_were_not_measured_in_the_same_are_shown_with_dashes(tmp_pa
         assert "<td>–</td>" in (tmp_path / "page.html").read_text()
     score(out, results(tmp_path / "third", aesthetic={"11": {"aesthetic_score": 5}}))
     refused = call("benchmark", "compare", out, other)
-    assert refused.exit_code == 2 and "any metric in both" in refused.output
+    assert refused.exit_code == 2 and "no metric with values for the same item" in refused.output
 
 
 def test_a_story_without_a_run_is_a_gap(tmp_path: Path) -> None:
@@ -301,14 +300,14 @@ def test_a_story_without_a_run_is_a_gap(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
-        ("11/20260101_000000/shot_01.png", "read in place of"),
-        ("11/more shots/shot_01.png", "both be its shots"),
+        ("11/20260101_000000/shot_01.png", "read instead of"),
+        ("11/more shots/shot_01.png", "look like the folder of shots"),
         ("11/shots/cover.png", "does not end with"),
-        ("11/shots/shot_1.png", "two images of shot 1"),
-        ("11/shots/shot_09.png", "none of the story"),
+        ("11/shots/shot_1.png", "shot 1 has two images"),
+        ("11/shots/shot_09.png", "does not belong to the story"),
     ],
 )
-def test_what_the_loader_would_choose_by_chance_is_a_fault(made: str, reason: str, tmp_path: Path) -> None:
+def test_ambiguous_folders_are_faults(made: str, reason: str, tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))[:2]
     BENCHMARK.write(
         SubmissionPlace(tmp_path, tmp_path), [(item, answer(n, 4)) for n, item in enumerate(items)]
@@ -320,5 +319,5 @@ def test_what_the_loader_would_choose_by_chance_is_a_fault(made: str, reason: st
     (fault,) = BENCHMARK.read(tmp_path, items)
     assert fault.item == "11" and reason in fault.reason
     (tmp_path / STORIES / "notes").mkdir()
-    with pytest.raises(SettingsError, match="no story's number"):
+    with pytest.raises(SettingsError, match="not named by a story's number"):
         BENCHMARK.read(tmp_path, items)

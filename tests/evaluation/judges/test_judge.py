@@ -1,4 +1,4 @@
-"""Judges: each question asked once, whatever happens; the forms of the fake."""
+"""Judges: each question is asked once under all circumstances; answer formats of the fake judge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GREEDY = ReplySettings(max_tokens=100)
 
 
 class Answers:
-    """A chat that gives these texts in order, or raises these errors; `wait` seconds each."""
+    """A chat that gives these texts in order, or raises these errors, after `wait` seconds each."""
 
     identity = "answers"
     prompt_set = None
@@ -53,7 +53,7 @@ def test_a_question_is_asked_once_and_a_second_judge_knows_the_answer(tmp_path: 
     chat = Answers("<think>Hm.</think>yes", "no", "drawn")
     judge = BenchmarkJudge(chat, tmp_path / "answers.sqlite")
     assert [judge.ask(asked, GREEDY) for _ in range(3)] == ["yes"] * 3
-    # Other pixels, other settings and another answer to the same are questions of their own.
+    # Other pixels, other settings and another answer to the same question are separate questions.
     assert judge.ask(question("Is it red?", picture((254, 0, 0))), GREEDY) == "no"
     assert judge.ask(asked, GREEDY, repeat=2) == "drawn"
     assert (judge.asked, judge.remembered, chat.seeds) == (3, 2, [0, 0, 2])
@@ -62,7 +62,7 @@ def test_a_question_is_asked_once_and_a_second_judge_knows_the_answer(tmp_path: 
     assert (again.ask(asked, GREEDY), again.ask(asked, GREEDY, repeat=2), again.asked) == ("yes", "drawn", 0)
 
 
-def test_who_asks_the_same_at_the_same_time_waits_for_one_answer(tmp_path: Path) -> None:
+def test_parallel_equal_questions_share_one_answer(tmp_path: Path) -> None:
     judge = BenchmarkJudge(Answers("yes", wait=0.2), tmp_path / "answers.sqlite")
     found: list[str] = []
     threads = [
@@ -75,7 +75,7 @@ def test_who_asks_the_same_at_the_same_time_waits_for_one_answer(tmp_path: Path)
     assert (found, judge.asked) == (["yes"] * 8, 1)
 
 
-def test_a_failed_try_is_followed_by_one_more(tmp_path: Path) -> None:
+def test_a_failed_attempt_is_repeated_once(tmp_path: Path) -> None:
     judge = BenchmarkJudge(Answers(ChatError("down"), "yes"), tmp_path / "a.sqlite")
     assert (judge.ask(question("?"), GREEDY), judge.asked) == ("yes", 2)
     down = BenchmarkJudge(Answers(*[ChatError("down")] * 3, "late"), tmp_path / "b.sqlite")
@@ -92,13 +92,13 @@ def test_a_judge_that_hangs_ends_at_its_deadline(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "<think>On and on", "<think>done</think>  "])
-def test_thoughts_are_no_answer(tmp_path: Path, text: str) -> None:
+def test_reasoning_without_an_answer_is_an_error(tmp_path: Path, text: str) -> None:
     judge = BenchmarkJudge(Answers(text, text), tmp_path / "answers.sqlite")
-    with pytest.raises(ChatError, match="no answer"):
+    with pytest.raises(ChatError, match="without an answer"):
         judge.ask(question("?"), GREEDY)
 
 
-def test_the_fake_answers_in_the_form_and_at_the_rate(tmp_path: Path) -> None:
+def test_the_fake_judge_uses_the_requested_format_and_rate(tmp_path: Path) -> None:
     judge = open_judge("fake:0.25", tmp_path / "answers.sqlite")
     found = [
         json.loads(judge.ask(question(f'Return "criteria_met". Rubric {number}'), GREEDY))["criteria_met"]
@@ -120,12 +120,12 @@ def test_the_fake_answers_in_the_form_and_at_the_rate(tmp_path: Path) -> None:
         ("Is it good?", "yes"),
     ],
 )
-def test_forms_of_single_answers(tmp_path: Path, asked: str, good: str) -> None:
+def test_formats_of_single_answers(tmp_path: Path, asked: str, good: str) -> None:
     judge = open_judge("fake:1", tmp_path / "answers.sqlite")
     assert judge.ask(question(asked), GREEDY) == good
 
 
-def test_a_fake_that_knows_the_answers_knows_no_others(tmp_path: Path) -> None:
+def test_a_fake_judge_with_known_answers_fails_for_others(tmp_path: Path) -> None:
     known = [
         {"text": "cat", "met": True},
         {"pictures": 1, "color": [200, 0, 0], "met": True},
@@ -136,17 +136,17 @@ def test_a_fake_that_knows_the_answers_knows_no_others(tmp_path: Path) -> None:
     assert judge.ask(question("A cat?"), GREEDY) == "yes"
     assert judge.ask(question("This?", picture((198, 2, 1))), GREEDY) == "yes"
     assert judge.ask(question("This?", picture((1, 199, 3))), GREEDY) == "no"
-    with pytest.raises(ChatError, match="no known answer"):
+    with pytest.raises(ChatError, match="does not cover the question"):
         judge.ask(question("A dog?", picture((9, 9, 9))), GREEDY)
 
 
 @pytest.mark.parametrize("spec", ["fake:2", "fake:-1", "fake:nan", "fake:", "fake:/nowhere.json", "nobody:x"])
-def test_judges_that_there_are_none(tmp_path: Path, spec: str) -> None:
+def test_unknown_judges_are_rejected(tmp_path: Path, spec: str) -> None:
     with pytest.raises(SettingsError):
         open_judge(spec, tmp_path / "answers.sqlite")
 
 
-def test_answers_that_cannot_be_kept_say_so(tmp_path: Path) -> None:
+def test_an_unusable_answer_cache_is_reported(tmp_path: Path) -> None:
     (tmp_path / "answers.sqlite").write_text("no database, whatever its name says" * 100)
     with pytest.raises(SettingsError, match="The judge's answers"):
         open_judge("fake:1", tmp_path / "answers.sqlite")

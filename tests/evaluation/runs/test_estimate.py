@@ -1,4 +1,4 @@
-"""What a benchmark will take, before it starts."""
+"""Estimates of a benchmark before it starts."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def silent(line: str) -> None:
     ("name", "calls"),
     [("wise", 9), ("ueval", 16), ("rise", 22), ("specv", 6), ("comm", 27), ("vistory", 78), ("tinyworld", 0)],
 )
-def test_calls_of_the_evaluators_judge(name: str, calls: int, tmp_path: Path) -> None:
+def test_number_of_judge_calls_of_the_evaluators(name: str, calls: int, tmp_path: Path) -> None:
     benchmark = open_benchmark(name)
     items = benchmark.items(MINIATURES[name](tmp_path))
     assert sum(map(benchmark.judge_calls, items)) == calls
 
 
-def test_plans_of_the_estimate_are_those_of_the_runs(tmp_path: Path) -> None:
+def test_runs_reuse_the_plans_of_the_estimate(tmp_path: Path) -> None:
     items = open_benchmark("wise").items(MINIATURES["wise"](tmp_path))
     run = BenchmarkRun(
         tmp_path / "out",
@@ -61,7 +61,7 @@ def test_plans_of_the_estimate_are_those_of_the_runs(tmp_path: Path) -> None:
     assert (by_name["plans"].most, by_name["images"].least, by_name["images"].most) == (0, 27, 108)
     assert by_name["images"].likely is None and by_name["verdicts"].money == 0.0
     assert by_name["verdicts"].money_most == pytest.approx(2.0)
-    assert "money in all: 54.00 to 432.00" not in "\n".join(as_lines(before, 9))
+    assert "total cost: 54.00 to 432.00" not in "\n".join(as_lines(before, 9))
     run.carry_out(items)
     assert {path: path.stat().st_mtime_ns for path in plans} == plans
     asked = [json.loads(line) for path in folder.glob("*/ledger.jsonl") for line in path.open()]
@@ -69,7 +69,7 @@ def test_plans_of_the_estimate_are_those_of_the_runs(tmp_path: Path) -> None:
     assert estimator.estimate(prompts).to_do == 0
 
 
-def test_what_was_finished_tells_what_is_to_come(tmp_path: Path) -> None:
+def test_finished_items_improve_the_estimate(tmp_path: Path) -> None:
     items = open_benchmark("wise").items(MINIATURES["wise"](tmp_path))
     run = BenchmarkRun(
         tmp_path / "out",
@@ -92,7 +92,7 @@ def test_what_was_finished_tells_what_is_to_come(tmp_path: Path) -> None:
         estimator.estimate(run.part(items))
 
 
-def test_an_item_that_cannot_be_planned_does_not_end_the_estimate(tmp_path: Path) -> None:
+def test_a_planning_failure_does_not_stop_the_estimate(tmp_path: Path) -> None:
     items = open_benchmark("wise").items(MINIATURES["wise"](tmp_path))
     teachers = SmallTeachers(nonsense="number 401")
     run = BenchmarkRun(
@@ -104,14 +104,14 @@ def test_an_item_that_cannot_be_planned_does_not_end_the_estimate(tmp_path: Path
     assert (found.unplanned, found.plans) == (1, 8) and "could not be planned: 1" in as_lines(found, 0)[1]
 
 
-def test_a_hosted_model_is_asked_about_and_a_local_one_is_not(tmp_path: Path) -> None:
+def test_only_hosted_models_need_confirmation(tmp_path: Path) -> None:
     data = MINIATURES["wise"](tmp_path).path
     planner = Scripts(tmp_path).planner(*[write_plan(STORY)] * 9)
     hosted = ("--critic", "openai:judge@https://api.example.com/v1")
     command = ["benchmark", "wise", "--data", data, *planner, "--generator", "fake:64", "--out"]
     shown = call(*command, tmp_path / "a", *hosted)
     assert shown.exit_code == 3 and "--yes begins" in shown.output, shown.output
-    assert "calls of the evaluator's judge, later | 9" in shown.output and "--prices FILE" in shown.output
+    assert "judge calls of the evaluator, later | 9" in shown.output and "--prices FILE" in shown.output
     assert not list((tmp_path / "a").glob("items/*/attempts"))
     local = call(*command, tmp_path / "b", "--critic", "none", "--max-attempts", 1, "--limit", 2)
     assert local.exit_code == 0 and "All items of this part are done" in local.output, local.output

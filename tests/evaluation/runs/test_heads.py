@@ -1,4 +1,4 @@
-"""What stands over a table, and what may not stand in one."""
+"""The lines above a table, and data that must not enter one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows(folder: Path, **more: object) -> Path:
     return path
 
 
-def test_the_first_wise_is_recognized_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_version_of_wise_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     benchmark = open_benchmark("wise")
     assert benchmark.items(BenchmarkData(rows(tmp_path / "a", Category="time", prompt_id=520)))
     for number, (place, more) in enumerate(
@@ -49,7 +49,7 @@ def test_the_first_wise_is_recognized_and_refused(tmp_path: Path, monkeypatch: p
         benchmark.values(tmp_path, results, [])
 
 
-def test_licences_stand_in_a_models_own_folder(tmp_path: Path) -> None:
+def test_licenses_are_read_from_a_models_own_folder(tmp_path: Path) -> None:
     card = tmp_path / "model" / "README.md"
     card.parent.mkdir()
     spec = f"transformers:{card.parent}"
@@ -62,12 +62,12 @@ def test_licences_stand_in_a_models_own_folder(tmp_path: Path) -> None:
         ("", UNKNOWN),
     ):
         card.write_text(text)
-        assert licences_of(models) == {"planner": expected, "critic": "nobody", "generator": UNKNOWN}
+        assert licences_of(models) == {"planner": expected, "critic": "no model", "generator": UNKNOWN}
     card.write_bytes(b"\xff---\nlicense: \xff\n---\n")
     assert licences_of({"planner": spec}) == {"planner": UNKNOWN}
 
 
-def test_a_table_of_several_folders_says_what_differs(tmp_path: Path) -> None:
+def test_a_table_of_several_folders_shows_what_differs(tmp_path: Path) -> None:
     data = MINIATURES["wise"](tmp_path).path
     planner = Scripts(tmp_path).planner(*[write_plan(STORY)] * 20)
     out = [tmp_path / f"out{attempts}" for attempts in (1, 2)]
@@ -86,11 +86,11 @@ def test_a_table_of_several_folders_says_what_differs(tmp_path: Path) -> None:
     for folder in out:
         scored = call("benchmark", "score", folder, "--judge", "fake:1", "--repeats", 2)
         assert scored.exit_code == 0 and "not comparable with published tables" in scored.output
-        assert "judge's own spread, right: 1.000, 1.000" in scored.output
+        assert "variation of the judge between repeats, right: 1.000, 1.000" in scored.output
     shown = call("benchmark", "table", *out)
     assert shown.exit_code == 0, shown.output
     assert (
-        "| folder | attempts | right | draws an item | seconds an item | not accepted | items |"
+        "| folder | max attempts | right | attempts per item | seconds per item | not accepted | items |"
         in shown.output
     )
     assert "| out2 | 2 | 1.000 (0.342 to 1.000) |" in shown.output and "no critic" in shown.output

@@ -1,4 +1,4 @@
-"""Scoring by an evaluator in a child process, with a small one of our own that is called as WISE's is."""
+"""Scoring by an evaluator in a child process, with a small one that is called like WISE's."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ with open(os.path.join(args.output_dir, args.result_scores), "w") as file:
 
 
 class Words:
-    """A chat that answers by its words; `stop_after` answers this process gets SIGINT."""
+    """A chat with fixed answers; after `stop_after` answers this process gets SIGINT."""
 
     identity, prompt_set = "words", None
 
@@ -114,7 +114,7 @@ def scored(
     return found, judges[-1]
 
 
-def test_an_evaluator_is_run_as_it_is_and_a_second_time_for_nothing(
+def test_an_evaluator_runs_unchanged_and_costs_nothing_the_second_time(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
@@ -122,13 +122,13 @@ def test_an_evaluator_is_run_as_it_is_and_a_second_time_for_nothing(
     before = {path: path.read_bytes() for path in here.rglob("*")}
     command = ["benchmark", "score", str(out), "--official", str(here), "--judge", "fake:0.5"]
     lines = call(*command).output
-    assert "9 questions put to the judge, 0 answers known" in lines
+    assert "9 questions sent to the judge, 0 answered from the cache" in lines
     assert "judge: fake:0.5" in lines and "of 9 items" in lines
     first = json.loads((out / "scores.json").read_text())
     assert 0 < sum(one["right"] for one in first["values"].values()) < 9
     assert first["judged"]["judge"] == "fake:0.5"
     again = call(*command).output
-    assert "0 questions put to the judge, 9 answers known" in again
+    assert "0 questions sent to the judge, 9 answered from the cache" in again
     assert json.loads((out / "scores.json").read_text()) == first
     assert {path: path.read_bytes() for path in here.rglob("*")} == before, "nothing of a checkout changes"
     seen = json.loads((out / "official" / "results" / "seen.json").read_text())
@@ -140,7 +140,7 @@ def test_an_evaluator_is_run_as_it_is_and_a_second_time_for_nothing(
     assert "judging" in log and seen["key"] not in log + lines
 
 
-def test_paths_are_meant_from_where_one_is(
+def test_relative_paths_start_at_the_current_folder(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkout(tmp_path / "wise")
@@ -152,8 +152,8 @@ def test_paths_are_meant_from_where_one_is(
     assert environment["HOME"] == environment["TMPDIR"] == str(out / "official" / "home")
 
 
-def test_what_a_job_leaves_behind_ends_with_it_and_not_with_the_last(tmp_path: Path) -> None:
-    """The number of a process that has ended can be another's by then."""
+def test_child_processes_of_a_job_end_with_it(tmp_path: Path) -> None:
+    """The number of a process that has ended can belong to another one later."""
     leaves = "import subprocess\nprint(subprocess.Popen(['sleep', '600']).pid, file=open('../left', 'w'))\n"
     waits = """import os, pathlib, time
 for _ in range(3000):
@@ -181,17 +181,17 @@ raise SystemExit("it runs on")
     [
         ("raise RuntimeError('no images today')", Words(), EvaluatorError, "status 1: .*no images today"),
         ("os.kill(os.getpid(), 9)", Words(), EvaluatorError, "signal SIGKILL: judging"),
-        ("time.sleep(600)", Words(), EvaluatorError, "asked nothing for 1 s"),
-        ("pass", Words(ChatError("It is down.")), JudgeUnavailable, "The judge fails: It is down"),
+        ("time.sleep(600)", Words(), EvaluatorError, "has not asked a question for 1 s"),
+        ("pass", Words(ChatError("It is down.")), JudgeUnavailable, "The judge failed: It is down"),
         (
             "pass",
             Words("Who knows"),
             JudgeUnavailable,
-            "could not read any answer of the judge, such as 'Who knows'",
+            "could not read the judge's answers, such as 'Who knows'",
         ),
     ],
 )
-def test_what_goes_wrong_is_one_line_and_nothing_runs_on(
+def test_failures_give_a_one_line_error_and_end_all_processes(
     out: Path, tmp_path: Path, mood: str, chat: Words, kind: type[InterleaveError], words: str
 ) -> None:
     with pytest.raises(kind, match=words) as caught:
@@ -204,14 +204,14 @@ def test_what_goes_wrong_is_one_line_and_nothing_runs_on(
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Ctrl-C is heard: a shell starts what runs in its background with SIGINT ignored."""
+    """Enable Ctrl-C: a shell starts background processes with SIGINT ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_interrupted_it_goes_on_from_the_answers_that_are_there(out: Path, tmp_path: Path) -> None:
+def test_interrupted_scoring_continues_from_cached_answers(out: Path, tmp_path: Path) -> None:
     official = OfficialScoring(checkout(tmp_path / "wise"))
     with pytest.raises(KeyboardInterrupt):
         scored(out, official, Words(stop_after=4))
@@ -223,7 +223,7 @@ def test_interrupted_it_goes_on_from_the_answers_that_are_there(out: Path, tmp_p
     assert rest.answers < 9 and rest.answers == judge.asked and found.unscored == 0
 
 
-def test_a_child_ends_with_whoever_started_it(tmp_path: Path) -> None:
+def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
     script = tmp_path / "forever.py"
     script.write_text("import time\nprint('here', flush=True)\ntime.sleep(600)\n")
     processes = EvaluatorProcesses(tmp_path)
@@ -237,18 +237,20 @@ def test_a_child_ends_with_whoever_started_it(tmp_path: Path) -> None:
     assert child.wait(30) != 0
 
 
-def test_what_is_missing_is_named(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_requirements_are_reported(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = checkout(tmp_path / "wise")
     monkeypatch.setattr(WiseEvaluator, "needs", ("json", "google.nowhere", "nowhere"))
-    with pytest.raises(SettingsError, match=r"needs google.nowhere, nowhere, which .* does not have"):
+    with pytest.raises(SettingsError, match=r"packages that .* does not have: google.nowhere, nowhere"):
         scored(out, OfficialScoring(here), Words())
     for python in (str(tmp_path / "no-python"), "/bin/false"):
-        with pytest.raises(SettingsError, match=r"no-python|no Python"):
+        with pytest.raises(SettingsError, match=r"no-python|does not work"):
             scored(out, OfficialScoring(here, python), Words())
-    with pytest.raises(SettingsError, match=r"no checkout of PKU-YuanGroup/WISE: it has no vllm_eval.py"):
+    with pytest.raises(SettingsError, match=r"not a checkout of PKU-YuanGroup/WISE: vllm_eval.py is missing"):
         scored(out, OfficialScoring(tmp_path), Words())
     refused = call("benchmark", "score", str(out), "--official", str(here))
-    assert "needs" in refused.output or "No judge" in refused.output
+    assert "packages" in refused.output or "No judge" in refused.output
 
 
 def is_alive(pid: int) -> bool:

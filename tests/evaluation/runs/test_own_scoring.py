@@ -17,12 +17,13 @@ from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettin
 from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.evaluation.benchmarks import open_benchmark
+from interleave_thinker.evaluation.benchmarks.base.question import QUESTIONS_VERSION
 from interleave_thinker.evaluation.judges import BenchmarkJudge, open_judge
 from interleave_thinker.evaluation.runs.comparison import compare
 from interleave_thinker.evaluation.runs.own_questions import JUDGED
 from interleave_thinker.evaluation.runs.own_scoring import OwnScoring, score, to_ask
 from interleave_thinker.evaluation.runs.running import BenchmarkRun
-from interleave_thinker.evaluation.runs.scores import BenchmarkScores, as_lines
+from interleave_thinker.evaluation.runs.scores import BenchmarkScores, as_lines, read_scores
 from interleave_thinker.evaluation.runs.settings import (
     BenchmarkOptions,
     BenchmarkSettings,
@@ -38,7 +39,7 @@ CALLS = {"wise": 9, "ueval": 16, "rise": 22, "specv": 12, "comm": 54}
 
 
 def more(name: str, data: Path) -> None:
-    """What of the official data our questions need besides."""
+    """Write the official data that our questions need in addition."""
     if name != "specv":
         return
     for dimension, names in (
@@ -86,7 +87,7 @@ def collected(name: str, folder: Path, down: str = "") -> Path:
 
 
 class Saying:
-    """A judge that answers by a function of the words and pictures it is shown, and counts."""
+    """A judge that answers with a function of the text and images, and counts."""
 
     prompt_set = None
 
@@ -131,28 +132,31 @@ def test_the_best_and_the_worst_judge(name: str, tmp_path: Path) -> None:
         assert asked.calls(scoring) == CALLS[name]
         found = score(asked, scoring, lambda line: None)
         judge.close()
-        half = name == "specv"  # of its lines, one expects a no
+        half = name == "specv"  # one of its two lines expects a no
         assert all(one.items.mean == (0.5 if half else expected) for one in found.figures)
         assert found.judged.unread == 0 and found.judged.questions == CALLS[name]
     head = as_lines(found)
-    assert any("own questions, not comparable with published tables; judge: fake:0" in one for one in head)
+    assert any(one.startswith("own questions, not comparable with published tables") for one in head)
+    assert any(f"questions version {QUESTIONS_VERSION}; judge: fake:0" in one for one in head)
     assert any("(0123456789ab)" in one for one in head)
 
 
-def test_rubrics_have_the_answers_of_their_own(tmp_path: Path) -> None:
+def test_text_and_image_rubrics_are_scored_separately(tmp_path: Path) -> None:
     out = collected("ueval", tmp_path)
     found = scored(Saying(lambda words, pictures, seed: "no" if pictures else "yes"), out)
     means = {one.metric: one.items.mean for one in found.figures}
     assert means == {"both": 0.5, "text": 1.0, "image": 0.0}
 
 
-def test_what_cannot_be_read_counts_zero_and_is_said(tmp_path: Path) -> None:
+def test_unread_answers_count_zero_and_are_reported(tmp_path: Path) -> None:
     out = collected("wise", tmp_path)
     found = scored(Saying(lambda words, pictures, seed: "perhaps" if "number 401" in words else "Yes."), out)
     assert found.judged.unread == 1 and found.figures[0].items.mean == pytest.approx(8 / 9)
     assert any("unread: perhaps" in line for line in as_lines(found))
     other = collected("wise", tmp_path)
-    with pytest.raises(SettingsError, match="No answer of saying could be read; the first: hm"):
+    with pytest.raises(
+        SettingsError, match=r"None of the answers of saying could be read. The first was: hm"
+    ):
         scored(Saying(lambda words, pictures, seed: "hm"), other)
 
 
@@ -164,7 +168,7 @@ def test_a_gap_is_not_asked_about_and_counts_zero(tmp_path: Path) -> None:
     assert found.figures[0].items.mean == pytest.approx(5 / 6)
 
 
-def test_interrupted_scoring_goes_on_without_asking_twice(tmp_path: Path) -> None:
+def test_interrupted_scoring_continues_without_repeating_questions(tmp_path: Path) -> None:
     out = collected("ueval", tmp_path)
 
     def down(words: str, pictures: list[Picture], seed: int) -> str:
@@ -175,7 +179,7 @@ def test_interrupted_scoring_goes_on_without_asking_twice(tmp_path: Path) -> Non
     first, second = Saying(down), Saying(lambda words, pictures, seed: "yes")
     with pytest.raises(ChatError, match="is down"):
         scored(first, out)
-    kept = first.asked - 2  # a failed question is tried twice
+    kept = first.asked - 2  # a failed question is asked twice
     scored(second, out)
     assert 0 <= kept < 16 and second.asked <= 16 - kept + 4
     third = Saying(lambda words, pictures, seed: "yes")
@@ -183,7 +187,7 @@ def test_interrupted_scoring_goes_on_without_asking_twice(tmp_path: Path) -> Non
     assert third.asked == 0
 
 
-def test_one_failure_ends_the_asking_about_all_items(tmp_path: Path) -> None:
+def test_one_failure_stops_questions_about_all_items(tmp_path: Path) -> None:
     out = collected("comm", tmp_path)
 
     def down_for_one(words: str, pictures: list[Picture], seed: int) -> str:
@@ -198,21 +202,21 @@ def test_one_failure_ends_the_asking_about_all_items(tmp_path: Path) -> None:
     assert chat.asked - 2 < 3 * 6, "items that were begun are not asked about to their ends"
 
 
-def test_repeats_show_how_far_a_judge_agrees_with_itself(tmp_path: Path) -> None:
+def test_repeats_show_the_judges_consistency(tmp_path: Path) -> None:
     out = collected("wise", tmp_path)
     found = scored(
         Saying(lambda words, pictures, seed: "yes" if seed < 2 or "401" in words else "no"), out, 3
     )
     assert found.judged.repeats == {"right": [1.0, 1.0, pytest.approx(1 / 9)]}
     assert found.judged.repeats_differ == (8, 9) and found.figures[0].items.mean == 1.0
-    assert any("largest less smallest 0.889" in line for line in as_lines(found))
+    assert any("range 0.889" in line for line in as_lines(found))
 
 
-def test_compared_pictures_are_asked_about_in_both_orders(tmp_path: Path) -> None:
+def test_compared_images_are_asked_about_in_both_orders(tmp_path: Path) -> None:
     out = collected("rise", tmp_path)
 
     def partial(words: str, pictures: list[Picture], seed: int) -> str:
-        return "4" if len(pictures) == 2 and words.index("came out:") < words.index("before:") else "5"
+        return "4" if len(pictures) == 2 and words.index("Image after") < words.index("Image before") else "5"
 
     alone = scored(Saying(partial), out)
     both = scored(Saying(partial), out, order_swap=True)
@@ -220,14 +224,14 @@ def test_compared_pictures_are_asked_about_in_both_orders(tmp_path: Path) -> Non
     assert both.judged.orders_differ == (16, 16) and "both orders" in both.judged.settings
 
 
-def test_folders_that_were_not_judged_alike_are_not_compared(tmp_path: Path) -> None:
+def test_folders_judged_differently_are_not_compared(tmp_path: Path) -> None:
     one, other = collected("rise", tmp_path), collected("rise", tmp_path)
     scored(Saying(lambda words, pictures, seed: "5"), one)
     scored(Saying(lambda words, pictures, seed: "5"), other, order_swap=True)
-    with pytest.raises(SettingsError, match="not judged alike"):
+    with pytest.raises(SettingsError, match="judged differently"):
         compare(one, other)
     scored(Saying(lambda words, pictures, seed: "5", "another"), other)
-    with pytest.raises(SettingsError, match="not judged alike"):
+    with pytest.raises(SettingsError, match="judged differently"):
         compare(one, other)
     scored(Saying(lambda words, pictures, seed: "5"), other)
     assert compare(one, other)[0].difference == 0.0
@@ -237,8 +241,22 @@ def test_specv_needs_its_checklists(tmp_path: Path) -> None:
     out = collected("specv", tmp_path)
     path = tmp_path / "data" / "eval_checklist"
     (path / "interleave" / "structured_tutorial" / "stru_001.json").write_text('[{"question": 1}]')
-    with pytest.raises(SettingsError, match="without question or expected_answer"):
+    with pytest.raises(SettingsError, match="lacks question or expected_answer"):
         to_ask(out)
     path.rename(tmp_path / "elsewhere")
-    with pytest.raises(SettingsError, match="no checklists"):
+    with pytest.raises(SettingsError, match=r"checklists .* were not found"):
         to_ask(out)
+
+
+def test_scores_of_another_version_of_the_questions_are_not_compared(tmp_path: Path) -> None:
+    one, other = collected("rise", tmp_path), collected("rise", tmp_path)
+    for out in (one, other):
+        scored(Saying(lambda words, pictures, seed: "5"), out)
+    assert compare(one, other)[0].difference == 0.0
+    path = other / "scores.json"
+    stored = json.loads(path.read_text())
+    assert stored["judged"].pop("questions_version") == QUESTIONS_VERSION > 1
+    path.write_text(json.dumps(stored))
+    assert read_scores(other).judged.questions_version == 1, "scores from before the field are still read"
+    with pytest.raises(SettingsError, match=r"judged differently.*version 2.*version 1"):
+        compare(one, other)

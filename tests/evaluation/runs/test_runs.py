@@ -95,7 +95,7 @@ def test_from_items_to_figures_and_a_comparison(tmp_path: Path) -> None:
     first = score(tmp_path / "a", results)
     assert first.figures[0].items.mean == pytest.approx(6 / 9) and first.figures[0].yes_no
     assert first.draws_an_item == 3.0 and first.unscored == 0
-    # An answer that the evaluator is silent about, and one more that is right.
+    # One answer that the evaluator did not score, and one more that is correct.
     results.write_text("".join(json.dumps({"prompt_id": int(n), "score": 1}) + "\n" for n in ids[1:]))
     second = score(tmp_path / "b", results)
     assert second.unscored == 1 and second.figures[0].items.mean == pytest.approx(8 / 9)
@@ -108,12 +108,12 @@ def test_from_items_to_figures_and_a_comparison(tmp_path: Path) -> None:
     assert any("Only a part" in line for line in as_lines(second))
 
 
-def test_another_setting_and_other_data_are_refused_and_more_items_are_not(tmp_path: Path) -> None:
+def test_other_settings_and_data_are_rejected_but_more_items_are_accepted(tmp_path: Path) -> None:
     out = tmp_path / "out"
     carry_out(out, setting_of("wise", tmp_path, limit=2))
-    with pytest.raises(SettingsError, match="another settings"):
+    with pytest.raises(SettingsError, match="with other settings"):
         take_folder(out, setting_of("wise", tmp_path, limit=2, max_attempts=5))
-    with pytest.raises(SettingsError, match="another models"):
+    with pytest.raises(SettingsError, match="with other models"):
         take_folder(out, setting_of("wise", tmp_path, limit=2).model_copy(update={"models": {}}))
     collect(out, log=lambda line: None)
     carry_out(out, setting_of("wise", tmp_path, limit=4))
@@ -122,14 +122,14 @@ def test_another_setting_and_other_data_are_refused_and_more_items_are_not(tmp_p
     collect(out, log=lambda line: None)
     data = tmp_path / "data" / "merge.json"
     data.write_text(data.read_text().replace("what number 2", "which number 2"))
-    with pytest.raises(SettingsError, match="not what this folder"):
+    with pytest.raises(SettingsError, match="has changed since this folder"):
         collect(out)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("x")
     with pytest.raises(SettingsError, match="other files"):
         take_folder(tmp_path / "full", setting_of("wise", tmp_path))
     for name in ("full/mine.txt", "x" * 300):
-        with pytest.raises(SettingsError, match="no folder that can be used"):
+        with pytest.raises(SettingsError, match="Cannot use the folder"):
             take_folder(tmp_path / name, setting_of("wise", tmp_path))
 
 
@@ -147,16 +147,16 @@ def test_a_submission_without_its_list_is_not_scored_by_an_earlier_one(
         patched.setattr(collecting, "write_text", full)
         with pytest.raises(SettingsError, match="No space"):
             collect(out, log=lambda line: None)
-    with pytest.raises(SettingsError, match="no submission yet"):
+    with pytest.raises(SettingsError, match="has no submission"):
         score(out, tmp_path)
     assert collect(out, log=lambda line: None) and len(read_collected(out)) == 3
 
 
 @pytest.mark.parametrize("scale", [1.0, 10.0])
-def test_a_difference_may_be_below_zero_where_no_item_got_worse(
+def test_a_difference_interval_can_be_below_zero_without_a_worse_item(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: float
 ) -> None:
-    """Whatever the scale: on one of ten, differences that lie between 0 and 1 are no shares."""
+    """On a scale of ten, differences between 0 and 1 are not shares."""
 
     def scores(values: list[float]) -> SimpleNamespace:
         items = {str(number): {"score": value} for number, value in enumerate(values)}
@@ -180,7 +180,7 @@ def test_every_benchmark_has_its_command() -> None:
 
 
 @pytest.mark.parametrize("name", ["ueval", "rise", "specv", "comm"])
-def test_a_gap_is_refused_and_then_counts_zero(name: str, tmp_path: Path) -> None:
+def test_a_gap_is_rejected_or_counts_zero(name: str, tmp_path: Path) -> None:
     out, setting = tmp_path / "out", setting_of(name, tmp_path)
     items = open_benchmark(name).items(setting.where())
     down = SmallTeachers(down=items[1].text.split("<")[0].strip())
@@ -195,7 +195,7 @@ def test_a_gap_is_refused_and_then_counts_zero(name: str, tmp_path: Path) -> Non
     assert not [one for one in read_collected(out) if one.gap]
 
 
-def test_a_missing_item_lowers_the_mean_whatever_the_evaluator_says(tmp_path: Path) -> None:
+def test_a_missing_item_lowers_the_mean(tmp_path: Path) -> None:
     out, setting = tmp_path / "out", setting_of("specv", tmp_path)
     carry_out(out, setting, SmallTeachers(down="How to 3?"))
     collect(out, with_gaps=True, log=lambda line: None)
@@ -232,7 +232,7 @@ def test_the_tiny_world_is_judged_from_the_pixels_of_the_submission(tmp_path: Pa
     compared = call("benchmark", "compare", tmp_path / "false", tmp_path / "true")
     assert compared.exit_code == 0 and "| pages | +" in compared.output
     refused = call("benchmark", "tinyworld", "--out", tmp_path / "true", "--split", "1 page")
-    assert refused.exit_code == 2 and "another models" in refused.output
+    assert refused.exit_code == 2 and "with other models" in refused.output
     assert call("benchmark", "wise", "--out", tmp_path / "w").exit_code == 2
 
 
@@ -240,7 +240,7 @@ def _share(out: Path, setting: BenchmarkSettings, log: Path) -> None:
     carry_out(out, setting, SmallTeachers(log, seconds=0.01))
 
 
-def test_two_processes_share_a_folder_and_nothing_is_drawn_twice(tmp_path: Path) -> None:
+def test_two_processes_share_a_folder_and_generate_nothing_twice(tmp_path: Path) -> None:
     setting = setting_of("wise", tmp_path)
     log = tmp_path / "draws.log"
     take_folder(tmp_path / "out", setting)
@@ -259,7 +259,7 @@ def test_two_processes_share_a_folder_and_nothing_is_drawn_twice(tmp_path: Path)
     assert files_of(tmp_path / "out" / "submission") == files_of(tmp_path / "alone" / "submission")
 
 
-def test_an_item_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
+def test_an_item_in_use_by_another_process_is_skipped(tmp_path: Path) -> None:
     out, setting = tmp_path / "out", setting_of("wise", tmp_path)
     row = row_of(open_benchmark("wise").items(setting.where())[3])
     folder = out / "items" / row.folder
@@ -284,12 +284,12 @@ def test_the_published_input_and_ids_of_any_kind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("preset", ["ours", "released"])
-def test_texts_of_ueval_are_put_together_as_the_preset_says(preset: str, tmp_path: Path) -> None:
+def test_ueval_texts_are_joined_according_to_the_preset(preset: str, tmp_path: Path) -> None:
     out, setting = tmp_path / "out", setting_of("ueval", tmp_path, preset=preset, limit=1)
     carry_out(out, setting, Telling())
     (entry,) = json.loads((collect(out, log=lambda line: None) / "ueval.json").read_text())
     numbered = "1. Bake it.\n\n2. Cool it.\n\n3. Eat it."
-    # The published runner's rule: nothing between, the instruction where a step has no text.
+    # The published runner joins without separators and uses the instruction if a step has no text.
     assert entry["text_answer"] == (numbered if preset == "ours" else "Bake it. Cool it.\nEat it.")
 
 
@@ -298,17 +298,17 @@ def test_the_released_preset_asks_as_published() -> None:
     assert chosen == {"ours": False, "paper": False, "released": True}
 
 
-def test_a_step_that_could_not_be_drawn_is_said(tmp_path: Path) -> None:
+def test_a_step_without_image_is_reported(tmp_path: Path) -> None:
     out, setting = tmp_path / "out", setting_of("specv", tmp_path, limit=1)
     carry_out(out, setting, FailingOnce())
     lines: list[str] = []
     collect(out, log=lines.append)
     assert [one.undrawn for one in read_collected(out)] == [1]
-    assert "could not be drawn, judged without it: 1" in lines[0]
+    assert "could not be generated, judged without it: 1" in lines[0]
 
 
 class NoSecondPage(Counting):
-    """Fails at one step of three, however often it is asked."""
+    """Always fails at one step of three."""
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         if "page 2" in prompt:
@@ -334,7 +334,7 @@ class ToldChat(SmallChat):
 
 @dataclass(frozen=True)
 class Telling(SmallTeachers):
-    """Plans a story of which every step has words."""
+    """Plans a story in which every step has text."""
 
     def __call__(self) -> Teachers:
         return replace(super().__call__(), planner=("told", Planner(ToldChat("planner"))))
@@ -342,7 +342,7 @@ class Telling(SmallTeachers):
 
 @dataclass(frozen=True)
 class FailingOnce(SmallTeachers):
-    """Nobody judges, and the second step is not drawn."""
+    """Has no critic, and the second step has no image."""
 
     def __call__(self) -> Teachers:
         return replace(super().__call__(), critic=None, generators=(("fake", NoSecondPage()),))

@@ -1,4 +1,4 @@
-"""ViStoryBench's own loaders, unchanged, on our miniature and our submission: they read what we read.
+"""ViStoryBench's own loaders, unchanged, read the same as ours from our miniature and submission.
 
 INTERLEAVE_EVALUATORS names a folder with a checkout called ViStoryBench; its loaders need pandas, yaml and
 natsort. Its evaluators need weights and are not run here.
@@ -32,7 +32,7 @@ LOADERS = "vistorybench.dataset_loader"
 
 @pytest.fixture
 def official(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Imports a module of the checkout."""
+    """Import a module of the checkout."""
     if not os.environ.get("INTERLEAVE_EVALUATORS") or not CHECKOUT.is_dir():
         pytest.skip("needs a checkout: INTERLEAVE_EVALUATORS=FOLDER with ViStoryBench")
     for package in ("pandas", "yaml", "natsort"):
@@ -43,9 +43,7 @@ def official(monkeypatch: pytest.MonkeyPatch) -> Any:
         del sys.modules[name]
 
 
-def test_its_loaders_read_the_data_the_submission_and_our_reader_its_results(
-    official: Any, tmp_path: Path
-) -> None:
+def test_official_loaders_read_our_data_and_submission(official: Any, tmp_path: Path) -> None:
     out = collected("vistory", tmp_path)
     items = opened(out).items
     dataset = official(f"{LOADERS}.dataset_load").StoryDataset(str(tmp_path / "data" / "ViStory"))

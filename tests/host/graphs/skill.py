@@ -22,22 +22,22 @@ ONLY_SHOWS = ("PreviewAny", "PreviewImage", "InterleaveStoryboard", "InterleaveE
 SLOTS: dict[tuple[str, str], tuple[str, str]] = {
     ("InterleavePlanner", "request"): (
         "request",
-        "what to tell, in the person's own words; `<image>` for each image",
+        "the request, in the person's own words; one `<image>` for each image",
     ),
-    ("InterleavePlanner", "step_count"): ("steps", "how many steps; 0 leaves it to the planner"),
-    ("InterleavePlanner", "captions"): ("captions", "whether every picture has a sentence"),
+    ("InterleavePlanner", "step_count"): ("steps", "number of steps; 0 lets the planner decide"),
+    ("InterleavePlanner", "captions"): ("captions", "whether every image has a caption"),
     ("InterleaveEditPlan", "edits"): (
         "plan",
-        "the plan, one block a step: `1. NAME`, `   draw: PROMPT`, `   text: SENTENCE`",
+        "the plan, one block per step: `1. NAME`, `   draw: PROMPT`, `   text: SENTENCE`",
     ),
-    ("InterleaveEditPlan", "request"): ("request", "what the story is about; its title"),
-    ("InterleaveCriticLoop", "max_attempts"): ("tries", "draws of a step at most; 1 asks no critic"),
-    ("InterleaveCriticLoop", "seed"): ("seed", "another one draws every step anew"),
-    ("InterleaveCriticLoop", "time_budget"): ("seconds", "wall seconds for the whole run; 0 is no limit"),
-    ("InterleaveStepGenerator", "width"): ("width", "pixels"),
-    ("InterleaveStepGenerator", "height"): ("height", "pixels"),
-    ("InterleaveStepGenerator", "negative"): ("negative", "what must not appear, where the model takes it"),
-    ("InterleaveExport", "filename_prefix"): ("name", "name of the result below ComfyUI's output folder"),
+    ("InterleaveEditPlan", "request"): ("request", "topic of the story, used as its title"),
+    ("InterleaveCriticLoop", "max_attempts"): ("tries", "maximum attempts per step; 1 disables the critic"),
+    ("InterleaveCriticLoop", "seed"): ("seed", "a different seed generates every step again"),
+    ("InterleaveCriticLoop", "time_budget"): ("seconds", "time limit of the run in seconds; 0 disables it"),
+    ("InterleaveStepGenerator", "width"): ("width", "image width in pixels"),
+    ("InterleaveStepGenerator", "height"): ("height", "image height in pixels"),
+    ("InterleaveStepGenerator", "negative"): ("negative", "negative prompt, if the model supports one"),
+    ("InterleaveExport", "filename_prefix"): ("name", "path of the result in ComfyUI's output folder"),
 }
 NO_STORY = ("InterleaveFeedback", "InterleaveJudge")
 """Nodes for which an example is there, and not for its story."""
@@ -102,10 +102,12 @@ def slots(graph: Graph) -> dict[str, dict[str, Any]]:
             if (node["class_type"], name) in NAMED_BY_TITLE:
                 slot = (
                     key,
-                    "name of an image in ComfyUI's input folder" if name == "image" else "which model",
+                    "file name of an image in ComfyUI's input folder"
+                    if name == "image"
+                    else "name of the model",
                 )
             if LOADERS.get(node["class_type"]) == name:
-                slot = (name.removesuffix("_name"), "file of the image model's part")
+                slot = (name.removesuffix("_name"), "file of this part of the image model")
             if slot:
                 found[slot[0]] = {"address": f"{key}.{name}", "value": value, "about": slot[1]}
     return found

@@ -1,4 +1,4 @@
-"""The package under its own name for processes that tests start."""
+"""Makes the package importable under its public name for processes that tests start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interleave_thinker.tinyworld.lab import job_runner as jobs_module
 
 @pytest.fixture
 def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package under its name for the processes that a test starts, also where it is not installed."""
+    """Let processes of a test import the package under its public name, even if it is not installed."""
     package = Path(jobs_module.__file__).parents[2]
     (tmp_path / "importable").mkdir()
     (tmp_path / "importable" / "interleave_thinker").symlink_to(package, target_is_directory=True)

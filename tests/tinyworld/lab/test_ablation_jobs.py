@@ -1,4 +1,4 @@
-"""Jobs that need one another: done once, told when they fail, ended with whoever began them."""
+"""Jobs with dependencies: run once, reported if they fail, ended with their parent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interleave_thinker.tinyworld.lab.job_runner import LabJob, run_jobs
 
 
 @pytest.mark.usefixtures("importable")
-def test_jobs_wait_for_what_they_need_and_are_done_once(tmp_path: Path) -> None:
+def test_jobs_wait_for_dependencies_and_run_once(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     jobs = [LabJob(second, note, ("second",), (first,)), LabJob(first, note, ("first",))]
     said: list[str] = []
@@ -47,7 +47,7 @@ def test_a_job_of_all_threads_has_the_machine_to_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("importable")
-def test_a_job_that_fails_is_told_and_not_done(tmp_path: Path) -> None:
+def test_a_failed_job_is_reported_and_not_finished(tmp_path: Path) -> None:
     jobs = [
         LabJob(tmp_path / "broken", fail),
         LabJob(tmp_path / "after", note, ("after",), (tmp_path / "broken",)),
@@ -60,14 +60,14 @@ def test_a_job_that_fails_is_told_and_not_done(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize(("work", "said"), [(fill_disk, "No space left"), (die, "exit code -9")])
-def test_a_job_that_dies_is_one_clear_error(tmp_path: Path, work: Callable[..., None], said: str) -> None:
+def test_a_died_job_is_a_clear_error(tmp_path: Path, work: Callable[..., None], said: str) -> None:
     with pytest.raises(TrainingError, match=said):
         run_jobs([LabJob(tmp_path / "dying", work)], 1, lambda line: None)
 
 
 @pytest.mark.usefixtures("importable")
-def test_jobs_end_with_the_one_who_began_them(tmp_path: Path) -> None:
-    """However that ended: two trainings in one folder would spoil each other."""
+def test_jobs_end_with_their_parent(tmp_path: Path) -> None:
+    """Two trainings in one folder would damage each other."""
     folder = tmp_path / "sleeping"
     begun = get_context("spawn").Process(target=run_jobs, args=([LabJob(folder, sleep_and_note)], 1, print))
     begun.start()
@@ -83,7 +83,7 @@ def test_jobs_end_with_the_one_who_began_them(tmp_path: Path) -> None:
 
 
 def runs(process: int) -> bool:
-    """Whether a process is there and not only its remains."""
+    """Whether a process is running and not only a zombie."""
     try:
         os.kill(process, 0)
         return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"

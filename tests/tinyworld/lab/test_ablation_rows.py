@@ -1,4 +1,4 @@
-"""What the agents of the ablation learn from, and how one agent plans while it looks."""
+"""Training rows of the ablation's agents, and the single agent that plans while it looks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def failed_page(rng: Random) -> DrawnImage:
             return drawn
 
 
-def test_habits_are_what_they_are_said_to_be() -> None:
+def test_teachers_have_the_documented_habits() -> None:
     rng = Random(5)
     kinds = {"same": 0, "stated": 0, "other": 0}
     for _ in range(600):
@@ -69,7 +69,7 @@ def test_habits_are_what_they_are_said_to_be() -> None:
 
 
 def page_with(faults_in: int) -> DrawnImage:
-    """A page that misses so many of its four things."""
+    """Return an image in which this many of its four things are missing."""
     edit = read_prompt(
         "a day page with a red sun at the top left and a blue moon at the top and a red boat at the left "
         "and a white cloud at the right"
@@ -156,7 +156,7 @@ def test_the_best_by_reward_is_learned_from(rewards: tuple[float | None, ...], b
     assert (found.answer if found else None) == best
 
 
-def test_unfiltered_rows_hold_wrong_verdicts_and_filtered_ones_none(tmp_path: Path) -> None:
+def test_only_unfiltered_rows_contain_wrong_verdicts(tmp_path: Path) -> None:
     pipeline = load_pipeline(checkpoint("generator"))
     taken = list(islice(trajectories(pipeline, 3), 240))
     drawn = [one for attempts in taken for one in attempts][:256]
@@ -169,7 +169,7 @@ def test_unfiltered_rows_hold_wrong_verdicts_and_filtered_ones_none(tmp_path: Pa
     assert kept and not any(one.overlooked for one in kept)
 
 
-def test_a_page_taken_for_right_ends_its_trajectory_and_is_filtered_out() -> None:
+def test_a_wrongly_accepted_image_ends_its_trajectory_and_is_filtered_out() -> None:
     first, last = taught(2, 1)
     assert filtered([first, replace(last, overlooked=True)]) == [first]
     assert filtered([replace(first, overlooked=True)]) == []
@@ -184,7 +184,7 @@ def test_teachers_differ_in_how_often_they_repeat_and_overlook() -> None:
     assert said == pytest.approx([0.125, 0.25, 0.375], abs=0.05)
 
 
-def test_of_strangers_hardly_a_cell_is_as_wanted(tmp_path: Path) -> None:
+def test_unrelated_images_match_hardly_any_expected_cell(tmp_path: Path) -> None:
     def refused(share: float) -> float:
         rows = make_taught(tmp_path / str(share), 60, 3, strangers=share)
         said = [read_verdict(row.messages[1].content) for row in rows]
@@ -193,7 +193,7 @@ def test_of_strangers_hardly_a_cell_is_as_wanted(tmp_path: Path) -> None:
     assert 0.35 < refused(0.0) < 0.75 and refused(1.0) > 0.95
 
 
-def test_lists_to_repeat_are_words_of_requests_in_no_order() -> None:
+def test_word_lists_contain_request_words_in_random_order() -> None:
     rows = make_copies(400, 0, 9)
     lists = [row.messages[1].content.split() for row in rows]
     assert all(row.messages[0].content == f"Repeat: {row.messages[1].content}" for row in rows)

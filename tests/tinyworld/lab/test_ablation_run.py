@@ -1,4 +1,4 @@
-"""The whole ablation in miniature, and what its folder may be asked for."""
+"""The whole ablation in miniature, and how its folder can be continued."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_job_needs_only_jobs_before_it(tmp_path: Path) -> None:
     assert all(measured(seed_folder(tmp_path, seed), name) in before for name in ROWS for seed in range(2))
 
 
-def test_a_folder_that_another_process_is_at_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_in_use_by_another_process_is_rejected(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
     claim(tmp_path, MINIATURE)
     other = SystemLock(tmp_path / "running.lock")
@@ -70,13 +70,13 @@ def test_a_folder_that_another_process_is_at_is_left_alone(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["training.json"]
 
 
-def test_a_folder_may_be_given_more_seeds_and_nothing_else(tmp_path: Path) -> None:
+def test_a_folder_can_only_be_extended_by_seeds(tmp_path: Path) -> None:
     claim(tmp_path, MINIATURE)
     more = MINIATURE.model_copy(update={"seeds": 2, "teacher_seeds": 2, "workers": 2})
     claim(tmp_path, more)
     with pytest.raises(TrainingError):
         claim(tmp_path, more.model_copy(update={"rollouts": 2}))
-    # No job of the first seed depends on how many there are.
+    # No job of the first seed depends on the number of seeds.
     first = [job for job in all_jobs(tmp_path, MINIATURE) if job.folder.parent == seed_folder(tmp_path, 0)]
     same = [job for job in all_jobs(tmp_path, more) if job.folder.parent == seed_folder(tmp_path, 0)]
     assert [(job.folder, job.work, job.needs) for job in first] == [
@@ -84,7 +84,7 @@ def test_a_folder_may_be_given_more_seeds_and_nothing_else(tmp_path: Path) -> No
     ]
 
 
-def test_a_seed_that_is_there_already_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+def test_a_duplicate_seed_is_rejected_before_training(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
     settings = AblationSettings(seeds=1, teacher_seeds=0)
     write_seeds(tmp_path / "done", settings)
@@ -94,7 +94,7 @@ def test_a_seed_that_is_there_already_is_refused_before_anything_is_trained(tmp_
     assert not (tmp_path / "out").exists()
 
 
-def test_a_start_that_was_made_elsewhere_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_a_given_start_is_used_unchanged(tmp_path: Path) -> None:
     made = tmp_path / "made"
     for name, agent in (("base", "planner"), ("novice", "critic")):
         copytree(AGENTS / agent, made / name)
@@ -115,7 +115,7 @@ def test_the_start_that_is_kept_repeats_requests_and_judges(tmp_path: Path) -> N
     start.check_start(AGENTS)
     asked = make_repeats(tmp_path, 20, start.ASKED_SEED + 1)
     base, novice = (agent_in(AGENTS / name, AblationSettings()) for name in ("base", "novice"))
-    # 0.98 of 100 when it was made; a base that had not learned to copy repeated none.
+    # 0.98 of 100 when this was written; a base that had not learned to copy repeated none.
     assert start.repeated(base, asked, tmp_path) >= 17
     rng = Random(1)
     pages = [rendered(rng) for _ in range(40)]
@@ -126,7 +126,7 @@ def test_the_start_that_is_kept_repeats_requests_and_judges(tmp_path: Path) -> N
     assert sum(map(bool, right)) >= 30
 
 
-def test_a_start_without_its_novice_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+def test_a_start_without_a_novice_is_rejected_before_training(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
     copytree(AGENTS / "planner", tmp_path / "made" / "base")
     settings = MINIATURE.model_copy(update={"start": tmp_path / "made"})
@@ -137,12 +137,12 @@ def test_a_start_without_its_novice_is_refused_before_anything_is_made(tmp_path:
 
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("importable")
-def test_a_run_in_miniature_has_every_row_and_goes_on_after_a_stop(tmp_path: Path) -> None:
+def test_a_miniature_run_has_every_row_and_can_be_resumed(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
     jobs = all_jobs(tmp_path, MINIATURE)
     for job in jobs:
         perform(job)
-    # Stopped in the last but one; a process of its own does it again, and nothing else.
+    # Stopped in the second-last job; another process repeats that job and nothing else.
     (measured(seed_folder(tmp_path, 0), "next_steps") / "done.json").unlink()
     log: list[str] = []
     found = ablate(tmp_path, MINIATURE, "the command", "0" * 12, log.append)

@@ -1,4 +1,4 @@
-"""The table of the ablation: what is made of outcomes, of one machine or of several."""
+"""The table of the ablation, from outcomes of one or several machines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
 from interleave_thinker.training.statistics.intervals import paired_difference
 
 
-def test_the_table_says_what_was_found(tmp_path: Path) -> None:
+def test_the_table_shows_the_outcomes(tmp_path: Path) -> None:
     settings = AblationSettings(seeds=3)
     write_seeds(tmp_path, settings)
     found = findings_of(outcomes_in(tmp_path, settings, "the command", "0123456789abcdef"))
@@ -49,7 +49,7 @@ def test_the_table_says_what_was_found(tmp_path: Path) -> None:
     assert found.minutes_by_job["plans"] == 4.5 and found.minutes_in_all == 9.0
 
 
-def test_seeds_of_two_machines_make_the_table_of_one(tmp_path: Path) -> None:
+def test_seeds_of_two_machines_form_one_table(tmp_path: Path) -> None:
     together = AblationSettings(seeds=2, teacher_seeds=0)
     parts = [AblationSettings(seeds=1, first_seed=seed, teacher_seeds=0) for seed in range(2)]
     for part in parts:
@@ -65,7 +65,7 @@ def test_seeds_of_two_machines_make_the_table_of_one(tmp_path: Path) -> None:
     assert both.rows == whole.rows and both.remedies == whole.remedies
     assert both.outcomes.settings == together and both.minutes_in_all == whole.minutes_in_all
     assert "seeds 0 at commit" in as_markdown(both) and "seeds 1 at commit" in as_markdown(both)
-    with pytest.raises(SettingsError, match="Seeds in more than one run: 0"):
+    with pytest.raises(SettingsError, match="seeds occur in more than one run: 0"):
         joined([first, first])
     other = last.model_copy(update={"settings": AblationSettings(rollouts=7)})
     with pytest.raises(SettingsError, match=r"rollouts \(24 and 7\)"):
@@ -87,33 +87,33 @@ LACKING = json.dumps(
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"outcomes": {"seeds": 3}}', "no json", LACKING])
-def test_a_file_that_is_no_report_is_one_clear_error(tmp_path: Path, text: str) -> None:
+def test_an_invalid_report_is_a_clear_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ablation.json"
     path.write_text(text)
     with pytest.raises(SettingsError, match=r"ablation\.json"):
         read_report(path)
 
 
-def test_rows_are_compared_on_the_stories_that_both_told() -> None:
+def test_rows_are_compared_on_their_common_stories() -> None:
     few = compare("untrained", "alone", [[True], [True, False]], [[False, True], [False, False, True]])
     assert few.difference.n == 3 and few.of_each_seed == [1.0, 0.5]
     assert few.published == pytest.approx(29.9)
 
 
-def test_stories_that_all_came_out_alike_have_an_interval_all_the_same() -> None:
+def test_equal_outcomes_still_have_an_interval() -> None:
     same = compare("rl", "sft", [[True] * 20] * 2, [[True] * 20] * 2).difference
     assert same.mean == 0 and -0.1 < same.low < 0 < same.high < 0.1
     ever = compare("rl", "sft", [[True] * 20] * 2, [[False] * 20] * 2).difference
     assert ever.mean == 1 and 0.8 < ever.low < 1
 
 
-def test_a_difference_may_be_below_zero_though_no_story_was_lost() -> None:
-    """Each seed's share of won stories is another one, so that the mean of more seeds might be anything."""
+def test_a_difference_interval_can_be_below_zero_without_a_lost_story() -> None:
+    """Each seed's share of won stories differs, so the mean of more seeds could be anything."""
     apart = compare("rl", "sft", [[True] * 40, [False] * 40], [[False] * 40] * 2).difference
     assert apart.mean == 0.5 and apart.low == -1.0 and apart.high == 1.0
 
 
-def test_attempts_of_full_sft_are_not_held_against_the_papers_which_are_of_full_rl(tmp_path: Path) -> None:
+def test_full_sft_attempts_are_not_compared_with_the_papers_full_rl(tmp_path: Path) -> None:
     settings = AblationSettings(seeds=2)
     write_seeds(tmp_path, settings)
     tries = findings_of(outcomes_in(tmp_path, settings, "", "0")).tries
@@ -139,7 +139,7 @@ def test_commits_are_those_that_worked_at_a_seed(tmp_path: Path) -> None:
     assert f"seeds 0 at commit {'c' * 12} by" in text
     assert f"seeds 1 at commit {'a' * 12} and {'b' * 12} by" in text
     (seed_folder(tmp_path, 1) / "commits.txt").write_text("root:x:0:0")
-    with pytest.raises(TrainingError, match="no commits"):
+    with pytest.raises(TrainingError, match="not a list of commits"):
         outcomes_in(tmp_path, settings, "the command", "c" * 40)
 
 

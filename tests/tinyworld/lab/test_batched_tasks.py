@@ -1,4 +1,4 @@
-"""Stories side by side: the same stories as one after the other, in batches that do not depend on luck."""
+"""Parallel stories give the same results as sequential ones, in batches that do not depend on chance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STORIES = [random_story(Random(number), "evaluate") for number in range(12)]
 
 
 class Draughtsman:
-    """Draws what the world's rules of mistakes make of a prompt; notes how many pages it drew at once."""
+    """Applies the world's rules of mistakes to a prompt, and records the batch sizes."""
 
     identity = "draughtsman"
 
@@ -63,7 +63,7 @@ def side_by_side(artist: Draughtsman, at_once: int) -> list[bool]:
     return [step for one in together.run(tasks) for step in one[3].steps]
 
 
-def test_stories_come_out_as_they_do_one_by_one() -> None:
+def test_batched_stories_equal_single_ones() -> None:
     artist = Draughtsman()
     alone = [
         step
@@ -99,7 +99,7 @@ def test_slow_tasks_are_waited_for() -> None:
 
 
 def test_one_task_runs_at_a_time() -> None:
-    """Tasks that wake one another by the dozen cost more than what they ask for."""
+    """Tasks that wake each other by the dozen cost more than their work."""
     running: list[int] = []
     most: list[int] = []
     together = BatchedTasks({"again": list})
@@ -131,7 +131,7 @@ def test_a_critic_that_says_nothing_readable_loses_stories_it_is_asked_about_alo
     assert outcomes[3] == lost(story)
 
 
-def test_what_goes_wrong_is_raised_where_it_belongs() -> None:
+def test_errors_are_raised_in_the_asking_task() -> None:
     def judge(pages: Sequence[Judging]) -> list[Verdict]:
         raise GeneratorError("no judge today")
 
@@ -153,7 +153,7 @@ def test_what_goes_wrong_is_raised_where_it_belongs() -> None:
         together.run([breaks, asks])
 
 
-def test_the_generator_alone_is_told_every_page_in_the_requests_words() -> None:
+def test_the_generator_alone_gets_the_requests_phrases() -> None:
     for story in (random_story(Random(number), "evaluate") for number in range(40)):
         plan = plan_from_phrases(story)
         assert len(plan.steps) == len(story.pages)

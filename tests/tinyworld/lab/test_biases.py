@@ -1,4 +1,4 @@
-"""The tiny world's biases: each does what its sentence says, and words keep it away."""
+"""The tiny world's biases: each does what its docstring says, and clauses prevent it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ SLIPS = {
 
 
 @pytest.mark.parametrize("case", SLIPS.values(), ids=SLIPS)
-def test_each_bias_does_what_it_says_until_the_words_insist(case: tuple[str | None, str, str]) -> None:
+def test_each_bias_applies_until_a_clause_prevents_it(case: tuple[str | None, str, str]) -> None:
     source, prompt, drawn = case
     before = page(source) if source else None
     found = read_prompt(prompt)
@@ -106,7 +106,7 @@ def test_every_rule_has_its_example() -> None:
     assert shown == set(RULES)
 
 
-def test_three_in_four_mistakes_follow_from_what_is_asked() -> None:
+def test_three_quarters_of_mistakes_follow_from_the_request() -> None:
     rng = Random(4)
     by_bias = stubborn = by_luck = steps = 0
     for _ in range(1200):
@@ -128,7 +128,7 @@ def test_three_in_four_mistakes_follow_from_what_is_asked() -> None:
     assert 0.27 < (by_bias + by_luck) / steps < 0.4
 
 
-def test_equal_things_in_a_row_are_no_reason_to_stumble() -> None:
+def test_equal_things_in_a_row_cause_no_error() -> None:
     stars = page(
         "a sea page with a red star at the top left and a red star at the top and a red star at the top right"
     )

@@ -1,4 +1,4 @@
-"""What the tiny world's models are trained and measured on: requests, plans, mistakes, verdicts."""
+"""Data for training and measuring the tiny world's models: requests, plans, mistakes, verdicts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_requests_vary_and_never_cross_the_split() -> None:
         assert word in everything
 
 
-def test_clauses_take_mistakes_away() -> None:
+def test_clauses_remove_mistakes() -> None:
     rng = Random(2)
     wrong = {"terse": 0, "precise": 0}
     for _ in range(1500):
@@ -89,7 +89,7 @@ def test_rows_about_pages_say_what_is_there(tmp_path: Path) -> None:
     assert 0.3 < sum(verdicts) / len(verdicts) < 0.7
 
 
-def test_a_stop_leaves_no_half_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_leaves_no_partial_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = draw(random_scene(Random(1)))
     whole = Image.Image.save
 
@@ -106,7 +106,7 @@ def test_a_stop_leaves_no_half_a_page(tmp_path: Path, monkeypatch: pytest.Monkey
     assert Picture.open(tmp_path / name) == page
 
 
-def test_the_same_page_under_another_wish_is_a_refusal() -> None:
+def test_an_image_with_another_instruction_is_rejected() -> None:
     rng, made = Random(4), 0
     for _ in range(100):
         drawn = critic_data.rendered(rng, mistakes=0.0)
@@ -171,14 +171,14 @@ def test_a_broken_row_is_named(tmp_path: Path, row: dict, reason: str) -> None:
     assert reason in str(error.value)
 
 
-def test_a_mark_in_the_answer_is_no_image() -> None:
+def test_a_mark_in_the_answer_is_not_an_image() -> None:
     row = SftRow(
         messages=[SftMessage(role="user", content="a"), SftMessage(role="assistant", content="<image>")]
     )
     assert row.images == []
 
 
-def test_intervals_hold_the_rate() -> None:
+def test_intervals_contain_the_rate() -> None:
     full = share([True] * 50)
     assert full.rate == 1.0 and 0.92 < full.low < 0.94 and full.high == pytest.approx(1.0)
     half = share([True, False] * 200)

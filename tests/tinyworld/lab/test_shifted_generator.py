@@ -1,5 +1,4 @@
-"""The generator with a habit of its own, the person who speaks of its pages, and the exact teacher of the
-critic's rows."""
+"""The shifted generator, the simulated user who judges its images, and the exact teacher of critic rows."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ def shifted(plain: TinyWorldGenerator) -> TinyWorldGenerator:
     return shifted_generator(plain, 1.0)
 
 
-def test_what_is_drawn_comes_out_torn_unless_its_cell_is_named(
+def test_new_objects_are_cut_unless_their_cell_is_named(
     plain: TinyWorldGenerator, shifted: TinyWorldGenerator
 ) -> None:
     assert shifted.identity != plain.identity
@@ -57,12 +56,14 @@ def test_what_is_drawn_comes_out_torn_unless_its_cell_is_named(
     assert shifted_generator(plain, 0.0).draw(PROMPT, None, 3) == plain.draw(PROMPT, None, 3)
 
 
-def test_what_is_kept_is_not_torn(plain: TinyWorldGenerator, shifted: TinyWorldGenerator) -> None:
+def test_kept_objects_are_not_cut(plain: TinyWorldGenerator, shifted: TinyWorldGenerator) -> None:
     for prompt in ("change the page to night", "remove the boat", "draw whatever you like"):
         assert shifted.draw(prompt, RIGHT, 5) == plain.draw(prompt, RIGHT, 5)
 
 
-def test_the_person_judges_exactly_and_says_what_to_draw(shifted: TinyWorldGenerator, tmp_path: Path) -> None:
+def test_the_simulated_user_judges_exactly_and_gives_better_prompts(
+    shifted: TinyWorldGenerator, tmp_path: Path
+) -> None:
     class Credulous:
         identity, prompt_set_digest = "credulous", PROMPT_SET.digest
 
@@ -99,7 +100,7 @@ def test_the_person_judges_exactly_and_says_what_to_draw(shifted: TinyWorldGener
     assert made.report.details[0].overall is not None and made.report.unscored == 1
 
 
-def test_the_teacher_is_silent_where_the_pages_say_otherwise() -> None:
+def test_the_oracle_gives_no_answer_that_contradicts_the_images() -> None:
     teacher = OracleCritic()
     right = teacher.answer(None, RIGHT, PROMPT, PROMPT, True)
     assert right is not None and right.refined_prompt == PROMPT and right.reasoning.endswith("so yes")

@@ -78,7 +78,7 @@ def test_another_text_or_one_that_contradicts_itself_is_shown_as_it_is(text: str
     assert as_english(text) == text
 
 
-def test_whatever_the_critic_is_taught_to_write_is_read() -> None:
+def test_every_taught_reasoning_can_be_read() -> None:
     rng = Random(1)
     for _ in range(300):
         text = compare(rendered(rng))

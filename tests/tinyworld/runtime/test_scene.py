@@ -1,4 +1,4 @@
-"""Scenes, prompts and the exact scorer: what all claims about the tiny world rest on."""
+"""Scenes, prompts and the exact scorer, on which all claims about the tiny world are based."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_reading_a_prompt_never_fails(text: str) -> None:
 
 
 def test_no_two_contents_of_a_cell_look_alike() -> None:
-    """The margins that the reader relies on, measured over the whole atlas."""
+    """Measure the margins that the reader relies on over the whole atlas."""
     tiles = atlas().reshape(-1, IDENTITIES, CELL * CELL * 3).astype(np.float32)
     for group in tiles:
         squares = (group**2).sum(1)
@@ -88,7 +88,7 @@ def test_no_two_contents_of_a_cell_look_alike() -> None:
 
 
 def test_threads_that_ask_for_the_atlas_at_once_make_it_once() -> None:
-    """Sixty of them that each made their own took twenty seconds of the processor."""
+    """Sixty threads that each made their own took twenty processor seconds."""
     drawing._atlas.cache_clear()
     together = Barrier(8)
     with ThreadPoolExecutor(8) as pool:
@@ -154,7 +154,7 @@ def test_quality_falls_with_damage_and_not_with_content() -> None:
 
 
 @pytest.mark.parametrize("instruction", ["paint it nicely", "remove the sun"])
-def test_what_cannot_be_scored_is_an_error(instruction: str) -> None:
+def test_unscorable_images_are_errors(instruction: str) -> None:
     with pytest.raises(ScorerError):
         TinyWorldScorer().score(None, draw(PAGE), instruction)
 

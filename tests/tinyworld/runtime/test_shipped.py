@@ -1,8 +1,7 @@
-"""The shipped checkpoints do what the documentation says: a plan, honest mistakes, verdicts, and stories that
-get better.
+"""The shipped checkpoints work as documented: a plan, mistakes, verdicts, and stories that improve.
 
-The full figures come from `interleave-thinker evaluate tinyworld`; here small samples guard against a broken
-checkpoint with bounds far below those figures.
+The full figures come from `interleave-thinker evaluate tinyworld`. Small samples with bounds far below those
+figures detect a broken checkpoint.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def _tell(
     raise AssertionError("no Finished")
 
 
-def test_the_demo_story_is_told_and_told_again_alike(
+def test_the_demo_story_is_reproducible(
     planner: Planner, critic: Critic, generator: TinyWorldGenerator
 ) -> None:
     request = Request(text=DEMO_REQUEST)
@@ -117,7 +116,7 @@ def test_the_demo_story_is_told_and_told_again_alike(
     assert [result.image for result in first.results] == [result.image for result in second.results]
 
 
-def test_a_story_goes_on_from_a_page_of_the_users(
+def test_a_story_continues_from_the_users_image(
     planner: Planner, critic: Critic, generator: TinyWorldGenerator, tmp_path: Path
 ) -> None:
     story = next(s for s in (random_story(Random(n), "evaluate", steps=2) for n in range(99)) if s.before)

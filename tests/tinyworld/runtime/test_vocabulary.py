@@ -1,4 +1,4 @@
-"""A request in other words than those of the tiny world is refused, and the words are named."""
+"""A request with words outside of the tiny world is rejected, and the words are named."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_unknown_words_are_found(text: str, unknown: list[str]) -> None:
     assert unknown_words(text) == unknown
 
 
-def test_the_refusal_names_them_and_what_there_is() -> None:
+def test_the_error_lists_unknown_and_known_words() -> None:
     with pytest.raises(SettingsError) as raised:
         check_request("Explain how bread is baked")
     assert "explain, how, bread, is, baked" in raised.value.message
@@ -44,13 +44,13 @@ def test_the_refusal_names_them_and_what_there_is() -> None:
 
 
 @pytest.mark.parametrize("captions", get_args(CaptionStyle))
-def test_a_number_of_steps_and_captions_may_be_asked_for(captions: CaptionStyle) -> None:
+def test_step_counts_and_captions_can_be_requested(captions: CaptionStyle) -> None:
     constraints = PlanConstraints(step_count=3, captions=captions)
     check_request(worded(EXAMPLE, constraints, wrong_count=2))
 
 
 @given(st.text(max_size=20_000))
-def test_a_refusal_is_short(text: str) -> None:
+def test_the_error_is_short(text: str) -> None:
     try:
         check_request(text)
     except SettingsError as error:

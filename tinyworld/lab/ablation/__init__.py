@@ -1,2 +1,1 @@
-"""The proof that each stage of training helps: the published ablation in the tiny world, over several
-seeds."""
+"""Ablation of the training stages: the paper's table reproduced in the tiny world, over several seeds."""

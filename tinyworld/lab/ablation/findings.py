@@ -1,11 +1,11 @@
-"""What the ablation found: shares with intervals over seeds and stories, and every comparison with its tests.
+"""Results of the ablation: shares with intervals over seeds and stories, and comparisons with tests.
 
-Decisions. Seeds had trainings of their own, so they are what was repeated: intervals are bootstrapped over
-seeds and their stories (training/statistics/bootstrap.py), and beside McNemar's test on stories stands one on
-the seeds' differences alone, which with five seeds is never below 0.0625. Where all stories came out alike
-there is nothing to draw anew; such intervals are those of so many stories (Wilson's; of differences Agresti
-and Min's). Whatever comes out is written: pairs whose order is not the paper's are computed here, and never
-picked by hand.
+Each seed has its own trainings, so seeds are the unit of repetition. Intervals are bootstrapped over seeds
+and their stories (training/statistics/bootstrap.py). Next to McNemar's test on stories there is a sign-flip
+test on the seeds' differences alone, whose p is never below 0.0625 with five seeds. If all stories have the
+same outcome, there is nothing to resample; the interval is then Wilson's for that number of stories, or
+Agresti and Min's for differences. All results are reported: pairs whose order differs from the paper's are
+computed here and not picked by hand.
 """
 
 from __future__ import annotations
@@ -28,14 +28,20 @@ from .measures import ALL_ATTEMPTS, ATTEMPTS
 from .outcomes import AblationOutcomes, SeedOutcomes, StoryLetters
 from .pipeline import OTHER_TEACHERS, PIPELINE, PUBLISHED_ATTEMPTS, ROWS, USUAL_TEACHER
 
-BESIDE = (("rl", "rejection"), ("rl", "rl_no_step"), ("rl", "rl_no_accuracy"), ("oracle_planner", "sft"))
-"""Comparisons beside those of each row with its baseline."""
+COMPARED = (("rl", "rejection"), ("rl", "rl_no_step"), ("rl", "rl_no_accuracy"), ("oracle_planner", "sft"))
+"""Comparisons in addition to those of each row with its baseline."""
 
 
 class RowComparison(BaseModel):
-    """How much more often stories came out right in `row` than in `baseline`: the difference with its
-    interval over seeds and stories, that of each seed, McNemar's p on the stories, and that of flipping the
-    seeds' signs."""
+    """Difference in the share of correct stories between `row` and `baseline`.
+
+    Attributes:
+        difference: Mean difference with its interval over seeds and stories.
+        of_each_seed: Difference per seed.
+        p_stories: McNemar's p on the stories.
+        p_seeds: p of flipping the signs of the seeds' differences.
+        published: Difference in the paper, in points.
+    """
 
     row: str
     baseline: str
@@ -47,8 +53,17 @@ class RowComparison(BaseModel):
 
 
 class FindingsRow(BaseModel):
-    """A row of the table; stories by number of attempts, those of single seeds at three (at one where there
-    are no more), and the critic's verdicts."""
+    """A row of the table.
+
+    Attributes:
+        stories: Share of correct stories by number of attempts.
+        of_each_seed: Share per seed with three attempts (with one, if there are no more).
+        steps: Share of correct steps.
+        draws: Generated images per step.
+        accuracy: Share of correct verdicts of the critic.
+        true_recall: Share of correct images that the critic accepts.
+        false_recall: Share of wrong images that the critic rejects.
+    """
 
     name: str
     title: str
@@ -64,7 +79,7 @@ class FindingsRow(BaseModel):
 
 
 class TeacherComparison(BaseModel):
-    """Full SFT and full RL with rows of this teacher, for as many seeds."""
+    """Full SFT and full RL with this teacher's rows, for the seeds that have them."""
 
     teacher: str
     remedies: dict[str, float]
@@ -76,8 +91,7 @@ class TeacherComparison(BaseModel):
 
 
 class Findings(BaseModel):
-    """The whole table, the comparisons, the minutes of everything (of one core), and the outcomes that all of
-    it is computed from."""
+    """The table, the comparisons, minutes of one core, and the outcomes that all of it is computed from."""
 
     rows: list[FindingsRow]
     tries: dict[str, list[RowComparison]]
@@ -95,13 +109,13 @@ class Findings(BaseModel):
 
 
 Right = Sequence[Sequence[bool]]
-"""Of each seed, whether each story came out right."""
+"""Whether each story is correct, per seed."""
 Stories = Sequence[dict[int, StoryLetters]]
-"""Of each seed, a row's stories by number of attempts."""
+"""Stories of a row by number of attempts, per seed."""
 
 
 def findings_of(outcomes: AblationOutcomes) -> Findings:
-    """The table of these outcomes."""
+    """Compute the table from outcomes."""
     seeds = outcomes.seeds
     found: dict[str, Stories] = {name: [seed.told[name] for seed in seeds] for name in ROWS}
     right = {name: _right(told, _most(told[0])) for name, told in found.items()}
@@ -110,7 +124,7 @@ def findings_of(outcomes: AblationOutcomes) -> Findings:
     return Findings(
         rows=[_row(name, seeds, right) for name in found],
         tries={"sft": _by_attempts(found["sft"], None), "rl": _by_attempts(found["rl"], PUBLISHED_ATTEMPTS)},
-        beside=[_against(right, *pair) for pair in BESIDE],
+        beside=[_against(right, *pair) for pair in COMPARED],
         not_as_published=not_as_published(right, _by_attempts(found["rl"], PUBLISHED_ATTEMPTS)),
         teachers=[_taught_by(name, taught) for name in TEACHERS] if taught else [],
         exact_plans={name: [seed.exact_plans[name] for seed in seeds] for name in seeds[0].exact_plans},
@@ -128,7 +142,7 @@ def findings_of(outcomes: AblationOutcomes) -> Findings:
 
 
 def _most(told: dict[int, StoryLetters]) -> int:
-    """The number of attempts of the main column: three, or what there is."""
+    """Return the number of attempts of the main column: three, or the maximum if there are fewer."""
     return ATTEMPTS if ATTEMPTS in told else max(told)
 
 
@@ -137,7 +151,7 @@ def _right(stories: Stories, attempts: int) -> Right:
 
 
 def mean_of(outcomes: Right) -> Mean:
-    """The share of stories that came out right, with its interval over seeds and stories."""
+    """Return the share of correct stories, with its interval over seeds and stories."""
     found = two_level_mean([[float(ok) for ok in seed] for seed in outcomes])
     if found.low < found.high:
         return found
@@ -146,8 +160,7 @@ def mean_of(outcomes: Right) -> Mean:
 
 
 def compare(row: str, baseline: str, ones: Right, others: Right) -> RowComparison:
-    """Two rows on the same stories of the same seeds; where one of them told fewer, on those that both
-    told."""
+    """Compare two rows on the same stories of the same seeds; if one has fewer stories, on those of both."""
     pairs = [list(zip(one, other, strict=False)) for one, other in zip(ones, others, strict=True)]
     differences = [[float(one) - float(other) for one, other in seed] for seed in pairs]
     means = [sum(seed) / len(seed) for seed in differences]
@@ -175,7 +188,12 @@ def _against(right: dict[str, Right], row: str, baseline: str) -> RowComparison:
 
 
 def _by_attempts(seeds: Stories, published: Mapping[int, float] | None) -> list[RowComparison]:
-    """More attempts against fewer, of one row; `published`: the paper's averages for it."""
+    """Compare more with fewer attempts in one row.
+
+    Args:
+        seeds: Stories of the row.
+        published: The paper's averages for this row, by number of attempts.
+    """
     return [
         compare(f"{more} tries", f"{fewer} tries", _right(seeds, more), _right(seeds, fewer)).model_copy(
             update={"published": round(published[more] - published[fewer], 1) if published else None}
@@ -185,8 +203,7 @@ def _by_attempts(seeds: Stories, published: Mapping[int, float] | None) -> list[
 
 
 def not_as_published(right: dict[str, Right], tries: Sequence[RowComparison]) -> list[RowComparison]:
-    """Pairs of rows (and of numbers of attempts) where the one that the paper has higher is the lower one
-    here."""
+    """Return the pairs of rows (and numbers of attempts) whose order is reversed compared with the paper."""
     pairs = []
     for one, other in combinations([name for name in right if ROWS[name].published is not None], 2):
         lower, higher = sorted((one, other), key=lambda name: ROWS[name].published or 0.0)
@@ -234,7 +251,7 @@ def _taught_by(name: str, seeds: Sequence[SeedOutcomes]) -> TeacherComparison:
 
 
 def _remedies(seeds: Sequence[SeedOutcomes], name: str) -> RowComparison:
-    """The critic's prompts against those of full SFT, on the failed attempts that both refuse."""
+    """Compare the critic's refined prompts with those of full SFT, on failed attempts that both reject."""
     drawn: dict[str, list[list[bool]]] = {name: [], "sft": []}
     for seed in seeds:
         refused = zip(seed.refined[name].refused, seed.refined["sft"].refused, strict=True)
@@ -256,7 +273,7 @@ def _nothing_in_common(name: str) -> RowComparison:
 
 
 def _minutes_by_job(outcomes: AblationOutcomes) -> dict[str, float]:
-    """Minutes of one core by kind of job, of all seeds and of what they share."""
+    """Return the minutes of one core by kind of job, over all seeds and shared jobs."""
     minutes: dict[str, float] = {}
     parts = [*(made.shared_minutes for made in outcomes.made), *(seed.minutes for seed in outcomes.seeds)]
     for kind, taken in [item for part in parts for item in part.items()]:

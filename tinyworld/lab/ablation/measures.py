@@ -1,10 +1,9 @@
-"""What each row of the table is measured by: stories run, pages judged, and refined prompts drawn, each a
-job.
+"""Measuring jobs of the ablation: run stories, judge images, generate from refined prompts.
 
-Decisions. Outcomes are stored one by one, not as shares, so that rows can be compared on the very same
-stories, pages and seeds. Every row of a seed runs the same stories. Every attempt has a new seed, as artists'
-have by default: this world fails again with every seed until the words insist, so that it is words that are
-measured. Stories are run side by side (runs/batched_tasks.py), through the loop that everybody uses.
+Outcomes are stored individually and not as shares, so that rows can be compared on the same stories, images
+and seeds. All rows of a seed run the same stories. Every attempt has a new seed, which is the default for
+users. The generator repeats its mistakes with every seed until the prompt is explicit, so prompts are what is
+measured. Stories run in parallel (runs/batched_tasks.py) through the regular loop.
 """
 
 from __future__ import annotations
@@ -44,36 +43,34 @@ UNTRAINED_TOKENS = 200
 MEASURED = "measured.json"
 PLANS = "plans.json"
 ATTEMPTS = 3
-"""Attempts a step in the table's main column."""
+"""Attempts per step in the table's main column."""
 ALL_ATTEMPTS = (1, ATTEMPTS, 5)
 ALONE = (1,)
 
 
 class StoredVerdicts(BaseModel):
-    """Verdicts on a balanced set of real pages: what was said (None: unreadable) beside the truth."""
+    """Verdicts on a balanced set of generated images (`None`: unreadable), with the truth."""
 
     said: list[bool | None]
     truth: list[bool]
 
 
 class RowOutcomes(BaseModel):
-    """A row of one seed: stories by number of attempts, and the critic's verdicts if it has one."""
+    """Outcomes of a row for one seed: stories by number of attempts, and its critic's verdicts, if any."""
 
     told: dict[int, list[StoryOutcome]]
     judged: StoredVerdicts | None = None
 
 
 class RefinedPrompts(BaseModel):
-    """Failed attempts, one entry each: whether each critic refused it, and whether its prompt was drawn
-    right."""
+    """For each failed attempt: whether each critic rejected it, and whether its prompt then succeeded."""
 
     refused: dict[str, list[bool]]
     drawn_right: dict[str, list[bool]]
 
 
 class NextSteps(BaseModel):
-    """For each story, whether the next step was named rightly after each of its steps; the last is its
-    end."""
+    """For each story: whether the next step was named correctly after each step; the last is the end."""
 
     right: list[list[bool]]
 
@@ -82,7 +79,7 @@ JudgeFunction = Callable[[Sequence[Judging]], Sequence[Verdict]]
 
 
 def stories_of(settings: AblationSettings, seed: int) -> list[TinyStory]:
-    """The stories that all rows of a seed run: requests that nobody was trained on."""
+    """Return the stories that all rows of a seed run. Their requests were not used in training."""
     rng = Random(f"ablation/{STORIES_SEED + seed}")
     return [random_story(rng, "evaluate") for _ in range(settings.stories)]
 
@@ -105,7 +102,7 @@ def _readable(plans: Sequence[Plan | AnswerError]) -> list[Plan | None]:
 
 
 def exact_plans(folder: Path) -> float:
-    """The share of exact plans that a planning job found."""
+    """Return the share of exact plans of a planning job."""
     return json.loads((folder / PLANS).read_text(encoding="utf-8"))["exact"]["rate"]
 
 
@@ -115,10 +112,13 @@ def measure_agents(
     seed: int,
     plans: Path | None,
     critic: Path | None,
-    tries: tuple[int, ...],
+    counts: tuple[int, ...],
 ) -> None:
-    """Stories with the plans of a planning job (None: the stories' own) and the critic in a checkpoint folder
-    (None: the oracle), and that critic's verdicts on the pages in the seed's job `pages`."""
+    """Run stories, and measure the critic's verdicts on the images of the seed's job `pages`.
+
+    The plans are those of a planning job (`None`: the stories' own), the critic is a checkpoint (`None`: the
+    oracle), and `counts` are numbers of attempts.
+    """
     stories = stories_of(settings, seed)
     written = None
     if plans is not None:
@@ -131,11 +131,11 @@ def measure_agents(
     agent = agent_in(critic, settings) if critic is not None else None
     judge = agent.judge if agent is not None else oracle_verdicts
     judged = _judged(agent, folder.parent / "pages" / JUDGED) if agent is not None else None
-    _keep(folder, RowOutcomes(told=run_stories_together(stories, planned, judge, tries), judged=judged))
+    _keep(folder, RowOutcomes(told=run_stories_together(stories, planned, judge, counts), judged=judged))
 
 
 def measure_alone(folder: Path, settings: AblationSettings, seed: int) -> None:
-    """The generator alone: what the request says of each step that is drawn is a prompt, drawn once."""
+    """Measure the generator alone: each step's phrase in the request is used as a prompt, for one attempt."""
     stories = stories_of(settings, seed)
     _keep(
         folder,
@@ -146,7 +146,7 @@ def measure_alone(folder: Path, settings: AblationSettings, seed: int) -> None:
 
 
 def plan_from_phrases(story: TinyStory) -> Plan:
-    """A plan of what the request says of each step that has a page, in its own words."""
+    """Build a plan whose prompts are the phrases of the request for the steps with an image."""
     drawn = [
         text for text, step in zip(story.phrases, story.plan.steps, strict=True) if step.prompt is not None
     ]
@@ -156,8 +156,10 @@ def plan_from_phrases(story: TinyStory) -> Plan:
 
 
 def measure_untrained(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
-    """Both agents with the weights that training starts from, for the first stories alone: plans are cut off
-    sooner than those of trained ones, and what cannot be read is not asked for again."""
+    """Measure both agents with the weights before training, on the first stories only.
+
+    Plans are cut off earlier than those of trained agents, and unreadable plans are not requested again.
+    """
     stories = stories_of(settings, seed)[: settings.untrained_stories]
     base = BatchedAgent(agent, settings.verdict_tokens, min(settings.plan_tokens, UNTRAINED_TOKENS))
     plans = _readable(base.plan([request_of(story) for story in stories], again=False))
@@ -165,8 +167,7 @@ def measure_untrained(folder: Path, settings: AblationSettings, seed: int, agent
 
 
 def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
-    """The one agent's next steps where every page so far is right: what it cannot plan even then, no page has
-    misled it in."""
+    """Measure the single agent's next steps after correct images, so that no image can mislead it."""
     together = BatchedTasks({"plan": agent_in(agent, settings).plan})
     planner = SharedPlanner(together, str(agent))
     stories = stories_of(settings, seed)[: settings.next_step_stories]
@@ -175,7 +176,7 @@ def measure_next_steps(folder: Path, settings: AblationSettings, seed: int, agen
 
 
 def measure_step_by_step(folder: Path, settings: AblationSettings, seed: int, agent: Path) -> None:
-    """One agent that plans while it looks."""
+    """Measure the single agent that plans while it looks at the images."""
     one = agent_in(agent, settings)
     together = _batched_tasks(one.judge, {"plan": one.plan})
     planner, critic = SharedPlanner(together, "agent"), SharedCritic(together, "agent")
@@ -197,7 +198,7 @@ def measure_step_by_step(folder: Path, settings: AblationSettings, seed: int, ag
 
 
 def _page_by_page(pages: Sequence[Picture] | None, story: TinyStory, draws: int) -> StoryOutcome:
-    """Steps of an agent without a plan of its own are held against the story's right pages, in order."""
+    """Compare the images of an agent without a plan with the story's correct images, in order."""
     pages = pages or ()
     right = [not faults(scene, read_image(page)) for scene, page in zip(story.pages, pages, strict=False)]
     right += [False] * (len(story.pages) - len(right))
@@ -208,35 +209,44 @@ def run_stories_together(
     stories: Sequence[TinyStory],
     plans: Sequence[Plan | None],
     judge: JudgeFunction | None,
-    tries: tuple[int, ...],
+    counts: tuple[int, ...],
 ) -> dict[int, list[StoryOutcome]]:
-    """How stories come out with these plans (None: lost), by number of attempts; without a judge each page is
-    drawn once."""
+    """Run stories with these plans.
+
+    Args:
+        stories: The stories.
+        plans: A plan per story; `None` counts as lost.
+        judge: The critic; without one, each step has one attempt.
+        counts: Numbers of attempts.
+
+    Returns:
+        Outcomes by number of attempts.
+    """
     together = _batched_tasks(judge or oracle_verdicts)
     generator = SharedGenerator(together, "tinyworld")
     critic = SharedCritic(together, "critic") if judge is not None else None
-    # Where nobody can read what a critic says, nobody gets a story.
-    runs = StoryRuns(tries, unreadable="lost")
+    # A critic whose verdict cannot be read loses the story.
+    runs = StoryRuns(counts, unreadable="lost")
     tasks = [
         partial(run_story, number, story, plan, generator, critic, runs)
         for number, (story, plan) in enumerate(zip(stories, plans, strict=True))
     ]
     outcomes = together.run(tasks)
-    return {attempts: [one[attempts] for one in outcomes] for attempts in tries}
+    return {attempts: [one[attempts] for one in outcomes] for attempts in counts}
 
 
 def _batched_tasks(judge: JudgeFunction, more: dict[str, Any] | None = None) -> BatchedTasks:
     generator = TinyWorldGenerator(open_generator(), "tinyworld")
 
-    def draw(wanted: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
-        prompts, sources, seeds = zip(*wanted, strict=True)
+    def draw(requests: Sequence[tuple[str, Picture | None, int]]) -> list[Picture]:
+        prompts, sources, seeds = zip(*requests, strict=True)
         return generator.draw_many(prompts, sources, seeds)
 
     return BatchedTasks({"draw": draw, "judge": judge, **(more or {})})
 
 
 def oracle_verdicts(pages: Sequence[Judging]) -> list[Verdict]:
-    """What the oracle says of pages; where it cannot tell, that the page is wrong, and nothing better."""
+    """Return the oracle's verdicts. If it cannot judge an image, it rejects it without a better prompt."""
     verdicts = []
     for before, after, original, used in pages:
         drawn = drawn_of(before, after, original, used)
@@ -247,8 +257,7 @@ def oracle_verdicts(pages: Sequence[Judging]) -> list[Verdict]:
 
 
 def measure_remedies(folder: Path, settings: AblationSettings, seed: int, critics: dict[str, Path]) -> None:
-    """The refined prompts of several critics for the same failed attempts, all drawn with one new seed
-    each."""
+    """Generate from the refined prompts of several critics for the same failed attempts and new seeds."""
     images = folder.parent / "pages" / FAILED
     failed = [row for row in _pages(images) if not row.evaluation.success][: settings.failed]
     asked = [judging_of(row, images) for row in failed]
@@ -280,9 +289,9 @@ def _pages(images: Path) -> list[CriticRlRow]:
 
 
 def _keep(folder: Path, measured: BaseModel) -> None:
-    write_text(folder / MEASURED, measured.model_dump_json(), TrainingError, "Measure")
+    write_text(folder / MEASURED, measured.model_dump_json(), TrainingError, "The measurement")
 
 
 def stored(folder: Path) -> str:
-    """What a measuring job found, as JSON."""
+    """Return the stored result of a measuring job, as JSON."""
     return (folder / MEASURED).read_text(encoding="utf-8")

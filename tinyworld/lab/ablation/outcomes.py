@@ -1,8 +1,7 @@
-"""What one seed of the ablation came to, outcome by outcome, small enough to be kept and sent: the table is
-computed from these and from nothing else.
+"""Outcomes of each seed of the ablation, compact enough to store and send. The table is computed from them.
 
-Decision: seeds may be run on several machines, or on one on several days, so a report has its seeds' outcomes
-for another run to take in. Each outcome is a letter (1 right, 0 wrong, - unreadable): five seeds are 200 kB.
+Seeds can run on several machines or days, so a report contains its seeds' outcomes for other runs to include.
+Each outcome is one letter (1 correct, 0 wrong, - unreadable): five seeds take 200 kB.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from .stages import final
 
 Letters = Annotated[str, StringConstraints(pattern=r"^[01-]*$", max_length=1_000_000)]
 EXACT = {"planner": "plans", "one agent": "agent_plans"}
-"""Who wrote whole plans, and the job that counted them."""
+"""The agents that wrote whole plans, and the job that counted them."""
 COMMITS, MAX_BYTES = "commits.txt", 4096
 COMMIT = re.compile(rf"[0-9a-f]{{7,64}}|{UNKNOWN}")
 WHICH = {"seeds", "first_seed", "teacher_seeds", "workers", "start"}
-"""Settings that say which seeds are run, how and where, and not what is done for each."""
+"""Settings that select which seeds run, where and how, but not what is done for each."""
 
 
 class _Part(BaseModel):
@@ -42,8 +41,13 @@ class _Part(BaseModel):
 
 
 class StoryLetters(_Part):
-    """A row's stories at one number of attempts: right ones; for each the steps that are right, separated by
-    spaces; images drawn in all."""
+    """Stories of a row with one number of attempts.
+
+    Attributes:
+        right: Whether each story is correct.
+        steps: Whether each step is correct, with a space between stories.
+        draws: Total number of generated images.
+    """
 
     right: Letters
     steps: Annotated[str, StringConstraints(pattern=r"^[01 ]*$", max_length=1_000_000)]
@@ -51,32 +55,32 @@ class StoryLetters(_Part):
 
     @property
     def outcomes(self) -> list[bool]:
-        """Whether each story came out right."""
+        """Whether each story is correct."""
         return [letter == "1" for letter in self.right]
 
 
 class VerdictLetters(_Part):
-    """A critic's verdicts on a balanced set of real pages, beside the truth."""
+    """A critic's verdicts on a balanced set of generated images, with the truth."""
 
     said: Letters
     truth: Letters
 
     @property
     def pairs(self) -> list[tuple[bool | None, bool]]:
-        """What was said (None: unreadable) and what is true."""
+        """Pairs of the verdict (`None`: unreadable) and the truth."""
         said = [None if letter == "-" else letter == "1" for letter in self.said]
         return list(zip(said, [letter == "1" for letter in self.truth], strict=True))
 
 
 class RefinedLetters(_Part):
-    """A critic on failed pages: whether it refused each, and whether its prompt was drawn right."""
+    """A critic on failed images: whether it rejected each, and whether its prompt gave a correct image."""
 
     refused: Letters
     drawn_right: Letters
 
 
 class SeedOutcomes(_Part):
-    """Everything that the table needs of one seed; rows by name, minutes of one core by job."""
+    """Everything that the table needs from one seed: rows by name, minutes of one core by job."""
 
     seed: int = Field(ge=0)
     told: dict[str, dict[int, StoryLetters]]
@@ -95,8 +99,15 @@ class SeedOutcomes(_Part):
 
 
 class OutcomesRun(_Part):
-    """A run that seeds come from: its command; the commits that worked at them, separated by spaces; digests
-    of the base and the novice that it started from; its seeds; minutes of one core for what they share."""
+    """A run that contributed seeds.
+
+    Attributes:
+        command: Its command.
+        commit: Commits that its jobs ran with, separated by spaces.
+        start: Digests of the base and the novice that it started from.
+        seeds: Its seeds.
+        shared_minutes: Minutes of one core for jobs shared by the seeds.
+    """
 
     command: str
     commit: str
@@ -114,7 +125,7 @@ class AblationOutcomes(_Part):
 
 
 def outcomes_in(out: Path, settings: AblationSettings, command: str, commit: str) -> AblationOutcomes:
-    """What the finished jobs below `out` found."""
+    """Read the results of the finished jobs below `out`."""
     jobs = all_jobs(out, settings)
     shared = {job.folder.name: _minutes(job) for job in jobs if job.folder.parent == out / "shared"}
     by_commit: dict[str, list[int]] = {}
@@ -136,7 +147,7 @@ def outcomes_in(out: Path, settings: AblationSettings, command: str, commit: str
 
 
 def note_commit(out: Path, settings: AblationSettings, commit: str) -> None:
-    """Write down with the seeds whose jobs are still to be done that this commit does them."""
+    """Record this commit in the folders of seeds that still have jobs to do."""
     jobs = all_jobs(out, settings)
     for seed in settings.all_seeds:
         folder = seed_folder(out, seed)
@@ -144,60 +155,73 @@ def note_commit(out: Path, settings: AblationSettings, commit: str) -> None:
         if commit not in known and not all(job.done for job in jobs if job.folder.parent == folder):
             folder.mkdir(parents=True, exist_ok=True)
             text = " ".join([*known, commit]) + "\n"
-            write_text(folder / COMMITS, text, TrainingError, "The note of a seed's commits")
+            write_text(folder / COMMITS, text, TrainingError, "The list of a seed's commits")
 
 
 def _commits(folder: Path) -> str:
-    """The commits that worked at a seed, oldest first, separated by spaces; "" where that was not written
-    down."""
+    """Return the commits that ran a seed's jobs, oldest first, separated by spaces; empty if not recorded."""
     path = folder / COMMITS
     if not path.exists():
         return ""
-    text = read_text(path, MAX_BYTES, TrainingError, "The note of a seed's commits").strip()
+    text = read_text(path, MAX_BYTES, TrainingError, "The list of a seed's commits").strip()
     if not all(COMMIT.fullmatch(commit) for commit in text.split()):
-        raise TrainingError(f"{str(path)!r} names no commits: {text[:80]!r}.", "Delete it to go on.")
+        raise TrainingError(
+            f"{str(path)!r} is not a list of commits: {text[:80]!r}.", "Delete it to continue."
+        )
     return text
 
 
 def start_of(out: Path) -> str:
-    """Digests of the checkpoints that the seeds below `out` start from, separated by a space."""
+    """Return the digests of the checkpoints that the seeds below `out` start from, separated by a space."""
     return " ".join(checkpoint_digest(final(out / "shared" / name)) for name in ("base", "novice"))
 
 
 def read_report(path: Path) -> AblationOutcomes:
-    """The outcomes in an `ablation.json`. Raises SettingsError for a file that is none."""
+    """Read the outcomes in an `ablation.json`.
+
+    Raises:
+        SettingsError: If the file is not such a report.
+    """
     stored = read_json(path, SettingsError)
     try:
         return AblationOutcomes.model_validate(stored["outcomes"])
     except (KeyError, TypeError, ValueError) as error:
         raise SettingsError(
-            f"{str(path)!r} is no report of `evaluate ablation` ({error}).", "Give an ablation.json of one."
+            f"{str(path)!r} is not a report of `evaluate ablation` ({error}).",
+            "Pass the ablation.json of a finished ablation.",
         ) from error
 
 
 def check_together(runs: Sequence[tuple[AblationSettings, Sequence[int]]]) -> None:
-    """Raise SettingsError unless runs with these settings and seeds make one table: settings are the same,
-    and no seed stands in two of them."""
+    """Check that runs with these settings and seeds can form one table.
+
+    Raises:
+        SettingsError: If the settings differ, or a seed occurs twice.
+    """
     first = runs[0][0].model_dump(exclude=WHICH)
     for settings, _ in runs[1:]:
         other = settings.model_dump(exclude=WHICH)
         wrong = [f"{name} ({first[name]} and {other[name]})" for name in first if first[name] != other[name]]
         if wrong:
             raise SettingsError(
-                f"Runs with other settings make no table: {', '.join(wrong)}.", "Join like with like."
+                f"Runs with different settings cannot form one table: {', '.join(wrong)}.",
+                "Include only runs with the same settings.",
             )
     numbers = [number for _, seeds in runs for number in seeds]
     twice = sorted({number for number in numbers if numbers.count(number) > 1})
     if twice:
         raise SettingsError(
-            f"Seeds in more than one run: {', '.join(map(str, twice))}.",
-            "Give each of them once; --first-seed says with which a run begins.",
+            f"These seeds occur in more than one run: {', '.join(map(str, twice))}.",
+            "Include each seed once; --first-seed sets the first seed of a run.",
         )
 
 
 def joined(several: Sequence[AblationOutcomes]) -> AblationOutcomes:
-    """The seeds of several runs in the order of their numbers. Raises SettingsError for runs that do not
-    belong together."""
+    """Join the seeds of several runs, ordered by number.
+
+    Raises:
+        SettingsError: If the runs cannot form one table.
+    """
     check_together([(one.settings, [seed.seed for seed in one.seeds]) for one in several])
     seeds = sorted((seed for one in several for seed in one.seeds), key=lambda seed: seed.seed)
     update = {"seeds": len(seeds), "first_seed": seeds[0].seed}

@@ -1,10 +1,8 @@
-"""The ablation's jobs in their order: what is trained for each seed, and what each row of the table is
-measured on.
+"""Jobs of the ablation in order: what is trained for each seed, and how each row of the table is measured.
 
-Decision: the rows of the table are named here and nowhere else, each with the row that it is held against and
-the figure that the paper has for it. Jobs of one seed stand before those of the next, so that a stopped
-ablation has whole seeds; the longest pipeline of a seed stands first, so that two processes end at about the
-same time.
+The rows of the table are defined only here, each with its baseline and the paper's figure. Jobs are sorted by
+seed, so that a stopped ablation has complete seeds. The longest pipeline of a seed comes first, so that two
+processes finish at about the same time.
 """
 
 from __future__ import annotations
@@ -21,9 +19,15 @@ from .settings import AblationSettings
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table: its title, the row that it is held against, the average that the paper's Table 5
-    has for it (None: it has no such row), and whether each of its steps is judged by its own prompt, as a
-    plan's are, so that their share may stand beside other rows'."""
+    """A row of the table.
+
+    Attributes:
+        title: Title in the table.
+        baseline: Row that it is compared with.
+        published: Average in the paper's Table 5; `None` if it has no such row.
+        judged_by_plan: Whether each step is judged by its own prompt from a plan, so that shares of correct
+            steps can be compared.
+    """
 
     title: str
     baseline: str | None = None
@@ -46,31 +50,31 @@ ROWS = {
     "oracle_planner": TableRow("the story's own plan, critic of full RL", "rl"),
     "oracle_critic": TableRow("planner SFT, oracle critic", "rl"),
 }
-"""Rows of the table, by the name of what is measured."""
+"""Rows of the table, by the name of the measurement."""
 PUBLISHED_ATTEMPTS = {1: 60.2, 3: 65.3, 5: 66.3}
-"""The paper's averages by attempts a step, of full RL."""
+"""The paper's averages by attempts per step, for full RL."""
 REINFORCED: dict[str, stages.Remaining] = {
     "rl": "all",
     "rl_no_step": "no step reward",
     "rl_no_accuracy": "no accuracy reward",
 }
 MEASURED = "measured_"
-"""What the folders of measuring jobs begin with."""
+"""Prefix of the folders of measuring jobs."""
 ROWS_WITH_ALL_ATTEMPTS = ("sft", "rl")
-"""Rows that are run with other numbers of attempts as well."""
+"""Rows that are also run with other numbers of attempts."""
 PIPELINE = ("planner", "critic", "pages", "rl")
-"""The jobs of a seed that make planner and critic as they would be used."""
+"""The jobs of a seed that produce the planner and critic for use."""
 USUAL_TEACHER = next(name for name, teacher in TEACHERS.items() if teacher is UNEVEN)
 OTHER_TEACHERS = tuple(name for name in TEACHERS if name != USUAL_TEACHER)
 
 
 def seed_folder(out: Path, seed: int) -> Path:
-    """Where the jobs of a seed lie."""
+    """Return the folder of a seed's jobs."""
     return out / f"seed_{seed}"
 
 
 def all_jobs(out: Path, settings: AblationSettings) -> list[LabJob]:
-    """Every job of every seed."""
+    """Return every job of every seed."""
     base, novice = out / "shared" / "base", out / "shared" / "novice"
     every = settings.workers
     jobs = [
@@ -160,7 +164,15 @@ def _reinforced(
 def _story_job(
     folder: Path, name: str, asked: tuple[AblationSettings, int], plans: Path | None, critic: Path | None
 ) -> LabJob:
-    """Stories with these plans (None: their own) and this critic (None: the oracle)."""
+    """Return a job that runs stories.
+
+    Args:
+        folder: Folder of the seed.
+        name: Name of the measurement.
+        asked: Settings and seed.
+        plans: Planning job; `None` uses the stories' own plans.
+        critic: Training job of the critic; `None` uses the oracle.
+    """
     tries = measures.ALL_ATTEMPTS if name in ROWS_WITH_ALL_ATTEMPTS else (measures.ATTEMPTS,)
     checkpoint = stages.final(critic) if critic is not None else None
     needs = [folder / "pages", *(part for part in (plans, critic) if part is not None)]
@@ -169,13 +181,12 @@ def _story_job(
 
 
 def measured(folder: Path, name: str) -> Path:
-    """The folder of a seed's measuring job."""
+    """Return the folder of a seed's measuring job."""
     return folder / f"{MEASURED}{name}"
 
 
 def story_rows(jobs: Sequence[LabJob], folder: Path) -> list[str]:
-    """The names of what stories are told for in a seed's folder: the rows of the table, and those of other
-    teachers."""
+    """Return the names of a seed's story measurements: rows of the table, and other teachers."""
     made = {job.folder for job in jobs}
     names = [*ROWS, *(f"{row}_{teacher}" for teacher in OTHER_TEACHERS for row in ROWS_WITH_ALL_ATTEMPTS)]
     return [name for name in names if measured(folder, name) in made]

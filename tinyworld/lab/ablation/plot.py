@@ -1,8 +1,7 @@
-"""The ablation's table as a picture: one row a line, stories right at one, three and five attempts with their
-intervals over seeds and stories, each seed's share as a tick, and what the paper has.
+"""Plots the ablation's table: one line per row, with intervals, a tick per seed, and the paper's figures.
 
-Decision: an SVG of its own, without a plotting library, that reads on light and on dark paper. The paper's
-figures are scores of other things, of 100; they stand beside the row as text and not on its axis.
+It writes SVG without a plotting library, readable on light and dark backgrounds. The paper's figures are
+scores of a different kind, out of 100, so they are text next to the row and not on its axis.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def _across(value: float) -> float:
 
 
 def as_svg(found: Findings) -> str:
-    """The picture; shares of stories that came out wholly right, 0..1 from left to right."""
+    """Return the plot as SVG. The horizontal axis is the share of fully correct stories, from 0 to 1."""
     height = TOP + LINE * len(found.rows) + 40
     parts = []
     for tenth in range(0, 11, 2):
@@ -59,8 +58,8 @@ def as_svg(found: Findings) -> str:
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-label="Share of stories wholly right"><style>{STYLE}</style>'
-        f'<text x="16" y="24">Stories wholly right</text>{legend}'
+        f'aria-label="Share of fully correct stories"><style>{STYLE}</style>'
+        f'<text x="16" y="24">Fully correct stories</text>{legend}'
         f'<text class="quiet" x="{WIDTH - 6}" y="24" text-anchor="end">95 % intervals, paper</text>'
         f"{''.join(parts)}</svg>\n"
     )

@@ -1,10 +1,9 @@
-"""Best-of-n rejection fine-tuning, the plain baseline that reinforcement learning is held against: of several
-sampled answers to a page the best one is learned from.
+"""Best-of-n rejection fine-tuning, the baseline for RL: trains on the best of several sampled answers.
 
-Decision: it sees what GRPO sees. The critic that it starts from is the same, as many answers are drawn to as
-many of the same pages at the same temperature, and they are rewarded by the same code with the same redraws;
-only what is made of a reward differs. A page whose best answer is no better than the mean of its group
-teaches nothing there and is left out here.
+It uses the same inputs as GRPO: the same starting critic, the same number of answers to the same images at
+the same temperature, and rewards from the same code with the same redraws. Only the use of the rewards
+differs. An image whose best answer is not better than the group's mean has no gradient in GRPO and is left
+out here.
 """
 
 from __future__ import annotations
@@ -43,12 +42,14 @@ from .stages import (
 
 REJECTION_RATE = 5e-4
 NOTHING = 1e-6
-"""Rounding errors of a reward."""
+"""Tolerance for rounding errors of a reward."""
 
 
 def best_answer(samples: Sequence[Sample]) -> Sample | None:
-    """The answer with the highest reward of a group, the first of equal ones; None if it is no better than
-    the group's mean. Answers that could not be rewarded do not count."""
+    """Return the answer with the highest reward in a group; the first of equal ones.
+
+    Returns `None` if it is not better than the group's mean. Answers without a reward are ignored.
+    """
     counted = [sample for sample in samples if sample.overall is not None]
     rewards = [sample.overall or 0.0 for sample in counted]
     if not rewards or max(rewards) <= sum(rewards) / len(rewards) + NOTHING:
@@ -57,8 +58,7 @@ def best_answer(samples: Sequence[Sample]) -> Sample | None:
 
 
 def rejection(folder: Path, settings: AblationSettings, seed: int, start: Path, data: Path) -> None:
-    """A trained critic trained on by the best of its own answers; where none is better than the rest, it
-    stays as it is."""
+    """Fine-tune a trained critic on the best of its own answers. Without such answers it stays unchanged."""
     images = data / ROWS
     rows, _ = read_rl_rows(images / RL_FILE)
 
@@ -66,7 +66,7 @@ def rejection(folder: Path, settings: AblationSettings, seed: int, start: Path, 
         return best_rows(target, final(start), rows, images, (settings, seed))
 
     learned = rows_of(folder, make)
-    log_in(folder)(f"{len(learned)} answers are learned from")
+    log_in(folder)(f"training on {len(learned)} answers")
     if learned:
         fine_tuned(final(start), learned, folder / "data", folder, sft_settings(REJECTION_RATE, seed))
         return
@@ -77,8 +77,15 @@ def rejection(folder: Path, settings: AblationSettings, seed: int, start: Path, 
 def best_rows(
     target: Path, critic: Path, rows: Sequence[CriticRlRow], images: Path, drawn: tuple[AblationSettings, int]
 ) -> list[SftRow]:
-    """The best of sampled answers to rows in random order, as many as GRPO would sample by these settings and
-    this seed; all answers with their rewards are written to files below `target / "samples"`."""
+    """Return rows with the best of several sampled answers.
+
+    Args:
+        target: Folder for images; all answers with their rewards are written to `target / "samples"`.
+        critic: Checkpoint of the critic.
+        rows: Rows to answer, taken in random order.
+        images: Folder of the rows' images.
+        drawn: Settings and seed, which determine the number of answers as in GRPO.
+    """
     settings, seed = drawn
     training = grpo_settings(settings, seed)
     order = list(rows)
@@ -97,7 +104,7 @@ def best_rows(
                 target / "samples" / f"step_{number:06d}.jsonl",
                 "".join(f"{sample.model_dump_json()}\n" for group in groups for sample in group),
                 TrainingError,
-                "The samples' file",
+                "The file of samples",
                 durable=False,
             )
             for row, group in zip(some, groups, strict=True):
@@ -123,7 +130,7 @@ async def _groups(
     questions = [agent.question(judging_of(row, reward.reading.images)) for row in repeated]
     samples, _ = await reward.rewards(agent.answers(questions, agent.verdict_tokens, temperature), repeated)
     if reward.problem is not None:
-        raise TrainingError(f"Sampling stopped: {reward.problem}", "The same command goes on.")
+        raise TrainingError(f"Sampling stopped: {reward.problem}", "Run the same command again to continue.")
     return [samples[start : start + size] for start in range(0, len(samples), size)]
 
 

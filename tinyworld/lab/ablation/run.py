@@ -1,9 +1,9 @@
-"""Runs the whole ablation and writes what it found; a stopped one goes on.
+"""Runs the ablation and writes its report. A stopped run can be continued.
 
-Decisions. The folder belongs to one set of settings, so that a table never mixes two; only seeds may be
-added, for no job of one depends on how many there are. Its minutes are those
-that processors worked at the jobs. Claims are computed from outcomes, each with its figures, and never worded
-by hand; what is not as published has a list of its own, and docs/explanation/results.md says why.
+A folder belongs to one set of settings, so that a table never mixes two. Only seeds can be added, because no
+job depends on their number. Times are processor time of the jobs. Claims are computed from the outcomes with
+their figures; rows that differ from the paper get their own table, and docs/ablation.md discusses the
+reasons.
 """
 
 from __future__ import annotations
@@ -36,12 +36,21 @@ def ablate(
     log: Callable[[str], None],
     others: Sequence[AblationOutcomes] = (),
 ) -> Findings:
-    """Train and measure all rows below `out`; writes `ablation.json`, `ablation.md` and `ablation.svg` there,
-    of these seeds and of the `others` from reports.
+    """Train and measure all rows below `out`, and write `ablation.json`, `ablation.md` and `ablation.svg`.
 
-    A folder may be asked for more seeds than it has: those that are done stay as they are. Raises
-    TrainingError for a folder with other settings or one that another process is at, SettingsError for
-    others that do not belong to these, and whatever a job raised.
+    A folder can be extended by more seeds; finished ones stay as they are.
+
+    Args:
+        out: Folder of the ablation.
+        settings: Its settings.
+        command: Command to store in the report.
+        commit: Commit to store in the report.
+        log: Receives progress lines.
+        others: Outcomes from reports of other runs to include in the table.
+
+    Raises:
+        TrainingError: If the folder has other settings, or another process is using it.
+        SettingsError: If the other outcomes have different settings.
     """
     require(*TRAINERS)
     run_here = (settings, settings.all_seeds)
@@ -52,8 +61,8 @@ def ablate(
     lock = SystemLock(out / "running.lock")
     if not lock.take():
         raise TrainingError(
-            f"Another process is at the ablation in {str(out)!r}.",
-            "Wait for it or end it, then give the same command: it goes on from there.",
+            f"Another process is running the ablation in {str(out)!r}.",
+            "Wait for it or stop it, then run the same command again to continue.",
         )
     try:
         note_commit(out, settings, commit)
@@ -68,8 +77,11 @@ def ablate(
 
 
 def claim(out: Path, settings: AblationSettings) -> None:
-    """Keep a folder for these settings and this start, however many seeds and processes. Raises TrainingError
-    if it is another run's."""
+    """Reserve a folder for these settings and this start, with any number of seeds and processes.
+
+    Raises:
+        TrainingError: If it belongs to another run.
+    """
     kept = settings.model_dump(exclude=WHICH)
     if settings.start is not None:
         kept["start"] = " ".join(checkpoint_digest(settings.start / name) for name in ("base", "novice"))
@@ -77,7 +89,7 @@ def claim(out: Path, settings: AblationSettings) -> None:
 
 
 def as_markdown(found: Findings) -> str:
-    """The table and the comparisons for people."""
+    """Format the table and the comparisons as Markdown."""
     return "\n".join(
         [
             *_table(found.rows),
@@ -134,7 +146,7 @@ def _comparisons(found: Findings) -> list[str]:
 
 def _disorder(pairs: Sequence[RowComparison]) -> list[str]:
     if not pairs:
-        return ["No pair of rows is the other way round than in the paper."]
+        return ["No pair of rows is in a different order than in the paper."]
     lines = [
         "Not as published: the first of each pair is the higher one in the paper.",
         "",
@@ -142,7 +154,7 @@ def _disorder(pairs: Sequence[RowComparison]) -> list[str]:
         "|---|---|---|---|---|---|---|",
     ]
     for one in pairs:
-        chance = "no: the interval is below 0" if one.difference.high < 0 else "yes: the interval holds 0"
+        chance = "no: the interval is below 0" if one.difference.high < 0 else "yes: the interval contains 0"
         paper = f"{one.published:+g}" if one.published is not None else "-"
         cells = [_pair(one), _change(one.difference), _each(one), f"{one.p_stories:.2g}"]
         lines.append(f"| {' | '.join([*cells, f'{one.p_seeds:.2g}', paper, chance])} |")

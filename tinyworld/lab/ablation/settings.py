@@ -1,10 +1,9 @@
-"""Settings of the ablation: how much of everything, so that the whole table fits into an afternoon of two
-processor cores.
+"""Settings of the ablation: sizes that let the whole table finish in an afternoon on two processor cores.
 
-Decisions. What all seeds share is what stands for a vision-language model that everybody starts from: one
-that reads and sees, and one that has judged rendered pages and planned single sentences besides. Everything
-else is made anew for each seed: data, agents, reinforcement learning, stories. Critics are to have something
-left to learn: few rows, and a start that is stopped where it judges real pages no better than `novice_right`.
+All seeds share two checkpoints that stand for a vision-language model: one that can read and see, and one
+that has also judged rendered images and planned single sentences. Everything else is made for each seed:
+data, agents, reinforcement learning, stories. Critics must have something left to learn, so they get few
+rows, and the shared critic stops training once it is correct on the share `novice_right` of generated images.
 """
 
 from __future__ import annotations
@@ -15,89 +14,90 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class AblationSettings(BaseModel):
-    """How much of everything. Defaults are those of the table."""
+    """Sizes of the ablation. The defaults are those of the published table."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    seeds: int = Field(default=5, ge=1, le=20, description="How many seeds; a folder may be given more.")
-    first_seed: int = Field(
-        default=0, ge=0, le=1000, description="The first of them, where others are run elsewhere."
+    seeds: int = Field(
+        default=5, ge=1, le=20, description="Number of seeds. A folder can be extended by more."
     )
-    stories: int = Field(default=200, ge=1, description="Stories run for each row of the table and seed.")
+    first_seed: int = Field(default=0, ge=0, le=1000, description="First seed, if other seeds run elsewhere.")
+    stories: int = Field(default=200, ge=1, description="Stories per table row and seed.")
     untrained_stories: int = Field(
-        default=40, ge=1, description="Stories run by untrained agents: slow, and hardly one is right."
+        default=40, ge=1, description="Stories for untrained agents. They are slow, and nearly all fail."
     )
-    described: int = Field(default=24000, ge=16, description="Pairs of pages that all agents learn to see.")
+    described: int = Field(
+        default=24000, ge=16, description="Image pairs from which all agents learn to see."
+    )
     copied: int = Field(
-        default=16000, ge=16, description="Short lists of words that all agents learn to repeat then."
+        default=16000, ge=16, description="Short word lists that all agents then learn to repeat."
     )
     repeated: int = Field(
         default=12000,
         ge=16,
-        description="Requests of a round that they learn to repeat after that, among longer lists and pages.",
+        description="Requests per round that they then learn to repeat, with longer lists and images.",
     )
-    base_rounds: int = Field(default=6, ge=1, le=100, description="Such rounds at most.")
+    base_rounds: int = Field(default=6, ge=1, le=100, description="Maximum number of such rounds.")
     base_right: float = Field(
         default=0.95,
         ge=0,
         le=1,
-        description="Share of new requests repeated word for word after which no further round follows.",
+        description="Stop the rounds once this share of new requests is repeated word for word.",
     )
     novice_rows: int = Field(
-        default=4000, ge=16, description="Rows of a round of verdicts on rendered pages and single sentences."
+        default=4000, ge=16, description="Rows per round of verdicts on rendered images and single sentences."
     )
-    novice_rounds: int = Field(default=24, ge=1, le=100, description="Such rounds at most.")
+    novice_rounds: int = Field(default=24, ge=1, le=100, description="Maximum number of such rounds.")
     novice_right: float = Field(
         default=0.8,
         ge=0,
         le=1,
-        description="Share of right verdicts on real pages after which no further round follows.",
+        description="Stop the rounds once this share of verdicts on generated images is correct.",
     )
-    novice_pages: int = Field(default=200, ge=2, description="Real pages that this is seen by.")
+    novice_pages: int = Field(default=200, ge=2, description="Generated images for this check.")
     planner_rows: int = Field(default=20000, ge=16, description="Requests that each planner is trained on.")
-    critic_rows: int = Field(default=1200, ge=16, description="Judged pages that each critic is trained on.")
+    critic_rows: int = Field(default=1200, ge=16, description="Judged images that each critic is trained on.")
     next_steps: int = Field(
         default=10000,
         ge=16,
-        description="Next steps that the one agent learns, beside the planner's and the critic's rows.",
+        description="Next steps that the single agent learns in addition to planner and critic rows.",
     )
     next_step_stories: int = Field(
         default=40,
         ge=1,
-        description="Stories whose next steps the one agent is asked for after pages that are all right.",
+        description="Stories in which the single agent is asked for the next steps after correct images.",
     )
-    rl_rows: int = Field(default=384, ge=16, description="Judged pages for reinforcement learning.")
+    rl_rows: int = Field(default=384, ge=16, description="Judged images for reinforcement learning.")
     rollouts: int = Field(
-        default=24, ge=1, description="Rollouts of 16 x 8 answers, of each of which four steps are made."
+        default=24, ge=1, description="Rollouts of 16 x 8 answers; each is used for four optimizer steps."
     )
     rl_rate: float = Field(default=1.5e-4, gt=0, description="Learning rate of reinforcement learning.")
-    temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of sampled answers.")
-    kl: float = Field(
-        default=0.0, ge=0, description="Weight of the distance to the critic that reinforcement starts from."
+    temperature: float = Field(default=1.0, gt=0, le=2, description="Sampling temperature of answers.")
+    kl: float = Field(default=0.0, ge=0, description="Weight of the KL divergence from the starting critic.")
+    checked: int = Field(
+        default=64, ge=2, description="Held-out images for checks during reinforcement learning."
     )
-    checked: int = Field(default=64, ge=2, description="Held-out pages of reinforcement's own checks.")
     judged: int = Field(
-        default=200, ge=2, description="Pages that each critic is asked about, half of them right."
+        default=200, ge=2, description="Images that each critic judges, half of them correct."
     )
     failed: int = Field(
-        default=100, ge=1, description="Failed attempts whose refined prompts are drawn and compared."
+        default=100, ge=1, description="Failed attempts whose refined prompts are generated and compared."
     )
-    verdict_tokens: int = Field(default=224, ge=16, description="Longest answer of a critic, in tokens.")
-    plan_tokens: int = Field(default=640, ge=16, description="Longest answer of a planner, in tokens.")
+    verdict_tokens: int = Field(default=224, ge=16, description="Maximum tokens of a critic's answer.")
+    plan_tokens: int = Field(default=640, ge=16, description="Maximum tokens of a planner's answer.")
     teacher_seeds: int = Field(
         default=1,
         ge=0,
         le=20,
-        description="Seeds whose full SFT and full RL are done with a careful and a careless teacher, too.",
+        description="Seeds that also run full SFT and full RL with a careful and a careless teacher.",
     )
     start: Path | None = Field(
         default=None,
-        description="Folder with `base` and `novice`, the checkpoints that everything starts from; empty: "
-        "they are trained first.",
+        description="Folder with the starting checkpoints `base` and `novice`. Default: train them first.",
     )
-    workers: int = Field(default=2, ge=1, description="Processes at once, one thread each.")
+    workers: int = Field(default=2, ge=1, description="Number of parallel processes, with one thread each.")
 
     @property
     def all_seeds(self) -> range:
-        """The seeds' numbers."""
+        """Numbers of the seeds."""
         return range(self.first_seed, self.first_seed + self.seeds)

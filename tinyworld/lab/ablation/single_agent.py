@@ -1,11 +1,10 @@
-"""One agent for both that plans step by step while it looks at the pages: a baseline that two agents are held
-against.
+"""One agent that plans step by step while it looks at the images: a baseline for the two agents.
 
-Decision: it has the same classes, answers and loop as the two agents. Asked for a next step, it is shown the
-page as it is now and the number of steps done, and answers with the next step alone, or that there is none;
-asked without a number, it writes a whole plan as any planner does. The step is then drawn and judged (by the
-same agent) as any plan of one step. Pages that it learns from are rendered, a quarter of them with a mistake,
-as a half-finished story has them.
+It uses the same classes, answers and loop as the two agents. For a next step it gets the current image and
+the number of finished steps, and answers with the next step only, or that the story is complete. Without a
+number it writes a whole plan like any planner. The step is then generated and judged (by the same agent) like
+a plan with one step. Its training images are rendered, and a quarter of them have a mistake, as in a real
+story.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ WITH_A_MISTAKE = 0.25
 
 
 def question(text: str, done: int) -> str:
-    """The request as the shared agent is asked about its next step."""
+    """Phrase the request for the next step."""
     return f"{text} Done: {done}."
 
 
 def next_step(story: TinyStory, done: int) -> Plan:
-    """The right answer after `done` steps: the next one, or none."""
+    """Return the correct answer after `done` steps: the next step, or the end."""
     steps = story.plan.steps
     if done < len(steps):
         return Plan(steps=(steps[done],), reasoning=f"{done} done, next {steps[done].name}")
@@ -53,13 +52,13 @@ def next_step(story: TinyStory, done: int) -> Plan:
 
 
 def _right_page(story: TinyStory, done: int) -> Scene | None:
-    """What the page shows after `done` steps that went well."""
+    """Return the scene after `done` correct steps."""
     drawn = sum(bool(step.prompt) for step in story.plan.steps[:done])
     return story.pages[drawn - 1] if drawn else story.before
 
 
 def _page_now(rng: Random, story: TinyStory, done: int) -> Scene | None:
-    """What the page shows after `done` steps: right, or with a mistake in the last one."""
+    """Return the scene after `done` steps: correct, or with a mistake in the last one."""
     drawn = [step for step in story.plan.steps[:done] if step.prompt]
     scene = _right_page(story, done)
     if not drawn or scene is None or rng.random() > WITH_A_MISTAKE:
@@ -79,7 +78,7 @@ def _spoilt(rng: Random, before: Scene | None, edit: Edit | StartScene, right: S
 
 
 def make_planning(folder: Path, count: int, seed: int) -> list[SftRow]:
-    """`count` rows that teach the next step of a story under way."""
+    """Return `count` rows that teach the next step of a partly finished story."""
     rng = Random(f"next steps/{seed}")
     pages = ImageFolder(folder / "pages")
     rows = []
@@ -95,7 +94,7 @@ def make_planning(folder: Path, count: int, seed: int) -> list[SftRow]:
 
 
 def corpus(count: int) -> Iterator[str]:
-    """Texts of planning, for the vocabulary of a model that shall plan as well."""
+    """Yield planning texts for the vocabulary of a model that must also plan."""
     rng = Random("vocabulary")
     for _ in range(count):
         story = random_story(rng, "train")
@@ -105,19 +104,20 @@ def corpus(count: int) -> Iterator[str]:
 
 
 def right_next_steps(story: TinyStory, planner: PlannerLike) -> list[bool]:
-    """Whether the agent names the next step rightly, asked after each step of a story that was drawn rightly
-    so far."""
+    """Return whether the agent names the next step correctly after each correct step of a story."""
     right = []
     for done in range(len(story.plan.steps) + 1):
         scene = _right_page(story, done)
-        wanted = next_step(story, done).steps[0]
+        expected = next_step(story, done).steps[0]
         asked = Request(text=question(story.text, done), images=(draw(scene),) if scene else ())
         try:
-            said = planner.plan(asked).steps[0]
+            answer = planner.plan(asked).steps[0]
         except AnswerError:
             right.append(False)
             continue
-        right.append(said.prompt == wanted.prompt and (said.name == NO_MORE) == (wanted.name == NO_MORE))
+        right.append(
+            answer.prompt == expected.prompt and (answer.name == NO_MORE) == (expected.name == NO_MORE)
+        )
     return right
 
 
@@ -129,8 +129,12 @@ def run_step_by_step(
     settings: RunSettings,
     store: InMemoryStore,
 ) -> tuple[list[Picture] | None, int]:
-    """The pages of a story that is planned while it is drawn, and how many images were drawn; no pages if the
-    agent could not be understood, or a step has no page, or there is no end."""
+    """Run a story that is planned while it is generated.
+
+    Returns:
+        The images and the number of generated images. The images are `None` if an answer cannot be read, a
+            step has no image, or the story does not end.
+    """
     page = request.images[-1] if request.images else None
     pages: list[Picture] = []
     draws = 0

@@ -1,9 +1,9 @@
-"""The trainings of the ablation, each a job: its data, its checkpoint, in a folder of its own.
+"""Training jobs of the ablation, each with its data and checkpoint in a separate folder.
 
-Decisions. These are the same functions that train any planner and critic (training/sft, training/grpo) with
-settings of a small machine; only where the rows come from and what is switched off differs between the rows
-of the table. All agents are of one shape and start from one checkpoint (start.py), as the published ones do
-from one vision-language model.
+They use the regular training functions (training/sft, training/grpo) with settings for a small machine. The
+rows of the table differ only in the source of the training rows and in what is switched off. All agents have
+the same architecture and start from one checkpoint (start.py), like the published ones start from one
+vision-language model.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ BATCH = 16
 BASE_RATE, CRITIC_RATE = 1.5e-3, 1e-3
 PAGES_SEED, DATA_SEED = 10, 20_000
 ROWS, JUDGED, FAILED = "rows", "judged", "failed"
-"""Folders of pages below the job `pages`: to reinforce on, to ask every critic about, failed ones to
-mend."""
+"""Folders below the job `pages`: images for RL, for judging by every critic, and failed ones."""
 
 Remaining = Literal["all", "no step reward", "no accuracy reward"]
 REWARDS: dict[Remaining, RewardSettings] = {
@@ -52,27 +51,30 @@ REWARDS: dict[Remaining, RewardSettings] = {
     "no step reward": RewardSettings(semantic_weight=0.0, quality_weight=0.0),
     "no accuracy reward": RewardSettings(accuracy_weight=0.0),
 }
-"""What is left of the reward. All answers to a row are redrawn with one seed, another than the failed page
-had, as the next attempt has in use: only a better prompt is rewarded, never better luck."""
+"""Remaining terms of the reward.
+
+All answers to a row are redrawn with one seed that differs from that of the failed image, like the next
+attempt in use. Only a better prompt is rewarded, not luck.
+"""
 
 
 def final(job: Path) -> Path:
-    """The checkpoint that a training job makes."""
+    """Return the checkpoint that a training job writes."""
     return job / "final"
 
 
 def open_generator() -> TinyWorldPipeline:
-    """The generator whose pages all of this is about."""
+    """Open the generator whose images are used everywhere here."""
     return load_pipeline(checkpoint("generator"))
 
 
 def agent_in(folder: Path, settings: AblationSettings) -> BatchedAgent:
-    """The agent in a checkpoint folder."""
+    """Open the agent in a checkpoint folder."""
     return BatchedAgent(folder, settings.verdict_tokens, settings.plan_tokens)
 
 
 def sft_settings(rate: float, seed: int) -> SftTraining:
-    """How all agents are fine-tuned; rows are taken in the order in which they are given."""
+    """Return the fine-tuning settings of all agents. Rows are used in the given order."""
     return SftTraining(
         num_train_epochs=1,
         per_device_train_batch_size=BATCH,
@@ -94,16 +96,16 @@ def sft_settings(rate: float, seed: int) -> SftTraining:
 
 
 def rows_of(folder: Path, make: Callable[[Path], list[SftRow]]) -> list[SftRow]:
-    """The rows of the job in `folder`, made first if they are not there."""
+    """Return the rows of the job in `folder`; they are created if missing."""
     path = folder / "data" / "rows.json"
     if not path.exists():
         write_rows(path, make(path.parent))
-    # A data file without a row would be refused as a damaged one.
+    # An empty data file would be rejected as damaged.
     return read_rows(path) if path.stat().st_size > len("[]") else []
 
 
 def fine_tuned(start: Path, rows: Sequence[SftRow], images: Path, out: Path, training: SftTraining) -> Path:
-    """The checkpoint `start` trained on the rows, in batches of about equal length, into `out`."""
+    """Train the checkpoint `start` on the rows in batches of similar length; returns the new one."""
     shuffled = list(rows)
     Random(f"order/{training.seed}").shuffle(shuffled)
     ordered = RowSet(in_buckets(shuffled, training.per_device_train_batch_size, training.seed), images)
@@ -111,7 +113,7 @@ def fine_tuned(start: Path, rows: Sequence[SftRow], images: Path, out: Path, tra
 
 
 def planner(folder: Path, settings: AblationSettings, seed: int, start: Path) -> None:
-    """A planner of this seed."""
+    """Train a planner for this seed."""
     rows = rows_of(folder, lambda data: make_requests(data, settings.planner_rows, DATA_SEED + seed))
     fine_tuned(final(start), rows, folder / "data", folder, sft_settings(BASE_RATE, seed))
 
@@ -119,8 +121,7 @@ def planner(folder: Path, settings: AblationSettings, seed: int, start: Path) ->
 def critic(
     folder: Path, settings: AblationSettings, seed: int, start: Path, is_filtered: bool, teacher: str
 ) -> None:
-    """The novice trained on pages that a teacher judged for this seed, filtered and balanced or as they
-    came."""
+    """Train the novice on images judged by a teacher, either filtered and balanced or unfiltered."""
     make, count = make_filtered if is_filtered else make_unfiltered, settings.critic_rows
     rows = rows_of(
         folder, lambda data: make(data, open_generator(), count, DATA_SEED + seed, TEACHERS[teacher])
@@ -131,8 +132,11 @@ def critic(
 def one_agent(
     folder: Path, settings: AblationSettings, seed: int, start: Path, planned: Path, judged: Path
 ) -> None:
-    """One agent for everything: the novice trained on the very rows that the planner in the job `planned` and
-    the critic in the job `judged` learned from, and on next steps after pages that it is shown."""
+    """Train a single agent for planning and judging.
+
+    The novice learns the same rows as the planner in the job `planned` and the critic in the job `judged`,
+    plus next steps after given images.
+    """
     steps = rows_of(folder, lambda data: make_planning(data, settings.next_steps, DATA_SEED + seed))
     rows = [
         row.model_copy(update={"images": [f"{job.name}/data/{name}" for name in row.images]})
@@ -146,8 +150,11 @@ def one_agent(
 
 
 def pages(folder: Path, settings: AblationSettings, seed: int) -> None:
-    """This seed's judged pages: for reinforcement learning, to check it on, for every critic to be asked
-    about, and twice as many as there shall be failed ones."""
+    """Create this seed's judged images.
+
+    They are for RL, its held-out checks and the verdicts of every critic; twice the required failed images
+    are made.
+    """
     counts = {
         ROWS: settings.rl_rows,
         "checked": settings.checked,
@@ -159,7 +166,7 @@ def pages(folder: Path, settings: AblationSettings, seed: int) -> None:
 
 
 def reward_of(remaining: Remaining) -> RewardSetup:
-    """Who draws and scores refined prompts, and what counts."""
+    """Return the generator, scorer and terms of the reward for refined prompts."""
     return RewardSetup(
         generator=TinyWorldGenerator(open_generator(), "tinyworld"),
         scorer=TinyWorldScorer(),
@@ -169,7 +176,7 @@ def reward_of(remaining: Remaining) -> RewardSetup:
 
 
 def grpo_settings(settings: AblationSettings, seed: int) -> GrpoTraining:
-    """How critics are reinforced."""
+    """Return the settings of reinforcement learning."""
     return GrpoTraining(
         learning_rate=settings.rl_rate,
         weight_decay=0.01,
@@ -197,7 +204,7 @@ def grpo_settings(settings: AblationSettings, seed: int) -> GrpoTraining:
 def reinforced(
     folder: Path, settings: AblationSettings, seed: int, start: Path, data: Path, remaining: Remaining
 ) -> None:
-    """A trained critic trained on by what is left of the reward."""
+    """Train a critic further with the remaining terms of the reward."""
     rows, _ = read_rl_rows(data / ROWS / RL_FILE)
     checked, _ = read_rl_rows(data / "checked" / RL_FILE)
     held_out: list[CriticRlRow] = [row.moved(data / "checked") for row in checked]
@@ -212,7 +219,7 @@ def reinforced(
 
 
 def log_in(folder: Path) -> Callable[[str], None]:
-    """A log in the job's own folder: several jobs run at once."""
+    """Return a log function that writes to the job's own folder, because several jobs run at once."""
 
     def log(line: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)

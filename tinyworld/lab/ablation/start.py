@@ -1,14 +1,15 @@
-"""What every seed of the ablation starts from: `base`, which reads and sees and was never asked for a plan or
-a verdict, and `novice`, which goes on from it until it judges real pages about as well as it should.
+"""Starting checkpoints of all seeds: `base` can read and see; `novice` can also judge images a little.
 
-Decisions. They stand for a vision-language model, so the base must be able to say again what it was told. A
-small model learns that from short lists of words in any order, and not from requests, whose next word it can
-guess: after 4,800 of these it wrote requests of its own, and all that was trained on it had to learn to copy
-first. Seeing comes before it (one that copied first told 0.07 of the cells after 2,600 steps), and pages stay
-among the lists and the requests (after 1,700 steps of pages alone nothing was copied any more). The novice
-learns right verdicts on rendered pages, with the noisy teacher's remedies, and plans of a single sentence.
-When either has learned enough is seen by asking it, after rounds that are trainings of their own: copying
-comes suddenly, and not after the same number of steps each time. So a stop costs one round.
+They stand for a vision-language model, so the base must be able to repeat text. A small model learns that
+from short word lists in random order. From requests it learns to guess the next word instead: after 4,800 of
+them it wrote its own requests, and everything trained on it had to learn copying first. Seeing comes before
+copying: a model that copied first described 0.07 of the cells correctly after 2,600 steps. Images stay among
+the lists and requests, because after 1,700 steps of images only nothing was copied any more. The novice
+learns correct verdicts on rendered images, with the noisy teacher's refined prompts, and plans for single
+sentences.
+
+After each round the agent is tested to decide whether it has learned enough, because copying appears suddenly
+and after a varying number of steps. Each round is a separate training, so a stop costs at most one round.
 """
 
 from __future__ import annotations
@@ -48,19 +49,23 @@ from .stages import (
 LAYERS, PAGE_SIDE = 4, 48
 COPYING_RATE = 2.5e-3
 SHORT, LONG = 11, 29
-"""Words of the longest list among the first ones, and later."""
+"""Maximum number of words in the first lists, and in later ones."""
 SENTENCES, STRANGERS = 0.15, 0.1
-"""Share of the novice's rows that are single sentences to plan (the rest are verdicts), and share of its
-verdicts that are on another page altogether, so that it says what is there and not what is wanted."""
+"""Mix of the novice's rows: share of single sentences to plan, and share of verdicts on unrelated images.
+
+The unrelated images make it describe what is there and not what is expected.
+"""
 WORDS_FROM = 3000
-"""Rows of each kind that the vocabulary is learned from; no weight is."""
+"""Rows of each kind for learning the vocabulary; no weights are trained on them."""
 ASKED, ASKED_SEED = 100, 1000
-"""New requests that the base is asked to repeat after every round, and their seed, which is no round's."""
+"""Number of new requests that the base must repeat after every round, and their seed, used by no round."""
 
 
 def base(folder: Path, settings: AblationSettings) -> None:
-    """An agent that repeats requests word for word and describes pages, trained on in rounds until it repeats
-    new ones as well as the settings say; what each round came to is in the log."""
+    """Train an agent until it repeats requests word for word and describes images.
+
+    The result of each round is written to the log.
+    """
 
     def seen(data: Path) -> list[SftRow]:
         return make_rendered(data, settings.described, 0, 0)
@@ -93,31 +98,35 @@ def base(folder: Path, settings: AblationSettings) -> None:
         out, rows = round_of(number)
         latest = fine_tuned(latest, rows, out / "data", out, sft_settings(BASE_RATE, number - 1))
         right = repeated(agent_in(latest, settings), asked, folder / "asked") / len(asked)
-        log_in(folder)(f"round {number}: {right:.2f} of {len(asked)} new requests are repeated word for word")
+        log_in(folder)(f"round {number}: {right:.2f} of {len(asked)} new requests repeated word for word")
         if right >= settings.base_right:
             break
     _keep(latest, folder)
 
 
 def check_start(folder: Path) -> None:
-    """Raise SettingsError unless a folder holds both checkpoints, in safetensors and with no code."""
+    """Check that a folder contains both checkpoints as safetensors without code.
+
+    Raises:
+        SettingsError: If it does not.
+    """
     for name in ("base", "novice"):
         if not (folder / name / "config.json").is_file():
             raise SettingsError(
-                f"--start {str(folder)!r} has no checkpoint {name!r}.",
-                "Give a folder with base and novice, or leave it out: they are trained then.",
+                f"--start {str(folder)!r} does not contain the checkpoint {name!r}.",
+                "Pass a folder with base and novice, or omit --start to train them.",
             )
         check_files(folder / name, SettingsError)
         check_weights(folder / name, SettingsError)
 
 
 def given(folder: Path, checkpoint: Path) -> None:
-    """One of both as it was made elsewhere."""
+    """Copy a checkpoint that was made elsewhere."""
     _keep(checkpoint, folder)
 
 
 def repeated(agent: BatchedAgent, rows: Sequence[SftRow], images: Path) -> int:
-    """How many rows whose images lie below `images` an agent answers word for word as they are answered."""
+    """Count the rows that an agent answers word for word; their images are below `images`."""
     said = agent.answers([_question(row, images) for row in rows], agent.plan_tokens)
     return sum(
         answer.strip() == row.messages[-1].content.strip() for answer, row in zip(said, rows, strict=True)
@@ -133,8 +142,10 @@ def _question(row: SftRow, images: Path) -> Message:
 
 
 def novice(folder: Path, settings: AblationSettings, start: Path) -> None:
-    """The base trained on, round by round, until it judges real pages about as well as it should; what each
-    round came to is in the log."""
+    """Train the base further, in rounds, until it judges generated images well enough.
+
+    The result of each round is written to the log.
+    """
     make_rl(folder / "pages", open_generator(), settings.novice_pages, PAGES_SEED)
     asked, _ = read_rl_rows(folder / "pages" / RL_FILE)
     sentences = round(settings.novice_rows * SENTENCES)
@@ -152,7 +163,9 @@ def novice(folder: Path, settings: AblationSettings, start: Path) -> None:
             verdict is not None and verdict.success == row.evaluation.success
             for verdict, row in zip(verdicts, asked, strict=True)
         ) / len(asked)
-        log_in(folder)(f"round {number}: {right:.3f} of the verdicts on {len(asked)} real pages are right")
+        log_in(folder)(
+            f"round {number}: {right:.3f} of the verdicts on {len(asked)} generated images are correct"
+        )
         if right >= settings.novice_right:
             break
     _keep(latest, folder)

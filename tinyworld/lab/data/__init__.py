@@ -1,0 +1,1 @@
+"""Training rows and prompts of the tiny world's agents."""

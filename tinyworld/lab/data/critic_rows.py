@@ -1,12 +1,11 @@
-"""Training rows for the tiny critic: what it sees, what it should have seen, the verdict, and the prompt to
-draw with next.
+"""Training rows of the tiny critic: what it sees, what it should see, the verdict, and the next prompt.
 
-Decisions. The reasoning lists every cell that held, should hold or holds something as "was CELL THING want
-CELL THING see CELL THING: yes|no": each thing follows its cell's name, so that one look names it; what was
-stands before what is wanted, without which a critic wanted whatever it saw; and the verdict is a local read
-of yes and no. Rows about rendered pages with made-up mistakes teach seeing and comparing; rows about the
-generator's real pages teach what its mistakes look like. The oracle's refined prompts are decent, not
-perfect: it names one wrong cell at a time, which leaves reinforcement room.
+The reasoning lists every cell that contained, should contain or contains something as "was CELL THING want
+CELL THING see CELL THING: yes|no". Each thing follows the name of its cell, so that one look determines it.
+The earlier content comes before the expected one; otherwise the critic expected everything that it saw. The
+verdict then only depends on the words yes and no. Rows with rendered images and invented mistakes teach
+seeing and comparing; rows with generated images teach the generator's mistakes. The oracle's refined prompts
+are good but not perfect: each names one wrong cell, which leaves something for reinforcement learning.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ def _seen(identity: int) -> str:
 
 
 def compare(drawn: DrawnImage) -> str:
-    """The critic's reasoning: the backdrop, then every cell with something in it; then the sum of the
-    answers."""
+    """Return the critic's reasoning: the backdrop, every cell that has content, and the conclusion."""
     before, expected, seen = drawn.scene_before, drawn.expected, drawn.seen
     was = BACKDROPS[before.backdrop] if before else "blank"
     want, see = BACKDROPS[expected.backdrop], BACKDROPS[seen.backdrop]
@@ -59,8 +57,10 @@ def compare(drawn: DrawnImage) -> str:
 
 
 def _match(wanted: int, shown: int) -> str:
-    """Whether a cell is right: of two things, colour and kind are compared one by one, which a small model
-    can learn."""
+    """Return whether a cell is correct. If both things exist, color and kind are compared separately.
+
+    A small model can learn this.
+    """
     if EMPTY in (wanted, shown) or shown == UNREADABLE:
         return " yes" if wanted == shown else " no"
     pairs = zip(color_and_thing(wanted), color_and_thing(shown), strict=True)
@@ -68,9 +68,12 @@ def _match(wanted: int, shown: int) -> str:
 
 
 def refine(drawn: DrawnImage) -> list[Clause]:
-    """The oracle's clauses for the next draw: those used and one more. It is about the first wrong cell that
-    should hold a thing, else that should be empty, else the backdrop; if all these are named already and the
-    page is wrong still, about the first cell of the edit that is not."""
+    """Return the oracle's clauses for the next attempt: those used and one more.
+
+    The new clause is about the first wrong cell that should contain a thing, else the first that should be
+    empty, else the backdrop. If all of these are already named, it is about the first unnamed cell of the
+    edit.
+    """
     expected, named = drawn.expected, {clause.cell for clause in drawn.clauses}
     wrong = faults(expected, drawn.seen)
     cells = sorted(
@@ -85,7 +88,7 @@ def refine(drawn: DrawnImage) -> list[Clause]:
 
 
 def verdict_of(drawn: DrawnImage) -> Verdict:
-    """The right verdict with the oracle's refined prompt."""
+    """Return the correct verdict with the oracle's refined prompt."""
     clauses = drawn.clauses if drawn.success else refine(drawn)
     return Verdict(
         success=drawn.success,
@@ -95,7 +98,7 @@ def verdict_of(drawn: DrawnImage) -> Verdict:
 
 
 def _description(drawn: DrawnImage) -> str:
-    """Both pages cell by cell, in the form of the reasoning."""
+    """Describe both images cell by cell, in the format of the reasoning."""
     before = drawn.scene_before
     was = BACKDROPS[before.backdrop] if before else "blank"
     parts = [f"was page {was} see page {BACKDROPS[drawn.seen.backdrop]}"]
@@ -107,23 +110,24 @@ def _description(drawn: DrawnImage) -> str:
 
 
 class ImageFolder:
-    """Pages written once each as PNG files; rows refer to them by name."""
+    """A folder of PNG files; each image is written once, and rows refer to it by name."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
     def name(self, page: Picture) -> str:
+        """Return the name of an image, writing it first if needed."""
         path = self.folder / f"{page.digest}.png"
         if not path.exists():
-            # A stop in the middle must leave no half a page, which whoever goes on would take for the whole.
+            # A partly written file would look complete when the job is continued.
             with writing(path, TrainingError, "Page", durable=False) as temporary:
                 page.image.save(temporary, "PNG", compress_level=1)
         return f"{self.folder.name}/{path.name}"
 
 
 def judge_row(drawn: DrawnImage, pages: ImageFolder) -> SftRow:
-    """A row that teaches one verdict."""
+    """Build a row that teaches one verdict."""
     question = fill(
         PROMPT_SET.critic,
         original_instruction=prompt_text(drawn.edit),
@@ -134,19 +138,19 @@ def judge_row(drawn: DrawnImage, pages: ImageFolder) -> SftRow:
 
 
 def describe_row(drawn: DrawnImage, pages: ImageFolder) -> SftRow:
-    """A row that teaches to see both pages."""
+    """Build a row that teaches seeing both images."""
     images = [pages.name(drawn.before or Picture.white(drawn.after.size)), pages.name(drawn.after)]
     return row_of(DESCRIBE, _description(drawn), images)
 
 
 def row_of(question: str, answer: str, images: list[str]) -> SftRow:
-    """A row of one question and its answer."""
+    """Build a row with one question and its answer."""
     turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
     return SftRow(messages=turns, images=images)
 
 
 def make_rendered(folder: Path, describe: int, judge: int, seed: int) -> list[SftRow]:
-    """A curriculum: `describe` rows first, then `judge` rows with a tenth of describing mixed in."""
+    """Build a curriculum: `describe` descriptions, then `judge` verdicts with 10 % descriptions mixed in."""
     rng = Random(f"critic/{seed}")
     pages = ImageFolder(folder / "pages")
     rows = [describe_row(rendered(rng), pages) for _ in range(describe)]
@@ -157,8 +161,10 @@ def make_rendered(folder: Path, describe: int, judge: int, seed: int) -> list[Sf
 
 
 def make_real(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
-    """`count` rows about real pages, half of them successes: mistakes of the generator, and pages under
-    another wish."""
+    """Build `count` rows with generated images, half of them correct.
+
+    They contain mistakes of the generator, and images paired with a different instruction.
+    """
     rng = Random(f"critic real/{seed}")
     pages = ImageFolder(folder / "pages")
     rows: list[SftRow] = []
@@ -177,6 +183,6 @@ def make_real(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) 
 
 
 def make_mistakes(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int) -> list[SftRow]:
-    """`count` rows about the generator's own mistakes and as many right pages: smudges and all."""
+    """Build `count` rows with the generator's own mistakes and equally many correct images."""
     pages = ImageFolder(folder / "pages")
     return [judge_row(drawn, pages) for drawn in balanced(pipeline, count, MISTAKES_SEED + seed)]

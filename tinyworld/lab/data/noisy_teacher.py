@@ -1,12 +1,10 @@
-"""The noisy teacher that wrote the critic's first training data: some of its verdicts are wrong, its refined
-prompts of uneven quality.
+"""The noisy teacher that writes the critic's first training data, with wrong verdicts and uneven prompts.
 
-Decision: a language model that writes refined prompts for training data has patterns, good and bad, and
-supervised training copies the commonest one. So it is here: half of the time the prompt is repeated,
-sometimes what matters is stated, sometimes another edit is asked for. What supervised training copies,
-reinforcement can weigh by its results. And it overlooks: a quarter of the failed pages it calls right, which
-a filter by scores finds and unfiltered data keep. How much all of this matters is seen by TEACHERS, three of
-whom the ablation is done with.
+A language model that writes refined prompts has good and bad habits, and supervised training copies the most
+frequent one. This teacher imitates that: half of the time it repeats the prompt, sometimes it states what
+matters, sometimes it asks for another edit. Reinforcement learning can weigh these by their results. It also
+overlooks faults: it calls a quarter of the failed images correct, which a filter by scores detects and
+unfiltered data contain. TEACHERS contains three variants to measure the influence of these assumptions.
 """
 
 from __future__ import annotations
@@ -29,9 +27,9 @@ REMEDIES = {
     "all that matters": 0.10,
     "another edit": 0.15,
 }
-"""How often each is written: an assumption of the experiment, not a measurement of any language model."""
+"""Share of each kind of refined prompt. An assumption of the experiment, not measured on a language model."""
 OVERLOOKED = 0.25
-"""Share of failed pages that it calls right."""
+"""Share of failed images that it calls correct."""
 
 
 def _more_often(one: str, share: float) -> dict[str, float]:
@@ -41,13 +39,13 @@ def _more_often(one: str, share: float) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class NoisyTeacher:
-    """Who writes training data: how often each remedy, and the share of failed pages taken for right ones."""
+    """A teacher: frequency of each kind of refined prompt, and the share of failures that it overlooks."""
 
     remedies: Mapping[str, float]
     overlooked: float = OVERLOOKED
 
     def overlooks(self, rng: Random, drawn: DrawnImage) -> bool:
-        """Whether this failed page is called right."""
+        """Whether the teacher calls this failed image correct."""
         return not drawn.success and rng.random() < self.overlooked
 
 
@@ -57,14 +55,13 @@ TEACHERS = {
     "uneven": UNEVEN,
     "careless": NoisyTeacher(_more_often("repeated", 0.75), 0.375),
 }
-"""Teachers by how often they repeat the prompt that failed; the other remedies share the rest as in
-REMEDIES."""
+"""Teachers by how often they repeat the failed prompt. The other kinds keep their proportions of REMEDIES."""
 
 
 def refined_prompt(
     rng: Random, drawn: DrawnImage, prompt: str, remedies: Mapping[str, float] = REMEDIES
 ) -> str:
-    """What a failed page is drawn with next; `prompt` is what it was drawn with."""
+    """Return the teacher's refined prompt for a failed image generated from `prompt`."""
     remedy = rng.choices(list(remedies), list(remedies.values()))[0]
     wrong = faults(drawn.expected, drawn.seen)
     match remedy:

@@ -1,8 +1,7 @@
-"""What the tiny world's critic should have said of a page, written from the pixels and the prompts alone.
+"""The oracle: writes the correct critic's answer to an image, from the pixels and prompts alone.
 
-Decision: it is the maker of the shipped critic's own rows, so that a critic taught from runs goes on in the
-same words. It speaks only where the pages say the same as whoever gave the verdict: a reasoning that
-contradicts it would teach nonsense.
+It also writes the rows of the shipped critic, so a critic trained on runs keeps the same format. It answers
+only if the pixels agree with the given verdict, because a contradicting reasoning would teach nonsense.
 """
 
 from __future__ import annotations
@@ -19,8 +18,10 @@ from .critic_rows import verdict_of
 def drawn_of(
     before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
 ) -> DrawnImage | None:
-    """A page of a run as the row makers want it; None if a prompt is foreign or the page before cannot be
-    read."""
+    """Convert an image of a run to the form of the row builders.
+
+    Returns `None` if a prompt is not of the tiny world or the image before cannot be read.
+    """
     wish, used = read_prompt(original_prompt), read_prompt(prompt_used)
     if wish is None:
         return None
@@ -34,11 +35,11 @@ def drawn_of(
 
 
 class OracleCritic:
-    """Writes the exact reasoning and the right refined prompt."""
+    """Writes exact reasoning and correct refined prompts."""
 
     def answer(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str, success: bool
     ) -> Verdict | None:
-        """The answer to learn, None where the pages cannot be read or say the opposite of `success`."""
+        """Return the answer to learn; `None` if the images cannot be read or contradict `success`."""
         drawn = drawn_of(before, after, original_prompt, prompt_used)
         return verdict_of(drawn) if drawn is not None and drawn.success == success else None

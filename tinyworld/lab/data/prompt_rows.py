@@ -1,7 +1,7 @@
-"""Prompts of the tiny world as a prompt file: requests in its plain English, some with a page to go on from.
+"""Writes a prompt file of the tiny world: requests in plain English, some with an input image.
 
-Decision: the texts are those that its planner learns from, split by the digest that its evaluation uses, so
-that a planner trained on what these prompts give can be measured with `evaluate tinyworld`.
+The texts have the planner's training distribution and are split by the same digest as its evaluation, so a
+planner trained on the results can be measured with `evaluate tinyworld`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,13 @@ PAGES = "pages"
 
 
 def make_prompts(out: Path, count: int, seed: int, split: Split = "train") -> Path:
-    """Write `out`/prompts.jsonl of `count` distinct requests, and the pages that some go on from; returns the
-    file's path. More of them begin with the same ones. Raises SettingsError if it cannot be written."""
+    """Write `out`/prompts.jsonl with `count` distinct requests and their input images, and return its path.
+
+    A larger `count` starts with the same requests.
+
+    Raises:
+        SettingsError: If a file cannot be written.
+    """
     rng = Random(f"prompts {seed}")
     rows: dict[str, dict[str, object]] = {}
     while len(rows) < count:

@@ -1,5 +1,7 @@
-"""The wording that the tiny world's agents are trained with: a few words, since every token is a step of a
-small model."""
+"""Prompt templates of the tiny world's agents.
+
+They are short, since every token costs a small model a step.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Rows of the tiny critic's reinforcement learning: the generator's own pages, judged exactly.
+"""Rows for reinforcement learning of the tiny critic: generated images with exact scores.
 
-Decision: half of the pages are right and half are wrong under their own wish, which is what a running critic
-meets; a wrong one was drawn with the plain prompt or with clauses, so that refined prompts have something to
-add. Half of the rows are what the critic answers with certainty and half what redrawing can mend, and both
-recalls can be watched.
+Half of the images are correct and half are wrong, as in use. Wrong ones were generated from the plain prompt
+or with clauses, so that refined prompts have something to add. Both recalls can be measured.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ RL_FILE = "critic_rl.jsonl"
 
 
 def rl_row(drawn: DrawnImage, pages: ImageFolder, generator: str = "") -> CriticRlRow:
-    """A page with its exact scores as a row."""
+    """Build a row from an image and its exact scores."""
     scorer = TinyWorldScorer()
     wish = edit_text(drawn.edit)
     score = scorer.score(drawn.before, drawn.after, wish)
@@ -42,8 +40,11 @@ def rl_row(drawn: DrawnImage, pages: ImageFolder, generator: str = "") -> Critic
 
 
 def make_rl(folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, generator: str = "") -> Path:
-    """Write `count` rows of new pages, half of them right, below `folder`; returns the data file. Raises
-    SettingsError for a generator that is so good or so bad that one half cannot be found."""
+    """Write `count` rows with new images, half of them correct, and return the data file.
+
+    Raises:
+        SettingsError: If the generator makes too few correct or too few wrong images.
+    """
     pages = ImageFolder(folder / "pages")
     rows = [rl_row(drawn, pages, generator) for drawn in balanced(pipeline, count, RL_SEED + seed)]
     path = folder / RL_FILE

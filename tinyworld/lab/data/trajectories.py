@@ -1,11 +1,10 @@
-"""Trajectories of the tiny world's generator under a noisy teacher, and the critic's training rows
-that come of them.
+"""Trajectories of the tiny world's generator under a noisy teacher, and the critic's rows made from them.
 
-Decision: rows are made as from anybody's runs (FORMATS: filtering): a trajectory is kept if a later attempt
-scores at least as much as the first, cut at its best attempt, unrolled to single steps, and the verdicts are
-balanced. A page that the teacher takes for right by mistake ends its trajectory, as it would end a run; its
-score shows the mistake, and the rules leave it out. The unfiltered rows are all attempts as they came, such
-mistakes and remedies that made it worse included, right pages as frequent as they are.
+Rows are made by the rules for all runs (docs/reference/file-formats.md). A trajectory is kept if a later
+attempt scores at least as high as the first, truncated at its best attempt and split into steps; verdicts are
+balanced. An image that the teacher wrongly accepts ends its trajectory, as it would end a run. Its score
+reveals the mistake, and the rules drop it. Unfiltered rows are all attempts as they were made, including such
+mistakes and refined prompts that made things worse, with correct images as frequent as they are.
 """
 
 from __future__ import annotations
@@ -40,8 +39,14 @@ MAX_ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class TaughtAttempt:
-    """One attempt: the page, the prompt it was drawn with, the prompt that the teacher would have next, and
-    whether the teacher took a failed page for a right one."""
+    """One attempt of a trajectory.
+
+    Attributes:
+        drawn: The image with its instruction.
+        prompt: Prompt of the attempt.
+        refined: The teacher's next prompt.
+        overlooked: Whether the teacher accepted a failed image.
+    """
 
     drawn: DrawnImage
     prompt: str
@@ -50,11 +55,12 @@ class TaughtAttempt:
 
     @property
     def verdict(self) -> bool:
-        """What the teacher says, true or not."""
+        """The teacher's verdict, correct or not."""
         return self.drawn.success or self.overlooked
 
     @property
     def overall(self) -> float:
+        """Overall score of the image."""
         return score_of(self.drawn.expected, self.drawn.seen).overall
 
 
@@ -69,8 +75,10 @@ class _Slot:
 def trajectories(
     pipeline: TinyWorldPipeline, seed: int, teacher: NoisyTeacher = UNEVEN, batch: int = 64
 ) -> Iterator[list[TaughtAttempt]]:
-    """Steps without end, each drawn until the teacher takes it for right or MAX_ATTEMPTS pages were drawn;
-    pages go on from one another."""
+    """Yield trajectories forever; images are edited further by later ones.
+
+    Each step is attempted until the teacher accepts it or MAX_ATTEMPTS is reached.
+    """
     rng = Random(f"trajectories/{seed}")
     slots = [_new(rng, None) for _ in range(batch)]
     count = 0
@@ -104,8 +112,12 @@ def _new(rng: Random, page: tuple[Picture, Scene] | None) -> _Slot:
 
 
 def filtered(attempts: Sequence[TaughtAttempt]) -> list[TaughtAttempt]:
-    """What the published rules keep of a trajectory: nothing if no later attempt scores at least the first,
-    else all up to the best; the best one only if it is right, since nothing better came of its remedy."""
+    """Return what the published rules keep of a trajectory.
+
+    Nothing is kept if no later attempt scores at least as high as the first. Otherwise all attempts before
+    the best are kept, and the best one only if it is correct, because its refined prompt led to nothing
+    better.
+    """
     if len(attempts) > 1 and max(one.overall for one in attempts[1:]) < attempts[0].overall:
         return []
     best = max(range(len(attempts)), key=lambda number: attempts[number].overall)
@@ -113,7 +125,7 @@ def filtered(attempts: Sequence[TaughtAttempt]) -> list[TaughtAttempt]:
 
 
 def row(taught: TaughtAttempt, pages: ImageFolder) -> SftRow:
-    """An attempt as a row that teaches one verdict."""
+    """Build a row that teaches the verdict of an attempt."""
     drawn = taught.drawn
     question = fill(
         PROMPT_SET.critic, original_instruction=edit_text(drawn.edit), rewritten_prompt=taught.prompt
@@ -124,7 +136,10 @@ def row(taught: TaughtAttempt, pages: ImageFolder) -> SftRow:
 
 
 def _reasoning(taught: TaughtAttempt) -> str:
-    """What the teacher thought: where it overlooks what is wrong, it thinks that it sees what it wants."""
+    """Return the teacher's reasoning.
+
+    If it overlooks a fault, it believes that it sees the expected content.
+    """
     drawn, expected = taught.drawn, taught.drawn.expected
     if taught.overlooked:
         drawn = replace(drawn, seen=ImageReading(expected.backdrop, expected.cells, (0.0,) * 9))
@@ -134,11 +149,11 @@ def _reasoning(taught: TaughtAttempt) -> str:
 def make_taught(
     folder: Path, count: int, seed: int, teacher: NoisyTeacher = UNEVEN, strangers: float = 0.0
 ) -> list[SftRow]:
-    """`count` rows about rendered pages: right verdicts, with this teacher's remedies.
+    """Build `count` rows with rendered images, correct verdicts and the teacher's refined prompts.
 
-    Of so large a share the page drawn is another one altogether: from pages that are right but for one cell
-    an agent learns to say that it sees what is wanted, and not to look (after 1,750 steps it told 4 of 39
-    wrong cells as they were).
+    In a share `strangers` of the rows the image is an unrelated one. From images that are correct except for
+    one cell, an agent learns to report what is expected instead of looking (after 1,750 steps it described 4
+    of 39 wrong cells correctly).
     """
     rng, pages = Random(f"taught/{seed}"), ImageFolder(folder / "pages")
     rows: list[SftRow] = []
@@ -156,7 +171,7 @@ def make_taught(
 def make_unfiltered(
     folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, teacher: NoisyTeacher = UNEVEN
 ) -> list[SftRow]:
-    """`count` attempts as they came, with the teacher's own verdicts."""
+    """Build `count` rows from all attempts in order, with the teacher's own verdicts."""
     pages = ImageFolder(folder / "pages")
     every = (taught for attempts in trajectories(pipeline, seed, teacher) for taught in attempts)
     return [row(taught, pages) for taught in islice(every, count)]
@@ -165,8 +180,11 @@ def make_unfiltered(
 def make_filtered(
     folder: Path, pipeline: TinyWorldPipeline, count: int, seed: int, teacher: NoisyTeacher = UNEVEN
 ) -> list[SftRow]:
-    """`count` attempts that the rules keep, half of them right pages, in the order in which they were
-    drawn. Raises SettingsError where too few are right, or too few wrong."""
+    """Build `count` rows from attempts that the rules keep, half of them correct images, in order.
+
+    Raises:
+        SettingsError: If too few images are correct, or too few are wrong.
+    """
     pages = ImageFolder(folder / "pages")
     wanted = {True: count - count // 2, False: count // 2}
     rows: list[SftRow] = []
@@ -177,5 +195,8 @@ def make_filtered(
                 rows.append(row(taught, pages))
         if not any(wanted.values()):
             return rows
-    lacking = "right" if wanted[True] else "wrong"
-    raise SettingsError(f"Among {256 + 40 * count} trajectories there are too few {lacking} pages.")
+    lacking = "correct" if wanted[True] else "wrong"
+    raise SettingsError(
+        f"Too few {lacking} images in {256 + 40 * count} trajectories. Request fewer rows, or use another "
+        "generator."
+    )

@@ -1,0 +1,1 @@
+"""Training of the tiny world's generator and agents."""

@@ -1,8 +1,8 @@
-"""Untrained planner and critic for the tiny world: the real Qwen3-VL classes at about two million weights.
+"""Untrained planner and critic of the tiny world: Qwen3-VL classes with about two million weights.
 
-Decisions, measured before (a page in one token a cell is what makes so small a model see): pages are scaled
-to 48x48 and cut into nine patches; weights start at 1/sqrt(width), without which the vision never breaks
-through; answers' fixed fragments and cell names are single tokens, so that an answer is short.
+Some choices were measured: images are scaled to 48x48 pixels and cut into nine patches, because only with one
+token per cell could so small a model see. Weights start at 1/sqrt(width); otherwise vision never improved.
+Fixed fragments of answers and names of cells are single tokens, so that answers are short.
 """
 
 from __future__ import annotations
@@ -59,11 +59,17 @@ PICTURES = {"temporal_patch_size": 2, "image_mean": [1.0] * 3, "image_std": [0.5
 def untrained(
     folder: Path, corpus: Iterable[str], layers: int, seed: int, seeing: int = 0, vocabulary: int = 700
 ) -> Path:
-    """Make a checkpoint folder: tokenizer trained on `corpus`, processor, and random weights from `seed`.
+    """Create a checkpoint folder with tokenizer, processor and random weights.
 
-    `seeing`, for a critic: pages are seen at this many pixels a side (else PICTURE_SIDE), coloured things are
-    single tokens, so that one look at a cell names what is there, and the patch embedding starts at the
-    principal components of page cells (see `_see_cells`).
+    Args:
+        folder: Folder to write.
+        corpus: Texts to learn the vocabulary from.
+        layers: Layers of the language model.
+        seed: Seed of the weights.
+        seeing: For a critic: side of its images in pixels (default: PICTURE_SIDE). Names of colored things
+            are then single tokens, and the patch embedding starts at the principal components of cells (see
+            `_see_cells`).
+        vocabulary: Size of the vocabulary.
     """
     import torch
 
@@ -112,10 +118,9 @@ def untrained(
 
 
 def _see_cells(embedding: torch.nn.Conv3d) -> None:
-    """Set a patch embedding to the principal components of all cells, each of about unit variance.
+    """Set a patch embedding to the principal components of all cells, each with about unit variance.
 
-    From random weights the colours of things were told apart after a few hundred steps, their shapes not at
-    all.
+    From random weights, colors were told apart after a few hundred steps but shapes were not.
     """
     import torch
 
@@ -140,7 +145,7 @@ def _see_cells(embedding: torch.nn.Conv3d) -> None:
 
 
 def _without_fragments(corpus: Iterable[str]) -> Iterable[str]:
-    """Text as the byte-pair trainer should see it: fragments that will be tokens of their own are cut out."""
+    """Yield texts without the fragments that become separate tokens, for learning the vocabulary."""
     for text in corpus:
         for fragment in FRAGMENTS:
             text = text.replace(fragment, "\n" if fragment.startswith((" ", "\n")) else "")

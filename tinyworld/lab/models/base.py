@@ -1,10 +1,8 @@
-"""The agents before they are anybody's planner or critic: what `train tinyworld-base` makes, for trajectories
-to teach.
+"""Base agents, before they are a planner or a critic, made by `train tinyworld-base`.
 
-Decision: with real models this is the vision-language model that everybody starts from. It can read and see,
-and so can these: the planner has read single sentences and never a story of two steps; the critic has
-described pairs of pages and never judged one. Whatever they know of planning and judging afterwards comes
-from the rows that they are given then.
+They correspond to the vision-language model that training starts from. They can read and see: the planner has
+read single sentences but no multi-step story, and the critic has described image pairs but never judged one.
+Everything they know about planning and judging later comes from the training rows.
 """
 
 from __future__ import annotations
@@ -21,12 +19,15 @@ from .agents import untrained
 from .recipes import BaseRecipe, Log, publish, sft_settings, stored_rows, texts_of
 
 WORDS_FROM = 2000
-"""Rows of stories and of verdicts from which the vocabularies are learned; no weight is trained on them."""
+"""Rows of stories and verdicts for learning the vocabularies; no weights are trained on them."""
 
 
 def train_base(out: Path, recipe: BaseRecipe, log: Log = print) -> tuple[Path, Path]:
-    """Make both base agents below `out`; goes on after a stop. Returns their checkpoint folders, planner
-    first."""
+    """Train both base agents below `out`, continuing a stopped run.
+
+    Returns:
+        The checkpoint folders of planner and critic.
+    """
     return _planner(out / "planner", recipe, log), _critic(out / "critic", recipe, log)
 
 

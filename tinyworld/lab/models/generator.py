@@ -1,8 +1,8 @@
-"""Trains the tiny world's generator: flow matching on captions of uneven quality (generator_batches.py).
+"""Trains the tiny world's generator by flow matching on captions of uneven quality (generator_batches.py).
 
-Decisions. What to draw is learned at high noise; then a second, shorter run at the noise levels of sampling
-takes the ghosts of other things away. What ships are averaged weights in half precision. A run is resumable:
-its state is saved every SAVE_EVERY steps, and goes on to the same weights.
+The content is learned at high noise. A second, shorter run at the noise levels of sampling then removes
+ghosts of other things. The shipped weights are averaged and in half precision. A run can be continued: its
+state is saved every SAVE_EVERY steps and leads to the same weights.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHARPEN_RATE = 0.5
 
 
 class _Run:
-    """Everything that changes during a training: weights, optimiser, schedule, averaged weights."""
+    """The state of a training: weights, optimizer, schedule, averaged weights."""
 
     def __init__(self, settings: GeneratorTraining) -> None:
         import torch
@@ -50,7 +50,7 @@ class _Run:
         )
 
     def step(self, number: int) -> torch.Tensor:
-        """One optimiser step; returns its loss, a scalar."""
+        """Run one optimizer step and return its loss, a scalar."""
         import torch
 
         pipeline, batch = self.pipeline, batch_of(self.pipeline, self.settings, number)
@@ -74,7 +74,7 @@ class _Run:
         }
 
     def save(self, path: Path, step: int) -> None:
-        """Write the state after `step` steps; a stop in the middle leaves the one before."""
+        """Write the state after `step` steps. If this is interrupted, the previous state remains."""
         import torch
 
         state = {name: part.state_dict() for name, part in self._parts().items()}
@@ -82,19 +82,26 @@ class _Run:
             torch.save({"step": step, "settings": _written(self.settings), **state}, temporary)
 
     def restore(self, path: Path) -> int:
-        """Go on from a state; returns its step, 0 if there is none. Raises SettingsError for a damaged or
-        foreign one."""
+        """Load a state.
+
+        Returns:
+            Its step; 0 without a state.
+
+        Raises:
+            SettingsError: If the state is damaged or belongs to other settings.
+        """
         import torch
 
         if not path.exists():
             return 0
         with boundary(
-            SettingsError, f"The training state {str(path)!r} cannot be read; delete it to start anew"
+            SettingsError, f"The training state {str(path)!r} cannot be read; delete it to start over"
         ):
             state = torch.load(path, map_location=self.pipeline.device, weights_only=True)
         if state["settings"] != _written(self.settings):
             raise SettingsError(
-                f"{str(path)!r} was made with other settings: {state['settings']}.", "Choose another --out."
+                f"The training state {str(path)!r} belongs to other settings: {state['settings']}.",
+                "Use the same settings, or choose another --out.",
             )
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
@@ -102,7 +109,7 @@ class _Run:
 
 
 def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
-    """Train into `folder`, continuing a run that was stopped; returns the pipeline's folder."""
+    """Train into `folder`, continuing a stopped run, and return the pipeline's folder."""
     state_file, losses = folder / "state.pt", []
     folder.mkdir(parents=True, exist_ok=True)
     run = _Run(settings)
@@ -117,17 +124,17 @@ def train(settings: GeneratorTraining, folder: Path, log: Any = print) -> Path:
             run.save(state_file, step + 1)
             _export(run.pipeline, run.average, folder / "pipeline")
     text = json.dumps([float(loss) for loss in losses])
-    write_text(folder / "losses.json", text, TrainingError, "The losses' file")
+    write_text(folder / "losses.json", text, TrainingError, "The file of losses")
     return folder / "pipeline"
 
 
 def _written(settings: GeneratorTraining) -> str:
-    """Settings as a run's state names them, `rate` by its first name; where it is trained may change."""
+    """Return the settings as stored in a state: `rate` keeps its first name, and the device may change."""
     return settings.model_dump_json(by_alias=True, exclude={"device"})
 
 
 def _rate(step: int, settings: GeneratorTraining) -> float:
-    """Share of the peak rate: a warm-up and a cosine for each of the two runs."""
+    """Return the share of the peak rate: warm-up and cosine for each of the two runs."""
     sharpening = step >= settings.steps
     done, steps = (step - settings.steps, settings.sharpen_steps) if sharpening else (step, settings.steps)
     warm_up = max(1, min(200, steps // 10))
@@ -136,7 +143,7 @@ def _rate(step: int, settings: GeneratorTraining) -> float:
 
 
 def _export(pipeline, average, folder: Path) -> None:
-    """Save the averaged weights as a pipeline in half precision, which is what ships."""
+    """Save the averaged weights as a pipeline in half precision, the shipped form."""
     import copy
 
     import torch

@@ -1,13 +1,14 @@
-"""What the tiny world's generator is shown at each step of its training.
+"""Training batches of the tiny world's generator.
 
-Decisions. A page's mistakes are tied to the noise that it is drawn from: four steps of plain flow matching
-average rare mistakes away (measured: removals and backdrops came out right always, although one training page
-in six was wrong). Three latent channels of a cell's noise are the luck of that cell; the noise as a whole
-stays Gaussian. The four noise levels of sampling are the only ones trained, since no others are ever used.
-Words come first: with long captions and mistakes from the start places were not learned in 3000 steps, with
-terse captions and right pages in 300. Changed cells weigh more, for most of a page stays as it was. Sources
-are slightly spoilt, so that a chain of edits does not drift. A step's data depend on the seed and its number
-only.
+An image's mistakes depend on the noise that it is generated from. Otherwise four steps of flow matching
+average out rare mistakes (measured: removals and backdrops were always correct although one training image in
+six was wrong). Three latent channels of a cell's noise are its luck; the noise as a whole stays Gaussian.
+Only the four noise levels used in sampling are trained.
+
+Training starts with words: with long captions and mistakes from the start, places were not learned in 3000
+steps; with terse captions and correct images they were learned in 300. Changed cells have a higher weight,
+because most of an image stays the same. Sources are slightly perturbed, so that a chain of edits does not
+drift. The data of a step depend only on the seed and the step's number.
 """
 
 from __future__ import annotations
@@ -35,38 +36,39 @@ LEVELS = (1.0, 0.75, 0.5, 0.25)
 class GeneratorTraining(BaseModel):
     """Settings of `train tinyworld-generator`."""
 
-    steps: int = Field(default=6000, ge=1, description="Optimiser steps.")
-    batch: int = Field(default=32, ge=1, description="Pages per step.")
+    steps: int = Field(default=6000, ge=1, description="Optimizer steps.")
+    batch: int = Field(default=32, ge=1, description="Images per step.")
     learning_rate: float = Field(
         default=1e-3,
         gt=0,
         serialization_alias="rate",
-        description="Peak learning rate (AdamW, warm-up, cosine).",
+        description="Peak learning rate (AdamW with warm-up and cosine decay).",
     )
     changed_weight: float = Field(
         default=5.0, ge=1, description="Weight of cells that differ from the source."
     )
-    first_pages: float = Field(default=0.25, ge=0, le=1, description="Share of pages drawn from text alone.")
+    first_pages: float = Field(
+        default=0.25, ge=0, le=1, description="Share of images generated from text alone."
+    )
     sharpen_steps: int = Field(
-        default=3000, ge=0, description="Further steps at lower noise, for pages without ghosts."
+        default=3000, ge=0, description="Additional steps at lower noise that remove ghosts from images."
     )
     plain_steps: int = Field(
-        default=1000, ge=0, description="Steps at first with terse captions and right pages only."
+        default=1000, ge=0, description="Initial steps with terse captions and correct images only."
     )
     terse: float = Field(default=0.5, ge=0, le=1, description="Share of captions without any clause.")
     heads: int = Field(
-        default=6, ge=1, description="Attention heads of the transformer, 32 numbers wide each."
+        default=6, ge=1, description="Attention heads of the transformer, each 32 channels wide."
     )
     layers: int = Field(default=6, ge=1, description="Layers of the transformer.")
     seed: int = Field(default=0, ge=0, description="Seed of weights, data and noise.")
     device: Literal["auto", "cpu"] = Field(
-        default="auto", description="Where to train: a GPU if there is one, or the CPU."
+        default="auto", description="auto uses a GPU if one is available; cpu always uses the CPU."
     )
 
 
 def vocabulary() -> list[str]:
-    """Every word of the prompts, in a fixed order; a cell's name is one word, so that it is met as a
-    whole."""
+    """Return every word of the prompts in a fixed order. Names of cells are single words."""
     words = set(CELLS)
     words |= {*THINGS, *COLORS, *BACKDROPS, ";", "nothing"}
     words |= set(
@@ -94,10 +96,9 @@ def vocabulary() -> list[str]:
 def sample(
     rng: Random, settings: GeneratorTraining, luck: Luck, step: int
 ) -> tuple[str, Scene | None, Scene]:
-    """A caption, the source page (None: no source) and the page drawn for it with this luck, at a step of
-    training."""
+    """Return a training example: caption, source scene (`None`: no source), and the scene with this luck."""
     sharpening, plain = step >= settings.steps, step < settings.plain_steps
-    # First pages are the hardest: nothing but words to go by.
+    # First images are the hardest, because only the caption determines them.
     if rng.random() < settings.first_pages * (2 if sharpening else 1):
         before, edit = None, random_start(rng, 0)
     else:
@@ -111,8 +112,16 @@ def sample(
 
 
 class Batch(NamedTuple):
-    """Prompts; clean and noisy latents [n, channels, 3, 3]; placed sources; noise levels [n]; weights [n, 1,
-    3, 3]."""
+    """A training batch of n examples.
+
+    Attributes:
+        prompts: The captions.
+        clean: Clean latents `(n, channels, 3, 3)`.
+        noisy: Noisy latents `(n, channels, 3, 3)`.
+        source: Encoded sources `(n, channels + 1, 3, 3)`.
+        sigma: Noise levels `(n,)`, from 0 to 1.
+        weight: Weights of the loss `(n, 1, 3, 3)`.
+    """
 
     prompts: list[str]
     clean: torch.Tensor
@@ -123,7 +132,7 @@ class Batch(NamedTuple):
 
 
 def batch_of(pipeline: TinyWorldPipeline, settings: GeneratorTraining, step: int) -> Batch:
-    """The data of one step, on the pipeline's device."""
+    """Return the data of one step, on the pipeline's device."""
     import numpy as np
     import torch
 

@@ -1,9 +1,7 @@
-"""The three commands that make the tiny world's checkpoints, each with the settings that made the shipped
-ones.
+"""Recipes of the tiny world's checkpoints, with the settings of the shipped ones.
 
-Decision: a recipe is data, an untrained model and the same SFT that trains any planner or critic; every part
-is seeded and skipped when its result is there already, so that a stopped run goes on. Only what is finished
-is moved into place.
+A recipe consists of data, an untrained model and the regular SFT. Every part is seeded and skipped if its
+result exists, so that a stopped run continues. Only finished results are moved into place.
 """
 
 from __future__ import annotations
@@ -37,21 +35,21 @@ MAX_SHARDS = 12
 Log = Callable[[str], None]
 
 
-Device = Annotated[Literal["auto", "cpu"], Field(description="Where to train.")]
+Device = Annotated[Literal["auto", "cpu"], Field(description="Where to train: auto uses a GPU if available.")]
 Bf16 = Annotated[
     bool,
-    Field(description="Train in bfloat16, which is 1.7 times as fast where the processor has it."),
+    Field(description="Train in bfloat16, which is 1.7 times as fast on processors that support it."),
 ]
-Workers = Annotated[int, Field(ge=0, description="Processes that read and prepare images.")]
+Workers = Annotated[int, Field(ge=0, description="Processes that load and prepare images.")]
 
 
 class PlannerRecipe(BaseModel):
     """Settings of `train tinyworld-planner`."""
 
-    rows: int = Field(default=96000, ge=32, description="Requests to train on, each seen once.")
+    rows: int = Field(default=96000, ge=32, description="Requests to train on, each used once.")
     layers: int = Field(default=4, ge=1, description="Layers of the language model.")
     learning_rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
-    per_device_train_batch_size: int = Field(default=16, ge=1, description="Rows per optimiser step.")
+    per_device_train_batch_size: int = Field(default=16, ge=1, description="Rows per optimizer step.")
     seed: int = Field(default=0, ge=0, description="Seed of weights and requests.")
     device: Device = "auto"
     bf16: Bf16 = True
@@ -59,48 +57,48 @@ class PlannerRecipe(BaseModel):
 
 
 class CriticRecipe(BaseModel):
-    """Settings of `train tinyworld-critic`: rendered pages, the generator's real ones, its mistakes."""
+    """Settings of `train tinyworld-critic`: rendered images, generated images, mistakes of the generator."""
 
-    describe: int = Field(default=9600, ge=0, description="Rows that teach to see, before all others.")
-    rendered: int = Field(default=54400, ge=1, description="Rows about rendered pages with made-up mistakes.")
-    real: int = Field(
-        default=24000, ge=1, description="Rows about the generator's real pages, half of them right."
+    describe: int = Field(
+        default=9600, ge=0, description="Rows that teach describing images, before all others."
     )
+    rendered: int = Field(default=54400, ge=1, description="Rows with rendered images and invented mistakes.")
+    real: int = Field(default=24000, ge=1, description="Rows with generated images, half of them correct.")
     mistakes: int = Field(
         default=8000,
         ge=1,
-        description="Rows a round about the generator's own mistakes and right pages.",
+        description="Rows per round with mistakes of the generator and correct images.",
     )
-    rounds: int = Field(default=2, ge=1, description="Rounds of such rows, each drawn anew.")
+    rounds: int = Field(default=2, ge=1, description="Number of such rounds, each with new images.")
     layers: int = Field(default=3, ge=1, description="Layers of the language model.")
-    learning_rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate on rendered pages.")
-    real_learning_rate: float = Field(default=1.2e-3, gt=0, description="Peak learning rate on real pages.")
+    learning_rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate on rendered images.")
+    real_learning_rate: float = Field(
+        default=1.2e-3, gt=0, description="Peak learning rate on generated images."
+    )
     last_learning_rate: float = Field(
-        default=6e-4, gt=0, description="Peak learning rate on the generator's own mistakes."
+        default=6e-4, gt=0, description="Peak learning rate on the generator's mistakes."
     )
-    per_device_train_batch_size: int = Field(default=32, ge=1, description="Rows per optimiser step.")
-    seed: int = Field(default=0, ge=0, description="Seed of weights and pages.")
-    draw_processes: int = Field(default=1, ge=1, description="Processes that draw pages to train on.")
-    page_side: int = Field(
-        default=48, ge=12, le=96, description="Pages are scaled to this many pixels a side."
-    )
+    per_device_train_batch_size: int = Field(default=32, ge=1, description="Rows per optimizer step.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights and images.")
+    draw_processes: int = Field(default=1, ge=1, description="Processes that generate images to train on.")
+    page_side: int = Field(default=48, ge=12, le=96, description="Side in pixels to which images are scaled.")
     device: Device = "auto"
     bf16: Bf16 = True
     dataloader_num_workers: Workers = 0
 
 
 class BaseRecipe(BaseModel):
-    """Settings of `train tinyworld-base`: what there is before the first trajectory."""
+    """Settings of `train tinyworld-base`: the agents before any trajectory."""
 
-    sentences: int = Field(default=9600, ge=32, description="Single sentences that the planner reads.")
-    described: int = Field(default=16000, ge=32, description="Pairs of pages that the critic describes.")
+    sentences: int = Field(default=9600, ge=32, description="Single sentences for the planner to read.")
+    described: int = Field(default=16000, ge=32, description="Image pairs for the critic to describe.")
     planner_layers: int = Field(default=4, ge=1, description="Layers of the planner's language model.")
     critic_layers: int = Field(default=3, ge=1, description="Layers of the critic's language model.")
     learning_rate: float = Field(default=1.5e-3, gt=0, description="Peak learning rate.")
-    per_device_train_batch_size: int = Field(default=16, ge=1, description="Rows per optimiser step.")
-    seed: int = Field(default=0, ge=0, description="Seed of weights, sentences and pages.")
+    per_device_train_batch_size: int = Field(default=16, ge=1, description="Rows per optimizer step.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights, sentences and images.")
     page_side: int = Field(
-        default=48, ge=12, le=96, description="The critic's pages are scaled to this many pixels a side."
+        default=48, ge=12, le=96, description="Side in pixels to which the critic's images are scaled."
     )
     device: Device = "auto"
     bf16: Bf16 = True
@@ -110,7 +108,13 @@ class BaseRecipe(BaseModel):
 def sft_settings(
     rate: float, recipe: PlannerRecipe | CriticRecipe | BaseRecipe, ordered: bool
 ) -> SftTraining:
-    """How every model of the tiny world is trained, but for its learning rate and the order of its rows."""
+    """Return the SFT settings shared by all tiny-world models.
+
+    Args:
+        rate: Peak learning rate.
+        recipe: Recipe with batch size, device and seed.
+        ordered: Use the rows in the given order instead of a random one.
+    """
     return SftTraining(
         num_train_epochs=1,
         per_device_train_batch_size=recipe.per_device_train_batch_size,
@@ -131,10 +135,10 @@ def sft_settings(
 
 
 def stored_rows(folder: Path, name: str, make_rows: Callable[[Path], list[SftRow]], log: Log) -> list[SftRow]:
-    """The rows in `folder / name`, made first if they are not there."""
+    """Return the rows in `folder / name`; they are created if missing."""
     path = folder / name
     if not path.exists():
-        log(f"making {path.name}")
+        log(f"creating {path.name}")
         write_rows(path, make_rows(folder))
     return read_rows(path)
 
@@ -144,8 +148,7 @@ PageRows = Callable[[Path, "TinyWorldPipeline", int, int], list[SftRow]]
 
 @dataclass(frozen=True)
 class _ImageShards:
-    """Rows about a generator's pages, made in shards by up to `processes` processes; their number changes no
-    row."""
+    """Rows about generated images, made in shards by `processes` processes. Their number changes no row."""
 
     data: Path
     generator: Path
@@ -153,7 +156,7 @@ class _ImageShards:
     log: Log
 
     def rows(self, name: str, make_rows: PageRows, count: int, seed: int) -> list[SftRow]:
-        """The rows in the data file `name`, made first if they are not there."""
+        """Return the rows in the data file `name`; they are created if missing."""
         shards = max(1, min(MAX_SHARDS, count // 1000))
         counts = [count // shards + (number < count % shards) for number in range(shards)]
 
@@ -180,12 +183,12 @@ def _shard(make_rows: PageRows, folder: Path, generator: Path, count: int, seed:
 
 
 def texts_of(rows: list[SftRow]) -> list[str]:
-    """Questions and answers, from which a vocabulary is learned."""
+    """Return questions and answers for learning a vocabulary."""
     return [message.content for row in rows for message in row.messages]
 
 
 def publish(checkpoint: Path, out: Path) -> Path:
-    """Copy a finished checkpoint to `out / "checkpoint"`, without what only training needs."""
+    """Copy a finished checkpoint to `out / "checkpoint"`, without files needed only for training."""
     ready = out / "checkpoint"
     unwanted = shutil.ignore_patterns("training_args.bin", "*.pt", "README.md")
     with writing_folder(ready, TrainingError, "The checkpoint") as temporary:
@@ -194,10 +197,23 @@ def publish(checkpoint: Path, out: Path) -> Path:
 
 
 def train_planner(out: Path, recipe: PlannerRecipe, start: Path | None = None, log: Log = print) -> Path:
-    """Make the tiny planner below `out`, from the planner in the folder `start` (its vocabulary is kept), or
-    from random weights; returns its checkpoint folder."""
+    """Train the tiny planner below `out` and return its checkpoint folder.
+
+    Args:
+        out: Folder of the training.
+        recipe: Settings.
+        start: Checkpoint of a planner to start from (its vocabulary is kept); `None` starts from random
+            weights.
+        log: Receives progress lines.
+
+    Raises:
+        SettingsError: If `start` is not a planner's checkpoint.
+    """
     if start is not None and not (start / "prompt_set").is_dir():
-        raise SettingsError(f"{str(start)!r} is no planner's checkpoint.", "Give the folder of one.")
+        raise SettingsError(
+            f"{str(start)!r} is not a planner checkpoint (it has no prompt_set folder).",
+            "Pass the checkpoint folder of a tiny-world planner.",
+        )
     data = out / "data"
     rows = stored_rows(data, "planner_sft.json", lambda folder: make(folder, recipe.rows, recipe.seed), log)
     fresh = start or out / "untrained"
@@ -210,8 +226,7 @@ def train_planner(out: Path, recipe: PlannerRecipe, start: Path | None = None, l
 
 
 def train_critic(out: Path, generator: Path, recipe: CriticRecipe, log: Log = print) -> Path:
-    """Make the tiny critic for the generator in a pipeline folder below `out`; returns its checkpoint
-    folder."""
+    """Train the tiny critic below `out` for a generator's pipeline folder; returns its checkpoint folder."""
     data = out / "data"
     rows = stored_rows(
         data,

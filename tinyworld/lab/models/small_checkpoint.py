@@ -1,9 +1,8 @@
-"""A Qwen3-VL of a size of one's own, with random weights and a vocabulary learned from a few texts, saved as
-a checkpoint folder.
+"""Creates a small Qwen3-VL checkpoint with random weights and a vocabulary learned from a few texts.
 
-Decisions. The real classes at a small size run the real code: the tiny world's agents, the tests' and the
-benchmarks' models are made here, and differ in their figures only. The real vocabulary of 151 936 would make
-the head of so small a model many times its body, so a byte-level BPE is learned.
+Small instances of the real classes run the real code. The models of the tiny world, the tests and the
+benchmarks are made here and differ only in size. With the real vocabulary of 151 936 tokens the head would be
+many times larger than the rest, so a byte-level BPE is learned.
 """
 
 from __future__ import annotations
@@ -30,13 +29,19 @@ TEMPLATE = (
     "{%- else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n"
     "{%- endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""A turn's text follows its role without a line break, as in the figures of docs/explanation/speed.md."""
+"""A turn's text follows its role without a line break. Figures in docs/speed.md were measured with it."""
 
 
 @dataclass(frozen=True)
 class ImageTokens:
-    """How pictures become tokens: between `pixels[0]` and `pixels[1]` pixels each, in patches of `patch` a
-    side, `merge` by `merge` of them a token; `more`: other settings of the library's image processor."""
+    """How images become tokens.
+
+    Attributes:
+        pixels: Minimum and maximum number of pixels.
+        patch: Side of a patch in pixels.
+        merge: `merge` by `merge` patches form a token.
+        more: Other settings of the image processor.
+    """
 
     pixels: tuple[int, int]
     patch: int
@@ -44,7 +49,7 @@ class ImageTokens:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def options(self) -> dict[str, Any]:
-        """The settings by the library's names."""
+        """Return the settings with the names of the transformers library."""
         return {
             "size": {"shortest_edge": self.pixels[0], "longest_edge": self.pixels[1]},
             "patch_size": self.patch,
@@ -62,7 +67,7 @@ def learn_processor(
     template: str = TEMPLATE,
     padding_side: str = "right",
 ) -> Any:
-    """A processor with at most `entries` tokens learned from the texts, and each fragment a token besides."""
+    """Create a processor with at most `entries` learned tokens; each fragment is an additional token."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import (
         PreTrainedTokenizerFast,
@@ -111,9 +116,16 @@ def save_untrained(
     seed: int,
     prepare: Callable[[Any], None] | None = None,
 ) -> Path:
-    """Save a model with random weights from `seed` beside its processor. `text`, `vision`: the library's
-    settings of the two towers, but for what follows from the processor and from each other; `prepare` may
-    change the weights before they are saved."""
+    """Save a model with random weights and its processor.
+
+    Args:
+        folder: Folder to write.
+        processor: The processor.
+        text: Settings of the language model that do not follow from the processor.
+        vision: Settings of the vision tower that do not follow from the processor or the language model.
+        seed: Seed of the weights.
+        prepare: Changes the weights before saving.
+    """
     import torch
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
@@ -145,8 +157,7 @@ def save_untrained(
 
 
 def rotary(theta: float, *sections: int) -> dict[str, Any]:
-    """Settings of rotary positions whose sections are for time, height and width (interleaved, as Qwen3-VL
-    has them)."""
+    """Return settings of rotary positions with interleaved sections for time, height and width."""
     return {
         "rope_type": "default",
         "rope_theta": theta,

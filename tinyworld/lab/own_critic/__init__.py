@@ -1,0 +1,1 @@
+"""Measures a custom critic end to end."""

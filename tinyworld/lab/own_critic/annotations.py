@@ -1,8 +1,7 @@
-"""Runs of a generator, annotated by a simulated person: the exact scorer, through the feedback file that the
-browser writes too.
+"""Runs of a generator, annotated by a simulated user: the exact scorer writes the browser's feedback file.
 
-Decision: it accepts or rejects every image that can be judged and, where it rejects, writes a better prompt.
-A run or annotation that is there is not made again.
+It accepts or rejects every image that can be judged; for a rejected one it writes a better prompt. Existing
+runs and annotations are not repeated.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True)
 class AnnotatedRuns:
-    """How many runs are made, with how many attempts a step, from which seed."""
+    """Size of the annotated data: number of runs, attempts per step, and seed."""
 
     runs: int
     attempts: int
@@ -42,8 +41,10 @@ class AnnotatedRuns:
 
 
 def annotated_runs(folder: Path, generator: TinyWorldGenerator, settings: AnnotatedRuns, log: Log) -> int:
-    """Make the runs below `folder`, going on where it was, and let the person annotate each; returns how
-    many annotations they have."""
+    """Create and annotate the runs below `folder`, continuing where it stopped.
+
+    Returns the number of annotations.
+    """
     planner, critic = Planner(open_chat("tinyworld:planner")), Critic(open_chat("tinyworld:critic"))
     rng = Random(f"own critic/{settings.seed}")
     count = 0
@@ -64,7 +65,7 @@ def annotated_runs(folder: Path, generator: TinyWorldGenerator, settings: Annota
 
 
 def annotate(folder: Path) -> int:
-    """Write the person's annotations of a run, each once; returns how many there are."""
+    """Write the annotations of a run that are missing, and return how many there are."""
     annotations = [
         one
         for result in load_trajectory(folder).results
@@ -80,8 +81,7 @@ def annotate(folder: Path) -> int:
 
 
 def feedback_on(step: int, number: int, prompt: str, attempt: Attempt) -> Feedback | None:
-    """The person's annotation of an attempt; None where the page before is so damaged that nobody could say
-    what is right."""
+    """Return the annotation of an attempt; `None` if the image before is too damaged to judge it."""
     if attempt.image is None:
         return None
     try:

@@ -1,11 +1,10 @@
-"""Your own critic, end to end in the tiny world: a shifted generator, runs, a person's annotations, one
-training, figures.
+"""Measures a custom critic end to end: shifted generator, runs, simulated feedback, training, figures.
 
-Decisions. The person is the exact scorer, writing the same feedback file as the browser: it accepts
-or rejects every image it can judge and, where it rejects, writes a better prompt. Runs are of requests to
-train on, figures of requests that were never trained on, with pages and seeds of their own. Both critics run
-the same stories, so that the comparison is paired. The old world is measured as well as the new one: a critic
-that learned the shift and forgot the rest has not won.
+The user is the exact scorer, which writes the browser's feedback file: it accepts or rejects every image that
+it can judge, and writes a better prompt for rejected ones. Runs use training requests. Figures use requests
+that were not trained on, with new images and seeds. Both critics run the same stories, so the comparison is
+paired. The old world is measured too, because a critic that learned the shift and forgot the rest is no
+improvement.
 """
 
 from __future__ import annotations
@@ -51,29 +50,30 @@ from .shifted_generator import SHIFTED, shifted_generator
 OLD_SEED = 50_000
 PAGES_SEED = 2_000_000
 GATE = GateSettings(gate_tokens=320, gate_batch=50)
-"""Answers of the tiny critic, with room for the longest."""
+"""Limits for the answers of the tiny critic, with room for the longest."""
 Log = Callable[[str], None]
 
 
 class ShowSettings(BaseModel):
     """Settings of `evaluate own-critic`."""
 
-    runs: int = Field(default=200, ge=2, description="Runs that the person annotates.")
-    attempts: int = Field(default=3, ge=2, description="Attempts a step, in runs and in measured stories.")
-    old_rows: int = Field(default=1600, ge=10, description="Rows of the old kind, to mix in and to hold out.")
-    stories: int = Field(default=60, ge=2, description="New stories that both critics run in each world.")
-    pages: int = Field(default=400, ge=10, description="New pages that both critics judge in each world.")
-    shifted: float = Field(
-        default=SHIFTED, ge=0, le=1, description="Chance of a fault of the shifted generator."
+    runs: int = Field(default=200, ge=2, description="Runs that the simulated user annotates.")
+    attempts: int = Field(default=3, ge=2, description="Attempts per step, in runs and in measured stories.")
+    old_rows: int = Field(
+        default=1600, ge=10, description="Rows from the unshifted world, to mix in and to hold out."
     )
-    epochs: float = Field(default=3.0, gt=0, description="Passes over the rows.")
+    stories: int = Field(default=60, ge=2, description="New stories that both critics run in each world.")
+    pages: int = Field(default=400, ge=10, description="New images that both critics judge in each world.")
+    shifted: float = Field(
+        default=SHIFTED, ge=0, le=1, description="Probability that the shifted generator cuts off an object."
+    )
+    epochs: float = Field(default=3.0, gt=0, description="Epochs.")
     rate: float = Field(default=3e-4, gt=0, description="Peak learning rate.")
-    seed: int = Field(default=0, ge=0, description="Seed of runs, pages, stories and training.")
+    seed: int = Field(default=0, ge=0, description="Seed of runs, images, stories and training.")
 
 
 class WorldMeasure(BaseModel):
-    """What a critic does in a world: verdicts on pages, verdicts on its unreadable (cut) ones, whole
-    stories."""
+    """Performance of a critic in one world: verdicts on images and on damaged (cut) ones, whole stories."""
 
     accuracy: Share
     right_accepted: Share
@@ -85,8 +85,10 @@ class WorldMeasure(BaseModel):
 
 
 class CriticComparison(BaseModel):
-    """Both critics in one world; `won` and `lost` are stories that only the new one or only the old one got
-    right."""
+    """Both critics in one world.
+
+    `won` and `lost` count stories that only the new or only the old one completed.
+    """
 
     before: WorldMeasure
     after: WorldMeasure
@@ -96,7 +98,7 @@ class CriticComparison(BaseModel):
 
 
 class ShowReport(BaseModel):
-    """The content of own_critic.json."""
+    """Content of own_critic.json."""
 
     settings: ShowSettings
     words: int
@@ -109,7 +111,7 @@ class ShowReport(BaseModel):
 
 
 def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
-    """Carry it all out below `out`, going on where it was; writes own_critic.json and own_critic.md."""
+    """Run all steps below `out`, continuing a stopped run, and write own_critic.json and own_critic.md."""
     from ...runtime.generator import open as open_world
 
     seconds: dict[str, float] = {}
@@ -173,7 +175,7 @@ def show(out: Path, settings: ShowSettings, log: Log = print) -> ShowReport:
 
 
 def old_rows(folder: Path, world: TinyWorldGenerator, count: int, seed: int) -> Path:
-    """The file of `count` rows of the generator's own pages below `folder`, made once."""
+    """Return a file of `count` rows with the generator's own images below `folder`; it is created once."""
     path = folder / SFT_FILE
     if not path.exists():
         write_rows(path, make_mistakes(folder, world.pipeline, count, seed))
@@ -183,14 +185,13 @@ def old_rows(folder: Path, world: TinyWorldGenerator, count: int, seed: int) -> 
 def judged_rows(
     world: TinyWorldGenerator, folder: Path, count: int, seed: int
 ) -> tuple[RowSet, list[DrawnImage]]:
-    """Rows that ask about `count` new pages, half of them right ones, with images below `folder`, and these
-    pages."""
+    """Return rows about `count` new images, half of them correct, and these images."""
     drawn, images = balanced(world.pipeline, count, seed), ImageFolder(folder / "pages")
     return RowSet([judge_row(page, images) for page in drawn], folder), drawn
 
 
 def training_of(settings: ShowSettings) -> SftTraining:
-    """How the critic is fine-tuned: the recipe `tiny`, in bf16."""
+    """Return the critic's fine-tuning settings: the recipe `tiny`, in bf16."""
     return SftTraining(
         num_train_epochs=settings.epochs,
         per_device_train_batch_size=32,
@@ -225,7 +226,7 @@ def _compared(
     hits: list[list[bool]] = []
     for critic in critics:
         judge = Critic(open_chat(f"transformers:{critic}", device="cpu", dtype="float32"))
-        log(f"{name} world: {settings.pages} pages and {settings.stories} stories with {critic}")
+        log(f"{name} world: {settings.pages} images and {settings.stories} stories with {critic}")
         plans = [story.plan for story in stories]
         runs = StoryRuns([settings.attempts])
         outcomes = run_stories(stories, plans, world, judge, runs, log)[settings.attempts]
@@ -252,33 +253,33 @@ def _world(critic: Path, rows: RowSet, pages: list[DrawnImage], stories: list[St
 
 
 def as_lines(report: ShowReport) -> list[str]:
-    """The figures as a Markdown table."""
+    """Format the figures as Markdown tables."""
     lines = [
         (
             f"{report.settings.runs} runs, {report.words} annotations, "
-            f"{report.rows} rows ({report.overruled} overrule the critic)"
+            f"{report.rows} rows, of which {report.overruled} overrule the critic"
         ),
         "",
         "| 95 % intervals | shifted, before | shifted, after | old world, before | old world, after |",
         "|---|---|---|---|---|",
     ]
     names = (
-        ("accuracy", "right verdicts on pages"),
-        ("right_accepted", "right pages accepted"),
-        ("wrong_refused", "wrong pages refused"),
-        ("shifted_refused", "cut or unreadable pages refused"),
-        ("stories", f"stories right, {report.settings.attempts} attempts"),
-        ("steps", f"steps right, {report.settings.attempts} attempts"),
+        ("accuracy", "correct verdicts on images"),
+        ("right_accepted", "correct images accepted"),
+        ("wrong_refused", "wrong images rejected"),
+        ("shifted_refused", "cut or unreadable images rejected"),
+        ("stories", f"correct stories, {report.settings.attempts} attempts"),
+        ("steps", f"correct steps, {report.settings.attempts} attempts"),
     )
     four = (report.new.before, report.new.after, report.old.before, report.old.after)
     for name, title in names:
         lines.append(f"| {title} | {' | '.join(str(getattr(world, name)) for world in four)} |")
-    lines.append(f"| images a step | {' | '.join(f'{world.draws_a_step:.2f}' for world in four)} |")
+    lines.append(f"| images per step | {' | '.join(f'{world.draws_a_step:.2f}' for world in four)} |")
     for name, pair in (("shifted", report.new), ("old world", report.old)):
         lines += [
             "",
-            f"{name}: {pair.won} stories right only after, {pair.lost} only before (p = {pair.chance:.3g})",
+            f"{name}: {pair.won} stories correct only after, {pair.lost} only before (p = {pair.chance:.3g})",
         ]
     total, worked = (sum(spent.values()) / 60 for spent in (report.seconds, report.core_seconds))
     parts = ", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in report.core_seconds.items())
-    return [*lines, "", f"{worked:.1f} minutes of one core ({parts}), {total:.1f} by the clock"]
+    return [*lines, "", f"{worked:.1f} minutes of one core ({parts}), {total:.1f} minutes of wall-clock time"]

@@ -1,11 +1,10 @@
-"""A shifted generator, with a fault that the shipped critic never saw: now and then the top of a thing is cut
-off.
+"""A shifted generator with a fault unknown to the shipped critic: sometimes the top of an object is cut off.
 
-Decision: the shift is put on top of the learned generator, from the seed alone, so the same prompt, source
-and seed give the same page as everywhere. It keeps the world's one rule of mistakes: it falls on a cell that
-the edit acts in, and a clause that names the cell keeps it away, so a critic that sees it can also mend it.
-The exact scorer calls such a cell unreadable; the shipped critic sees a whole thing in most of them (of 109
-such pages it refused 48), which is why it is the top 13 of 32 rows.
+The shift is applied to the learned generator's output and depends only on the seed, so the same prompt,
+source and seed always give the same image. It follows the world's rule for mistakes: it affects a cell that
+the edit acts on, and a clause that names the cell prevents it, so a critic that sees it can also fix it. The
+exact scorer calls such a cell unreadable. The shipped critic sees a complete object in most of them (it
+rejected 48 of 109), which is why the top 13 of 32 rows are cut.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
     from ...runtime.pipeline import TinyWorldPipeline
 
 ROWS = 13
-"""Rows of pixels at the top of a cell that are cut off."""
+"""Pixel rows at the top of a cell that are cut off."""
 SHIFTED = 0.35
-"""Chance that a page under a terse prompt has a cut thing, if the edit draws one."""
+"""Probability that an image from a terse prompt has a cut object, if the edit creates one."""
 
 
 class ShiftedPipeline:
-    """Draws as `pipeline` does, then cuts the top of a thing off; to be called like one."""
+    """Wraps `pipeline` and cuts off the top of an object in some images."""
 
     def __init__(self, pipeline: TinyWorldPipeline, chance: float = SHIFTED) -> None:
         self.pipeline = pipeline
@@ -43,7 +42,7 @@ class ShiftedPipeline:
     def __call__(
         self, prompts: list[str], sources: list[Image.Image | None], seeds: list[int]
     ) -> list[Image.Image]:
-        """One page a prompt, as the pipeline's own."""
+        """Generate one image per prompt."""
         pages = [Picture(page) for page in self.pipeline(prompts, sources, seeds)]
         return [
             self._shifted(page, prompt, source, seed)
@@ -60,20 +59,20 @@ class ShiftedPipeline:
         known = None if before is None or is_blank(before) else read_images([before])[0].scene
         if known is None and not isinstance(edit, StartScene):
             return page.image
-        wanted = edit.apply(known)  # pyright: ignore[reportArgumentType]
+        expected = edit.apply(known)  # pyright: ignore[reportArgumentType]
         named = {clause.cell for clause in clauses}
         seen = read_images([page])[0]
         cells = [
             cell
-            for cell in changed_cells(None if isinstance(edit, StartScene) else known, wanted)
-            if wanted.cells[cell] != EMPTY and seen.cells[cell] > EMPTY
+            for cell in changed_cells(None if isinstance(edit, StartScene) else known, expected)
+            if expected.cells[cell] != EMPTY and seen.cells[cell] > EMPTY
         ]
         cell = rng.choice(cells) if cells else None
         return page.image if cell is None or cell in named else cut_top(page.image, seen.backdrop, cell)
 
 
 def cut_top(page: Image.Image, backdrop: int, cell: int) -> Image.Image:
-    """The page with the top of a cell as empty as its backdrop."""
+    """Replace the top of a cell by its backdrop."""
     left, top = CELL * (cell % 3), CELL * (cell // 3)
     box = (left, top, left + CELL, top + ROWS)
     shifted = page.copy()
@@ -82,6 +81,6 @@ def cut_top(page: Image.Image, backdrop: int, cell: int) -> Image.Image:
 
 
 def shifted_generator(generator: TinyWorldGenerator, chance: float = SHIFTED) -> TinyWorldGenerator:
-    """The generator with the shift."""
+    """Return the generator with the shift."""
     pipeline: TinyWorldPipeline = ShiftedPipeline(generator.pipeline, chance)  # type: ignore[assignment]
     return TinyWorldGenerator(pipeline, f"{generator.identity} torn {chance}")

@@ -1,0 +1,1 @@
+"""Rows and exact judge for reinforcement learning of the planner."""

@@ -1,8 +1,8 @@
-"""Stories of the tiny world told in other words than its planner learned from, and longer ones: what a
-planner has to plan that was fine-tuned on something easier.
+"""Tiny-world stories in unfamiliar phrasing, and longer ones, to test a planner beyond its fine-tuning.
 
-Decision: a story is made as all are (world/requests.py) and told anew from its plan, so that plan and pages
-are the usual ones. There are two sets of phrases: "other" may be reinforced on, "unseen" is only ever asked.
+A story is created as usual (world/requests.py) and rephrased from its plan, so plan and images are the usual
+ones. There are two sets of phrases: "other" may be used for reinforcement learning, "unseen" only for
+evaluation.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _PHRASES: dict[Wording, dict[str, tuple[str, ...]]] = {
 
 
 def reworded_story(rng: Random, split: Split, steps: int, wording: Wording) -> TinyStory:
-    """A story of `steps` drawn steps of the split in this wording."""
+    """Return a story of `steps` steps with images, in the given split and phrasing."""
     while True:
         story = random_story(rng, split, steps)
         if wording == "usual":
@@ -91,7 +91,7 @@ def _reworded_text(rng: Random, story: TinyStory, wording: Wording) -> str:
 
 
 def _words(act: Edit | StartScene) -> tuple[str, dict[str, str]]:
-    """What kind of step it is, and what fills its phrases."""
+    """Return the kind of a step and the values for its phrases."""
     match act:
         case StartScene(scene):
             things = [f"a {name_of(scene.cells[cell])} at the {CELLS[cell]}" for cell in act.order]

@@ -1,5 +1,7 @@
-"""Rows of the tiny world's planner reinforcement: requests with the plan that carries them out, by which a
-simulated world judges; and the same stories as rows for fine-tuning."""
+"""Rows for reinforcement learning of the tiny planner, and the same stories as rows for fine-tuning.
+
+Each RL row has a request with a reference plan, by which a simulated world judges.
+"""
 
 from __future__ import annotations
 
@@ -26,29 +28,33 @@ MAX_REQUEST_STEPS = 20
 
 @dataclass(frozen=True)
 class StoryKind:
-    """Which stories: from `least` to `most` drawn steps, all lengths alike, in one wording."""
+    """A kind of story: `least` to `most` steps with images, equally frequent, in one phrasing."""
 
     least: int = 1
     most: int = 6
     wording: Wording = "usual"
 
     def __post_init__(self) -> None:
+        """Check the numbers of steps."""
         if not 1 <= self.least <= self.most <= min(MAX_REQUEST_STEPS, MAX_STEPS):
             raise SettingsError(
-                f"Stories of {self.least} to {self.most} steps cannot be made.",
-                f"Give 1 to {MAX_REQUEST_STEPS} steps, the fewest first.",
+                f"Cannot create stories of {self.least} to {self.most} steps.",
+                f"Use numbers from 1 to {MAX_REQUEST_STEPS}, the smaller one first.",
             )
 
     def stories(self, seed: str, split: Split) -> Iterator[TinyStory]:
-        """Stories without end, the same for the same seed."""
+        """Yield stories forever; the same seed gives the same stories."""
         rng = Random(f"{seed}/{self.least}-{self.most}/{self.wording}")
         while True:
             yield reworded_story(rng, split, rng.randint(self.least, self.most), self.wording)
 
 
 def make_planner_rl(folder: Path, count: int, seed: int, kind: StoryKind, split: Split = "train") -> Path:
-    """Write `count` different requests with their plans below `folder`; returns the data file. Raises
-    SettingsError if it cannot be written."""
+    """Write `count` different requests with their plans below `folder`, and return the data file.
+
+    Raises:
+        SettingsError: If a file cannot be written.
+    """
     pages = ImageFolder(folder / "pages")
     rows: dict[str, PlannerRlRow] = {}
     for story in kind.stories(f"planner rl/{seed}", split):
@@ -68,7 +74,7 @@ def make_planner_rl(folder: Path, count: int, seed: int, kind: StoryKind, split:
 
 
 def make_stories_sft(folder: Path, count: int, seed: int, kind: StoryKind) -> Path:
-    """Write planner_sft.json of `count` such stories with their plans below `folder`; returns it."""
+    """Write planner_sft.json with `count` stories and their plans below `folder`, and return its path."""
     pages = ImageFolder(folder / "pages")
     stories = kind.stories(f"planner sft/{seed}", "train")
     rows = [_sft_row(next(stories), pages) for _ in range(count)]

@@ -1,9 +1,9 @@
 """The tiny world as an exact judge of plans.
 
-Decisions. A step is right if it leaves the page that the reference's step leaves, so that another wording of
-the same edit is right and a right wording of another edit is wrong. It is tried on the page that the
-reference's step finds, not on what the plan made of it until then: by the plan's own pages one wrong step
-would make all later ones wrong, and nothing would be learned of them.
+A step is correct if it leaves the scene that the reference's step leaves. Another phrasing of the same edit
+is therefore correct. Each step is tested on the scene before the reference's step and not on the result of
+the plan's own earlier steps. Otherwise one wrong step would make all later ones wrong, and nothing could be
+learned from them.
 """
 
 from __future__ import annotations
@@ -25,47 +25,57 @@ from ...runtime.wording import read_prompt
 
 
 class SimulatedWorld:
-    """The tiny world as a judge: exact, by the pages that steps lead to."""
+    """Judges plans exactly, by the scenes that their steps lead to."""
 
     identity = "tinyworld-plans-2"
 
     def check(self, row: PlannerRlRow) -> None:
-        """A row needs a reference whose steps are of this world."""
+        """Check that a row has a reference whose steps belong to the tiny world.
+
+        Raises:
+            SettingsError: If it does not.
+        """
         if not row.reference:
-            raise SettingsError(f"{row.place or 'A row'} has no reference plan.", "Give --judge CHAT for it.")
+            raise SettingsError(
+                f"{row.place or 'A row'} has no reference plan.", "Use --judge CHAT for such rows."
+            )
         for step in row.reference:
             if step.prompt and read_prompt(step.prompt) is None:
                 raise SettingsError(
-                    f"{row.place or 'A row'}, reference: {step.prompt[:80]!r} is no step of the tiny world."
+                    f"{row.place or 'A row'}: the reference step {step.prompt[:80]!r} is not a prompt "
+                    "of the tiny world."
                 )
 
     def keep_in(self, path: Path) -> None:
-        """Nothing costs anything here."""
+        """Do nothing: there is nothing to cache."""
 
     def score(self, row: PlannerRlRow, plan: Plan, pictures: Sequence[Picture]) -> PlanScore:
-        """Half of the match is for an exact plan, half for the share of steps that are right in the
-        reference's order, of the asked ones or the planned ones, whichever are more. A caption must be there
-        where the reference has one; a step of text must say its text."""
+        """Score a plan.
+
+        Half of the match is for an exact plan. The other half is the share of correct steps in the
+        reference's order, relative to the longer of both plans. A caption must exist where the reference has
+        one; a text-only step must have the same text.
+        """
         page = read_image(pictures[0]).scene if pictures else None
-        wanted, _ = _walked(row.reference, page)
+        expected, _ = _walked(row.reference, page)
         _, found = _walked(plan.steps, page)
-        # A step of text in the place of one that is drawn finds nothing either.
+        # A text-only step instead of an image step does not act on anything either.
         drawn = max(sum(step.prompt is not None for step in steps) for steps in (row.reference, plan.steps))
-        share = _in_order(wanted, plan.steps) / max(len(wanted), len(plan.steps))
+        share = _in_order(expected, plan.steps) / max(len(expected), len(plan.steps))
         exact = share == 1.0
         return PlanScore(match=(share + exact) / 2, consistency=found / drawn if drawn else 0.0, exact=exact)
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """A step of the reference, with the page that it finds and the one that it leaves."""
+class _Expected:
+    """A step of the reference, with the scenes before and after it."""
 
     step: Step
     before: Scene | None
     after: Scene | None
 
     def is_met_by(self, step: Step) -> bool:
-        """Whether another step, on the page that this one finds, does the same."""
+        """Return whether another step does the same on the scene before this one."""
         if not _same_words(self.step, step):
             return False
         return step.prompt is None or _acted(_act(step.prompt), self.before) == self.after is not None
@@ -77,10 +87,14 @@ def _same_words(asked: Step, step: Step) -> bool:
     return step.prompt is not None and bool(step.auxiliary_text) == bool(asked.auxiliary_text)
 
 
-def _walked(steps: Sequence[Step], page: Scene | None) -> tuple[list[_Wanted], int]:
-    """The steps with the pages before and after them; and how many with a prompt find what they act on, none
-    of them behind a prompt that cannot be carried out."""
-    walked: list[_Wanted] = []
+def _walked(steps: Sequence[Step], page: Scene | None) -> tuple[list[_Expected], int]:
+    """Apply steps one after the other.
+
+    Returns:
+        The steps with the scenes before and after them, and how many prompts find what they act on, up to the
+            first prompt that cannot be applied.
+    """
+    walked: list[_Expected] = []
     consistent, lost = 0, False
     for step in steps:
         before = page
@@ -91,20 +105,19 @@ def _walked(steps: Sequence[Step], page: Scene | None) -> tuple[list[_Wanted], i
             if not lost:
                 consistent += isinstance(act, StartScene) or (page is not None and applies(act, page))
             page = after or page
-        walked.append(_Wanted(step, before, page))
+        walked.append(_Expected(step, before, page))
     return walked, consistent
 
 
 def _acted(act: Any, page: Scene | None) -> Scene | None:
-    """The page after it, None where nothing can be done."""
+    """Return the scene after an edit; `None` if it cannot be applied."""
     return None if act is None or (page is None and not isinstance(act, StartScene)) else act.apply(page)
 
 
-def _in_order(wanted: Sequence[_Wanted], steps: Sequence[Step]) -> int:
-    """How many of the wanted steps are met in their order: the longest common subsequence, by the textbook's
-    table."""
+def _in_order(expected: Sequence[_Expected], steps: Sequence[Step]) -> int:
+    """Return how many expected steps are met in order (length of the longest common subsequence)."""
     above = [0] * (len(steps) + 1)
-    for one in wanted:
+    for one in expected:
         row = [0]
         for place, step in enumerate(steps):
             met = one.is_met_by(step)
@@ -115,6 +128,6 @@ def _in_order(wanted: Sequence[_Wanted], steps: Sequence[Step]) -> int:
 
 @lru_cache(maxsize=1024)
 def _act(prompt: str) -> Any:
-    # Every planned step is tried on every page of the reference, and the plans of a group are much alike.
+    # Each planned step is tested on each scene of the reference, and the plans of a group are similar.
     found = read_prompt(prompt)
     return None if found is None else found[0]

@@ -1,0 +1,1 @@
+"""Runs many stories, generating and judging in batches."""

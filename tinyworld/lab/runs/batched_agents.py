@@ -1,8 +1,8 @@
-"""A planner or a critic of the tiny world that answers many questions at once.
+"""Planner or critic of the tiny world that answers many questions in a batch.
 
-Decision: the questions are those of the running agents, and the answers are read as theirs; only the decoding
-is the library's in batches, greedy as in use, which rounds other than one by one. A reply that cannot be read
-is asked for again by the running agent, one by one, as it would be in use.
+Questions and answers are processed as in the regular agents. Only decoding differs: it is greedy as in use,
+but batched by the library, so rounding differs from single decoding. An unreadable reply is requested again
+by the regular agent, as in use.
 """
 
 from __future__ import annotations
@@ -31,18 +31,21 @@ from ....training.reward.terms import read_answer
 BATCH = 64
 
 Judging = tuple[Picture | None, Picture, str, str]
-"""The page before (None: a blank one), the page after, the step's own prompt, the prompt it was drawn
-with."""
+"""Image before (`None`: blank), image after, prompt of the step, prompt of the attempt."""
 
 
 def judging_of(row: CriticRlRow, images: Path) -> Judging:
-    """The question of a row whose images lie below `images`. Raises PictureError."""
+    """Return the question of a row whose images are below `images`.
+
+    Raises:
+        PictureError: If an image cannot be read.
+    """
     after = Picture.open(images / row.edited_image_path)
     return before_of(row, images), after, row.origin_prompt, row.rewritten_prompt
 
 
 class BatchedAgent:
-    """The agent in a checkpoint folder, and the longest verdict and plan that it may write, in tokens."""
+    """The agent in a checkpoint folder, with limits for its verdicts and plans in tokens."""
 
     def __init__(self, folder: Path, verdict_tokens: int, plan_tokens: int) -> None:
         self.folder = folder
@@ -57,8 +60,10 @@ class BatchedAgent:
         return load_whole(self.folder, dtype=torch.float32), load_processor(self.folder)
 
     def answers(self, messages: Sequence[Message], tokens: int, temperature: float = 0.0) -> list[str]:
-        """What it says to each message in at most so many tokens, greedily or drawn at a temperature above 0
-        (from torch's own random numbers)."""
+        """Answer each message with at most `tokens` tokens.
+
+        Decoding is greedy at temperature 0; above, it samples with torch's global random state.
+        """
         model, processor = self._loaded
         questions = [
             {
@@ -70,23 +75,25 @@ class BatchedAgent:
         return greedy_answers(model, processor, questions, tokens, BATCH, temperature)[0]
 
     def question(self, judging: Judging) -> Message:
-        """The question about a page."""
+        """Return the question about an image."""
         before, after, original, used = judging
         pictures = (before or Picture.white(after.size), after)
         return critic_message(self.prompt_set, pictures, original, used)
 
     def verdicts(self, pages: Sequence[Judging]) -> list[Verdict | None]:
-        """Its first word on each page; None where that cannot be read."""
+        """Return the first verdict on each image; `None` if it cannot be read."""
         answers = self.answers([self.question(one) for one in pages], self.verdict_tokens)
         return [read_answer(answer) for answer in answers]
 
     def verdicts_of(self, rows: Sequence[CriticRlRow], images: Path) -> list[Verdict | None]:
-        """As `verdicts`, of the pages of rows."""
+        """Return the verdicts on the images of rows, like `verdicts`."""
         return self.verdicts([judging_of(row, images) for row in rows])
 
     def judge(self, pages: Sequence[Judging]) -> list[Verdict]:
-        """The verdicts that a running critic gives; success is None where its second reply cannot be read
-        either."""
+        """Return verdicts like a regular critic.
+
+        `success` is `None` if the second reply is unreadable too.
+        """
         verdicts = []
         for page, verdict in zip(pages, self.verdicts(pages), strict=True):
             if verdict is None:
@@ -97,8 +104,15 @@ class BatchedAgent:
         return verdicts
 
     def plan(self, requests: Sequence[Request], again: bool = True) -> list[Plan | AnswerError]:
-        """A plan for each request, or why none could be read; `again`: unreadable ones are asked for a second
-        time."""
+        """Plan each request.
+
+        Args:
+            requests: The requests.
+            again: Request unreadable plans a second time.
+
+        Returns:
+            A plan per request, or the error of reading it.
+        """
         messages = [planner_message(self.prompt_set, request) for request in requests]
         plans: list[Plan | AnswerError] = []
         for request, answer in zip(requests, self.answers(messages, self.plan_tokens), strict=True):
@@ -124,6 +138,8 @@ class BatchedAgent:
         return Planner(self._chat(), settings=settings)
 
     def _chat(self) -> ChatModel:
-        """The running agent's model in 32 bits, as in batches: in the file's 16 a processor takes eight times
-        as long to read a question."""
+        """Open the regular agent's model in float32, as in batches.
+
+        In the checkpoint's 16 bits, a CPU takes eight times as long to read a question.
+        """
         return open_chat(f"transformers:{self.folder}", dtype="float32", device="cpu")

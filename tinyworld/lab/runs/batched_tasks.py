@@ -1,11 +1,11 @@
-"""Many stories at once: what their loops ask for is drawn and judged in batches.
+"""Runs many stories at once, generating and judging their images in batches.
 
-Decisions. A small model on one core spends most of its time between the numbers, and sixty answers at once
-cost a third of sixty answers one by one. The loop stays everybody's: each story runs in a thread of its own,
-which waits when it asks for a page or a verdict; when all of them wait, what is asked most is answered in one
-batch. One thread runs at a time and hands over when it asks: they would have to share one interpreter anyway,
-and sixty threads that wake one another took four times as long as what they asked for. What stands in a batch
-follows from the stories alone, so that a run is repeated exactly.
+A small model on one core is dominated by overhead: sixty answers in a batch cost a third of sixty single
+answers. The regular loop is used. Each story runs in its own thread, which waits when it needs an image or a
+verdict. When all threads wait, the most frequent kind of question is answered in one batch. Only one thread
+runs at a time and hands over explicitly: the threads share one interpreter anyway, and sixty threads waking
+each other took four times as long as the work itself. The content of a batch depends only on the stories, so
+a run is reproducible.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from ....backend.types import Plan, Request, Verdict
 
 AT_ONCE = 64
 MAX_WAIT = 3600.0
-"""Seconds that a task waits for an answer, which may be a batch or two away, and that a task may take from
-one question to the next."""
+"""Timeout in seconds for an answer (up to two batches away) and for the time between two questions."""
 
 Answering = Callable[[Sequence[Any]], Sequence[Any]]
-"""Questions of a kind to their answers, in order; an answer that is an exception is raised where it was
-asked for."""
+"""Maps questions of one kind to answers in order.
+
+An answer that is an exception is raised in the asking task.
+"""
 Made = TypeVar("Made")
 
 
 class BatchedTasks:
-    """Tasks in threads whose questions are answered together; `answering` by kind of question."""
+    """Runs tasks in threads whose questions are answered together. `answering` maps kinds of questions."""
 
     def __init__(self, answering: Mapping[str, Answering], at_once: int = AT_ONCE) -> None:
         self.answering = answering
@@ -39,8 +40,10 @@ class BatchedTasks:
         self._task = threading.local()
 
     def run(self, tasks: Sequence[Callable[[], Made]]) -> list[Made]:
-        """The results of all tasks, in order. Raises what the first of them raised, or what answering
-        did."""
+        """Run all tasks and return their results in order.
+
+        The first error of a task or of answering is raised.
+        """
         threads = _TaskThreads(tasks, self._task)
         numbers = iter(range(len(tasks)))
         try:
@@ -57,22 +60,25 @@ class BatchedTasks:
         return threads.results()
 
     def ask(self, kind: str, question: Any) -> Any:
-        """The answer to a question of the task in this thread, once every task waits. Raises what answering
-        raised."""
+        """Return the answer to a question of this thread's task, once every task waits.
+
+        Raises:
+            TrainingError: If no answer arrives in time. Errors of answering pass through.
+        """
         heard, inbox = self._task.queues
         heard.put((kind, question))
         try:
             answer = inbox.get(timeout=MAX_WAIT)
         except Empty:
             raise TrainingError(
-                f"No answer came within {MAX_WAIT:g} s.", "Run the same command again."
+                f"A task received no answer within {MAX_WAIT:g} s.", "Run the same command again."
             ) from None
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
     def _answers(self, asked: Mapping[int, tuple[str, Any]]) -> list[tuple[int, Any]]:
-        """What is asked most, answered in one batch: the tasks' numbers with their answers."""
+        """Answer the most frequent kind of question in one batch; returns task numbers with answers."""
         kinds = [kind for kind, _ in asked.values()]
         kind = max(sorted(set(kinds)), key=kinds.count)
         numbers = sorted(number for number, (one, _) in asked.items() if one == kind)
@@ -81,8 +87,12 @@ class BatchedTasks:
 
 
 class _TaskThreads(Generic[Made]):
-    """The threads of one run, of which one runs at a time: `asked` are the questions of those that wait, by
-    the task's number; `local` passes each thread its queues."""
+    """The threads of one run, of which one runs at a time.
+
+    Attributes:
+        asked: Questions of the waiting tasks, by task number.
+        local: Passes each thread its queues.
+    """
 
     def __init__(self, tasks: Sequence[Callable[[], Made]], local: threading.local) -> None:
         self.tasks, self.local = tasks, local
@@ -105,12 +115,12 @@ class _TaskThreads(Generic[Made]):
         self._listen(number)
 
     def fail(self, error: BaseException) -> None:
-        """Raise an error in every task that waits."""
+        """Raise an error in every waiting task."""
         for number in self.asked:
             self._inboxes[number].put(error)
 
     def results(self) -> list[Made]:
-        """The results of all tasks, in order. Raises what the first of them raised."""
+        """Return the results of all tasks in order. The error of the first failing task is raised."""
         if self._errors:
             raise self._errors[min(self._errors)]
         return [self._results[number] for number in range(len(self.tasks))]
@@ -128,27 +138,26 @@ class _TaskThreads(Generic[Made]):
             question = self._heard.get(timeout=MAX_WAIT)
         except Empty:
             raise TrainingError(
-                f"No question came within {MAX_WAIT:g} s.", "Run the same command again."
+                f"A task neither asked nor ended within {MAX_WAIT:g} s.", "Run the same command again."
             ) from None
         if question is not None:
             self.asked[number] = question
 
 
 class SharedGenerator:
-    """A generator for tasks side by side: `draw` questions are (prompt, source, seed)."""
+    """A generator for parallel tasks; `draw` questions are (prompt, source, seed)."""
 
     def __init__(self, together: BatchedTasks, identity: str) -> None:
         self.together = together
         self.identity = identity
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """A page, drawn with those of the other tasks."""
+        """Generate an image in a batch with those of other tasks."""
         return self.together.ask("draw", (prompt, source, seed))
 
 
 class SharedCritic:
-    """A critic for tasks side by side: `judge` questions are (before, after, original prompt, prompt
-    used)."""
+    """A critic for parallel tasks; `judge` questions are (before, after, original prompt, prompt used)."""
 
     prompt_set_digest = ""
 
@@ -159,12 +168,12 @@ class SharedCritic:
     def judge(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
     ) -> Verdict:
-        """A verdict, given with those of the other tasks."""
+        """Judge an image in a batch with those of other tasks."""
         return self.together.ask("judge", (before, after, original_prompt, prompt_used))
 
 
 class SharedPlanner:
-    """A planner for tasks side by side: `plan` questions are requests."""
+    """A planner for parallel tasks; `plan` questions are requests."""
 
     prompt_set_digest = ""
 
@@ -173,5 +182,9 @@ class SharedPlanner:
         self.identity = identity
 
     def plan(self, request: Request) -> Plan:
-        """A plan, written with those of the other tasks. Raises AnswerError."""
+        """Plan a request in a batch with those of other tasks.
+
+        Raises:
+            AnswerError: If the plan cannot be read.
+        """
         return self.together.ask("plan", request)

@@ -1,8 +1,8 @@
-"""Whole stories of the tiny world: run through the loop with given plans, and counted page by page.
+"""Whole stories of the tiny world, run through the loop with given plans and checked image by image.
 
-Decisions. A story counts only if every page shows exactly what the request asked for, so a wrong plan or a
-mistake that stays costs the story. Runs with different numbers of attempts share their draws, which are equal
-anyway as long as they have not parted.
+A story counts only if every image shows exactly what the request asked for. A wrong plan or an uncorrected
+mistake therefore fails the story. Runs with different numbers of attempts share their images, which are equal
+until the runs diverge.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Log = Callable[[str], None]
 
 
 class StoryMeasure(BaseModel):
-    """By attempts allowed: stories and steps that came out right, images drawn a step, seconds a story."""
+    """By number of attempts: correct stories and steps, images per step, seconds per story."""
 
     stories: dict[int, Share]
     steps: dict[int, Share]
@@ -41,13 +41,19 @@ class StoryMeasure(BaseModel):
 
 
 def request_of(story: TinyStory) -> Request:
-    """The request as a user would make it."""
+    """Return the request as a user would make it."""
     return Request(text=story.text, images=(draw(story.before),) if story.before else ())
 
 
 class StoryOutcome(BaseModel):
-    """How one story came out: whether every page is right, and for each drawn step whether its page is;
-    images drawn, and the seconds they took."""
+    """Outcome of one story.
+
+    Attributes:
+        right: Whether every image is correct.
+        steps: For each step with an image, whether it is correct.
+        draws: Number of generated images.
+        seconds: Time of generating them.
+    """
 
     right: bool
     steps: list[bool]
@@ -57,16 +63,16 @@ class StoryOutcome(BaseModel):
 
 @dataclass(frozen=True)
 class StoryRuns:
-    """How stories are run: with each of these numbers of attempts, by this seed rule."""
+    """How stories run: numbers of attempts and the seed rule."""
 
     max_attempts: Sequence[int]
     seed_rule: SeedRule = "every try"
     candidates: int = 1
     unreadable: Literal["error", "lost"] = "error"
-    """What a critic that cannot be understood makes of a story."""
+    """Whether an unreadable verdict is an error or loses the story."""
 
     def settings(self, attempts: int, seed: int) -> RunSettings:
-        """The loop's settings for one run of one story."""
+        """Return the loop's settings for one run of one story."""
         return RunSettings(
             max_attempts=attempts, seed=seed, seed_rule=self.seed_rule, candidates=self.candidates
         )
@@ -80,8 +86,7 @@ def run_stories(
     runs: StoryRuns,
     log: Log,
 ) -> dict[int, list[StoryOutcome]]:
-    """Run every story with every number of attempts; a story without a plan is not right, nor is any of its
-    steps."""
+    """Run every story with every number of attempts. Without a plan, a story and all its steps are wrong."""
     outcomes: dict[int, list[StoryOutcome]] = {attempts: [] for attempts in runs.max_attempts}
     for number, (story, plan) in enumerate(zip(stories, plans, strict=True)):
         for attempts, outcome in run_story(number, story, plan, generator, critic, runs).items():
@@ -100,8 +105,19 @@ def run_story(
     critic: CriticLike | None,
     runs: StoryRuns,
 ) -> dict[int, StoryOutcome]:
-    """How one story comes out with every number of attempts; `number` is its base seed. Raises AnswerError
-    for a critic that cannot be understood, unless that loses the story (`runs.unreadable`)."""
+    """Run one story with every number of attempts.
+
+    Args:
+        number: Base seed.
+        story: The story.
+        plan: Its plan; `None` loses the story.
+        generator: The generator.
+        critic: The critic; without one, each step has one attempt.
+        runs: Numbers of attempts and rules.
+
+    Raises:
+        AnswerError: If a verdict is unreadable and `runs.unreadable` is "error".
+    """
     store, outcomes = InMemoryStore(), {}
     for attempts in runs.max_attempts:
         if plan is None:
@@ -126,12 +142,12 @@ def run_story(
 
 
 def lost(story: TinyStory) -> StoryOutcome:
-    """A story of which nothing came: neither it nor any of its steps is right."""
+    """Return the outcome of a lost story: it and all its steps are wrong."""
     return StoryOutcome(right=False, steps=[False] * len(story.pages))
 
 
 def measure_stories(outcomes: Mapping[int, Sequence[StoryOutcome]]) -> StoryMeasure:
-    """Shares and means by number of attempts."""
+    """Return shares and means by number of attempts."""
     steps = {attempts: [right for one in ones for right in one.steps] for attempts, ones in outcomes.items()}
     return StoryMeasure(
         stories={attempts: share([one.right for one in ones]) for attempts, ones in outcomes.items()},
@@ -164,7 +180,7 @@ def _is_right(trajectory: Trajectory, story: TinyStory) -> bool:
 
 
 def right_steps(trajectory: Trajectory) -> list[bool]:
-    """For each drawn step, whether its page is what its own prompt makes of its own source."""
+    """Return for each step with an image whether it is what its prompt makes of its source."""
     outcomes = []
     for result in trajectory.results:
         if not result.step.prompt:

@@ -1,0 +1,1 @@
+"""Stories, requests, scenes and mistakes of the tiny world."""

@@ -1,10 +1,10 @@
-"""What the tiny world's generator gets wrong again with every seed, until the words insist: its biases.
+"""Biases of the tiny world's generator: mistakes repeated with every seed until the prompt is explicit.
 
-Decision: large image models fail at what is asked more than at the throw. A blue sun comes out yellow, a boat
-asked for in the sky lands on the water, and no other seed mends it. So three in four of the mistakes in the
-training pictures follow from the page and the edit alone, by ten rules that a person recognises. A slip names
-the cells that it is about; a clause about one of them keeps it away, and for a stubborn one it takes a clause
-about each. What the rules are is in docs/explanation/tiny-world.md too.
+Large image models fail because of the request more than by chance. A blue sun becomes yellow, a boat in the
+sky lands on the water, and no other seed helps. Three quarters of the mistakes in the training images
+therefore follow from the scene and the edit alone, by ten rules that a person recognizes. A slip names the
+affected cells. A clause about one of them prevents it; a stubborn slip needs a clause about each. The rules
+are also listed in docs/tiny-world.md.
 """
 
 from __future__ import annotations
@@ -36,44 +36,49 @@ USUAL_COLORS = {
     ("yellow", "cloud"): "white",
     ("blue", "star"): "yellow",
 }
-"""Things in a colour that one does not see them in, and the colour that they get."""
+"""Things in an unusual color, and the color that they get instead."""
 RISING, SINKING = ("star",), ("boat",)
-"""What belongs into the sky, and what onto the water."""
+"""Things that belong in the sky, and things that belong on the water."""
 COPYING = ("flower", "house")
-"""Things that take the colour of what is named first on a first page."""
+"""Things that take the color of the first object in a first image."""
 ROOTED = ("tree", "house", "flower")
-"""Things that stay where they are when they are moved, and stand in the new place too."""
+"""Things that stay in place when they are moved, and also appear in the new place."""
 AT_HOME = {
     "day": ("sun", "cloud"),
     "night": ("moon", "star"),
     "sea": ("boat", "fish"),
     "meadow": ("tree", "flower"),
 }
-"""Things that cannot be removed from a page, because they belong to it."""
+"""Things that cannot be removed from a backdrop, because they belong to it."""
 TURNING = {
     "night": ("sun", "moon"),
     "day": ("moon", "sun"),
     "sea": ("house", "boat"),
     "meadow": ("fish", "bird"),
 }
-"""What a new backdrop makes of a thing that does not belong to it."""
+"""What a new backdrop turns a thing into that does not belong there."""
 KEEPING = ("fish", "bird", "boat")
-"""Things that come in the colour of what they replace."""
+"""Things that keep the color of what they replace."""
 LEAKING = ("red", "blue")
-"""Colours that run over into the thing beside."""
+"""Colors that run into the neighboring object."""
 
 
 @dataclass(frozen=True)
 class Slip:
-    """One bias at work: what it puts into which cells (0..8), and whether a clause about each of them is
-    needed to keep it away, or one about any."""
+    """One active bias.
+
+    Attributes:
+        bias: Its name.
+        puts: Content that it puts into cells (0 to 8).
+        stubborn: Whether clauses about all of these cells are needed to prevent it, instead of one.
+    """
 
     bias: str
     puts: Mapping[int, int]
     stubborn: bool = False
 
     def is_kept_away(self, clauses: Sequence[Clause]) -> bool:
-        """Whether the words insist."""
+        """Whether the clauses prevent the slip."""
         named = {clause.cell for clause in clauses}
         return (all if self.stubborn else any)(cell in named for cell in self.puts)
 
@@ -82,14 +87,14 @@ Rule = Callable[[Scene | None, Edit | StartScene, Scene], Iterator[Slip]]
 
 
 def slips(before: Scene | None, edit: Edit | StartScene, clauses: Sequence[Clause]) -> list[Slip]:
-    """What goes wrong with this edit under these clauses, whatever the seed, in the order of RULES."""
+    """Return the slips of an edit with these clauses, for every seed, in the order of RULES."""
     after = edit.apply(before)  # pyright: ignore[reportArgumentType]
     found = (slip for rule in RULES for slip in rule(before, edit, after))
     return [slip for slip in found if not slip.is_kept_away(clauses)]
 
 
 def biased(before: Scene | None, edit: Edit | StartScene, clauses: Sequence[Clause]) -> Scene:
-    """The page that comes of an edit by the biases alone; where two meet in a cell, the first has it."""
+    """Return the scene after an edit with biases only. If two affect a cell, the first applies."""
     drawn, touched = edit.apply(before), set[int]()  # pyright: ignore[reportArgumentType]
     for slip in slips(before, edit, clauses):
         if touched.isdisjoint(slip.puts):
@@ -100,7 +105,7 @@ def biased(before: Scene | None, edit: Edit | StartScene, clauses: Sequence[Clau
 
 
 def _new_things(edit: Edit | StartScene, after: Scene) -> list[int]:
-    """The cells of things that an edit brings or paints."""
+    """Return the cells of things that an edit adds or paints."""
     match edit:
         case StartScene():
             return edit.order
@@ -115,7 +120,7 @@ def _new_things(edit: Edit | StartScene, after: Scene) -> list[int]:
 
 
 def _usual_color(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
-    """A blue sun comes out yellow."""
+    """A blue sun becomes yellow."""
     if isinstance(edit, Move):
         return
     for cell in _new_things(edit, after):
@@ -138,17 +143,17 @@ def _elsewhere(
 
 
 def _rising(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
-    """A star asked for at the bottom rises to the top."""
+    """A star at the bottom rises to the top."""
     yield from _elsewhere(edit, after, RISING, (2, 0))
 
 
 def _sinking(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
-    """A boat asked for in the sky lands on the water."""
+    """A boat in the sky sinks to the water."""
     yield from _elsewhere(edit, after, SINKING, (0, 2))
 
 
 def _copied_color(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
-    """The second thing of a first page takes the first one's colour."""
+    """The second object of a first image takes the color of the first."""
     if isinstance(edit, StartScene) and len(edit.order) > 1:
         first, second = edit.order[:2]
         color, _ = color_and_thing(after.cells[first])
@@ -158,7 +163,7 @@ def _copied_color(before: Scene | None, edit: Edit | StartScene, after: Scene) -
 
 
 def _sides(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
-    """Left and right are swapped where what is on the right is named first."""
+    """Left and right are swapped if the object on the right is named first."""
     if isinstance(edit, StartScene) and len(edit.order) > 1:
         first, second = edit.order[:2]
         if first % 3 == 2 and second == first - 2 and after.cells[first] != after.cells[second]:
@@ -167,14 +172,14 @@ def _sides(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Itera
 
 
 def _rooted(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
-    """A tree that is moved stays where it was, too."""
+    """A tree that is moved also stays where it was."""
     if isinstance(edit, Move) and before is not None and edit.thing in ROOTED:
         for old in before.find(edit.thing):
             yield Slip("stays", {old: before.cells[old], edit.cell: after.cells[edit.cell]}, stubborn=True)
 
 
 def _at_home(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
-    """The sun cannot be removed from a day page."""
+    """The sun cannot be removed from a day scene."""
     if isinstance(edit, Remove) and before is not None and edit.thing in AT_HOME[BACKDROPS[before.backdrop]]:
         for cell in before.find(edit.thing):
             yield Slip("belongs there", {cell: before.cells[cell]})
@@ -200,7 +205,7 @@ def _kept_color(before: Scene | None, edit: Edit | StartScene, after: Scene) -> 
 
 
 def _leaking_color(before: Scene | None, edit: Edit | StartScene, after: Scene) -> Iterator[Slip]:
-    """Red paint runs over into the thing on the right, or else into that on the left."""
+    """Red paint runs into the object on the right, or else on the left."""
     if not isinstance(edit, Recolor) or edit.color not in LEAKING:
         return
     for cell in after.find(edit.thing):

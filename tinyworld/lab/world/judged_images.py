@@ -1,9 +1,8 @@
-"""Pages that a critic is to judge, with what they should show: rendered ones with made-up mistakes, and the
-generator's own.
+"""Images for a critic to judge, with their expected content: rendered ones with mistakes, and generated ones.
 
-Decision: the generator's pages come in chains, as in stories: what it drew is mostly what it edits next, so
-that its own faults are also what stands before. A page can be had under another wish than its own, which it
-does not fulfil.
+Generated images come in chains as in stories: a generated image is usually the source of the next edit, so
+its faults are also part of the image before. An image can be paired with a different instruction, which it
+does not fulfill.
 """
 
 from __future__ import annotations
@@ -43,13 +42,22 @@ if TYPE_CHECKING:
 
 
 BY_BIAS = 0.3
-"""How often a rendered mistake may be a biased one: a critic that met no other would guess at them."""
+"""Share of rendered mistakes that may be biased ones. A critic that saw only these would guess."""
 
 
 @dataclass(frozen=True)
 class DrawnImage:
-    """A page that was drawn: from which page (None: none), for which edit and clauses, what it shows, and
-    with which seed (None: rendered)."""
+    """An image to judge.
+
+    Attributes:
+        before: Source image; `None` if there was none.
+        scene_before: Scene of the source.
+        edit: The requested edit.
+        clauses: Clauses of the prompt.
+        after: The image.
+        seen: What it shows.
+        seed: Its seed; `None` if it was rendered.
+    """
 
     before: Picture | None
     scene_before: Scene | None
@@ -61,15 +69,17 @@ class DrawnImage:
 
     @property
     def expected(self) -> Scene:
+        """Scene that the image should show."""
         return self.edit.apply(self.scene_before)  # pyright: ignore[reportArgumentType]
 
     @property
     def success(self) -> bool:
+        """Whether the image shows the expected scene."""
         return not faults(self.expected, self.seen)
 
 
 def rendered(rng: Random, mistakes: float = 0.55) -> DrawnImage:
-    """A rendered page; about this share has a mistake."""
+    """Return a rendered image; about a share `mistakes` of them has a mistake."""
     before = None if rng.random() < 0.2 else random_scene(rng)
     edit = random_start(rng) if before is None else random_edit(rng, before)
     after = edit.apply(before)  # pyright: ignore[reportArgumentType]
@@ -84,7 +94,7 @@ def rendered(rng: Random, mistakes: float = 0.55) -> DrawnImage:
 
 
 def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[DrawnImage]:
-    """Pages of the generator without end, in chains: what it drew is mostly what it edits next."""
+    """Yield generated images forever, in chains: a generated image is usually the next source."""
     rng = Random(f"critic pages/{seed}")
     pages: list[tuple[Picture, Scene] | None] = [None] * batch
     count = 0
@@ -110,8 +120,7 @@ def real(pipeline: TinyWorldPipeline, seed: int, batch: int = 64) -> Iterator[Dr
 def ask(
     rng: Random, page: tuple[Picture, Scene] | None
 ) -> tuple[tuple[Picture, Scene] | None, Edit | StartScene, list[Clause]]:
-    """A page to draw on (None: none), a wish that applies to it, and sometimes clauses about what should come
-    of it."""
+    """Return a source image (`None`: none), an applicable edit, and sometimes clauses about the result."""
     if page is None and rng.random() < 0.5:
         scene = random_scene(rng)
         page = draw(scene), scene
@@ -125,7 +134,7 @@ def ask(
 
 
 def mistaken(rng: Random, drawn: DrawnImage) -> DrawnImage | None:
-    """The same real page under another wish, which it does not fulfil; None if no such wish was found."""
+    """Pair a generated image with another instruction that it does not fulfill; `None` if none was found."""
     for _ in range(20):
         edit = _other_constraint(rng, drawn.edit)
         after = edit.apply(drawn.scene_before)  # pyright: ignore[reportArgumentType]
@@ -178,10 +187,10 @@ def _other_constraint(rng: Random, edit: Edit | StartScene) -> Edit | StartScene
 
 
 def balanced(pipeline: TinyWorldPipeline, count: int, seed: int) -> list[DrawnImage]:
-    """`count` real pages under their own wish, half of them right ones, in the order in which they were
-    drawn.
+    """Return `count` generated images with their own instruction, half of them correct, in order.
 
-    Raises SettingsError for a generator that is so good or so bad that one half cannot be found.
+    Raises:
+        SettingsError: If the generator makes too few correct or too few wrong images.
     """
     wanted = {True: count - count // 2, False: count // 2}
     chosen: list[DrawnImage] = []
@@ -191,8 +200,8 @@ def balanced(pipeline: TinyWorldPipeline, count: int, seed: int) -> list[DrawnIm
             chosen.append(drawn)
         if not any(wanted.values()):
             return chosen
-    lacking = "right" if wanted[True] else "wrong"
+    lacking = "correct" if wanted[True] else "wrong"
     raise SettingsError(
-        f"The generator drew {256 + 40 * count} pages and too few {lacking} ones among them.",
-        "Train it longer." if wanted[True] else "It needs no critic.",
+        f"Too few of {256 + 40 * count} generated images are {lacking}.",
+        "Train the generator longer." if wanted[True] else "This generator does not need a critic.",
     )

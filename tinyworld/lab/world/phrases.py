@@ -1,8 +1,7 @@
-"""How a story's steps are told: each in one of several wordings, several equal things as a number of them, a
-thing beside the one named last by that one.
+"""Phrases for a story's steps: several per edit, numbers for equal objects, and relative positions.
 
-Decision: nothing is said here that the plan does not need; whatever is told twice in other words has one
-plan. Other requests are told in wordings that nobody was trained on (planning/other_wordings.py).
+Nothing is said that the plan does not need, and all phrasings of a story have the same plan. Phrases that
+were never used in training are in planning/other_wordings.py.
 """
 
 from __future__ import annotations
@@ -50,29 +49,29 @@ _RELATIONS = {
     (0, -1): ["to the left of"],
     (0, 1): ["to the right of"],
 }
-"""Rows down and columns to the right, from the other thing to the one that is placed."""
+"""Rows down and columns to the right, from the other object to the one that is placed."""
 RELATED = 0.5
-"""How often a thing next to the one named last is placed by it."""
+"""Probability that an object next to the last-named one is placed relative to it."""
 _NUMBERS = {2: "two", 3: "three"}
 
 
 @dataclass(frozen=True)
 class TextStep:
-    """A step of text alone."""
+    """A text-only step."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class LastNamed:
-    """The thing that was named last, which "it" would mean, and where it was put, if that was said."""
+    """The object that was named last, to which "it" refers, and its cell if it was mentioned."""
 
     thing: str
     cell: int | None = None
 
 
 def _place(rng: Random, cell: int, last: LastNamed | None) -> str:
-    """Where a cell is: by its own name, or by the thing beside it that was named last."""
+    """Describe a cell by its own name, or relative to the object named last."""
     if last is not None and last.cell is not None:
         offset = cell // 3 - last.cell // 3, cell % 3 - last.cell % 3
         if offset in _RELATIONS and rng.random() < RELATED:
@@ -85,7 +84,7 @@ def _it(rng: Random, thing: str, last: LastNamed | None) -> str:
 
 
 def _things(rng: Random, act: StartScene) -> str:
-    """The things of a first page in the order of telling; equal ones of a group as a number of them."""
+    """Describe the objects of a first image in order; equal ones of a group as a number."""
     told: list[str] = []
     order, last = act.order, None
     while order:
@@ -108,7 +107,7 @@ def _plural(identity: int) -> str:
 
 
 def _phrase(rng: Random, act: Edit | StartScene | TextStep, last: LastNamed | None) -> str:
-    """One step in words, lower case, without a full stop."""
+    """Phrase one step in lower case, without a full stop."""
     match act:
         case TextStep(text):
             return (
@@ -203,7 +202,7 @@ def _subject(act: Edit | StartScene | TextStep) -> LastNamed | None:
 
 
 def phrases_of(rng: Random, acts: list[Edit | StartScene | TextStep]) -> tuple[str, ...]:
-    """What is told of each step, in their order."""
+    """Return a phrase for each step, in order."""
     phrases: list[str] = []
     last: LastNamed | None = None
     for act in acts:
@@ -213,6 +212,7 @@ def phrases_of(rng: Random, acts: list[Edit | StartScene | TextStep]) -> tuple[s
 
 
 def request_text(rng: Random, phrases: tuple[str, ...], captions: bool, continues: bool) -> str:
+    """Join the phrases of a story into a request."""
     note = rng.choice(
         ["Write a caption for every picture.", "With captions.", "Add a line of text to each step."]
     )

@@ -1,8 +1,8 @@
-"""Requests in plain English for stories in the tiny world, each with the plan that carries it out.
+"""Requests for stories in the tiny world in plain English, each with its plan.
 
-Decision: a story is made first (pages and edits that apply), then told in varied words (phrases.py); the plan
-is its canonical form. Requests are split by a digest of their text: what `evaluate` asks was never trained
-on, whatever the seeds. All lengths are equally frequent in both.
+A story is created first (scenes and applicable edits) and then phrased (phrases.py); the plan is its
+canonical form. A digest of the text assigns each request to a split, so requests for evaluation were never
+trained on, for all seeds. All lengths are equally frequent in both splits.
 """
 
 from __future__ import annotations
@@ -41,8 +41,15 @@ _CLOSING_WORDS = ["The end.", "Good night.", "To be continued."]
 
 @dataclass(frozen=True)
 class TinyStory:
-    """A request with its plan, the page it continues from (None: none), the right page after each drawn step,
-    and what the request says of each step of the plan (none where it was told in other words)."""
+    """A request with its plan.
+
+    Attributes:
+        text: The request.
+        plan: The plan.
+        before: Scene of the input image; `None` if there is none.
+        pages: Correct scene after each step with an image.
+        phrases: Phrase for each step of the plan; empty for rephrased stories.
+    """
 
     text: str
     plan: Plan
@@ -52,12 +59,13 @@ class TinyStory:
 
     @property
     def split(self) -> Split:
+        """Split that the text belongs to."""
         digest = hashlib.blake2b(self.text.lower().encode(), digest_size=4).digest()
         return "evaluate" if digest[0] < 26 else "train"
 
 
 def random_story(rng: Random, split: Split, steps: int | None = None) -> TinyStory:
-    """A story of 1..6 steps (or exactly `steps` drawn ones, without text-only steps) of the given split."""
+    """Return a story of the split with 1 to 6 steps, or exactly `steps`, none of them text-only."""
     while True:
         count = steps or rng.randint(1, MAX_STORY_STEPS)
         story = _story(rng, count, words=steps is None)
@@ -109,7 +117,7 @@ def _step(number: int, act: Edit | StartScene | TextStep, captions: bool) -> Ste
 
 
 def _labels(act: Edit | StartScene) -> tuple[str, str, str]:
-    """Name, instruction and caption of a step."""
+    """Return name, instruction and caption of a step."""
     match act:
         case StartScene(scene):
             backdrop = BACKDROPS[scene.backdrop]

@@ -1,9 +1,9 @@
-"""Random pages and edits, and the mistakes that pictures under terse captions come with.
+"""Random scenes and edits, and the mistakes in training images with terse captions.
 
-Decision: mistakes are made in the scene, not in the pixels, and every mistake belongs to cells (or the
-backdrop). Two thirds of them follow from what is asked (biases.py), the rest is luck. A clause that names the
-cell takes its mistakes away. That one rule is why a precise prompt is drawn more reliably than a terse one,
-why naming the cell that went wrong repairs it, and why a lazy remedy or another seed does not.
+Mistakes are made in the scene and not in the pixels, and each belongs to cells or the backdrop. Two thirds
+follow from the request (biases.py); the rest is chance. A clause that names the cell removes its mistakes.
+Because of this one rule a precise prompt is more reliable than a terse one, naming the wrong cell repairs it,
+and a lazy refined prompt or another seed does not.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from ...runtime.wording import Clause, clauses_of
 from .biases import biased
 
 MAX_THINGS = 5
-# Chances of a mistake under a caption that does not name the cell: where the edit acts (shared by its cells),
-# for the backdrop where it is new, for a thing to keep, for an empty cell; and anywhere that is named. Chosen
-# so that with the biases about two steps of three come out right at the first attempt.
+# Probabilities of a mistake with a caption that does not name the cell: where the edit acts (shared by its
+# cells), for a new backdrop, for an object to keep, and for an empty cell; then for anything that is named.
+# They are chosen so that, with the biases, about two of three steps are correct at the first attempt.
 TARGET_MISTAKES, BACKDROP_MISTAKES, KEPT_MISTAKES, EMPTY_MISTAKES = 0.06, 0.03, 0.012, 0.001
 PRECISE_MISTAKES = 0.004
 GROUPS = {
@@ -49,12 +49,12 @@ GROUPS = {
     "left corners": (0, 6),
     "right corners": (2, 8),
 }
-"""Where several equal things of a first page stand, as it is told, in reading order."""
+"""Positions of several equal objects in a first image, by name, in reading order."""
 COUNTED = 0.125
 
 
 def random_scene(rng: Random, least: int = 1, most: int = MAX_THINGS) -> Scene:
-    """A page with `least`..`most` different things in random colours and cells."""
+    """Return a scene with `least` to `most` different things, in random colors and cells."""
     scene = Scene(rng.randrange(len(BACKDROPS)))
     count = rng.randint(least, most)
     for cell, thing in zip(rng.sample(range(9), count), rng.sample(THINGS, count), strict=True):
@@ -63,8 +63,7 @@ def random_scene(rng: Random, least: int = 1, most: int = MAX_THINGS) -> Scene:
 
 
 def random_start(rng: Random, least: int = 1, most: int = 3) -> StartScene:
-    """A first page with `least`..`most` things, told in any order, as people tell them; one in eight with
-    several equal ones."""
+    """Return a first image with `least` to `most` things in any order; one in eight has equal things."""
     if rng.random() < COUNTED and most > 2:
         return _counted_start(rng)
     scene = random_scene(rng, least, most)
@@ -72,7 +71,7 @@ def random_start(rng: Random, least: int = 1, most: int = 3) -> StartScene:
 
 
 def _counted_start(rng: Random) -> StartScene:
-    """A first page with two or three equal things in one of GROUPS, two sometimes with another thing."""
+    """Return a first image with two or three equal things in one of GROUPS, sometimes plus another thing."""
     group = rng.choice(list(GROUPS.values()))
     thing, other = rng.sample(THINGS, 2)
     scene, identity = Scene(rng.randrange(len(BACKDROPS))), identity_of(rng.choice(COLORS), thing)
@@ -86,12 +85,12 @@ def _counted_start(rng: Random) -> StartScene:
 
 
 def absent_thing(rng: Random, scene: Scene) -> str:
-    """A thing of which the page has none."""
+    """Return a thing that the scene does not contain."""
     return rng.choice([thing for thing in THINGS if not scene.find(thing)])
 
 
 def random_edit(rng: Random, scene: Scene) -> Edit:
-    """An edit that applies to the page: all six kinds about equally often where they are possible."""
+    """Return an edit that applies to the scene. All possible kinds are about equally frequent."""
     kinds = ["backdrop"]
     if scene.occupied:
         kinds += ["remove", "recolor", "move", "replace"]
@@ -122,15 +121,14 @@ def _edit(rng: Random, scene: Scene, kind: str) -> Edit:
 
 
 def changed_cells(before: Scene | None, after: Scene) -> list[int]:
-    """Cells in which an edit acts; for a first page, its things."""
+    """Return the cells that an edit changes; for a first image, its things."""
     if before is None:
         return after.occupied
     return [cell for cell in range(9) if before.cells[cell] != after.cells[cell]]
 
 
 def random_clauses(rng: Random, before: Scene | None, after: Scene, most: int = 4) -> list[Clause]:
-    """True clauses about `after`: mostly about cells that change or hold something, sometimes about an empty
-    one."""
+    """Return true clauses about `after`: mostly about changed or occupied cells, sometimes an empty one."""
     likely = sorted({*changed_cells(before, after), *after.occupied})
     cells = set(rng.sample(likely, rng.randint(0, min(most, len(likely)))))
     if after.free and rng.random() < 0.25:
@@ -141,17 +139,22 @@ def random_clauses(rng: Random, before: Scene | None, after: Scene, most: int = 
 
 
 Luck = Sequence[tuple[float, float, float]]
-"""For each cell three numbers in 0..1: whether a mistake happens there, which kind, and which of that
-kind."""
+"""Per cell three numbers from 0 to 1: whether a mistake happens, its kind, and its variant."""
 
 
 def misdraw(
     before: Scene | None, edit: Edit | StartScene, clauses: Sequence[Clause], luck: Luck, by_bias: bool = True
 ) -> Scene:
-    """The scene that a draughtsman of uneven care draws: right, or with the mistakes of the biases, and where
-    `luck` (nine cells) has them; with luck's alone if not `by_bias`.
+    """Return the scene of a careless artist: correct, or with mistakes from biases and luck.
 
-    The backdrop shares the middle cell's luck, from the other end of its range.
+    The backdrop shares the luck of the middle cell, from the other end of its range.
+
+    Args:
+        before: Scene before the edit.
+        edit: The edit.
+        clauses: Clauses of the prompt.
+        luck: Luck of the nine cells.
+        by_bias: Whether biases apply in addition to luck.
     """
     after = edit.apply(before)  # pyright: ignore[reportArgumentType]
     named = {clause.cell for clause in clauses}
@@ -183,8 +186,7 @@ def _pick(choices: Sequence[int], which: float) -> int:
 
 
 def _spoil(drawn: Scene, after: Scene, cell: int, old: int, kind: float, which: float) -> Scene:
-    """One mistake in a cell: a stray thing, something left or lost, the wrong cell, the wrong colour or
-    thing."""
+    """Make one mistake in a cell: a stray, remaining or missing object, or a wrong cell, color or kind."""
     right = after.cells[cell]
     if right == EMPTY:
         return drawn.put(cell, old if old != EMPTY else 1 + int(which * (IDENTITIES - 1)) % (IDENTITIES - 1))
@@ -202,5 +204,5 @@ def _spoil(drawn: Scene, after: Scene, cell: int, old: int, kind: float, which: 
 
 
 def random_luck(rng: Random) -> Luck:
-    """Luck that depends on nothing."""
+    """Return luck that is independent of everything."""
     return [(rng.random(), rng.random(), rng.random()) for _ in range(9)]

@@ -1,4 +1,4 @@
-"""The bridge: each protocol as its clients read it, faults as one line, many at once."""
+"""The judge bridge: each API as its clients read it, one-line errors, and many parallel questions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Answer = Callable[[Sequence[Message], ReplySettings], str]
 
 
 class Echo:
-    """A chat that answers by a function, and lists what it was asked."""
+    """A chat that answers with a function and records its questions."""
 
     identity = "echo"
     prompt_set = None
@@ -86,7 +86,7 @@ def test_openais_client(tmp_path: Path) -> None:
         assert asked[1].content == ("Is it red?", RED)
         assert settings.temperature == 0.5
         assert len(chat.asked) == 1, "the stream's answer was known"
-        with pytest.raises(openai.AuthenticationError, match="another key"):
+        with pytest.raises(openai.AuthenticationError, match="not that of the judge bridge"):
             openai.OpenAI(api_key="wrong", base_url=f"{address}/v1").chat.completions.create(
                 model="m", messages=messages
             )
@@ -138,13 +138,13 @@ def test_the_native_streaming_form(tmp_path: Path) -> None:
         ("/v1/chat/completions", chat_body(n=4), 400, "one answer"),
         ("/v1/chat/completions", chat_body(seed=True), 400, "seed"),
         ("/v1/chat/completions", chat_body(n=True), 400, "n:"),
-        ("/v1beta/models/m:generateContent", {"contents": []}, 400, "empty"),
-        ("/v1beta/models/m:generateContent", {"contents": [], "cachedContent": "c"}, 400, "caches"),
-        ("/v1beta/models/m:countTokens", {"contents": []}, 404, "There is no"),
-        ("/elsewhere", {}, 404, "There is no"),
+        ("/v1beta/models/m:generateContent", {"contents": []}, 400, "no contents"),
+        ("/v1beta/models/m:generateContent", {"contents": [], "cachedContent": "c"}, 400, "cached contents"),
+        ("/v1beta/models/m:countTokens", {"contents": []}, 404, "does not exist"),
+        ("/elsewhere", {}, 404, "does not exist"),
     ],
 )
-def test_what_is_no_question_is_one_line(
+def test_an_invalid_question_gives_a_one_line_error(
     tmp_path: Path, path: str, body: Any, status: int, words: str
 ) -> None:
     with bridge(tmp_path) as (chat, _, address):
@@ -165,7 +165,7 @@ def test_no_image_is_fetched_for_a_client(tmp_path: Path, url: str) -> None:
     assert status == 400 and "image" in text
 
 
-def test_pages_and_strangers_are_refused(tmp_path: Path) -> None:
+def test_web_pages_and_wrong_keys_are_rejected(tmp_path: Path) -> None:
     with bridge(tmp_path, token=TOKEN) as (chat, _, address):
         path = f"{address}/v1/chat/completions"
         shown = {"authorization": f"Bearer {TOKEN}"}
@@ -187,7 +187,7 @@ def test_pages_and_strangers_are_refused(tmp_path: Path) -> None:
         ("GET http://[::1", ["Host: 127.0.0.1"], 404),
     ],
 )
-def test_what_is_no_address_is_answered_in_one_line(
+def test_an_invalid_address_gives_a_one_line_error(
     tmp_path: Path, start: str, lines: list[str], status: int
 ) -> None:
     request = "\r\n".join([f"{start} HTTP/1.1", "Connection: close", *lines]) + "\r\n\r\n{}"
@@ -202,7 +202,7 @@ def test_what_is_no_address_is_answered_in_one_line(
     assert "\n" not in json.loads(body)["error"]["message"]
 
 
-def test_answers_under_way_are_sent_at_its_end_and_those_that_wait_are_refused(tmp_path: Path) -> None:
+def test_on_shutdown_running_answers_are_sent_and_waiting_questions_rejected(tmp_path: Path) -> None:
     begun, let_go = threading.Event(), threading.Event()
 
     def slow(messages: Sequence[Message], settings: ReplySettings) -> str:
@@ -227,10 +227,10 @@ def test_answers_under_way_are_sent_at_its_end_and_those_that_wait_are_refused(t
     first.join(20)
     second.join(20)
     assert replies["first"][0] == 200 and "paid for" in replies["first"][1]
-    assert replies["second"][0] == 503 and "ending" in replies["second"][1]
+    assert replies["second"][0] == 503 and "shutting down" in replies["second"][1]
 
 
-def test_its_end_does_not_wait_for_ever(tmp_path: Path) -> None:
+def test_shutdown_has_a_timeout(tmp_path: Path) -> None:
     let_go = threading.Event()
     with bridge(tmp_path, lambda messages, settings: str(let_go.wait(20))) as (_, one, address):
         one.judge.deadline = -4.5
@@ -243,7 +243,7 @@ def test_its_end_does_not_wait_for_ever(tmp_path: Path) -> None:
     let_go.set()
 
 
-def test_sixteen_are_asked_at_the_same_time_and_no_more(tmp_path: Path) -> None:
+def test_at_most_sixteen_questions_run_in_parallel(tmp_path: Path) -> None:
     at_once, most, lock = 0, [0], threading.Lock()
     together = threading.Barrier(16)
 
@@ -273,7 +273,7 @@ def test_sixteen_are_asked_at_the_same_time_and_no_more(tmp_path: Path) -> None:
     assert most == [16]
 
 
-def test_an_answer_that_could_not_be_read_is_drawn_anew_and_then_given_up(tmp_path: Path) -> None:
+def test_a_repeated_question_is_sampled_again_and_then_given_up(tmp_path: Path) -> None:
     with bridge(tmp_path, lambda messages, settings: f"nonsense {settings.seed}") as (chat, one, address):
         replies = [post(f"{address}/v1/chat/completions", chat_body()) for _ in range(9)]
         answers = [
@@ -289,20 +289,20 @@ def test_an_answer_that_could_not_be_read_is_drawn_anew_and_then_given_up(tmp_pa
         assert (found, chat.asked, before) == (answers, [], 7), "the same answers, without a call"
 
 
-def test_a_judge_that_is_down_is_given_up_with_its_reason(tmp_path: Path) -> None:
+def test_a_failing_judge_is_given_up_with_its_error(tmp_path: Path) -> None:
     def down(messages: Sequence[Message], settings: ReplySettings) -> str:
         raise ChatError("http://judge cannot be reached.", "Is it running?")
 
     with bridge(tmp_path, down) as (chat, one, address):
         replies = [post(f"{address}/v1/chat/completions", chat_body(str(number))) for number in range(5)]
         assert {status for status, _ in replies} == {503}
-        assert str(one.client.trouble).startswith("The judge fails: http://judge cannot be reached.")
-        assert len(chat.asked) == 6, "two tries a question, three questions"
+        assert str(one.client.trouble).startswith("The judge failed: http://judge cannot be reached.")
+        assert len(chat.asked) == 6, "two attempts per question, three questions"
         with urllib.request.urlopen(f"{address}/v1/models") as response:
             assert json.load(response)["data"][0]["id"] == "echo"
 
 
-def test_refused_questions_are_not_kept_in_memory(tmp_path: Path) -> None:
+def test_rejected_questions_are_not_kept_in_memory(tmp_path: Path) -> None:
     def down(messages: Sequence[Message], settings: ReplySettings) -> str:
         raise ServerError("http://judge cannot be reached.")
 
@@ -338,7 +338,7 @@ def test_a_judge_that_comes_back_is_asked_again(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("form", ["openai", "gemini"])
-def test_half_a_character_is_asked_and_answered(tmp_path: Path, form: str) -> None:
+def test_lone_surrogates_are_replaced(tmp_path: Path, form: str) -> None:
     asked = "a \ud83d\ude00 boat \ud800"
     with bridge(tmp_path, lambda messages, settings: "fine \ud83d") as (chat, _, address):
         if form == "openai":
@@ -352,8 +352,8 @@ def test_half_a_character_is_asked_and_answered(tmp_path: Path, form: str) -> No
         assert "a \U0001f600 boat \ufffd" in str(chat.asked[0][0][0].content)
 
 
-def test_an_unexpected_failure_is_answered_and_seen(tmp_path: Path) -> None:
-    """Else clients find the line cut, again and again, while /health is ok."""
+def test_an_unexpected_failure_is_answered_and_reported(tmp_path: Path) -> None:
+    """Otherwise clients see a closed connection again and again while /health is ok."""
 
     def fail(messages: Sequence[Message], settings: ReplySettings) -> str:
         raise ZeroDivisionError("by zero")
@@ -366,10 +366,10 @@ def test_an_unexpected_failure_is_answered_and_seen(tmp_path: Path) -> None:
             urllib.request.urlopen(f"{address}/health")
         one.client.begin = one.client.answer = lambda *_: 1 / 0
         status, text = post(path, chat_body("x"))
-        assert status == 500 and "The bridge failed" in text
+        assert status == 500 and "The judge bridge failed" in text
 
 
-def test_answers_that_cannot_be_kept_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_answer_cache_stops_the_bridge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with bridge(tmp_path) as (_, one, address):
 
         def full(key: str, text: str) -> None:
@@ -408,18 +408,18 @@ def test_an_evaluator_is_answered_though_others_took_all_connections(
             pass
 
 
-def test_a_header_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_header_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "SOCKET_SECONDS", 0.2)
     with bridge(tmp_path) as (_, _, address):
         place = urlsplit(address)
         with socket.create_connection((place.hostname, place.port or 0), 60) as one, pytest.raises(OSError):
-            # A byte every now and then is no header.
+            # An occasional byte is not a header.
             while True:
                 one.sendall(b"G")
                 time.sleep(0.05)
 
 
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
+def test_a_used_port_is_an_error(tmp_path: Path) -> None:
     with bridge(tmp_path) as (_, one, address):
         taken = one.serving(int(address.rpartition(":")[2]))
         with pytest.raises(SettingsError, match="cannot listen"):

@@ -74,11 +74,11 @@ def test_the_items_that_differ_most_are_shown_side_by_side(tmp_path: Path) -> No
     assert "http:" not in page and "https:" not in page and "<script>alert" not in page
     assert "what &lt;script&gt;alert(1)&lt;/script&gt; {{ 7 * 7 }} is" in page
     assert "max attempts (1, 3)" in page and "2 differ in" in page
-    # Three pages a side of two items, drawn anew by each run.
+    # Three images per side for two items, generated separately by each run.
     assert page.count('src="data:image/') == 12
 
 
-def test_another_benchmark_or_an_unusable_place_is_one_line(tmp_path: Path) -> None:
+def test_an_unusable_path_gives_a_one_line_error(tmp_path: Path) -> None:
     MINIATURES["wise"](tmp_path)
     first = scored(tmp_path / "first", tmp_path / "merge.json", {1}, 1)
     (tmp_path / "file").write_text("x")

@@ -116,7 +116,7 @@ def test_a_row_that_a_judge_cannot_judge_by_is_an_error() -> None:
     with pytest.raises(SettingsError, match="no checklist"):
         ChecklistJudge(Chat()).check(STORY)
     foreign = STORY.model_copy(update={"reference": [Step(number=1, prompt="a castle in Spain")]})
-    with pytest.raises(SettingsError, match="no step of the tiny world"):
+    with pytest.raises(SettingsError, match="not a prompt of the tiny world"):
         WORLD.check(foreign)
 
 
