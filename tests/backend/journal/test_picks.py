@@ -66,7 +66,7 @@ def test_a_picked_attempt_becomes_the_result_and_only_later_steps_are_drawn(tmp_
     result = second.results[1]
     assert (result.chosen, result.stop_reason) == (0, StopReason.picked)
     assert len(result.attempts) == 2, "the other attempts stay to be compared and picked again"
-    assert stop_sentence(result) == "Try 1 picked by hand"
+    assert stop_sentence(result) == "Attempt 1 picked by hand"
     assert second.results[2].attempts[0].source == result.image
     assert load_trajectory(tmp_path) == second
     (tmp_path / "trajectory.json").unlink()

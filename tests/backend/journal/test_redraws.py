@@ -107,7 +107,7 @@ def test_a_redraw_becomes_the_result_and_only_what_follows_is_drawn(tmp_path: Pa
     assert [one.prompt for one in result.attempts] == ["picture 2", "picture 2, better", "a blue whale"]
     assert [one.redraw for one in result.attempts] == [None, None, Redraw(by="user", number=1)]
     assert (result.chosen, result.stop_reason) == (2, StopReason.redrawn)
-    assert stop_sentence(result) == "Redrawn by hand at try 3, not accepted"
+    assert stop_sentence(result) == "Generated again by hand at attempt 3, not accepted"
     assert second.results[0] == first.results[0]
     assert second.results[2].attempts[0].source == result.image
     assert load_trajectory(tmp_path) == second

@@ -114,7 +114,7 @@ def test_too_many_images_or_none_are_a_failed_draw(size: int) -> None:
     *_, last = run(REQUEST, None, Batches(size), Together(), RunSettings(max_attempts=1), plan=ONE)
     assert isinstance(last, Finished)
     (attempt,) = last.trajectory.results[0].attempts
-    assert attempt.image is None and attempt.error and f"{size} images at once" in attempt.error.message
+    assert attempt.image is None and attempt.error and f"{size} images for one call" in attempt.error.message
 
 
 def test_the_most_probable_of_those_that_passed_counts() -> None:

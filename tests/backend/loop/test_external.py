@@ -184,12 +184,16 @@ def test_what_was_drawn_is_readable_while_the_next_try_is_missing(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("number", "earlier", "message"),
-    [(7, 0, "no step 7"), (2, 0, "only text"), (ALL_STEPS, 3, "no step after step 3")],
+    [
+        (7, 0, "does not have a step 7"),
+        (2, 0, "text only"),
+        (ALL_STEPS, 3, "does not have a step after step 3"),
+    ],
 )
 def test_a_step_that_cannot_be_tried_says_so(number: int, earlier: int, message: str, tmp_path: Path) -> None:
     results = carried_out(run_from_plan(REQUEST, PLAN, ALL_STEPS, None, 3), tmp_path)[0].results
     kept = tuple(result for result in results if result.step.number <= earlier)
     with pytest.raises(SettingsError, match=message):
         run_from_plan(REQUEST, PLAN, number, None, 3, kept)
-    with pytest.raises(SettingsError, match="nothing to try"):
+    with pytest.raises(SettingsError, match="The prompt is empty"):
         run_from_prompt("  ", None, 3)

@@ -38,7 +38,7 @@ def events(critic: CriticLike, generator: Counting, folder: Path, tries: int = 5
 
 def test_two_in_a_row_stop_the_run_and_another_critic_goes_on_with_its_images(tmp_path: Path) -> None:
     generator = Counting()
-    with pytest.raises(AnswerError, match=r"verdicts in order. Nobody.*--critic.*images are kept"):
+    with pytest.raises(AnswerError, match=r"verdicts in order. Nobody.*--critic.*images are saved"):
         events(Verdicts(*[UNREADABLE] * 9), generator, tmp_path)
     assert len(generator.drawn) == 2
     stopped = load_trajectory(tmp_path)
@@ -75,7 +75,7 @@ def test_a_verdict_between_them_is_no_row(tmp_path: Path, answers: tuple) -> Non
 def test_two_failed_judgements_stop_the_run_and_their_images_are_judged_by_the_next(tmp_path: Path) -> None:
     generator = Counting()
     critic = Verdicts(True, *[GONE] * 9)
-    with pytest.raises(ChatError, match=r"in a row failed.*in order. No server: 503.*images are kept"):
+    with pytest.raises(ChatError, match=r"in a row failed.*in order. No server: 503.*images are saved"):
         events(critic, generator, tmp_path)
     assert len(generator.drawn) == 3, "no third attempt is drawn unjudged"
     stopped = load_trajectory(tmp_path)

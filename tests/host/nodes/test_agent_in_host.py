@@ -123,7 +123,7 @@ def test_a_planner_as_critic_is_stopped_and_a_critic_goes_on(host: ComfyServer) 
     graph = story("planner as critic", ["a red house in the middle"], (64, 64), max_attempts=9)
     graph["critic"] = node("InterleaveLoadAgent", agent="tiny world planner")
     graph["loop"]["inputs"]["critic"] = ["critic", 0]
-    with pytest.raises(HostError, match=r"Two verdicts in a row .* the critic is .*planner.*images are kept"):
+    with pytest.raises(HostError, match=r"Two verdicts in a row .* Critic: .*planner.*images are saved"):
         host.run(graph)
     graph["critic"]["inputs"]["agent"] = "tiny world critic"
     graph["loop"]["inputs"]["max_attempts"] = 2
@@ -305,7 +305,7 @@ def test_a_text_encoder_judges_by_its_word_if_it_sees(host: ComfyServer) -> None
         graph |= {"writer": writer["writer"], "critic": node("InterleaveHostAgent", clip="@writer")}
         graph["loop"]["inputs"]["critic"] = ["critic", 0]
         if kind == "sees":
-            assert "Accepted at try 1" in host.run(graph)["report"]["text"][0]
+            assert "Accepted at attempt 1" in host.run(graph)["report"]["text"][0]
         else:
             with pytest.raises(HostError, match=r"Two judgements in a row failed.*saw 0 of 2 images"):
                 host.run(graph)
@@ -320,7 +320,7 @@ def test_a_text_encoder_that_is_cut_off_while_it_thinks_has_said_nothing(host: C
         graph |= {"writer": writer, "critic": node("InterleaveHostAgent", clip="@writer")}
         graph["loop"]["inputs"]["critic"] = ["critic", 0]
         if kind == "sees":
-            assert "Accepted at try 1" in host.run(graph)["report"]["text"][0]
+            assert "Accepted at attempt 1" in host.run(graph)["report"]["text"][0]
         else:
             with pytest.raises(HostError, match="could not be read"):
                 host.run(graph)

@@ -130,7 +130,9 @@ def test_a_step_by_hand_is_drawn_with_its_own_settings(host: ComfyServer) -> Non
     assert third["attempts"][0]["source"] == first["attempts"][0]["image"]
     assert third["attempts"][0]["seed"] == 77
     graph["edit"]["inputs"]["edits"] = f"{text}\n  denoise: 0.5"
-    with pytest.raises(HostError, match="Step 3 has a denoise of its own, which this generator cannot take"):
+    with pytest.raises(
+        HostError, match="Step 3 sets its own denoise, but this generator does not support denoise"
+    ):
         host.run(graph)
 
 

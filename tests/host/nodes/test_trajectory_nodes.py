@@ -163,7 +163,7 @@ def test_a_record_in_the_input_folder_is_a_story(host: ComfyServer, run: Traject
     folder = host.base / "input" / "published" / "boat"
     export_by_name("record", run, folder)
     shown = host.run(graph("input/published/boat", "InterleaveExport", **export(format="GIF")))
-    assert "1. The harbour at dawn: Accepted at try 2" in shown["report"]["text"][0]
+    assert "1. The harbour at dawn: Accepted at attempt 2" in shown["report"]["text"][0]
     # The file changes: the host must not hand out what it read before.
     record = json.loads((folder / "execution_record.json").read_text())
     record["global_context"]["execution_plan"][0]["step_name"] = "Another morning"
