@@ -217,7 +217,7 @@ def test_run_without_a_plan_yet(tmp_path: Path) -> None:
 
     with pytest.raises(Cancelled):
         tell(tmp_path / "run", planner=Stopped())
-    with pytest.raises(JournalError, match="no plan yet"):
+    with pytest.raises(JournalError, match="does not have a plan yet"):
         load_trajectory(tmp_path / "run")
 
 

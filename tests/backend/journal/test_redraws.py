@@ -259,7 +259,7 @@ def test_what_cannot_be_redrawn_is_refused(tmp_path: Path, step: int, values: di
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match="holds no run"):
+    with pytest.raises(JournalError, match="does not contain a run"):
         ask_redraw(tmp_path, 1)
 
 
@@ -276,7 +276,7 @@ def test_redraws_are_bounded_and_of_many_at_a_time_none_is_lost(tmp_path: Path) 
     assert {one.prompt for one in asked} == {f"whale {number}" for number in range(20)}
     full = {"2": [{"planned": "picture 2", "prompt": "a whale"}] * MAX_REDRAWS}
     (tmp_path / CHOICES).write_text(json.dumps({"redraws": full}), encoding="utf-8")
-    with pytest.raises(JournalError, match="asked for at step 2 already"):
+    with pytest.raises(JournalError, match="Step 2 has 100 requested attempts"):
         ask_redraw(tmp_path, 2)
 
 

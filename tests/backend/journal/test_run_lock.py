@@ -175,11 +175,11 @@ def test_more_picks_than_are_kept_are_refused(tmp_path: Path, monkeypatch: pytes
     picture = forty_steps(tmp_path / "run")
     full = {"steps": dict.fromkeys(range(2, journal_choices.MAX_CHOICES + 2), picture)}
     (tmp_path / "run" / journal_choices.CHOICES).write_text(json.dumps(full))
-    with pytest.raises(InterleaveError, match="choices already"):
+    with pytest.raises(InterleaveError, match="has 1000 choices"):
         pick(tmp_path / "run", 1, picture)
     pick(tmp_path / "run", journal_choices.MAX_CHOICES, None)
     monkeypatch.setattr(journal_choices, "WAIT_SECONDS", 0.2)
-    with pytest.raises(JournalError, match="being changed by others"), _picking(tmp_path / "run"):
+    with pytest.raises(JournalError, match="is locked"), _picking(tmp_path / "run"):
         pick(tmp_path / "run", 1, picture)
     assert Journal(tmp_path / "run").user_selected(1) is None
 

@@ -295,7 +295,7 @@ def test_feedback_is_kept_with_the_run_and_as_training_data(host: ComfyServer, r
     [
         ({"step": 99}, "no kept image"),
         ({"step": 4}, "no kept image"),
-        ({"attempt": 9}, "so there is no try 9"),
+        ({"attempt": 9}, "does not have an attempt 9"),
         ({"step": 3, "attempt": 1}, "has no image"),
         ({"word": "better prompt", "better_prompt": "  "}, "better prompt is empty"),
         ({"word": "better prompt", "better_prompt": "x" * 30_000}, "at most 20000"),
