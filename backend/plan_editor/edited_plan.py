@@ -11,7 +11,7 @@ import re
 
 from pydantic import Field, ValidationError
 
-from ..answers.unfit import reason_of
+from ..answers.answer_models import reason_of
 from ..errors import SettingsError
 from ..types import MAX_STEPS, MAX_STYLE, MAX_TEXT, Step, Value
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..answers.unfit import reason_of
+from ..answers.answer_models import reason_of
 from ..types import MAX_STEPS, Plan, Step, Value
 from .edited_plan import EditedPlan, EditedStep, PlanTextError, checked_text
 from .json_form import read_json

@@ -131,7 +131,7 @@ def test_a_part_that_cannot_be_read_is_asked_for_again_alone() -> None:
     assert len(plan.steps) == 40 and len(chat.requests) == 6
     again = chat.requests[3]
     assert again.messages[0] == chat.requests[2].messages[0] and len(again.messages) == 3
-    assert "There is no execution_plan" in str(again.messages[2].content[0])
+    assert "The reply does not contain an execution_plan" in str(again.messages[2].content[0])
     assert "state" in str(again.messages[2].content[0])
 
 
@@ -151,7 +151,11 @@ def test_a_part_that_counts_from_one_is_the_part_that_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "said"), [(0, r"^Outline: There is no outline"), (2, r"^Steps 11-20 of 40: There is no execution")]
+    ("at", "said"),
+    [
+        (0, r"^Outline: The reply does not contain an outline"),
+        (2, r"^Steps 11-20 of 40: There is no execution"),
+    ],
 )
 def test_a_plan_that_fails_says_which_steps(at: int, said: str) -> None:
     replies = forty()

@@ -399,7 +399,7 @@ def test_wild_plans_are_read(text: str) -> None:
 def test_a_step_may_be_called_text() -> None:
     plan = read_plan(json.dumps({"execution_plan": [TEXT_STEP | {"step_name": "Text"}]}))
     assert plan.steps[0].name == "Text"
-    with pytest.raises(AnswerError, match="repeats the example"):
+    with pytest.raises(AnswerError, match="copy of the example"):
         read_plan(json.dumps({"execution_plan": [TEXT_STEP | {"auxiliary_text": "text"}]}))
 
 
@@ -493,7 +493,7 @@ def test_what_is_wrong_is_said_without_names_of_the_program(plan: object, said: 
     with pytest.raises(AnswerError) as caught:
         read_plan(json.dumps(plan))
     assert said in str(caught.value)
-    for name in ("_StepAnswer", "Tuple", "Input should", "valid dictionary", "Value error"):
+    for name in ("StepAnswer", "Tuple", "Input should", "valid dictionary", "Value error"):
         assert name not in str(caught.value)
 
 

@@ -171,7 +171,7 @@ def test_words_have_bounds(folder: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(ValidationError):
             Feedback(**({"step": 1, "attempt": 0} | broken))
-    with pytest.raises(JournalError, match="Step 1 .* does not have an attempt 9"):
+    with pytest.raises(JournalError, match=r"Step 1 .* does not have an attempt 9"):
         record_feedback(folder, word(1, 8, accepted=True))
     with pytest.raises(JournalError, match="does not contain a run"):
         record_feedback(tmp_path, word(accepted=True))

@@ -92,7 +92,7 @@ def test_a_run_goes_on_from_it_and_draws_nothing_twice(tmp_path: Path) -> None:
     events = run(Request(text="r"), None, generator, None, journal=Journal(folder), plan=plan)
     assert [event.reused for event in events if isinstance(event, AttemptDrawn)] == [True] * 3
     before = path.read_bytes()
-    with pytest.raises(JournalError, match="Cannot use .* as a run folder"):
+    with pytest.raises(JournalError, match=r"Cannot use .* as a run folder"):
         Journal(path).begin(Request(text="r"), RunSettings(), Identities())
     assert path.read_bytes() == before
 

@@ -122,7 +122,7 @@ def test_foreign_folder_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="not empty"):
         tell(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-    with pytest.raises(JournalError, match="Cannot use .* as a run folder"):
+    with pytest.raises(JournalError, match=r"Cannot use .* as a run folder"):
         tell(tmp_path / "thesis.txt")
     with pytest.raises(JournalError, match="does not contain a run"):
         load_trajectory(tmp_path)

@@ -47,8 +47,8 @@ def test_of_plans_of_a_wrong_length_the_nearest_is_taken_with_a_warning(host: Co
     outputs = host.run(planned(reply("a", "b"), reply("a"), **counts))
     assert "2. Step 2" in text_of(outputs, "planned")
     (warning,) = outputs["planner"]["interleave_plan_warning"]
-    assert warning.startswith("3 steps were asked for, but the agent planned 2 and then 1. The plan of 2")
-    with pytest.raises(HostError, match=r"3 steps were asked for, but the agent planned 2 and then 1"):
+    assert warning.startswith("3 steps were requested, but the planner wrote 2 and then 1. The plan of 2")
+    with pytest.raises(HostError, match=r"3 steps were requested, but the planner wrote 2 and then 1"):
         host.run(planned(reply("c", "d"), reply("a"), exact_count=True, **counts))
 
 
