@@ -113,8 +113,8 @@ class Agent:
         # A limit that is set comes last, so that an explicit 2048 differs from the former default.
         limit = given.pop("max_tokens")
         given = {"max_tokens": LIMIT_BEFORE, **given} if limit is None else {**given, "max_tokens": limit}
-        wording = f"prompts={self.prompt_set.digest}"
-        return f"{self.chat.identity}|{wording}|{json.dumps(given, separators=(',', ':'))}"
+        prompts = f"prompts={self.prompt_set.digest}"
+        return f"{self.chat.identity}|{prompts}|{json.dumps(given, separators=(',', ':'))}"
 
     def read_reply(
         self,

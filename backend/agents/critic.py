@@ -52,7 +52,8 @@ class Critic(Agent):
 
         Returns:
             The verdict. If two replies could not be parsed, `success` is `None` and `reasoning` contains the
-            problem. `refined_prompt` is `prompt_used` if the image was accepted or there is no better prompt.
+            problem. `refined_prompt` is `prompt_used` if the image was accepted or the critic gave no better
+            one.
 
         Raises:
             ChatError: The backend failed.

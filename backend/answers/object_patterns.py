@@ -1,7 +1,6 @@
 """Regular expressions for the parts of an object in an agent's answer.
 
-Every pattern has limited repetition or reads a text once, so parsing takes linear time, whatever the answer
-contains.
+Every pattern has limited repetition or reads a text once, so parsing takes linear time for any answer.
 """
 
 from __future__ import annotations

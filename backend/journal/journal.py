@@ -164,7 +164,7 @@ class Journal:
     def draw_record(self, key: DrawKey) -> DrawRecord | None:
         """Return the record of a generator call, also of a failed one.
 
-        `None` if there is no record, or if its image was deleted.
+        `None` if it does not exist, or if its image was deleted.
         """
         try:
             return self._read_keyed(DrawRecord, key, ATTEMPTS)

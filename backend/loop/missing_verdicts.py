@@ -1,7 +1,7 @@
 """Stops a run whose critic returns no verdicts.
 
 An attempt without a verdict is followed by one with the same prompt, which is wasted. If a critic returns no
-verdict twice in a row, it cannot judge. The run then stops with an error that says what to do:
+verdict twice in a row, it cannot judge. The run then stops with an error that explains what to do:
 
 - Verdicts that cannot be parsed (each of them is two replies): usually the critic is a planner's checkpoint,
   which answers every question with a plan.

@@ -78,7 +78,7 @@ def accepted(verdict: Verdict | None, accept_at: float | None) -> bool:
 def standing(attempt: Attempt) -> tuple[float, float, float]:
     """Return a sort key of an attempt: success probability, then overall score, then the yes/no verdict.
 
-    If there is no probability, the verdict counts instead: true 1, false 0, and 0.5 for an attempt without a
+    Without a probability the verdict counts instead: true 1, false 0, and 0.5 for an attempt without a
     verdict, which thereby ranks above one known to be wrong. A missing score ranks below any score.
     """
     success = attempt.verdict.success if attempt.verdict else None
@@ -115,7 +115,7 @@ def user_selected(attempts: Sequence[Attempt], digest: str | None) -> int | None
 def next_prompt(candidates: Sequence[Attempt], style: str = "") -> str:
     """Return the prompt of the next attempt, with the plan's style sentence.
 
-    This is the critic's refined prompt, or the same prompt if there is no refined one. Of several candidates
+    This is the critic's refined prompt, or the same prompt without one. Of several candidates
     the best judged one counts.
     """
     attempt = max(candidates, key=lambda one: (one.verdict is not None, standing(one)))

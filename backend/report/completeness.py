@@ -1,7 +1,7 @@
 """What is missing in a run: steps that were not reached, failed images, failed judgements.
 
-A run ends with a trajectory whatever went wrong, so that no finished work is lost. Code that caches, shows or
-exports a run checks here whether it is complete.
+A run always ends with a trajectory, even after errors, so that no finished work is lost. Code that caches,
+shows or exports a run checks here whether it is complete.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def test_a_part_that_counts_from_one_is_the_part_that_was_asked_for() -> None:
     ("at", "said"),
     [
         (0, r"^Outline: The reply does not contain an outline"),
-        (2, r"^Steps 11-20 of 40: There is no execution"),
+        (2, r"^Steps 11-20 of 40: The reply does not contain an execution"),
     ],
 )
 def test_a_plan_that_fails_says_which_steps(at: int, said: str) -> None:

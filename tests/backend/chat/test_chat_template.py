@@ -119,7 +119,7 @@ def test_a_process_that_ends_at_once_is_an_error(monkeypatch: pytest.MonkeyPatch
 def test_a_process_that_reads_nothing_is_an_error(renderer: TemplateRenderer) -> None:
     child = renderer._child or renderer._running()
     os.kill(child.pid, signal.SIGSTOP)
-    with pytest.raises(ChatError, match="chat template takes more than"):
+    with pytest.raises(ChatError, match="chat template took more than"):
         renderer.render("x", [{"text": "a" * 1_000_000}], True, {})
     assert renderer.render("{{ messages[1].role }}", TURNS, True, {}) == "user"
 

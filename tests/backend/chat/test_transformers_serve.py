@@ -112,5 +112,5 @@ def test_the_command_line_asks_in_the_words_that_the_model_knows(address: str, t
 def test_what_it_does_not_know_it_refuses_in_words(address: str) -> None:
     chat = open_chat(f"openai:{checkpoint('planner')}@{address}")
     settings = ReplySettings(temperature=0.7, top_k=5)
-    with pytest.raises(ChatError, match="does not know top_k: leave it out"):
+    with pytest.raises(ChatError, match="does not support top_k"):
         chat.reply([Message(role="user", content=("Draw a sea page.",))], settings)

@@ -64,5 +64,5 @@ def test_a_broken_file_says_llama_cpps_own_reason(tmp_path: Any) -> None:
 
     model = write_agent(tmp_path)
     broken: Any = open_chat(f"llamacpp:{model}", gpu_layers=0)
-    with pytest.raises(ChatError, match=r"ended as it started.*(load|failed|gguf)"):
+    with pytest.raises(ChatError, match=r"ended at its start.*(load|failed|gguf)"):
         broken.reply(question(200), SHORT)
