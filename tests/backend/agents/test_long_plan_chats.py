@@ -1,5 +1,7 @@
-"""A plan in parts with every kind of agent: scripted, on a server, and a local model whose next tokens are
-decided here; with the request's images and without."""
+"""A plan in parts with every kind of agent, with and without images in the request.
+
+The agents are a scripted one, one on a server, and a local model whose tokens are decided here.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,7 @@ REPLIES = (
 
 
 class Decided:
-    """A logits processor that leaves only the next token of the answers possible, one answer after
-    another."""
+    """A logits processor that allows only the next token of the given answers."""
 
     def __init__(self, tokenizer: Any, end: int, answers: Sequence[str]) -> None:
         self._answers = [(*tokenizer(text, add_special_tokens=False)["input_ids"], end) for text in answers]

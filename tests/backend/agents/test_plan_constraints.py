@@ -1,4 +1,4 @@
-"""What a person wants of a plan besides the request: told in words, checked where it can be counted."""
+"""Constraints of a plan in addition to the request: passed as text, and checked if they can be counted."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_second_plan_that_fails_does_not_cost_the_first() -> None:
     ("text", "steps"), [("A tale in three pictures.", 4), ("About three pictures.", 5), ("A tale.", 5)]
 )
 def test_a_number_that_is_met_or_in_doubt_is_not_asked_for_again(text: str, steps: int) -> None:
-    """The last step of these plans is words alone: four steps are three pictures."""
+    """The last step of these plans is text only: four steps have three images."""
     chat = ScriptedChat([reply(steps)])
     assert constrained_plan(Planner(chat), Request(text=text), PlanConstraints()).warning == ""
 

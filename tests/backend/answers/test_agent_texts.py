@@ -1,4 +1,4 @@
-"""Texts that a template shows as examples are never content."""
+"""Example texts of a template are never used as content."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What agents answer: every form seen in the wild is read, nothing is guessed, and what is written is read
-back."""
+"""Answers of agents: every known form is parsed, nothing is guessed, and written answers are read back."""
 
 from __future__ import annotations
 
@@ -354,7 +353,7 @@ def test_the_error_quotes_the_offending_part() -> None:
 
 @pytest.mark.parametrize("prompt", ["...", "the prompt to draw with", "a " * 20_000])
 def test_the_prompt_beside_a_true_verdict_is_not_looked_at(prompt: str) -> None:
-    """A reply that stops at True has none."""
+    """A reply that stops at true has none."""
     assert read_verdict(json.dumps({"previous_step_success": True, "refine_prompt": prompt})).success is True
 
 
@@ -512,7 +511,7 @@ def test_no_reply_raises_anything_but_an_answer_error(text: str) -> None:
 def test_a_damaged_verdict_is_never_turned_around(
     verdict: Verdict, start: int, length: int, text: str
 ) -> None:
-    """Cutting a reply anywhere, or writing garbage after the cut, may lose the verdict but not invert it."""
+    """Cutting a reply anywhere, or adding garbage after the cut, may lose the verdict but not invert it."""
     written = write_verdict(verdict)
     cut = written[: min(start, len(written))]
     for damaged in (cut, cut + "\n```\n</answer>", written + text[:length]):

@@ -1,4 +1,4 @@
-"""Chat templates are rendered as the library does; one that would freeze or fill the memory is an error."""
+"""Chat templates are rendered like the library does; one that would hang or fill the memory is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chat server client: what it sends, what it makes of the answers, and that the key goes nowhere else."""
+"""The chat server client: its requests, its parsing of answers, and that the key is sent nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People's words on attempts: kept with the run, made training rows, read by the trainer."""
+"""The user's feedback on attempts: stored with the run, converted to training rows, read by the trainer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A story in one file: the same when it is read again, and refused in one line when it is not what it
-seems."""
+"""A story in one file: it is read back unchanged, and any other file is rejected with a clear error."""
 
 from __future__ import annotations
 

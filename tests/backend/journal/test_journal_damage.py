@@ -1,5 +1,4 @@
-"""A run's folder that is damaged, foreign, in use or on a full disk: one clear error, and nothing lost or
-half written."""
+"""A run folder that is damaged, foreign, in use or on a full disk: one clear error, and no data loss."""
 
 from __future__ import annotations
 

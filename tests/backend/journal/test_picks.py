@@ -1,5 +1,4 @@
-"""A person picks another attempt as a step's result: the next run takes it and draws only what follows from
-it."""
+"""The user picks another attempt as a step's result; the next run generates only what depends on it."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ class CountingGenerator:
 
 
 class SecondIsRight:
-    """A critic that refuses every first attempt and accepts the refined one."""
+    """A critic that rejects every first attempt and accepts the refined one."""
 
     identity, prompt_set_digest = "second is right", ""
 
@@ -83,8 +82,7 @@ def test_taking_a_choice_back_draws_nothing(tmp_path: Path) -> None:
 
 
 def test_a_picked_step_is_not_drawn_on(tmp_path: Path) -> None:
-    """Picked before its tries were used up: nothing new is drawn for it, even where more tries are
-    allowed."""
+    """If it was picked before its attempts were used up, nothing new is generated for it."""
     first, _ = story(tmp_path, accept_at=1.0, max_attempts=1)
     pick(tmp_path, 1, digest(first, 1, 0))
     second, drawn = story(tmp_path)

@@ -1,5 +1,4 @@
-"""A person asks for one more attempt at a step: it is drawn next, or with the next run, and becomes the
-result."""
+"""The user requests one more attempt at a step: it is generated next, or in the next run, and is the result."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ class CountingGenerator:
 
 
 class SecondIsRight:
-    """Refuses every first attempt and what a person wrote, accepts its own refined prompt."""
+    """Rejects every first attempt and the user's prompts, and accepts its own refined prompt."""
 
     identity, prompt_set_digest = "second is right", ""
 
@@ -229,7 +228,7 @@ def test_a_run_that_nobody_asked_anything_of_is_written_as_ever(tmp_path: Path) 
 
 @pytest.mark.parametrize("redraws", [0, 1, 3])
 def test_redraws_do_not_count_against_max_draws(tmp_path: Path, redraws: int) -> None:
-    """Four draws: two each for the first two steps, then the run ends, however often a person redraws."""
+    """Four images: two each for the first two steps; requested attempts are not counted."""
     trajectory, _ = story(tmp_path, max_draws=4)
     for number in range(redraws):
         ask_redraw(tmp_path, 1, f"a blue whale {number}")

@@ -1,4 +1,4 @@
-"""Stories kept in files and found again: saved runs, execution records, and nothing else."""
+"""Story files that are found again: saved runs and execution records, and nothing else."""
 
 from __future__ import annotations
 

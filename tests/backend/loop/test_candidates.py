@@ -1,5 +1,4 @@
-"""Several candidates for each try: what is drawn and judged, which one counts, and answers about all in the
-same passes."""
+"""Several candidates per attempt: what is generated and judged, which one counts, and batched verdicts."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ ONE = Plan(steps=(Step(number=1, prompt="a house"),))
 
 
 class Together(OneInThree):
-    """Judges several at once, by these probabilities in the order of drawing; True from a half on."""
+    """Judges several images in one call, with these probabilities in order; true from 0.5."""
 
     identity = "together"
     judges_together = True
@@ -64,7 +63,7 @@ def carried_out(critic: Any, plan: Plan = ONE, **settings: Any) -> tuple[list[Ev
 
 
 class Batches(Counting):
-    """Gives so many images for one draw."""
+    """Returns this number of images per call."""
 
     draws_several = True
 
@@ -158,7 +157,7 @@ def test_a_critic_that_fails_fails_for_all_candidates() -> None:
 
 
 class OneInThreeTogether(OneInThree):
-    """Says of several what the other says of each."""
+    """Gives each of several images the verdict that the other critic gives it alone."""
 
     judges_together = True
 

@@ -1,5 +1,4 @@
-"""`source: all`: which earlier images a step is shown, that they are part of what names a draw, and that a
-generator of one image says so before anything is drawn."""
+"""`source: all`: the earlier images that a step gets, their cache key, and unsupported generators."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ ALL = RunSettings(source="all")
 
 
 class Few(FakeGenerator):
-    """One whose model is shown three images."""
+    """A generator whose model accepts three images."""
 
     max_reference_images = 2
 

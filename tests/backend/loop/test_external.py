@@ -1,5 +1,4 @@
-"""Steps that somebody else draws: the loop asks for one draw after the other and ends as it would have by
-itself."""
+"""Steps that are generated outside of the loop, which requests one image after another and ends as usual."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ SETTINGS = RunSettings(max_attempts=5, seed=3)
 def carried_out(
     external_run: ExternalRun, folder: Path, settings: RunSettings = SETTINGS, critic: object | None = None
 ) -> tuple[Trajectory, list[ExternalDrawRequest]]:
-    """The trajectory, drawn from outside, each attempt by its own `ExternalAttempts`, as after a restart."""
+    """Return the trajectory, with a new `ExternalAttempts` for each attempt, as after a restart."""
     asked: list[ExternalDrawRequest] = []
     given: ExternalDrawResult | None = None
     judge = critic or OneInThree()
@@ -104,8 +103,11 @@ def test_more_tries_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
 
 
 def test_a_failed_judgement_stays_one_until_the_trial_is_begun_again(tmp_path: Path) -> None:
-    """Every try replays the records: asked again in the middle, the critic would want another draw of a
-    number that was made already, and a host that lays out the tries by their numbers would never end."""
+    """Every attempt replays the records.
+
+    If the critic were called again in between, another image would be needed under an existing number, and a
+    host that arranges attempts by number would never end.
+    """
 
     class AwayOnce(OneInThree):
         calls = 0

@@ -1,5 +1,4 @@
-"""Masks and references of single steps: read from one folder, part of the draw, and with the run wherever it
-goes."""
+"""Masks and reference images of single steps: read from one folder, cached, and stored with the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of single steps: what they draw from and with, how often, and that none is ignored."""
+"""Settings of single steps: source, generation, number of attempts; none is ignored."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Plans as editable text: exact round trips, hand-written forms, refusals with their place, and merging with
-a new plan."""
+"""Plans as editable text: exact round trips, hand-written forms, errors with their place, and merging."""
 
 from __future__ import annotations
 

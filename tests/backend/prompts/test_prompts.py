@@ -1,5 +1,4 @@
-"""Prompt sets: the pack's own wording, filling in one pass, and the import of the official wording without
-running it."""
+"""Prompt sets: the pack's own, filling in one pass, and the import of the official one without executing it."""
 
 from __future__ import annotations
 
@@ -111,7 +110,7 @@ def test_a_critic_is_told_every_point(name: str, point: str) -> None:
 
 
 def test_the_parts_of_a_long_plan_are_asked_for_in_full() -> None:
-    """What a planner is told of steps and prompts stands before the form, which the parts replace."""
+    """The rules for steps and prompts come before the answer format, which the parts replace."""
     own = default_prompt_set()
     for point in PLANNER_POINTS.values():
         for template in (own.planner_text, own.planner_images):

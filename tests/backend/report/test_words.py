@@ -1,4 +1,4 @@
-"""The words of exports in ten languages: every one that an export says is there, and nothing else."""
+"""Texts of exports in ten languages: every text of an export is translated, and there are no others."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Agents in GGUF: which files they are, how their server is started and stopped, and what is said when it
-fails."""
+"""Agents in GGUF: their files, the start and stop of their server, and its error messages."""
 
 from __future__ import annotations
 
@@ -265,7 +264,7 @@ def test_a_killed_program_leaves_no_server(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems' kernels end no child with its parent")
 def test_a_killed_supervisor_leaves_no_server(tmp_path: Path) -> None:
-    """As when both it and the program that started it are killed at once."""
+    """The supervisor and the program that started it are killed at the same time."""
     chat, program = opened(tmp_path)
     chat.reply(question(200), PLAIN)
     supervisor = chat.server.process.process_id
