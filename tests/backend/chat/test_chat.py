@@ -1,4 +1,4 @@
-"""Chat backends: their common contract, where a verdict is found in a reply, image sizes, the scripted one."""
+"""Chat backends: their common contract, where a verdict is found in a reply, image sizes, scripts."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_images_are_scaled_down_to_the_area_that_is_set() -> None:
 
 
 def watched(text: str, size: int, thinking: bool | None = None, held: bool = True) -> str:
-    """Return the part of a reply, in pieces of this size, that was decoded; `held`: constrained to verdicts."""
+    """Return the part of a reply in pieces that was decoded; `held`: constrained to verdicts."""
     watch = VerdictWatch(thinking, held)
     for start in range(0, len(text), size):
         watch.add(text[start : start + size])

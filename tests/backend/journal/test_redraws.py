@@ -1,4 +1,4 @@
-"""The user requests one more attempt at a step: it is generated next, or in the next run, and is the result."""
+"""The user requests one more attempt at a step: it is generated next, and is the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prompt sets: the pack's own, filling in one pass, and the import of the official one without executing it."""
+"""Prompt sets: the pack's own, filling in one pass, and the import of the official one without execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engine settings change no reply: each alone and all together, compared with the `generate` of transformers."""
+"""Engine settings change no reply: each alone and all together, compared with `generate`."""
 
 from __future__ import annotations
 
