@@ -99,7 +99,7 @@ def run(
         AnswerError: The planner's reply, or two verdicts in a row, could not be parsed.
         ChatError: The planner failed, or two judgements in a row failed.
         JournalError: The journal cannot be used.
-        SettingsError: There is no planner and no plan, or a setting needs an image or a feature that is
+        SettingsError: Planner and plan are both missing, or a setting needs an image or a feature that is
             missing.
         Cancelled: The run was cancelled.
     """

@@ -34,7 +34,7 @@ from .loop import run
 def replay(journal: Journal) -> Trajectory | None:
     """Return the trajectory of a run's records; the step where they end is cancelled.
 
-    `None` if there is no plan.
+    `None` without a plan.
 
     Raises:
         JournalError: A record is damaged.

@@ -138,7 +138,7 @@ def test_a_model_of_text_alone_plans_requests_without_images(tmp_path: Path) -> 
     assert chat.server.files.projector is None and chat.server.size == model.stat().st_size
     with pytest.raises(ChatError, match=r"its projector is missing.*mmproj-"):
         chat.reply(question(200), PLAIN)
-    with pytest.raises(SettingsError, match=r"judges images.*mmproj"):
+    with pytest.raises(SettingsError, match=r"cannot judge images.*mmproj"):
         Critic(chat)
     assert starts_of(program) == []
     assert Planner(chat).chat is chat
@@ -158,7 +158,7 @@ def test_no_server_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv("LLAMA_SERVER", raising=False)
     with pytest.raises(SettingsError, match=r"llama-server.*github.com/ggml-org/llama.cpp"):
         open_chat(f"llamacpp:{model}")
-    with pytest.raises(SettingsError, match=r"no program.*LLAMA_SERVER"):
+    with pytest.raises(SettingsError, match=r"not an executable program.*LLAMA_SERVER"):
         open_chat(f"llamacpp:{model}", llama_server=str(model))
 
 
