@@ -98,7 +98,7 @@ def test_an_adapter_that_fails_while_it_is_attached_leaves_the_base_as_it_was(
 def test_what_cannot_be_merged_is_refused(checkpoint: Path, adapters: tuple[Path, Path]) -> None:
     with pytest.raises(SettingsError, match="merge is set without an adapter"):
         opened(checkpoint, merge=True)
-    with pytest.raises(SettingsError, match="cannot be merged into 4bit"):
+    with pytest.raises(SettingsError, match="Cannot merge an adapter into 4bit"):
         opened(checkpoint, adapter=str(adapters[0]), merge=True, quantization="4bit")
 
 
