@@ -1,4 +1,4 @@
-"""docs/python.md: its ten lines run as written, and resume after a kill."""
+"""docs/tutorials/first-story-python.md: its ten lines run as written, and resume after a kill."""
 
 from __future__ import annotations
 

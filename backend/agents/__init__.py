@@ -1,1 +1,1 @@
-"""Planner and critic: a prompt set, a chat model and the reader of answers, put together."""
+"""Planner and critic: agents made of a prompt set, a chat model and an answer parser."""

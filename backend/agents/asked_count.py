@@ -1,9 +1,8 @@
-"""How many steps a request asks for in its own words: "in 40 steps", "exactly thirteen pictures", 用二十步.
+"""Finds how many steps a request asks for: "in 40 steps", "exactly thirteen pictures", 用二十步.
 
-Decision: this decides in which way a plan is written, in one reply or in parts, how many lines an outline is
-asked for, and whether a plan is asked for once more; never whether it is refused. A request of which it finds
-no number is planned in one reply, and a number that means something else ("100 pictures of an exhibition")
-costs one outline.
+The result decides whether a plan is written in one reply or in parts, how many lines an outline should have,
+and whether the planner is asked again. It never rejects a plan. A request without a number is planned in one
+reply. A number that means something else ("100 pictures of an exhibition") costs one outline.
 """
 
 from __future__ import annotations
@@ -44,8 +43,10 @@ UNSPACED = re.compile(
 
 @dataclass(frozen=True)
 class AskedCount:
-    """From `least` to `most` steps. `exact`: one number, and the words leave no doubt that it counts the
-    steps."""
+    """A number of steps, from `least` to `most`.
+
+    `exact`: there is one number, and it clearly counts the steps.
+    """
 
     least: int
     most: int
@@ -53,12 +54,12 @@ class AskedCount:
 
     @property
     def words(self) -> str:
-        """As an agent is asked for it."""
+        """The count as it is inserted into a prompt."""
         return f"{self.most}" if self.least == self.most else f"{self.least} to {self.most}"
 
 
 def asked_count(text: str) -> AskedCount | None:
-    """The count that a request names: the first exact one, else the largest; None where it names none."""
+    """Return the count that a request names: the first exact one, else the largest; `None` if none."""
     found = [_count(one) for pattern in (SPACED, UNSPACED) for one in pattern.finditer(text[:20_000])]
     counts = [one for one in found if one is not None]
     exact = [one for one in counts if one.exact]
@@ -75,7 +76,7 @@ def _count(found: re.Match[str]) -> AskedCount | None:
 
 
 def _number(text: str) -> int:
-    """The number that digits, English words or Chinese signs mean."""
+    """Return the number that digits, English words or Chinese characters mean."""
     if text.isdecimal():
         return int(text)
     if text[0] in HAN or text[0] in "十百":

@@ -1,8 +1,7 @@
-"""What planner and critic share: the question put together from a template and pictures, and the second try.
+"""Shared code of planner and critic: building the message from a template and images, and the second attempt.
 
-Decision: one place knows that a reply which cannot be read is asked for once more, with the reason and the
-grammar, so that both agents treat unreadable replies alike and their identities name everything that shapes a
-reply.
+If a reply cannot be parsed, the model is asked once more, with the reason and the expected format. Doing this
+in one place treats both agents alike, and lets their identities contain everything that affects a reply.
 """
 
 from __future__ import annotations
@@ -22,11 +21,12 @@ from ..types import MAX_TEXT, UnusedSetting
 
 IMAGE_MARK = "<image>"
 MAX_CUT_OFF = 2_000
-"""Characters of a reply that was cut off that the model is shown again: the rest would take the room of its
-second answer."""
-LONGER = "Allow longer answers: raise 'max_tokens' of the agent's node, or --{}-max-tokens."
+"""Maximum length, in characters, of a cut-off reply that is shown to the model again.
+
+The rest would use up the context that its second answer needs."""
+LONGER = "Allow longer replies: increase 'max_tokens' at the agent's node, or --{}-max-tokens."
 ROLES: dict[GrammarName, str] = {"plan": "planner", "verdict": "critic"}
-"""Who gives which answers, as the command line's options begin."""
+"""Role of the agent per answer, as the prefix of its command-line options."""
 
 
 OWN_WORDING = (
@@ -35,15 +35,17 @@ OWN_WORDING = (
     "FOLDER), or name it (--{role}-prompts FOLDER)."
 )
 OTHER_SIZE = (
-    "{name} was trained with images of up to {trained:,} pixels, but the setting max pixels allows {given:,}."
-    " Answers may be worse."
+    "{name} was trained with images of up to {trained:,} pixels, but max_pixels is set to {given:,}."
+    " Its answers may be worse. Set max_pixels to {trained}, or do not set it."
 )
 ConstrainedDecoding = Literal["never", "retry", "always"]
-"""When replies are decoded under the grammar of their answer (where the backend can): `retry` constrains the
-second try alone, so that no reply that can be read is changed and no mask is computed for it."""
+"""When replies are decoded under the grammar of their answer, if the backend supports it.
+
+`retry` constrains only the second attempt, so a reply that can be parsed is never changed and costs no mask.
+"""
 
 LIMIT_BEFORE = 2048
-"""Token limit in a cache key where none is set: it was the default once, and runs of that time continue."""
+"""Token limit in the cache key if none is set. It was the default once; old runs can be resumed with it."""
 
 Answer = TypeVar("Answer")
 OnToken = Callable[[str], None]
@@ -51,8 +53,7 @@ OnToken = Callable[[str], None]
 
 @dataclass(frozen=True)
 class AnswerForm(Generic[Answer]):
-    """How one kind of answer is read, what an agent is shown of its form when it is asked again, and the
-    grammar that it can be held to."""
+    """How one kind of answer is parsed, its format as it is shown to the model, and its grammar."""
 
     read: Callable[[str], Answer]
     grammar: str
@@ -60,8 +61,7 @@ class AnswerForm(Generic[Answer]):
 
 
 class Agent:
-    """A chat model with the wording that it is asked in: the given prompt set, else the checkpoint's, else
-    the pack's own."""
+    """A chat model with its prompt set: the given one, else the checkpoint's, else the pack's own."""
 
     answers: ClassVar[GrammarName]
     defaults: ClassVar[ReplySettings] = ReplySettings()
@@ -75,9 +75,9 @@ class Agent:
     ) -> None:
         if self.answers == "verdict" and isinstance(chat, MaySee) and not chat.sees_images:
             raise SettingsError(
-                "The critic judges images, but its model cannot see them: there is no projector next to its "
+                "The critic cannot judge images: its model has no vision projector (mmproj file) next to its "
                 ".gguf file.",
-                "Put the mmproj file of the same model into its folder.",
+                "Put the mmproj file of the same model into its folder, or choose another critic.",
             )
         self.chat = chat
         self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
@@ -93,27 +93,28 @@ class Agent:
 
     @property
     def prompt_set_digest(self) -> str:
+        """Digest of the prompt set."""
         return self.prompt_set.digest
 
     @property
     def unused_settings(self) -> tuple[UnusedSetting, ...]:
-        """Settings that were asked for and that the backend cannot honor."""
+        """Settings that were requested and that the backend does not support."""
         constrains = isinstance(self.chat, Constrains) and self.chat.constrains_replies
         asked = self.constrained_decoding == "always" and not constrains
         return ("constrained_decoding",) if asked else ()
 
     @property
     def identity(self) -> str:
-        """Everything that shapes a reply, as a cache key."""
+        """Everything that affects a reply, as a cache key."""
         given = json.loads(self.settings.key())
         if self.settings.grammar is None:
-            # Likewise from a time without.
+            # Keys from before this setting do not contain it.
             del given["grammar"]
-        # A limit that was set stands last, so that a set 2048 differs from the default of that time.
+        # A limit that is set comes last, so that an explicit 2048 differs from the former default.
         limit = given.pop("max_tokens")
         given = {"max_tokens": LIMIT_BEFORE, **given} if limit is None else {**given, "max_tokens": limit}
-        wording = f"prompts={self.prompt_set.digest}"
-        return f"{self.chat.identity}|{wording}|{json.dumps(given, separators=(',', ':'))}"
+        prompts = f"prompts={self.prompt_set.digest}"
+        return f"{self.chat.identity}|{prompts}|{json.dumps(given, separators=(',', ':'))}"
 
     def read_reply(
         self,
@@ -123,8 +124,23 @@ class Agent:
         form: AnswerForm[Answer],
         on_token: OnToken | None = None,
     ) -> tuple[Answer, Reply]:
-        """The answer to a message and the reply that gave it: this one, which had these settings, or, where
-        it cannot be read, a second one. Raises AnswerError if that cannot be read either."""
+        """Parse a reply. If that fails, ask the model once more.
+
+        Args:
+            reply: The reply.
+            message: The message that it answers.
+            settings: The settings of the reply.
+            form: The expected answer.
+            on_token: Called with each new piece of text.
+
+        Returns:
+            The answer, and the reply that contains it.
+
+        Raises:
+            AnswerError: The second reply cannot be parsed either.
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
         try:
             return form.read(reply.whole), reply
         except AnswerError as error:
@@ -136,7 +152,7 @@ class Agent:
             Message(role="assistant", content=(reply.text[: MAX_CUT_OFF if cut_off else MAX_TEXT],)),
             Message(role="user", content=(reason,)),
         ]
-        # Sampled, so that it can say something new.
+        # Sampled, since greedy decoding might repeat the first reply.
         again = settings.drawn()
         if self.constrained_decoding != "never":
             again = again.model_copy(update={"grammar": form.name})
@@ -155,8 +171,10 @@ class Agent:
 
 
 def sized_for(chat: WasTrained, settings: ReplySettings) -> ReplySettings:
-    """Return the settings with the image size that the agent was trained with. If the user set another size,
-    keep it and log a warning once."""
+    """Return the settings with the image size that the agent was trained with.
+
+    If the user set another size, keep it and log a warning once.
+    """
     trained, given = chat.trained.image_pixels, settings.max_pixels
     if trained is None or trained == given:
         return settings
@@ -167,12 +185,16 @@ def sized_for(chat: WasTrained, settings: ReplySettings) -> ReplySettings:
 
 
 def filled_parts(template: str, **values: str) -> list[str]:
-    """The template cut at its own marks; a mark inside a value stays text."""
+    """Return the filled template, split at its own image marks. A mark inside a value stays text."""
     return [fill(part, **values) for part in template.split(IMAGE_MARK)]
 
 
 def message_of(parts: Sequence[str], pictures: Sequence[Picture]) -> Message:
-    """Pictures between the parts, or all before a single part."""
+    """Return a message with images between the parts, or with all images before a single part.
+
+    Raises:
+        SettingsError: A text is too long.
+    """
     if len(parts) == 1:
         return _question((*pictures, parts[0]))
     content: list[str | Picture] = []
@@ -187,6 +209,7 @@ def message_of(parts: Sequence[str], pictures: Sequence[Picture]) -> Message:
 def _question(content: tuple[str | Picture, ...]) -> Message:
     if any(isinstance(part, str) and len(part) > MAX_TEXT for part in content):
         raise SettingsError(
-            f"The agent would be asked more than {MAX_TEXT} characters.", "Shorten the request or the prompt."
+            f"The message to the agent is longer than {MAX_TEXT} characters.",
+            "Shorten the request or the prompt.",
         )
     return Message(role="user", content=content)

@@ -1,7 +1,7 @@
-"""A planner that keeps to constraints, for a loop that plans by itself (the command line's).
+"""A planner with constraints, for a loop that calls the planner itself (as the command line does).
 
-Decision: the constraints are part of its identity, since another style or count is another plan; without any
-it is the planner that it wraps, and runs from before go on.
+The constraints are part of the identity, since another style or count gives another plan. Without constraints
+the identity is that of the wrapped planner, so old runs can be resumed.
 """
 
 from __future__ import annotations
@@ -12,24 +12,32 @@ from .planner import Planner
 
 
 class ConstrainedPlanner:
-    """Implements loop.PlannerLike around a Planner."""
+    """Wraps a Planner and implements `loop.PlannerLike`."""
 
     def __init__(self, planner: Planner, constraints: PlanConstraints) -> None:
         self._planner, self._constraints = planner, constraints
 
     @property
     def identity(self) -> str:
+        """Identity of the wrapped planner, with the constraints."""
         given = self._constraints.model_dump_json(exclude_defaults=True)
         return self._planner.identity + (f"|{given}" if given != "{}" else "")
 
     @property
     def prompt_set_digest(self) -> str:
+        """Digest of the prompt set."""
         return self._planner.prompt_set_digest
 
     def plan(self, request: Request) -> Plan:
-        """The plan with the constraints; raises as `constrained_plan` does."""
+        """Return a plan that meets the constraints.
+
+        Raises:
+            AnswerError: No plan has the exact number of steps, or two replies could not be parsed.
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
         return constrained_plan(self._planner, request, self._constraints)
 
     def offload(self, staying: object) -> None:
-        """As Planner.offload."""
+        """Free VRAM, as `Planner.offload` does."""
         self._planner.offload(staying)

@@ -1,9 +1,9 @@
-"""The critic: two pictures and two prompts in, one verdict out.
+"""Critic agent: judges an image against a prompt and proposes a refined prompt.
 
-Decision: stateless, so any number of threads may ask it, and asked at most twice. A second reply that cannot
-be read is a verdict of None, never a guess: the loop then redraws or stops as its policy says, and the
-attempt says what was wrong. A plan in place of a verdict is a planner's checkpoint, which is not asked again:
-what it wrote under the grammar of verdicts would be no judgement.
+The critic keeps no state, so it can be called from several threads. It asks the model at most twice. If the
+second reply cannot be parsed either, the verdict is `None`, never a guess: the loop then decides what to do,
+and the attempt contains the reason. If the reply is a plan, the checkpoint is a planner's and is not asked
+again, since a verdict forced by the grammar would be worthless.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from .asking import IMAGE_MARK, Agent, AnswerForm, OnToken, filled_parts, messag
 
 FORM = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS, "verdict")
 FORM_VERDICT_FIRST = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS_FIRST, "verdict")
-PLANNER = "The critic wrote a plan and no verdict: its checkpoint is a planner's."
+PLANNER = "The critic wrote a plan instead of a verdict: its checkpoint is a planner's."
 
 
 class Critic(Agent):
-    """Judges one image against its step's original prompt. `settings` default to greedy with a watched
-    verdict."""
+    """Judges an image against the original prompt of its step.
+
+    By default it decodes greedily and reads the probability of its verdict.
+    """
 
     answers = "verdict"
     defaults = ReplySettings(watch_verdict=True)
@@ -38,10 +40,24 @@ class Critic(Agent):
         prompt_used: str,
         on_token: OnToken | None = None,
     ) -> Verdict:
-        """The verdict on `after`; `before` None (drawn from text) is shown as a white page of the same size.
+        """Judge one image.
 
-        A refined prompt that is empty, or beside a True verdict, becomes `prompt_used`. Two replies that
-        cannot be read give success None with the problem as reasoning. Raises ChatError, Cancelled.
+        Args:
+            before: Image before the step. `None` if the image was generated from text; the model then sees a
+                white image of the same size.
+            after: The image to judge.
+            original_prompt: Prompt from the plan. The verdict refers to this prompt.
+            prompt_used: Prompt of this attempt, which may be a refined one.
+            on_token: Called with each new piece of text.
+
+        Returns:
+            The verdict. If two replies could not be parsed, `success` is `None` and `reasoning` contains the
+            problem. `refined_prompt` is `prompt_used` if the image was accepted or the critic gave no better
+            one.
+
+        Raises:
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
         """
         message = self._question(before, after, original_prompt, prompt_used)
         return self._verdict(
@@ -50,7 +66,7 @@ class Critic(Agent):
 
     @property
     def judges_together(self) -> bool:
-        """Whether its model can answer several questions in one pass."""
+        """Whether its model can answer several messages in one batch."""
         return isinstance(self.chat, RepliesTogether)
 
     def judge_together(
@@ -61,10 +77,16 @@ class Critic(Agent):
         prompt_used: str,
         on_token: OnToken | None = None,
     ) -> list[Verdict]:
-        """As `judge`, for several images that were drawn with the same prompt, in the same passes. Raises
-        ChatError, also where the chat backend cannot do that (`judges_together`), Cancelled."""
+        """Judge several images that were generated with the same prompt, in one batch.
+
+        See `judge` for the arguments and the verdicts.
+
+        Raises:
+            ChatError: The backend failed, or does not support batches (`judges_together`).
+            Cancelled: The run was cancelled.
+        """
         if not isinstance(self.chat, RepliesTogether):
-            raise ChatError("This agent answers one question at a time.")
+            raise ChatError("This agent cannot judge several images in one batch.", "Judge them one by one.")
         questions = [self._question(before, after, original_prompt, prompt_used) for after in afters]
         replies = self.chat.reply_together(questions, self.settings, on_token)
         return [
@@ -87,7 +109,7 @@ class Critic(Agent):
             form = FORM_VERDICT_FIRST if self.prompt_set.verdict_first else FORM
             verdict, reply = self.read_reply(first, question, self.settings, form, on_token)
         except AnswerError as problem:
-            return Verdict(success=None, reasoning=f"The critic could not be understood. {problem}")
+            return Verdict(success=None, reasoning=f"The critic's reply could not be parsed. {problem}")
         return Verdict(
             success=verdict.success,
             refined_prompt=next_prompt(verdict, prompt_used),
@@ -103,7 +125,7 @@ def next_prompt(verdict: Verdict, prompt_used: str) -> str:
 
 
 def _is_plan_alone(reply: Reply) -> bool:
-    """Whether a reply holds a plan, and no verdict beside it."""
+    """Return whether a reply contains a plan and no verdict."""
     return _reads(read_plan, reply) and not _reads(read_verdict, reply)
 
 
@@ -118,13 +140,17 @@ def _reads(read: Callable[[str], object], reply: Reply) -> bool:
 def critic_message(
     prompt_set: PromptSet, pictures: Sequence[Picture], original_prompt: str, prompt_used: str
 ) -> Message:
-    """The question that a critic is asked, the two pictures (before, after) in it. Raises SettingsError."""
+    """Return the message to a critic with the two images (before, after).
+
+    Raises:
+        SettingsError: The critic's template is not valid, or a prompt is too long.
+    """
     parts = filled_parts(
         prompt_set.critic, original_instruction=original_prompt, rewritten_prompt=prompt_used
     )
     if len(parts) not in (1, len(pictures) + 1):
         raise SettingsError(
-            f"The critic's template has {len(parts) - 1} {IMAGE_MARK} mark(s).",
-            "It needs two (before, after) or none.",
+            f"The critic's prompt template has {len(parts) - 1} {IMAGE_MARK} mark(s).",
+            "Use two marks (before, after), or none.",
         )
     return message_of(parts, pictures)

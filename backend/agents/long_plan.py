@@ -1,13 +1,12 @@
-"""A plan that is too long for one reply, written in parts: an outline of all steps first, then some steps at
-a time, each part with what is true so far.
+"""Writes a plan that is too long for one reply in parts: first an outline of all steps, then some steps each.
 
-Decision: every part is a question of its own, with the outline, what every picture keeps, what the agent
-noted after the part before, and the last prompt. So a question grows with the outline alone, not with the
-steps that are written, and a part that cannot be read is asked for again alone. A part that is cut off is
-asked for in halves, down to one step, so that whatever limit the answers have is long enough. The outline
-decides how many steps there are: where a request names one number beyond doubt, an outline of another length
-is asked for once more, and the nearer of the two is carried out. Every reply that was read is kept, where
-there is a place for it, so that a planner that was stopped goes on with the part that is missing.
+Every part is a message of its own. It contains the outline, what all images have in common, the planner's
+notes after the part before, and the last prompt. So a message grows with the outline and not with the
+finished steps, and a part that cannot be parsed is requested again alone. A part that is cut off is requested
+in halves, down to one step, so any limit on the reply length is sufficient. The outline decides the number of
+steps. If a request clearly names a number and the outline has another length, it is requested once more, and
+the closer of the two is used. Parsed replies are stored, if there is a store, so a stopped planner resumes
+with the missing part.
 """
 
 from __future__ import annotations
@@ -37,30 +36,32 @@ from .asking import Agent, AnswerForm, OnToken
 from .planner_question import planner_message
 
 STEPS_A_PART = 10
-"""Most steps of a part: about 1,300 tokens."""
+"""Maximum number of steps in a part; these take about 1,300 tokens."""
 NOTHING_YET = "Nothing is drawn yet; there is only what the request gives."
 OUTLINE = AnswerForm(read_outline, GRAMMAR_OF_OUTLINES, "outline")
 
 
 class PartStore(Protocol):
-    """Where the replies of a plan that is not whole are kept (journal.plan_parts)."""
+    """Store for the replies of an unfinished plan (journal.plan_parts)."""
 
     def reply(self, planner: str, question: str) -> str | None:
-        """What was kept of this planner's (its identity) reply to this question."""
+        """Return the stored reply of the planner with this identity to this message, if there is one."""
         ...
 
-    def keep(self, planner: str, question: str, reply: str) -> None: ...
+    def keep(self, planner: str, question: str, reply: str) -> None:
+        """Store a reply."""
+        ...
 
 
 class PartProgress(NamedTuple):
-    """Who is told which part is being written, and where replies are kept; None for neither."""
+    """A callback for the name of the current part, and a store for replies; both are optional."""
 
     on_part: Callable[[str], None] | None = None
     store: PartStore | None = None
 
 
 class LongPlan:
-    """One request that is planned in parts by a planner whose prompt set has them."""
+    """A request that is planned in parts, by a planner whose prompt set supports that."""
 
     def __init__(
         self,
@@ -77,7 +78,13 @@ class LongPlan:
         self._on_part, self._store = parts
 
     def write(self, count: AskedCount | None) -> Plan:
-        """The plan. Raises AnswerError that says which steps could not be read, ChatError, Cancelled."""
+        """Return the plan.
+
+        Raises:
+            AnswerError: A part could not be parsed. The message names its steps.
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
         outline = self._outline(count)
         waiting = parts_of(outline.numbers)
         written: list[PlanPart] = []
@@ -121,14 +128,14 @@ class LongPlan:
         try:
             other = read_outline(second.whole)
         except AnswerError:
-            # The first one can be read, and has another number of steps, which whoever wants it sees.
+            # The first outline is valid; the caller checks its number of steps.
             other = outline
         nearer = min(outline, other, key=lambda one: abs(len(one.lines) - count.most))
         self.keep(message, reply if nearer is outline else second)
         return nearer
 
     def _part(self, outline: Outline, numbers: range, written: list[PlanPart]) -> PlanPart | None:
-        """The steps of these numbers; None if the reply was cut off and they can be asked for in halves."""
+        """Return these steps; `None` if the reply was cut off and they can be requested in halves."""
         last = numbers[-1]
         message = self._message(
             self._planner.prompt_set.planner_part,
@@ -164,20 +171,20 @@ class LongPlan:
             return part
 
     def kept(self, message: Message) -> str | None:
-        """The reply to this question of a plan that was not finished; None if there is none."""
+        """Return the stored reply to this message of an unfinished plan; `None` if there is none."""
         return None if self._store is None else self._store.reply(self._planner.identity, _question(message))
 
     def keep(self, message: Message, reply: Reply) -> None:
-        """Keep the reply to this question until the plan is whole."""
+        """Store the reply to this message until the plan is complete."""
         if self._store is not None:
             self._store.keep(self._planner.identity, _question(message), reply.whole[:MAX_TEXT])
 
     def _message(self, form: str | None, **values: str) -> Message:
-        assert form is not None, "asked only where the prompt set has parts"
+        assert form is not None, "called only if the prompt set supports plans in parts"
         return planner_message(self._planner.prompt_set, self._request, form, **values)
 
     def _held(self, name: str) -> ReplySettings:
-        """The settings, with this answer's grammar where every reply is held to one."""
+        """Return the settings with this answer's grammar, if replies are constrained."""
         held = self._settings.grammar is not None
         return self._settings.model_copy(update={"grammar": name}) if held else self._settings
 
@@ -190,13 +197,13 @@ class LongPlan:
 
 
 def _question(message: Message) -> str:
-    """A digest of the question, 40 hex digits."""
+    """Return a digest of a message, as 40 hex digits."""
     parts = [part.digest if isinstance(part, Picture) else part for part in message.content]
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=20).hexdigest()
 
 
 def parts_of(numbers: range) -> list[range]:
-    """The numbers in as few parts as possible, which differ by one step at most."""
+    """Divide the numbers into as few parts as possible, of equal length up to one step."""
     count = -(-len(numbers) // STEPS_A_PART)
     ends = [numbers.start + len(numbers) * place // count for place in range(count + 1)]
     return [range(begin, end) for begin, end in itertools.pairwise(ends)]
@@ -209,8 +216,7 @@ def _how_many(count: AskedCount | None) -> str:
 
 
 def _so_far(written: list[PlanPart]) -> str:
-    """What the agent noted last, and the prompt that was drawn last, which holds even where it noted
-    nothing."""
+    """Return the planner's last notes and the last prompt, which is always known."""
     if not written:
         return NOTHING_YET
     noted = next((part.state for part in reversed(written) if part.state), "")
@@ -227,7 +233,7 @@ def _last_drawn(steps: list[Step]) -> str:
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """An error within says which part of the plan it is about."""
+    """Prefix the message of an error with the part of the plan in which it occurred."""
     try:
         yield
     except (AnswerError, ChatError) as error:

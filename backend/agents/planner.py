@@ -1,9 +1,9 @@
-"""The planner: a request in, every step up front out.
+"""Planner agent: writes all steps of a request in advance.
 
-Decision: stateless, and no reply is asked for more than twice. A reply that cannot be read is answered with
-the reason and the grammar; a second one that cannot be read is an error, since a plan that was guessed would
-be drawn for minutes before anybody saw it. A plan of up to IN_ONE_REPLY steps is one reply, which is the
-cheapest; a longer one is written in parts (long_plan.py), unless the prompt set knows none.
+The planner keeps no state, and asks for each reply at most twice. If a reply cannot be parsed, it asks again
+with the reason and the expected format. If that fails too, it raises an error, since images of a guessed plan
+would take minutes before the user notices. A plan of up to `IN_ONE_REPLY` steps is written in one reply,
+which is the cheapest way; a longer one in parts (long_plan.py), if the prompt set supports that.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from .planner_question import planner_message
 
 FORM = AnswerForm(read_plan, GRAMMAR_OF_PLANS, "plan")
 PLAN_TOKENS = 16384
-"""Of a reply for which no other limit is set: about 130 steps. The model's context may have room for less."""
+"""Default token limit of a reply: about 130 steps. The model's context may be smaller."""
 IN_ONE_REPLY = 12
-"""Most steps that a request may ask for and still be planned in one reply."""
+"""Maximum number of steps for which a plan is requested in one reply."""
 
 
 class Planner(Agent):
-    """Writes all steps of a request. `on_part` is called with what is being written of a plan in parts:
-    "outline", then "steps 1-10 of 40"."""
+    """Writes all steps of a request.
+
+    `on_part` is called with the name of the current part of a long plan: "outline", then "steps 1-10 of 40".
+    """
 
     answers = "plan"
 
@@ -44,12 +46,23 @@ class Planner(Agent):
         super().__init__(chat, prompt_set, settings, constrained_decoding)
         self.on_part = on_part
         self.part_store: PartStore | None = None
-        """Where the parts of an unfinished plan are kept; whoever sets it removes them in the end."""
+        """Store for the parts of an unfinished plan. The code that sets it clears it at the end."""
 
     def plan(self, request: Request, on_token: OnToken | None = None) -> Plan:
-        """All steps of the request; raises AnswerError if two replies cannot be read, SettingsError if the
-        text has `<image>` marks but not as many as images or the model cannot know what is asked, ChatError,
-        Cancelled. `on_token` gets every reply's text, and an empty text before each part."""
+        """Return a plan with all steps of the request.
+
+        Args:
+            request: The request.
+            on_token: Called with each new piece of text, and with an empty text before each part of a long
+                plan.
+
+        Raises:
+            AnswerError: Two replies could not be parsed.
+            SettingsError: The number of `<image>` marks in the text is neither 0 nor the number of images, or
+                the model does not support the request.
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
         if isinstance(self.chat, ChecksRequests):
             self.chat.check_request(request.text)
         count, settings = asked_count(request.text), self._reply_settings()
@@ -62,14 +75,17 @@ class Planner(Agent):
             return in_parts.write(count)
         first = self.chat.reply([message], settings, on_token)
         if self.prompt_set.has_parts and first.finish == "length" and not _is_whole(first):
-            # Asked again in the same way, it would be cut off again.
+            # In the same way it would be cut off again.
             in_parts.keep(message, first)
             return in_parts.write(count)
         return self.read_reply(first, message, settings, FORM, on_token)[0]
 
     def offload(self, staying: object) -> None:
-        """Free the device that the planner's weights are on, unless `staying`, the critic, is on the same
-        weights."""
+        """Move the planner's weights out of VRAM, unless the critic uses the same weights.
+
+        Args:
+            staying: The critic.
+        """
         other = getattr(staying, "chat", None)
         shared = (
             isinstance(other, OnDevice)

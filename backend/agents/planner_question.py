@@ -1,8 +1,8 @@
-"""What a planner is asked: its template with the request and its images, for a whole plan or a part of one.
+"""Builds the message to a planner: its template with the request and images, for a whole plan or a part.
 
-Decision: a part is asked for with the planner's own template up to the form of the answer, so that everything
-it says of steps and prompts holds for every part, and all questions of one plan begin with the same text,
-which an agent reads once. The published wording is asked as its runners ask (prompts/published.py).
+A part is requested with the planner's own template up to the answer format. So its rules for steps and
+prompts apply to every part, and all messages of one plan start with the same text, which a model needs to
+process only once. The published prompt set is used as in its own runners (prompts/published.py).
 """
 
 from __future__ import annotations
@@ -18,26 +18,36 @@ from .asking import IMAGE_MARK, filled_parts, message_of
 def planner_message(
     prompt_set: PromptSet, request: Request, form: str | None = None, **values: str
 ) -> Message:
-    """The question for a request. `form` stands in place of the template's own form of the answer, `values`
-    fill its slots beside the request. Raises SettingsError for `<image>` marks that are not as many as
-    images."""
+    """Return the message to a planner for a request.
+
+    Args:
+        prompt_set: The planner's prompt set.
+        request: The request.
+        form: Answer format that replaces the one of the template.
+        values: Values of the slots, in addition to the request.
+
+    Raises:
+        SettingsError: The number of `<image>` marks does not match the number of images.
+    """
     given = len(request.images)
     marks = request.text.count(IMAGE_MARK)
     if marks and marks != given:
         raise SettingsError(
-            f"The request has {marks} {IMAGE_MARK} mark(s) but {given} image(s).",
-            "Write one mark for each image, in their order, or none at all.",
+            f"The request has {marks} {IMAGE_MARK} mark(s), but {given} image(s).",
+            "Write one mark for each image, in their order, or no marks.",
         )
     template = prompt_set.planner_images if given else prompt_set.planner_text
     if form is not None:
         template = template.partition(FORM_BEGINS)[0] + form
-    # A template with marks of its own has placed the images already; the user's marks are then only words.
+    # A template with its own marks has placed the images; marks in the request are then only text.
     own = template.count(IMAGE_MARK)
     if own and given and own != given and not marks:
         raise SettingsError(
-            f"The planner's template has {own} {IMAGE_MARK} mark(s) but {given} image(s) are given."
+            f"The planner's prompt template has {own} {IMAGE_MARK} mark(s), but the request has {given} "
+            "image(s).",
+            "Use another number of images, or another prompt set.",
         )
-    # Marks in what the agent wrote itself are words.
+    # Marks in texts that the agent itself wrote are only text.
     values = {name: value.replace(IMAGE_MARK, "image") for name, value in values.items()}
     text = request.text.replace(ENDING, "") if prompt_set.is_published else request.text
     if own == given:

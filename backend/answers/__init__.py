@@ -1,5 +1,4 @@
-"""What agents answer: found in a reply, read tolerantly about form and never about meaning, written
-strictly."""
+"""The answers of agents: found in a reply, parsed tolerantly in form only, and written strictly."""
 
 from .reading import read_plan, read_verdict, write_plan, write_verdict
 

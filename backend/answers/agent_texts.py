@@ -1,7 +1,7 @@
 """Checks texts of an answer before they are used: no placeholders of a prompt template, no excessive length.
 
 Small models repeat the template's example texts instead of writing their own. PLACEHOLDERS contains the
-example texts of all versions of the templates: a test compares it with the current ones, and nothing is
+example texts of all versions of the templates. A test compares it with the current ones, and nothing is
 removed.
 """
 
@@ -12,8 +12,10 @@ import re
 from ..errors import AnswerError
 
 MAX_PROMPT = 8_000
-"""Longest prompt, in characters, that an agent may write. The encoders of image models read 512 to 1,024
-tokens, about 4,000 characters; hosts encode a longer text whole, in a time that grows with its square."""
+"""Maximum length, in characters, of a prompt that an agent may write.
+
+The encoders of image models read 512 to 1,024 tokens, about 4,000 characters. Hosts encode a longer text
+completely, in quadratic time."""
 
 PLACEHOLDERS = (
     "a short title",
@@ -28,9 +30,9 @@ PLACEHOLDERS = (
     "your prompt here",
 )
 TYPES = frozenset(("string", "str", "text"))
-"""Types of a value, as other tools' forms have them. `Text 1` is a text, so digits count here."""
+"""Types of values that appear in the answer formats of other tools. `Text 1` is a text, so digits count."""
 MAX_PLACEHOLDER_LENGTH = 200
-"""Characters of a text that may be a placeholder."""
+"""Maximum length, in characters, of a text that is checked for being a placeholder."""
 SLOT = re.compile(r"\{\w+\}")
 NOT_LETTERS = re.compile(r"[\W\d_]+")
 NOT_IN_WORDS = re.compile(r"[\W_]+")
@@ -47,7 +49,10 @@ _NORMAL = frozenset(map(_normal, PLACEHOLDERS))
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a text is an example of a template, whatever its case, spaces and punctuation, or only dots."""
+    """Return whether a text is an example of a template or only dots.
+
+    Case, spaces and punctuation do not count.
+    """
     if len(text) > MAX_PLACEHOLDER_LENGTH:
         return False
     named = NOT_IN_WORDS.sub("", OR_NULL.sub("", text)).casefold()
@@ -55,21 +60,29 @@ def is_placeholder(text: str) -> bool:
 
 
 def check_text(name: str, text: str | None) -> None:
-    """Raise AnswerError if a text is a placeholder."""
+    """Check that a text is not a placeholder.
+
+    Raises:
+        AnswerError: It is one.
+    """
     if text and is_placeholder(text):
         raise AnswerError(
-            f"{name} repeats the example of the form instead of words of its own.",
+            f"{name} is a copy of the example in the answer format.",
             text,
             "Replace it with real content.",
         )
 
 
 def check_prompt(name: str, text: str | None) -> None:
-    """Raise AnswerError if a prompt is a placeholder or too long."""
+    """Check that a prompt is neither a placeholder nor too long.
+
+    Raises:
+        AnswerError: It is one of these.
+    """
     check_text(name, text)
     if text and len(text) > MAX_PROMPT:
         raise AnswerError(
-            f"{name} has {len(text)} characters; a prompt may have at most {MAX_PROMPT}.",
+            f"{name} has {len(text)} characters; the maximum is {MAX_PROMPT}.",
             text,
-            "Write a shorter one.",
+            "Write a shorter prompt.",
         )

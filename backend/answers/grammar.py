@@ -1,10 +1,9 @@
-"""The grammar of agents' answers in Lark, for decoding that is held to it: whatever it lets through,
-reading.py can read.
+"""Lark grammars of the agents' answers, for constrained decoding. reading.py can parse everything they allow.
 
-Decision: the reader is tolerant, the grammar is not: it is the form that agents are asked for, as JSON or as
-a Python literal throughout, with everything ruled out that the reader rejects (a step without content,
-numbers that do not rise, tags or further steps inside a string, the word None where there must be words).
-Reasoning is free text. White space is bounded, since models that are held to a grammar like to end in it.
+The parser is tolerant, the grammar is not. It allows the format that agents are asked for, as JSON or as a
+Python literal throughout, and excludes everything that the parser rejects: a step without content, numbers
+that do not ascend, tags or further steps inside a string, the word None instead of a text. Reasoning is free
+text. White space is limited, since constrained models tend to end in it.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Literal
 from ..types import MAX_STEPS
 
 GrammarName = Literal["plan", "verdict", "outline", "part"]
-"""Answers: a plan, a verdict, and of a plan that is written in parts its outline and one part."""
+"""Kinds of answers: a plan, a verdict, and the outline and parts of a long plan."""
 
-# White space as Python's `\s` and `strip` know it; other engines leave the separators 1c..1f out.
+# White space as in Python's `\s` and `strip`; other engines do not include the separators 1c..1f.
 BLANK = r"[\s\x1c-\x1f]"
 TAG = rf"<{BLANK}*\/?{BLANK}*(think|thinking|thought|reasoning|answer){BLANK}*>"
-# Escapes that stand for plain letters are left out: they could spell what is ruled out below.
+# Escapes of ordinary letters are excluded, since they could spell what is excluded below.
 HIGH = (
     r"u(003[cCeE]|002[67]|00[a-fA-F][0-9a-fA-F]|0[1-9a-fA-F][0-9a-fA-F]{2}|"
     r"[1-9a-cA-CeEfF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"
@@ -49,8 +48,12 @@ STYLES = {"json": ("null", "true", "false"), "python": ("None", "True", "False")
 
 @cache
 def answer_grammar(name: GrammarName, thinking: bool = False) -> str:
-    """The grammar of a whole reply: the reasoning, if any, then the answer, then the end. A verdict may stand
-    before its reasoning. `thinking`: the prompt has opened `<think>` already."""
+    """Return the grammar of a whole reply: the reasoning, if there is one, then the answer, then the end.
+
+    Args:
+        name: Kind of the answer. A verdict may also come before its reasoning.
+        thinking: Whether the prompt already contains the opening `<think>`.
+    """
     bodies = {"plan": _plan, "verdict": _verdict, "outline": _outline, "part": lambda: _plan(state=True)}
     body = bodies[name]()
     if thinking:
@@ -71,7 +74,7 @@ def _verdict() -> str:
 
 
 def _outline() -> str:
-    """Lines without numbers of their own: they are counted as they stand."""
+    """Return the rules of an outline. Its lines do not have numbers; they are counted in order."""
     return "\n".join(
         f'{style}: "{{" W? {_key(style, "outline")} "[" W? {style.upper()}_WORDS '
         f'("," W? {style.upper()}_WORDS)* W? "]" W? "," W? {_key(style, "always")} {style.upper()}_TEXT W? '
@@ -81,8 +84,10 @@ def _outline() -> str:
 
 
 def _plan(state: bool = False) -> str:
-    """A chain of rules, one for each step number, because a grammar cannot count; `state`: words on it follow
-    the steps."""
+    """Return the rules of a plan: a chain with one rule per step number, because a grammar cannot count.
+
+    With `state`, notes follow the steps.
+    """
     rules = []
     for style, (null, _, _) in STYLES.items():
         text, words = f"{style.upper()}_TEXT", f"{style.upper()}_WORDS"

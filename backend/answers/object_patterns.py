@@ -1,14 +1,13 @@
-"""What the parts of an object look like in an agent's answer, as regular expressions.
+"""Regular expressions for the parts of an object in an agent's answer.
 
-Decision: every pattern has bounded repetition or goes over a text once, so reading takes time in proportion
-to the answer, whatever is in it.
+Every pattern has limited repetition or reads a text once, so parsing takes linear time for any answer.
 """
 
 from __future__ import annotations
 
 import re
 
-# A brace in prose ("the set {a, b}") begins no answer: something like a key must follow it.
+# A brace in prose ("the set {a, b}") does not start an answer: something like a key must follow it.
 OBJECT_START = re.compile(
     r"\{\s*(?:\"[^\"\n]{0,80}\"|'[^'\n]{0,80}'|[“‘]?[A-Za-z_][\w -]{0,40}[”’]?)\s{0,30}:"
 )
@@ -24,7 +23,7 @@ NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
 WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
 NOT_IN_A_WORD = re.compile(r"[\"“”{\[]")
 CLOSING = {'"': '"', "'": "'", "“": "”", "‘": "’"}
-# What may follow the quote that ends a text; models leave quotes and apostrophes within a text unescaped.
+# What may follow the closing quote of a text. Models do not escape quotes and apostrophes within a text.
 _KEY_FOLLOWS = r"[\"'“‘]?[A-Za-z_][\w -]{0,40}[\"'”’]?\s{0,30}:"
 _AFTER_MEMBER = rf"\s*(?:[}}\]]|\Z|,\s*(?:[}}\]]|\Z|{_KEY_FOLLOWS}))"
 _AFTER_ITEM = r"\s*(?:[}\],]|\Z)"

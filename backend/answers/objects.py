@@ -1,11 +1,11 @@
-"""Reads one object of an agent's answer: JSON or a Python literal, and what models make of the two.
+"""Parses one object of an agent's answer: JSON or a Python literal, with the usual mistakes of models.
 
-Decision: read by hand, every character a fixed number of times. A library that repairs anything cannot say
-what it guessed, and takes time in the square of the length. An object is read strictly first: every text
-between quotes that are escaped as JSON or Python escape them. Only such an object may hold tags or answers in
-its texts, since only there it is beyond doubt what is quoted. Otherwise it is read once more with what models
-leave out or add (quotes within a text, names without quotes, commas at an end, brackets that are never
-closed), and marked `repaired`, so that what it says is not taken on trust.
+The parser is written by hand and reads every character a fixed number of times. A library that repairs
+anything cannot report what it guessed, and takes quadratic time. An object is first read strictly: every text
+is quoted and escaped as in JSON or Python. Only such an object may contain tags or answers in its texts,
+since only there it is clear what is quoted. Otherwise it is read again with the mistakes of models (quotes
+within a text, names without quotes, commas at an end, brackets that are never closed) and marked `repaired`,
+so that its content is not trusted blindly.
 """
 
 from __future__ import annotations
@@ -36,13 +36,21 @@ from .object_patterns import (
 
 MAX_DEPTH = 40
 MAX_VALUES = 10_000
-"""Most values in one object: a plan of the most steps has about 600."""
+"""Maximum number of values in one object; a plan with the maximum number of steps has about 600."""
 
 
 def read_object(text: str, start: int, limit: int, closed: bool = False) -> FoundObject:
-    """The object whose brace stands at `start`. If it is not written strictly, it ends at `limit` at the
-    latest; `closed`: something ends it there (a tag), so that a word before it is whole. Raises
-    AnswerError."""
+    """Return the object whose brace is at `start`.
+
+    Args:
+        text: The reply.
+        start: Position of the brace.
+        limit: Where the object ends at the latest if it is not written strictly.
+        closed: Whether a tag ends the object at `limit`, so that a word before it is complete.
+
+    Raises:
+        AnswerError: It cannot be parsed.
+    """
     reader = _ObjectReader(text, start, len(text), strict=True, closed=False)
     try:
         return reader.read()
@@ -55,9 +63,11 @@ def read_object(text: str, start: int, limit: int, closed: bool = False) -> Foun
 
 
 def strict_or_end(text: str, start: int) -> tuple[FoundObject | None, int]:
-    """The object at `start` if it is whole and every text in it is quoted and escaped properly, else None;
-    and where it ends or ceases to be one. Raises AnswerError where two equal keys disagree, and for one that
-    is too large."""
+    """Return the object at `start` if it is complete and written strictly, else `None`; and where it ends.
+
+    Raises:
+        AnswerError: Two equal keys have different values, or the object is too large.
+    """
     reader = _ObjectReader(text, start, len(text), strict=True, closed=False)
     try:
         found = reader.read()
@@ -77,7 +87,7 @@ class _EndError(Exception):
 
 
 class _ObjectReader:
-    """Goes through one object from its brace to its end."""
+    """Reads one object from its brace to its end."""
 
     def __init__(self, text: str, start: int, limit: int, strict: bool, closed: bool) -> None:
         self._text, self._start, self._limit = text, start, limit
@@ -92,6 +102,7 @@ class _ObjectReader:
         self._is_neither = False
 
     def read(self) -> FoundObject:
+        """Read the object."""
         try:
             self._object(self._value)
         except _EndError:
@@ -100,7 +111,7 @@ class _ObjectReader:
         return self.found()
 
     def found(self) -> FoundObject:
-        """What has been read so far."""
+        """Return what has been read so far."""
         mixed = len(self._languages) > 1 or self._is_neither
         return FoundObject(
             value=self._value,
@@ -115,7 +126,7 @@ class _ObjectReader:
         )
 
     def _object(self, value: dict[str, Any]) -> None:
-        """Read into `value`, so that what was there is kept where the text ends."""
+        """Read an object into `value`, so that its content is kept if the text ends."""
         self._enter()
         while True:
             if self._next() == "}":
@@ -123,11 +134,11 @@ class _ObjectReader:
             key = self._key()
             self._next()
             if self._depth == 1:
-                # A quote before a word is no part of it.
+                # A quote before a word is not part of the word.
                 self._places.setdefault(key, self.at + (self._text[self.at] in CLOSING))
             if self._text[self.at] in "{[":
                 if key in value:
-                    raise AnswerError(f"The answer gives {key!r} twice.", self._around())
+                    raise AnswerError(f"The answer contains {key!r} twice.", self._around())
                 value[key] = item = {} if self._text[self.at] == "{" else []
                 self._container(item)
             else:
@@ -158,7 +169,7 @@ class _ObjectReader:
         before = value.get(key, item)
         if before is not item and (before != item or isinstance(before, bool) != isinstance(item, bool)):
             raise AnswerError(
-                f"The answer gives two different values for {key!r}.", f"{before!r}, {item!r}"[:400]
+                f"The answer contains two different values for {key!r}.", f"{before!r}, {item!r}"[:400]
             )
         value[key] = item
 
@@ -175,7 +186,7 @@ class _ObjectReader:
         self.at += 1
 
     def _next(self) -> str:
-        """The next character that is not blank."""
+        """Return the next character that is not white space."""
         found = BLANK.match(self._text, self.at, self._limit)
         self.at = found.end() if found else self.at
         if self.at >= self._limit:
@@ -183,7 +194,7 @@ class _ObjectReader:
         return self._text[self.at]
 
     def _after_value(self, end: str) -> None:
-        """Past the comma after a value; an end stays."""
+        """Skip the comma after a value. A closing bracket is not skipped."""
         self._values += 1
         if self._values > MAX_VALUES:
             raise AnswerError(f"The answer has more than {MAX_VALUES} values.", self._text[self._start :])
@@ -220,7 +231,7 @@ class _ObjectReader:
         word = found.group() if found else ""
         self.at += len(word)
         if self.at >= self._limit and not self._closed:
-            # Cut off, it may have been the beginning of another word.
+            # A word that is cut off may have been the start of another one.
             raise _EndError
         word = word.rstrip()
         if word in WORDS:
@@ -252,7 +263,7 @@ class _ObjectReader:
             return content
         content = ESCAPE.sub(self._character, content)
         if SURROGATE.search(content):
-            # JSON writes one character of the higher planes as two halves.
+            # JSON writes a character of the higher planes as two surrogates.
             content = content.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         return content
 
@@ -273,7 +284,7 @@ class _ObjectReader:
     def _fail(self) -> Any:
         if self._strict:
             raise _NotStrictError
-        raise AnswerError("The answer is not an object that can be read.", self._around())
+        raise AnswerError("The answer cannot be parsed as an object.", self._around())
 
     def _around(self) -> str:
         return self._text[max(self._start, self.at - 100) : self.at + 100]

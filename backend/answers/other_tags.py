@@ -1,9 +1,9 @@
 """Finds thoughts between tags of any name, such as `<analysis>` and `</analysis>`.
 
 Model families name their thoughts differently and write them as `<name>`, `[THINK]` or `◁think▷`, so any
-name counts. An answer between such tags is a draft and is never read as the answer. A tag that begins a line
-and is never closed starts a thought that lasts to the end of the reply. Tags that never have a closing tag,
-such as `<image>`, are part of the text.
+name counts. An answer between such tags is a draft and is never used. A tag that starts a line and is never
+closed starts a thought that lasts to the end of the reply. Tags that never have a closing tag, such as
+`<image>`, are part of the text.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ OTHER_TAG = re.compile(
 MARKS = frozenset(
     ("answer", "s", "bos", "eos", "pad", "unk", "br", "hr", "p", "img", "image", "video", "audio")
 )
-"""Names that never begin a thought: special tokens, image marks, line breaks."""
+"""Names that never start a thought: special tokens, image marks, line breaks."""
 MAX_INDENT = 60
 
 
 class OtherTags:
-    """The tags of other names within one reply."""
+    """The tags with other names in one reply."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -32,7 +32,7 @@ class OtherTags:
                 self._closings.setdefault(_kind(tag), []).append(tag)
 
     def closing(self, tag: re.Match[str]) -> re.Match[str] | None:
-        """The next tag that closes this one; None if there is none, and for a mark."""
+        """Return the next tag that closes this one; `None` if there is none, or if this one is a mark."""
         if tag["end"] or tag["name"].lower() in MARKS:
             return None
         found = self._closings.get(_kind(tag), [])
@@ -40,18 +40,21 @@ class OtherTags:
         return found[place] if place < len(found) else None
 
     def is_open(self, tag: re.Match[str]) -> bool:
-        """Whether a tag without a closing tag begins a thought: it begins a line and is not one of MARKS."""
+        """Return whether a tag without a closing tag starts a thought: on a new line, not in `MARKS`."""
         before = self._text[max(0, tag.start() - MAX_INDENT) : tag.start()].rpartition("\n")[2]
         return not tag["end"] and _is_tag(tag) and not before.strip()
 
     def is_end(self, tag: re.Match[str]) -> bool:
-        """Whether a tag that nothing opened ends a thought that the prompt had opened."""
+        """Return whether a closing tag without an opening one ends a thought that the prompt had opened."""
         return bool(tag["end"]) and _is_tag(tag)
 
 
 def _is_tag(tag: re.Match[str]) -> bool:
-    """Whether a tag counts without its pair: `<name>` unless it is a mark, `[name]`, `<|name|>` and
-    `◁name▷` only if the name is think. Other names in brackets are headings."""
+    """Return whether a tag counts without its pair.
+
+    `<name>` does unless it is a mark. `[name]`, `<|name|>` and `◁name▷` do only if the name is think; other
+    names in brackets are headings.
+    """
     name = tag["name"].lower()
     return name == "think" or (tag["opens"] == "<" and not tag["bar"] and name not in MARKS)
 

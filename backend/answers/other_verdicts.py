@@ -1,9 +1,9 @@
-"""Finds every verdict in the objects of a reply, at any depth, encoded or spelled differently.
+"""Finds every verdict in the objects of a reply, at any depth, also encoded or under other names.
 
-An envelope has a `success` of its own ("the tool ran"), and the judgement is deeper: in an object, a list or
-a text that encodes one as JSON or as a Python literal, maybe several times. Models also correct themselves in
-another spelling. So each of these counts as a further answer, and answers that differ are no verdict. Only
-the refined prompt is not searched, since it may quote anything.
+An envelope may have its own `success` ("the tool ran"), while the verdict is deeper: in an object, a list or
+a text that encodes one as JSON or as a Python literal, possibly several times. Models also correct themselves
+under another name. So each of these counts as a further answer, and answers that differ are not a verdict.
+Only the refined prompt is not searched, since it may quote anything.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .reply_text import find_objects, split_reply
 
 VERDICT_KEYS = ("previous_step_success", "success")
 REFINE_KEYS = ("refine_prompt", "refined_prompt")
-DIFFER = "The reply holds several verdicts that differ."
+DIFFER = "The reply contains several different verdicts."
 MAX_ENCODED = 6
-"""How many times a text within a text is decoded."""
+"""Maximum number of times that a text within a text is decoded."""
 MARKUP = r"(?:[\"'“”*`~]|&(?:quot|apos|#\d{1,3});){0,4}"
 """Quotes, also as HTML, and Markdown's marks."""
-# A verdict anywhere in a text, except a form that names both words. All repetitions are bounded: models that
-# fail may write spaces without an end.
+# A verdict anywhere in a text, except an answer format with both words. All repetitions are limited: failing
+# models may write spaces without an end.
 STATED_VERDICT = re.compile(
     rf"(?:succe(?:ss(?:ful)?|eded)|\bverdict)\\{{0,99}}{MARKUP}\s{{0,30}}"
     rf"(?:[:=|]|-{{1,2}}>|→|is\b|should be\b){MARKUP}\s{{0,30}}\\{{0,99}}{MARKUP}\s{{0,30}}(true|false)\b"
@@ -42,13 +42,13 @@ ENCODED = re.compile(r"\s*[{\[<`\"']")
 
 
 def bool_from_word(value: object) -> object:
-    """True or False for the words `true` and `false` in any case; any other value as it is."""
+    """Return True or False for the words `true` and `false` in any case, and any other value unchanged."""
     word = value.strip().lower() if isinstance(value, str) else ""
     return {"true": True, "false": False}.get(word, value)
 
 
 def is_envelope_like(found: FoundObject) -> bool:
-    """Whether an answer has a bare `success` and no refined prompt: its texts may hold the judgement."""
+    """Return whether an answer has only `success`, so that its texts may contain the verdict."""
     names = {normal_key(key) for key in found.value}
     return VERDICT_KEYS[0] not in names and not any(REFINED_LIKE.search(name) for name in names)
 
@@ -56,13 +56,16 @@ def is_envelope_like(found: FoundObject) -> bool:
 def check_other_verdicts(
     verdict: Verdict, answers: Iterable[FoundObject], others: Iterable[FoundObject]
 ) -> None:
-    """Raise AnswerError if anything within these objects of a reply disagrees with its verdict.
+    """Check that nothing in these objects of a reply contradicts its verdict.
 
     Args:
-        verdict: The verdict that was read.
-        answers: The objects that it was read from.
-        others: The other objects of the reply. One with a refined prompt and no verdict looks like an answer
-            that cannot be read.
+        verdict: The verdict that was parsed.
+        answers: The objects that it was parsed from.
+        others: The other objects of the reply. One with a refined prompt and without a verdict looks like an
+            answer that cannot be parsed.
+
+    Raises:
+        AnswerError: Something contradicts the verdict.
     """
     for one in answers:
         stated = list(_statements(one.value))
@@ -82,7 +85,7 @@ def check_other_verdicts(
 
 
 def _differs(verdict: Verdict, name: str, value: Any) -> bool:
-    """Whether what is stated under this normalized name is not the verdict, or not known to be it."""
+    """Return whether a value under this normalized name differs from the verdict, or might differ."""
     if REFINED_LIKE.search(name):
         refined = _refined_text(value)
         return not verdict.success and bool(refined) and refined != verdict.refined_prompt
@@ -99,7 +102,7 @@ def _refined_text(value: Any) -> str:
 
 
 def _statements(value: Any, decoded: int = 0) -> Iterator[tuple[str, Any]]:
-    """All members within a value that look like a verdict or a refined prompt, by normalized name."""
+    """Yield all members of a value that look like a verdict or a refined prompt, by normalized name."""
     if isinstance(value, dict):
         for key, item in value.items():
             name = normal_key(key)
@@ -113,17 +116,19 @@ def _statements(value: Any, decoded: int = 0) -> Iterator[tuple[str, Any]]:
             yield from _statements(item, decoded)
     elif isinstance(value, str) and ENCODED.match(value):
         if decoded == MAX_ENCODED:
-            raise AnswerError(f"The answer has texts that are encoded more than {MAX_ENCODED} times.", value)
+            raise AnswerError(f"The answer contains texts encoded more than {MAX_ENCODED} times.", value)
         inner = [one for item in _decoded(value) for one in _statements(item, decoded + 1)]
         yield from inner
         if "{" in value and all(REFINED_LIKE.search(name) for name, _ in inner):
-            # Like an object, and not readable: what it states counts all the same.
+            # It looks like an object and cannot be parsed; its statements still count.
             yield from (("success", stated.group(1)) for stated in STATED_VERDICT.finditer(value))
 
 
 def _decoded(text: str) -> list[Any]:
-    """What a text encodes as a whole: an object, a list, a text, or a reply with tags or fences; else
-    nothing."""
+    """Return what a text encodes as a whole: an object, a list, a text, or a reply with tags or fences.
+
+    The list is empty for any other text.
+    """
     body = text.strip()
     try:
         if body[0] in "<`":

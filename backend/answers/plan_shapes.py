@@ -1,12 +1,11 @@
-"""The shapes in which untrained agents write a plan, brought into the one that they were asked for.
+"""Converts the plan formats of untrained agents to the requested one.
 
-Decision: only what can mean one thing alone. A list that stands without its object, is wrapped in another one
-or written as a text is the plan; steps under their numbers are a list of them; a key in capitals, with spaces
-or under a usual other name is that key, unless the asked one is there as well. Steps that have no numbers at
-all are counted. What could mean two things stays as it is, and fails where it is checked. Published plans are
-read as they are meant, too: numbers from 0 become numbers from 1, so that the first step is drawn from text
-and nothing shows a step 0; a step that draws nothing and has words in `instruction` alone is a step of these
-words.
+Only unambiguous cases are converted. A list without its object, in another object or written as a text is the
+plan. Steps under their numbers are a list. A key in capitals, with spaces or under a common other name is
+that key, unless the requested key exists as well. Steps without any numbers are counted. Anything ambiguous
+stays unchanged and fails where it is checked. Two habits of published plans are understood too. Numbers from
+0 become numbers from 1, so that the first step is generated from text and no step 0 is shown. A step without
+a prompt whose text is only in `instruction` is a text-only step.
 """
 
 from __future__ import annotations
@@ -42,13 +41,18 @@ MAX_STEP_KEYS = 40
 
 
 def normal_key(key: object) -> str:
-    """A key as it is compared: words in lower case with underscores, for `previousStepSuccess`, too."""
+    """Return a key for comparison: lower-case words with underscores, also for `previousStepSuccess`."""
     return BETWEEN_WORDS.sub("_", CAPITAL.sub("_", str(key))).strip("_").lower()
 
 
 def shaped_plans(places: tuple[ReplyPart, ...]) -> list[FoundObject]:
-    """Plans in places that hold no object with `execution_plan`: within another object, under another name,
-    or a list alone. Raises AnswerError for an object that cannot be read."""
+    """Return the plans in parts of a reply that do not have an object with `execution_plan`.
+
+    These are plans in another object, under another name, or as a list.
+
+    Raises:
+        AnswerError: An object cannot be parsed.
+    """
     found = []
     for place in places:
         lists = _lists(place.content)
@@ -62,7 +66,7 @@ def shaped_plans(places: tuple[ReplyPart, ...]) -> list[FoundObject]:
 
 
 def _lists(content: str) -> list[str]:
-    """Lists of objects that stand alone in a place, or alone in its fences."""
+    """Return lists of objects that are the whole content of a part or of one of its code fences."""
     pieces = [content, *(LANGUAGE.sub("", fenced, count=1) for fenced in content.split(FENCE)[1::2])]
     return [found[1] for piece in pieces if (found := LONE_LIST.fullmatch(piece))]
 
@@ -73,7 +77,7 @@ def _as_plan(text: str) -> FoundObject:
 
 
 def _within(value: dict[str, Any]) -> Iterator[Any]:
-    """What an object without `execution_plan` has as a plan: under another name, or one level below."""
+    """Yield the plan in an object without `execution_plan`: under another name, or one level below."""
     names = {normal_key(key): one for key, one in value.items()}
     for key in LIST_KEYS[1:]:
         if isinstance(names.get(key), (list, dict)):
@@ -86,7 +90,7 @@ def _within(value: dict[str, Any]) -> Iterator[Any]:
 
 
 def steps_in(value: Any) -> Any:
-    """The steps as a list of objects with the asked names, where that is what was meant; else the value."""
+    """Return the steps as a list of objects with the requested keys, if that is meant; else the value."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = _as_plan(value).value.get(PLAN)
     if isinstance(value, dict):
@@ -100,7 +104,7 @@ def steps_in(value: Any) -> Any:
 
 
 def _listed(value: dict[str, Any]) -> Any:
-    """An object in the place of the list: it wraps the list, has a step under each number, or is a step."""
+    """Convert an object that contains the list, has a step under each number, or is a step."""
     names = {normal_key(key): one for key, one in value.items()}
     for key in LIST_KEYS:
         if isinstance(names.get(key), list):
@@ -115,7 +119,7 @@ def _listed(value: dict[str, Any]) -> Any:
 
 
 def _named(step: dict[str, Any]) -> dict[str, Any]:
-    """A step with the asked names."""
+    """Return a step with the requested keys."""
     named = dict(step)
     if len(step) > MAX_STEP_KEYS:
         return named
@@ -132,7 +136,7 @@ def _named(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _words(value: Any) -> Any:
-    """Words for the reader: texts one below another, a number as it is written, false for none."""
+    """Return a caption: several texts as lines, a number as text, false as `None`."""
     if value is False:
         return None
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -143,14 +147,14 @@ def _words(value: Any) -> Any:
 
 
 def shift_of(numbers: Iterable[int]) -> int:
-    """What to add to the step numbers of a plan: 1 if they count from 0, else 0."""
+    """Return what to add to the step numbers of a plan: 1 if they count from 0, else 0."""
     return 1 if min(numbers, default=1) == 0 else 0
 
 
 def words_of(
     instruction: str | None, prompt: str | None, auxiliary_text: str | None
 ) -> tuple[str | None, str | None]:
-    """Instruction and auxiliary text of a step, the words of a step of text where ours have them."""
+    """Return instruction and auxiliary text of a step; a text-only step has its text in the latter."""
     if instruction and not prompt and not auxiliary_text:
         return None, instruction
     return instruction, auxiliary_text

@@ -1,11 +1,11 @@
-"""What agents answer, read tolerantly and written strictly (FORMATS: what an agent answers).
+"""Parses the answers of agents tolerantly and writes them strictly (docs/reference/file-formats.md).
 
-Decision: tolerance is about form only. Whatever could change the meaning (two verdicts, a value that is
-neither true nor false, a refined prompt or a plan that was cut off) is an AnswerError quoting the place,
-never a guess: the agent is asked once more. So is a reply that says the opposite anywhere but in its thoughts
-and in the texts of the answer itself, a verdict that is spoken about within a sentence (reply_text.py), and a
-form that is only repeated ("true or false"). A writer reads its own text back before giving it away, so what
-it writes is exactly what will be read.
+Only the form may vary. Anything that could change the meaning raises an AnswerError with a quote, and is
+never guessed: two verdicts, a value that is neither true nor false, a refined prompt or a plan that was cut
+off. The agent is then asked once more. The same holds for a reply that contradicts its answer anywhere except
+in its thoughts and in the texts of the answer, for a verdict that is only mentioned in a sentence
+(reply_text.py), and for a copy of the answer format ("true or false"). A writer parses its own text before
+returning it, so written answers are always read back exactly.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from ..errors import AnswerError
-from ..types import MAX_STEPS, Plan, Several, Step, Text, Verdict
+from ..types import Plan, Step, Verdict
 from .agent_texts import TYPES, check_prompt, check_text
+from .answer_models import PlanAnswer, StepAnswer, VerdictAnswer, unfit
 from .found_object import FoundObject
 from .other_verdicts import (
     DIFFER,
@@ -32,7 +33,6 @@ from .other_verdicts import (
 )
 from .plan_shapes import normal_key, shaped_plans, shift_of, steps_in, words_of
 from .reply_text import TAG, SplitReply, find_objects, frame, split_reply
-from .unfit import unfit
 
 PLAN_KEYS = ("execution_plan",)
 
@@ -51,47 +51,22 @@ GRAMMAR_OF_VERDICTS_FIRST = (
     "then, if it is false, <think>your reasoning</think>."
 )
 
-# A name in quotes before a colon: a piece of an object of which the braces are missing.
+# A name in quotes before a colon: a piece of an object without braces.
 PIECE = re.compile(r"[\"'“][\w .-]{1,40}\\{0,99}[\"'”]\s{0,30}:")
 SWALLOWED_STEPS = re.compile(r"\}\s*,\s*\{\s*\\?[\"']step_number")
 
 
-def _none_from_word(value: object) -> object:
-    return None if isinstance(value, str) and value.strip().lower() in ("none", "null") else value
-
-
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
-
-
-OptionalText = Annotated[Text | None, Field(strict=True), BeforeValidator(_none_from_word)]
-
-
-class _StepAnswer(_Answer):
-    step_number: int = Field(ge=0)
-    step_name: Annotated[Text | None, Field(strict=True)] = None
-    instruction: OptionalText = None
-    prompt: OptionalText = None
-    auxiliary_text: OptionalText = None
-
-
-class _PlanAnswer(_Answer):
-    execution_plan: Several[_StepAnswer] = Field(min_length=1, max_length=MAX_STEPS)
-
-
-class _VerdictAnswer(_Answer):
-    previous_step_success: Annotated[bool, Field(strict=True), BeforeValidator(bool_from_word)]
-    refine_prompt: OptionalText = None
-
-
 def read_plan(text: str) -> Plan:
-    """The plan in a planner's reply; raises AnswerError if there is none, several that differ, or a cut
-    one."""
+    """Return the plan in a planner's reply.
+
+    Raises:
+        AnswerError: The reply does not have a plan, has several different ones, or the plan is cut off.
+    """
     return find_plan(text)[0]
 
 
 def find_plan(text: str) -> tuple[Plan, FoundObject]:
-    """As `read_plan`, with the object that the plan was read from (the last, if several say the same)."""
+    """Return the plan as `read_plan`, and the object that it was parsed from (the last of equal ones)."""
     reply = split_reply(text)
     try:
         found, _ = answers_in(reply, PLAN_KEYS)
@@ -101,27 +76,35 @@ def find_plan(text: str) -> tuple[Plan, FoundObject]:
             raise
     found = found or shaped_plans(reply.places)
     if not found:
-        raise AnswerError("There is no execution_plan in the reply.", text or "(empty)", GRAMMAR_OF_PLANS)
+        raise AnswerError(
+            "The reply does not contain an execution_plan.", text or "(empty)", GRAMMAR_OF_PLANS
+        )
     plans = [_plan_of(one, reply.reasoning) for one in found]
     if any(plan != plans[0] for plan in plans):
-        raise AnswerError("The reply holds several plans that differ.", text)
+        raise AnswerError("The reply contains several different plans.", text)
     return plans[0], found[-1]
 
 
 def read_verdict(text: str) -> Verdict:
-    """The verdict in a critic's reply; raises AnswerError if there is none, it is ambiguous, or its refined
-    prompt was cut off. A reply that ends right after a true verdict and its comma is whole: nothing after it
-    matters."""
+    """Return the verdict in a critic's reply.
+
+    A reply that ends right after a true verdict and its comma is complete, since nothing after it matters.
+
+    Raises:
+        AnswerError: The reply does not have a verdict, it is ambiguous, or its refined prompt is cut off.
+    """
     return find_verdict(text)[0]
 
 
 def find_verdict(text: str) -> tuple[Verdict, FoundObject, int]:
-    """As `read_verdict`, with the object that the verdict was read from (the first, if several say the same)
-    and where in the text its word begins."""
+    """Return the verdict as `read_verdict`, the object that it was parsed from, and the position of its word.
+
+    Of several equal verdicts the object is the first.
+    """
     reply = split_reply(text)
     found, others = answers_in(reply, VERDICT_KEYS)
     if not found:
-        raise AnswerError("There is no verdict in the reply.", text or "(empty)", GRAMMAR_OF_VERDICTS)
+        raise AnswerError("The reply does not contain a verdict.", text or "(empty)", GRAMMAR_OF_VERDICTS)
     verdicts = [_verdict_of(one, reply.reasoning) for one in found]
     first = verdicts[0]
     if any(verdict.success != first.success for verdict in verdicts) or (
@@ -135,8 +118,11 @@ def find_verdict(text: str) -> tuple[Verdict, FoundObject, int]:
 
 
 def write_plan(plan: Plan) -> str:
-    """The plan as an agent's answer; raises AnswerError for a text that could not be read back (tags in
-    it...)."""
+    """Return the plan as an agent's answer.
+
+    Raises:
+        AnswerError: A text could not be read back, for example because it contains tags.
+    """
     steps = [
         {
             "step_number": step.number,
@@ -149,17 +135,22 @@ def write_plan(plan: Plan) -> str:
     ]
     text = _write(plan.reasoning, {"execution_plan": steps})
     if read_plan(text) != plan:
-        raise AnswerError(
-            "This plan cannot be written as an answer: it would be read back differently.", text
-        )
+        raise AnswerError("The plan cannot be written as an answer: it would be read back differently.", text)
     return text
 
 
 def write_verdict(verdict: Verdict, verdict_first: bool = False) -> str:
-    """The verdict as an agent's answer (without the probability), its reasoning before or after; raises
-    AnswerError for one that was not understood (success None) or a text that could not be read back."""
+    """Return the verdict, without the probability, as an agent's answer.
+
+    Args:
+        verdict: The verdict.
+        verdict_first: Whether the reasoning comes after the answer.
+
+    Raises:
+        AnswerError: `success` is `None`, or a text could not be read back.
+    """
     if verdict.success is None:
-        raise AnswerError("A verdict that was not understood cannot be written.", verdict.reasoning)
+        raise AnswerError("A verdict without a result cannot be written as an answer.", verdict.reasoning)
     value = {"previous_step_success": verdict.success, "refine_prompt": verdict.refined_prompt}
     text = _write(verdict.reasoning, value)
     if verdict_first:
@@ -167,35 +158,37 @@ def write_verdict(verdict: Verdict, verdict_first: bool = False) -> str:
         text = f"<answer>{answer}\n{reasoning}" if verdict.reasoning else f"<answer>{answer}"
     if read_verdict(text) != verdict.model_copy(update={"probability": None}):
         raise AnswerError(
-            "This verdict cannot be written as an answer: it would be read back differently.", text
+            "The verdict cannot be written as an answer: it would be read back differently.", text
         )
     return text
 
 
 def _write(reasoning: str, value: Mapping[str, object]) -> str:
     body = json.dumps(value, ensure_ascii=False)
-    # A tag inside a JSON string would end the answer early; escaped, it is the same string to every JSON
-    # reader.
+    # A tag inside a JSON string would end the answer; escaped, it is the same string for every JSON parser.
     body = TAG.sub(lambda tag: "\\u003c" + tag.group()[1:], body)
     return f"<think>{frame(reasoning)}</think>\n\n<answer>{body}</answer>"
 
 
 def answers_in(reply: SplitReply, keys: tuple[str, ...]) -> tuple[list[FoundObject], list[FoundObject]]:
-    """The objects of a reply that are answers, and the others. Raises AnswerError for an <answer> that holds
-    an object but no answer, and for an answer that stands within a sentence."""
+    """Return the objects of a reply that are answers, and the other objects.
+
+    Raises:
+        AnswerError: An <answer> contains an object but no answer, or an answer is part of a sentence.
+    """
     answers: list[FoundObject] = []
     others: list[FoundObject] = []
     for place in reply.places:
         found = list(find_objects(place))
         mine = [one for one in found if any(normal_key(key) in keys for key in one.value)]
         if place.tagged and not mine and "{" in place.content:
-            raise AnswerError(f"An <answer> holds no {keys[0]}.", place.content)
+            raise AnswerError(f"An <answer> does not contain {keys[0]}.", place.content)
         answers += mine
         others += [one for one in found if one not in mine]
     for one in answers:
         if not one.alone:
             raise AnswerError(
-                "The answer stands within a sentence.", one.text[max(0, one.start - 60) : one.end + 60]
+                "The answer is part of a sentence.", one.text[max(0, one.start - 60) : one.end + 60]
             )
     return answers, others
 
@@ -203,20 +196,27 @@ def answers_in(reply: SplitReply, keys: tuple[str, ...]) -> tuple[list[FoundObje
 def _check_the_rest(
     text: str, verdict: Verdict, reply: SplitReply, found: list[FoundObject], others: list[FoundObject]
 ) -> None:
-    """Raise AnswerError if a text says the opposite of its verdict anywhere but in a thought or within an
-    answer that is beyond doubt, or if a piece of an object lies outside of the objects."""
+    """Check that the rest of a reply does not contradict its verdict or contain pieces of an object.
+
+    Thoughts, and the texts of an answer that is written strictly, may contain anything.
+
+    Raises:
+        AnswerError: The rest contains such a text.
+    """
     thoughts = [(thought.begin, thought.end) for thought in reply.thoughts]
     sure = [(one.start, one.end) for one in found if one.strict and not is_envelope_like(one)]
     opposite = str(not verdict.success).lower()
     for stated in _outside(STATED_VERDICT, text, thoughts + sure):
         if stated.group(1).lower() == opposite:
-            raise AnswerError("The verdict is not stated clearly.", _around(text, stated))
+            raise AnswerError("The reply contradicts its verdict.", _around(text, stated))
     for piece in _outside(PIECE, text, thoughts + [(one.start, one.end) for one in [*found, *others]]):
-        raise AnswerError("A piece of an object lies beside the verdict.", _around(text, piece))
+        raise AnswerError(
+            "The reply contains a piece of an object next to the verdict.", _around(text, piece)
+        )
 
 
 def _outside(pattern: re.Pattern[str], text: str, spans: list[tuple[int, int]]) -> Iterator[re.Match[str]]:
-    """What of a pattern lies outside of the spans."""
+    """Yield the matches of a pattern outside of the spans."""
     position = 0
     for begin, end in [*sorted(spans), (len(text), len(text))]:
         yield from pattern.finditer(text, position, max(position, begin))
@@ -228,31 +228,34 @@ def _around(text: str, found: re.Match[str]) -> str:
 
 
 def only_value(found: FoundObject, keys: tuple[str, ...]) -> dict[str, Any]:
-    """The value under any spelling of a key as {first spelling: value}, {} if absent; they may not
-    disagree."""
+    """Return the value under any spelling of a key as {first spelling: value}, or {} if there is none.
+
+    Raises:
+        AnswerError: Several spellings have different values.
+    """
     values = [value for key, value in found.value.items() if normal_key(key) in keys]
     words = [bool_from_word(value) for value in values]
     if any(word != words[0] for word in words):
-        raise AnswerError(f"The answer gives two different values for {keys[0]!r}.", found.raw)
+        raise AnswerError(f"The answer contains two different values for {keys[0]!r}.", found.raw)
     return {keys[0]: values[0]} if values else {}
 
 
 def _plan_of(found: FoundObject, reasoning: str) -> Plan:
-    # The outermost brace may be missing; an open list may have had further steps.
+    # The outermost brace may be missing. A list that is not closed may have had further steps.
     if found.open_string or found.open_depth > 1:
         raise AnswerError("The plan is cut off.", found.raw[-200:])
     value = {name: steps_in(steps) for name, steps in only_value(found, PLAN_KEYS).items()}
     try:
-        steps = _PlanAnswer.model_validate(value).execution_plan
+        steps = PlanAnswer.model_validate(value).execution_plan
     except ValidationError as error:
         raise unfit("plan", error, found) from error
     for step in steps:
-        # A step of words may be called Text. A form that is repeated has its types in the other fields, too.
+        # A text-only step may be called Text. A copy of the answer format has types in its other fields too.
         name = None if (step.step_name or "").strip().lower() in TYPES else step.step_name
         for field in (name, step.instruction, step.prompt, step.auxiliary_text):
             if field and (swallowed := SWALLOWED_STEPS.search(field)):
                 raise AnswerError(
-                    f"Step {step.step_number} has swallowed the steps after it into a text.",
+                    f"The text of step {step.step_number} contains the steps after it.",
                     field[max(0, swallowed.start() - 60) : swallowed.end() + 60],
                 )
             check_text(f"Step {step.step_number} of the plan", field)
@@ -264,7 +267,7 @@ def _plan_of(found: FoundObject, reasoning: str) -> Plan:
         raise unfit("plan", error, found) from error
 
 
-def _step_of(step: _StepAnswer, shift: int) -> Step:
+def _step_of(step: StepAnswer, shift: int) -> Step:
     instruction, words = words_of(step.instruction, step.prompt, step.auxiliary_text)
     return Step(
         number=step.step_number + shift,
@@ -277,7 +280,7 @@ def _step_of(step: _StepAnswer, shift: int) -> Step:
 
 def _verdict_of(found: FoundObject, reasoning: str) -> Verdict:
     try:
-        answer = _VerdictAnswer.model_validate(only_value(found, VERDICT_KEYS) | _refined(found))
+        answer = VerdictAnswer.model_validate(only_value(found, VERDICT_KEYS) | _refined(found))
     except ValidationError as error:
         raise unfit("verdict", error, found) from error
     success, refined = answer.previous_step_success, answer.refine_prompt or ""

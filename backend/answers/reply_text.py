@@ -1,12 +1,12 @@
-"""Takes an agent's reply apart: its thoughts, the places where an answer may stand, and the objects in them.
+"""Splits an agent's reply into its thoughts, the parts that may contain an answer, and the objects in them.
 
-Decision: what is quoted never decides. A tag or a brace inside the text of an object that is written strictly
-is part of that text. What stands in a thought is no answer, and a thought that is never closed has none after
-it, whatever it mentions; if the reply only closes one, its prompt had opened it, and all before that is
-thought (but for an answer with which the reply begins: an agent that thinks does not). Without an <answer>
-tag an object counts only if it stands alone: nothing is on its lines but white space, a code fence or list
-brackets. An object within a sentence is spoken about, not said. Braces are counted first, and each character
-is looked at a fixed number of times.
+Quoted text never decides. A tag or brace inside a text of an object that is written strictly is part of that
+text. A thought does not contain an answer, and after a thought that is never closed there is none. If the
+reply only closes a thought, its prompt had opened it, and everything before is thought (except an answer at
+the start of the reply, since an agent that thinks does not start with one). Without an <answer> tag an object
+counts only if it is alone: its lines contain nothing else but white space, a code fence or list brackets. An
+object in a sentence is only mentioned. Braces are counted first, and each character is read a fixed number of
+times.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ __all__ = [
 ]
 
 TAG = re.compile(r"<\s*(/?)(?:(?<=/)\s*)?(think(?:ing)?|thought|reasoning|answer)\s*>", re.IGNORECASE)
-"""The usual names; what other families call their thoughts is in other_tags.py."""
+"""The usual names. See other_tags.py for those of other model families."""
 TAG_OR_BRACE = re.compile(rf"\{{|{TAG.pattern}|{OTHER_TAG.pattern}", re.IGNORECASE)
 MAX_ANSWERS = 20
 MAX_BRACKETS = 5_000
-"""Most opening brackets in a reply; a plan of the most steps has about 100."""
+"""Maximum number of opening brackets in a reply; a plan with the maximum number of steps has about 100."""
 MAX_BESIDE = 60
-"""Longest rest of a line, in characters, that is looked at for whether an object stands alone."""
+"""Maximum length, in characters, of the rest of a line that is checked for whether an object is alone."""
 BEFORE_ALONE = re.compile(r"(?:```[\w+-]{0,20})?\s*\[?")
 CUT_TAG = re.compile(r"</?[a-z]{0,6}$", re.IGNORECASE)
 AFTER_ALONE = re.compile(r"[\s\]}.,;]*(?:```)?")
@@ -51,7 +51,7 @@ AFTER_ALONE = re.compile(r"[\s\]}.,;]*(?:```)?")
 
 @dataclass(frozen=True)
 class ReplyPart:
-    """A part of a reply, from `begin` to `end`. `tagged`: it stands in <answer>; `closed`: a tag ends it."""
+    """A part of a reply, from `begin` to `end`. `tagged`: it is inside <answer>. `closed`: a tag ends it."""
 
     text: str = field(repr=False)
     begin: int
@@ -61,13 +61,13 @@ class ReplyPart:
 
     @property
     def content(self) -> str:
+        """Text of the part."""
         return self.text[self.begin : self.end]
 
 
 @dataclass(frozen=True)
 class SplitReply:
-    """A reply taken apart: the reasoning, the places where an answer may stand, and all thoughts that are
-    closed."""
+    """A reply split into the reasoning, the parts that may contain an answer, and all closed thoughts."""
 
     reasoning: str
     places: tuple[ReplyPart, ...]
@@ -75,21 +75,29 @@ class SplitReply:
 
 
 def split_reply(text: str) -> SplitReply:
-    """Part the thoughts from the answers: the <answer> tags, or all that is no thought if there are none.
-    Raises AnswerError if the reply is longer than MAX_TEXT characters, is not Unicode text, or has too many
-    brackets or answers."""
+    """Separate the thoughts from the answers: the <answer> tags, or everything else if there are none.
+
+    Raises:
+        AnswerError: The reply is longer than `MAX_TEXT` characters, is not Unicode text, or has too many
+            brackets or answers.
+    """
     if len(text) > MAX_TEXT:
-        raise AnswerError(f"The reply has {len(text)} characters; at most {MAX_TEXT} are read.", text[:200])
+        raise AnswerError(f"The reply has {len(text)} characters; the maximum is {MAX_TEXT}.", text[:200])
     if lone := re.search("[\ud800-\udfff]", text):
-        raise AnswerError("The reply holds half a character.", text[max(0, lone.start() - 40) : lone.end()])
+        raise AnswerError(
+            "The reply contains half a character.", text[max(0, lone.start() - 40) : lone.end()]
+        )
     if text.count("{") + text.count("[") > MAX_BRACKETS:
         raise AnswerError(f"The reply has more than {MAX_BRACKETS} brackets.", text[:200])
     return _Splitter(text).split()
 
 
 def find_objects(place: ReplyPart) -> Iterator[FoundObject]:
-    """All objects in a place, in order, whatever stands between them, each with whether it stands alone.
-    Raises AnswerError for one that cannot be read, or in which two equal keys disagree."""
+    """Yield all objects in a part, in order, each with whether it is alone.
+
+    Raises:
+        AnswerError: An object cannot be parsed, or has equal keys with different values.
+    """
     text, floor = place.text, place.begin
     position = text.find("{", floor, place.end)
     while position >= 0:
@@ -104,13 +112,15 @@ def find_objects(place: ReplyPart) -> Iterator[FoundObject]:
 
 
 def frame(reasoning: str) -> str:
-    """The reasoning as it must stand between the tags for split_reply to give back exactly this text."""
+    """Return the reasoning as it must be written between the tags for `split_reply` to return this text."""
     return f"\n{reasoning}\n" if reasoning[:1] == "\n" and reasoning[-1:] == "\n" else reasoning
 
 
 def spoken(text: str) -> str:
-    """What a reply of plain text says outside of its thoughts, in one line; empty if it was cut off within a
-    thought, or cannot be split."""
+    """Return what a plain-text reply contains outside of its thoughts, in one line.
+
+    Empty if it was cut off within a thought, or cannot be split.
+    """
     try:
         places = split_reply(text).places
     except AnswerError:
@@ -119,17 +129,17 @@ def spoken(text: str) -> str:
 
 
 def is_usual(tag: re.Match[str]) -> bool:
-    """Whether a tag has one of the usual names (TAG)."""
+    """Return whether a tag has one of the usual names (`TAG`)."""
     return tag.group(2) is not None
 
 
 def tag_name(tag: re.Match[str]) -> str:
-    """`answer` or `think`, whatever a thought is called there; with a slash before it where it ends."""
+    """Return `answer` or `think` for a tag of any usual name, with a slash before it for a closing tag."""
     return tag.group(1) + ("answer" if tag.group(2).lower() == "answer" else "think")
 
 
 class _Splitter:
-    """Goes through a reply from tag to tag."""
+    """Reads a reply from tag to tag."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -143,6 +153,7 @@ class _Splitter:
         self._reasoning: str | None = None
 
     def split(self) -> SplitReply:
+        """Split the reply."""
         text, position, outside_from = self._text, 0, 0
         begins_with: str | None = None
         while tag := self._tag_after(position):
@@ -179,7 +190,7 @@ class _Splitter:
         )
 
     def _name(self, tag: re.Match[str]) -> str:
-        """What a tag is, as `tag_name` has it; empty for a mark within the text."""
+        """Return the kind of a tag as `tag_name` does; empty for a mark within the text."""
         if is_usual(tag):
             return tag_name(tag)
         if self._others.closing(tag) is not None or self._others.is_open(tag):
@@ -187,8 +198,10 @@ class _Splitter:
         return "/think" if self._others.is_end(tag) else ""
 
     def _thought(self, begin: int | None, end: int, begins_with: str) -> None:
-        """Note a thought that is closed; `begin` None: its prompt had opened it. What stands before the first
-        one may be thought as well, unless the reply begins with a tag that says otherwise."""
+        """Add a closed thought. `begin` `None` means that the prompt had opened it.
+
+        The text before the first thought may be thought as well, unless the reply starts with another tag.
+        """
         if self._reasoning is None:
             if begins_with == "answer" and begin is None:
                 begin = self._first_answer_end
@@ -201,7 +214,7 @@ class _Splitter:
         self._thoughts.append(ReplyPart(self._text, begin or 0, end))
 
     def _answer(self, begin: int) -> int:
-        """Note what stands in an <answer>, up to the next tag; where to go on."""
+        """Add the content of an <answer>, up to the next tag, and return where to continue."""
         if len(self._answers) == MAX_ANSWERS:
             raise AnswerError(f"The reply has more than {MAX_ANSWERS} <answer> tags.", self._text[:200])
         after = self._tag_after(begin)
@@ -209,7 +222,7 @@ class _Splitter:
             closing = self._others.closing(after)
             if closing is not None and "{" in self._text[after.end() : closing.start()]:
                 raise AnswerError(
-                    "An answer stands within other tags.", self._text[after.start() : closing.end()]
+                    "An answer is inside other tags.", self._text[after.start() : closing.end()]
                 )
             after = self._tag_after(after.end())
         end = after.start() if after else len(self._text)
@@ -233,7 +246,7 @@ class _Splitter:
         return None
 
     def _tag_after(self, position: int) -> re.Match[str] | None:
-        """The next tag that is not within an object that is written strictly."""
+        """Return the next tag that is not inside an object that is written strictly."""
         while found := TAG_OR_BRACE.search(self._text, position):
             if found.group() != "{":
                 return found
@@ -249,12 +262,11 @@ class _Splitter:
     def _waste(self, characters: int) -> None:
         self._wasted += characters
         if self._wasted > 4 * MAX_TEXT:
-            raise AnswerError("The reply has too many objects that cannot be read.", self._text[:200])
+            raise AnswerError("The reply contains too many objects that cannot be parsed.", self._text[:200])
 
 
 def _begins_line(text: str, position: int, floor: int) -> bool:
-    """Whether nothing but a fence or a list bracket stands between the line's (or the place's) beginning and
-    a position."""
+    """Return whether only a fence or a list bracket comes before a position in its line (or part)."""
     begin = max(floor, position - MAX_BESIDE)
     before = text[begin:position]
     if "\n" not in before and begin > floor:
@@ -263,18 +275,18 @@ def _begins_line(text: str, position: int, floor: int) -> bool:
 
 
 def _ends_line(text: str, position: int, limit: int) -> bool:
-    """Whether nothing of weight stands between a position and the line's (or the place's) end."""
+    """Return whether nothing significant is between a position and the end of the line (or part)."""
     after = text[position : min(limit, position + MAX_BESIDE)]
     if "\n" not in after and position + MAX_BESIDE < limit:
         return False
     after = after.partition("\n")[0]
     if limit == len(text):
-        # Where a reply is cut off, so may be the tag that ends its answer.
+        # If a reply is cut off, the tag that ends its answer may be too.
         after = CUT_TAG.sub("", after)
     return AFTER_ALONE.fullmatch(after.strip()) is not None
 
 
 def _unframed(reasoning: str) -> str:
-    """Drop the line breaks with which models frame their reasoning (`frame` adds them where needed)."""
+    """Remove the line breaks with which models frame their reasoning (`frame` adds them where needed)."""
     framed = len(reasoning) >= 2 and reasoning[0] == "\n" and reasoning[-1] == "\n"
     return reasoning[1:-1] if framed else reasoning

@@ -1,4 +1,4 @@
-"""Chat backends by name. Adding one: a new file with an `open(argument)` function, and a line in REGISTRY."""
+"""Chat backends by name. To add one: a new file with an `open(argument)` function, and a line in REGISTRY."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["CHAT_BACKENDS", "REGISTRY", "ChatModel", "Message", "Reply", "ReplyS
 
 
 def open_chat(spec: str, **options: object) -> ChatModel:
-    """Open a chat backend, built in or of an installed plug-in.
+    """Open a chat backend that is built in or from an installed plug-in.
 
     Args:
         spec: `NAME` or `NAME:ARGUMENT`, such as `transformers:FOLDER` or `openai:MODEL@URL`.
-        **options: Options of the backend, such as `device`. None leaves an option at its default.
+        **options: Options of the backend, such as `device`. `None` leaves an option at its default.
 
     Raises:
-        SettingsError: There is no such name, it cannot be imported, or an option cannot be used.
+        SettingsError: The name is unknown, the backend cannot be imported, or an option is not valid.
     """
     return CHAT_BACKENDS.open(spec, **options)

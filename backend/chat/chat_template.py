@@ -1,8 +1,8 @@
 """Renders a checkpoint's chat template for agents and samples, with limits on time, memory and length.
 
-Reason: a template comes with a checkpoint from anywhere and is a program. It is rendered by transformers' own
-function, in a process of its own (template_worker.py) that is ended when a conversation takes too long, and
-started again for the next. trl renders the rows of a training itself, without these limits.
+A template comes with a checkpoint from anywhere and is a program. It is rendered by the function of
+transformers, in a separate process (template_worker.py) that is ended if a conversation takes too long, and
+started again for the next. For training, trl renders the rows itself, without these limits.
 """
 
 from __future__ import annotations
@@ -22,22 +22,21 @@ from ..errors import ChatError
 from ..machine.environment import for_a_child
 
 SECONDS = 20.0
-"""Longest time for one conversation; those of this package take milliseconds."""
+"""Time limit of one conversation in seconds; those of this package take milliseconds."""
 START_SECONDS = 180.0
-"""The first conversation waits for the libraries too."""
+"""Additional time for the first conversation, which waits for the imports."""
 WATCHDOG_SECONDS = 5.0
-"""Time that the process has beyond the limit, to end itself if this process was killed."""
+"""Time after the limit, in seconds, until the process ends itself if this process was killed."""
 MAX_RENDERED_LENGTH = 16_000_000
-"""Characters of a rendered conversation."""
+"""Maximum length, in characters, of a rendered conversation."""
 BYTES_A_CHARACTER = 12
-"""Of JSON: a pair of escapes."""
+"""Maximum number of bytes of a character in JSON: a pair of escapes."""
 WORKER = Path(__file__).with_name("template_worker.py")
-HINT = "Take chat_template.jinja from the base model's own folder."
+HINT = "Use chat_template.jinja from the base model's folder."
 
 
 class TemplateRenderer:
-    """A process that renders templates, started when it is first needed. Safe to call from several
-    threads."""
+    """A process that renders templates, started on demand. It can be called from several threads."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
@@ -47,13 +46,26 @@ class TemplateRenderer:
         self._is_new = True
 
     def start(self) -> None:
-        """Start the process, unless it runs; it reads its libraries while the caller goes on. Raises
-        ChatError."""
+        """Start the process unless it is running. It imports its libraries in the background.
+
+        Raises:
+            ChatError: It cannot be started.
+        """
         with self._lock:
             self._running()
 
     def render(self, template: str, conversation: Any, asks: bool, tokens: dict[str, Any]) -> str:
-        """The text of a conversation. Raises ChatError for a template that fails or goes beyond a limit."""
+        """Return the text of a conversation.
+
+        Args:
+            template: The chat template.
+            conversation: Turns with `role` and `content`.
+            asks: Whether the beginning of the answer follows.
+            tokens: Special tokens by name.
+
+        Raises:
+            ChatError: The template fails or exceeds a limit.
+        """
         asked = {"template": template, "conversation": conversation, "asks": asks, "tokens": tokens}
         limits = {"longest": MAX_RENDERED_LENGTH, "seconds": self._seconds + WATCHDOG_SECONDS}
         line = json.dumps({**asked, **limits}, default=lambda one: f"<{type(one).__name__}>")
@@ -64,36 +76,36 @@ class TemplateRenderer:
             timer = threading.Timer(limit, child.kill)
             timer.daemon = True
             timer.start()
-            said = ""
+            reply = ""
             try:
                 assert child.stdin is not None and child.stdout is not None
                 child.stdin.write(f"{line}\n")
                 child.stdin.flush()
-                said = child.stdout.readline(MAX_RENDERED_LENGTH * BYTES_A_CHARACTER)
+                reply = child.stdout.readline(MAX_RENDERED_LENGTH * BYTES_A_CHARACTER)
             except OSError:
-                said = ""
+                reply = ""
             finally:
                 timer.cancel()
-                if not said.endswith("\n"):
+                if not reply.endswith("\n"):
                     self._end()
             self._is_new = False
-        if not said.endswith("\n"):
+        if not reply.endswith("\n"):
             late = time.monotonic() - began >= limit
-            how = f"takes more than {limit:g} s" if late else "ended the process that renders it"
+            how = f"took more than {limit:g} s" if late else "ended the process that renders it"
             raise ChatError(f"The checkpoint's chat template {how}.", HINT)
-        found = json.loads(said)
+        found = json.loads(reply)
         if "text" not in found:
             raise ChatError(f"The checkpoint's chat template failed: {found['problem']}.", HINT)
         return found["text"]
 
     def stop(self) -> None:
-        """End the process; the next conversation starts another."""
+        """End the process. The next conversation starts another."""
         with self._lock:
             self._end()
 
     def _running(self) -> subprocess.Popen[str]:
         child = self._child
-        # A process that was forked must not read what this one is answered.
+        # A forked process must not read the replies of this one.
         if child is not None and child.poll() is None and self._owner == os.getpid():
             return child
         if self._owner == os.getpid():
@@ -106,15 +118,18 @@ class TemplateRenderer:
                 stderr=subprocess.DEVNULL,
                 encoding="utf-8",
                 env=for_a_child("HF_", TRANSFORMERS_VERBOSITY="error"),
-                # A Ctrl+C in the terminal is for us.
+                # A Ctrl+C in the terminal must reach only this process.
                 start_new_session=os.name == "posix",
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
         except OSError as error:
-            raise ChatError(f"Chat templates cannot be rendered ({error.strerror or error}).") from error
+            raise ChatError(
+                f"Cannot start the process that renders chat templates ({error.strerror or error}).",
+                "Check the Python installation.",
+            ) from error
         self._child, self._owner, self._is_new = child, os.getpid(), True
         assert child.stdin is not None
-        with suppress(OSError):  # it has ended already, which the first conversation tells
+        with suppress(OSError):  # if it has ended already, the first conversation reports it
             child.stdin.write(json.dumps([str(path) for path in sys.path]) + "\n")
             child.stdin.flush()
         return child
@@ -127,16 +142,16 @@ class TemplateRenderer:
         child.wait()
         for pipe in (child.stdin, child.stdout):
             if pipe is not None:
-                with suppress(OSError):  # what was not yet written to a process that has ended
+                with suppress(OSError):  # the buffer of a process that has ended
                     pipe.close()
 
 
 RENDERER = TemplateRenderer()
-"""For all checkpoints of this process; its pipe closes with this process, and that ends it."""
+"""Renderer for all checkpoints of this process. Its pipe closes with this process, which ends it."""
 
 
 def rendered(processor: Any, conversation: Sequence[Any], asks: bool = True) -> str:
-    """The text of a conversation by a processor's chat template, as its `apply_chat_template` gives it.
+    """Return the text of a conversation, as the processor's `apply_chat_template` returns it.
 
     Args:
         processor: The library's processor, with a tokenizer and a template.
@@ -147,13 +162,13 @@ def rendered(processor: Any, conversation: Sequence[Any], asks: bool = True) -> 
         The text, not tokenized.
 
     Raises:
-        ChatError: The template fails, or goes beyond a limit of time, memory or length.
+        ChatError: The template fails, or exceeds a limit of time, memory or length.
     """
     template = processor.chat_template
     if isinstance(template, dict):
         template = template.get("default")
     if not isinstance(template, str):
-        raise ChatError("The checkpoint has several chat templates and none is the default one.", HINT)
+        raise ChatError("The checkpoint has several chat templates, but none is named default.", HINT)
     tokens = {
         name: [str(one) for one in token] if isinstance(token, list | tuple) else str(token)
         for name, token in processor.tokenizer.special_tokens_map.items()

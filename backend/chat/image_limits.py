@@ -1,9 +1,9 @@
-"""How large an image may be when a model is shown it.
+"""Limits the size of images that are shown to a model.
 
-Decision: images are only ever scaled down, once, here, for every backend alike, so that a local checkpoint
-and a server with the same weights see the same pixels. The limit is the same however many images there are:
-the published demo's smaller one for five and more never took effect. What sizes a checkpoint itself records
-comes after this.
+Images are only scaled down, once and here, for all backends alike. So a local checkpoint and a server with
+the same weights see the same pixels. The limit does not depend on the number of images: the smaller limit of
+the published demo for five and more images never had an effect. The sizes that a checkpoint itself defines
+are applied after this.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from PIL import Image
 from ..pictures import Picture
 
 MAX_PIXELS = 1_048_576
-"""Largest area of an image that an agent is shown, unless it is set."""
+"""Default maximum area, in pixels, of an image that is shown to an agent."""
 MAX_PIXELS_BOUND = 16_777_216
 
 
 def scaled_down(picture: Picture, area: int) -> Picture:
-    """The picture with at most `area` pixels, in its aspect ratio; unchanged if it has no more."""
+    """Return the image with at most `area` pixels, in its aspect ratio; unchanged if it is not larger."""
     width, height = picture.size
     if width * height <= area:
         return picture

@@ -1,8 +1,8 @@
-"""The seam to a language model that sees images: messages in, one reply out.
+"""Interface of vision-language models: messages in, one reply out.
 
-Decision: a reply carries the probability of the verdict as the backend measured it (from logits), because
-only the backend can see it. Nothing here knows about planners or critics; backend/agents builds the messages
-and reads the answers.
+A reply contains the probability of the verdict that the backend measured from logits, because only the
+backend can do that. Nothing here knows about planners or critics: backend/agents builds the messages and
+parses the answers.
 """
 
 from __future__ import annotations
@@ -20,107 +20,115 @@ from ..types import Text, Value
 from .image_limits import MAX_PIXELS, MAX_PIXELS_BOUND
 
 MAX_TOKENS = 4096
-"""Of an answer for which no other limit is set."""
+"""Default token limit of an answer."""
 THOUGHT = "<think>"
 DRAWN = {"temperature": 0.7, "top_p": 0.8}
-"""As Qwen3-VL's makers recommend sampling."""
+"""Sampling settings recommended by the authors of Qwen3-VL."""
 LATER = ("top_p", "top_k", "max_pixels")
-"""Settings added when there were runs already."""
+"""Settings that were added later; at their defaults they are not part of the cache key."""
 
 
 class Message(Value):
-    """One turn: text and pictures in the order in which the model is to see them."""
+    """One turn: text and images in the order in which the model sees them."""
 
     role: Literal["system", "user", "assistant"]
     content: tuple[Text | Picture, ...]
 
 
 class ReplySettings(Value):
-    """How to decode. Temperature 0 is greedy and deterministic."""
+    """Decoding settings. Temperature 0 is greedy and deterministic."""
 
     max_tokens: int | None = Field(
         default=None,
         ge=1,
         le=65536,
-        description="Longest answer, in tokens: by default 16384 for a plan and 4096 for a verdict, and "
-        "never more than the model's context has room for.",
+        description="Token limit of an answer. Default: 16384 for a plan and 4096 for a verdict, and never "
+        "more than fits into the model's context.",
     )
-    temperature: float = Field(default=0.0, ge=0.0, le=2.0, description="0 is greedy decoding.")
+    temperature: float = Field(
+        default=0.0, ge=0.0, le=2.0, description="Sampling temperature. 0 decodes greedily."
+    )
     top_p: float = Field(
         default=1.0,
         gt=0.0,
         le=1.0,
-        description="Above temperature 0: draw from the likeliest tokens of together this probability.",
+        description="Nucleus sampling: sample from the most likely tokens with this total probability. "
+        "No effect at temperature 0.",
     )
     top_k: int = Field(
         default=0,
         ge=0,
         le=1000,
-        description="Above temperature 0: draw from so many likeliest tokens, 0 from all. A server must "
-        "know it: vLLM, SGLang and llama.cpp do.",
+        description="Sample from this number of most likely tokens; 0 disables the limit. No effect at "
+        "temperature 0. Supported by vLLM, SGLang and llama.cpp servers.",
     )
-    seed: int = Field(
-        default=0, ge=0, le=2**53, description="Seed of sampling when the temperature is above 0."
-    )
+    seed: int = Field(default=0, ge=0, le=2**53, description="Sampling seed. No effect at temperature 0.")
     max_pixels: int = Field(
         default=MAX_PIXELS,
         ge=1024,
         le=MAX_PIXELS_BOUND,
-        description="Largest area of an image that the agent sees, in pixels; larger ones are scaled down.",
+        description="Maximum image size that the agent sees, in pixels. Larger images are scaled down.",
     )
     watch_verdict: bool = Field(
         default=False,
-        description="Report P(True) at the verdict. A local reply that is constrained to the grammar of "
-        "verdicts also ends once it says True.",
+        description="Report P(success) of the verdict. A local reply that is constrained to the grammar of "
+        "verdicts also ends once the verdict is true.",
     )
     grammar: GrammarName | None = Field(
         default=None,
-        description="Constrain the reply to the grammar of this answer; for local models with llguidance.",
+        description="Constrain the reply to the grammar of this answer. Local models with llguidance only.",
     )
 
     @property
     def limit(self) -> int:
-        """Tokens that the answer may have."""
+        """Token limit of the answer."""
         return self.max_tokens or MAX_TOKENS
 
     def drawn(self) -> ReplySettings:
-        """The same above temperature 0, for asking again: greedily, a model often repeats itself."""
+        """Return the settings with sampling, since greedy decoding often repeats the first reply."""
         return self if self.temperature > 0 else self.model_copy(update=DRAWN)
 
     def seeded(self, seed: int = 0, temperature: float = 0.0) -> ReplySettings:
-        """The same with another seed and temperature, each unless it is 0. A seed alone draws, too, for at
-        temperature 0 it would change nothing."""
+        """Return the settings with another seed and temperature, each unless it is 0.
+
+        A seed turns sampling on, since it has no effect at temperature 0.
+        """
         given = {"seed": seed, "temperature": temperature}
         settings = self.model_copy(update={name: value for name, value in given.items() if value})
         return settings.drawn() if seed else settings
 
     def key(self) -> str:
-        """All that can change a reply, for a cache key."""
-        # What is not set is left out, so that runs from before these settings go on.
+        """Return everything that can change a reply, as part of a cache key."""
+        # Later settings at their defaults are left out, so that runs from before them can be resumed.
         later = {name for name in LATER if getattr(self, name) == type(self).model_fields[name].default}
         return self.model_dump_json(exclude=later)
 
 
 class Reply(Value):
-    """A model's answer. `probability` is P(True) at the verdict, only with `watch_verdict` and logits at
-    hand."""
+    """A model's answer.
+
+    `probability` is P(success) of the verdict. It requires `watch_verdict` and a backend with logits.
+    """
 
     text: str
     tokens: int = Field(default=0, ge=0)
     question_tokens: int | None = Field(
-        default=None, ge=0, description="Tokens of what was asked; None where the backend does not say."
+        default=None, ge=0, description="Tokens of the prompt; None if the backend does not report it."
     )
     probability: float | None = Field(default=None, ge=0.0, le=1.0)
     finish: Literal["end", "length", "verdict"] = "end"
     thinking: bool | None = Field(
         default=None,
-        description="Whether the prompt had opened <think>; None where it is unknown (a server's).",
+        description="Whether the prompt had opened <think>; None if it is unknown (of a server).",
     )
 
     @property
     def whole(self) -> str:
-        """The reply as it is to be read: with the <think> that its prompt had opened. A reply that was cut
-        off and says of no thought whether it is one may be one, unless it begins with its answer."""
+        """The reply to be parsed, with the <think> that its prompt had opened.
+
+        A reply that was cut off may consist of thought only if that is unknown and it does not start with its
+        answer.
+        """
         text = self.text.lstrip().lower()
         unknown = self.thinking is None and self.finish == "length" and "</think>" not in text
         may_think = unknown and not text.startswith(("<think>", "<answer>", "{", "```"))
@@ -128,31 +136,32 @@ class Reply(Value):
 
 
 def opens_thought(prompt: str) -> bool:
-    """Whether a prompt, as a chat template wrote it, ends in a <think> that the reply is to close."""
+    """Return whether a rendered prompt ends in a <think> that the reply has to close."""
     return prompt.rstrip().endswith(THOUGHT)
 
 
 def as_read(prompt: str, text: str) -> str:
-    """The reply to a prompt as it is to be read: with the <think> that the prompt had opened."""
+    """Return the reply to be parsed, with the <think> that the prompt had opened."""
     return f"{THOUGHT}{text}" if opens_thought(prompt) else text
 
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """A chat backend. `prompt_set` is the one its checkpoint was trained with, None to use the pack's own.
+    """A chat backend.
 
-    Safe to call from several threads: each gets the reply that it would have got alone, and its `on_token` is
-    called in its own thread. Who has one model answers one at a time.
+    `prompt_set` is the one that its checkpoint was trained with; with `None` the pack's own is used. It can
+    be called from several threads: each gets the reply that it would get alone, and `on_token` is called in
+    the caller's thread. A backend with one model answers one call at a time.
     """
 
     @property
     def identity(self) -> str:
-        """Name of the model and of every setting of its own that shapes a reply; part of cache keys."""
+        """Model and all of its own settings that affect a reply; part of cache keys."""
         ...
 
     @property
     def prompt_set(self) -> PromptSet | None:
-        """Prompt set of the checkpoint, None if it has none."""
+        """Prompt set of the checkpoint; `None` if it has none."""
         ...
 
     def reply(
@@ -161,14 +170,24 @@ class ChatModel(Protocol):
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Answer the conversation; `on_token` gets text as it arrives, and empty text while a remote model is
-        waited for; it may raise Cancelled. Raises ChatError."""
+        """Answer a conversation.
+
+        Args:
+            messages: The conversation.
+            settings: Decoding settings.
+            on_token: Called with each new piece of text, and with an empty text while a remote model is slow.
+                It may raise `Cancelled`.
+
+        Raises:
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
         ...
 
 
 @runtime_checkable
 class RepliesTogether(Protocol):
-    """A chat backend that can answer several messages in the same passes through its model."""
+    """A chat backend that can answer several messages in one batch."""
 
     def reply_together(
         self,
@@ -176,8 +195,14 @@ class RepliesTogether(Protocol):
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> list[Reply]:
-        """A reply to each message, as if each had been asked alone (but for rounding). `on_token` gets empty
-        text at every token and may raise Cancelled. Raises ChatError."""
+        """Return a reply to each message, the same as for separate calls except for rounding.
+
+        `on_token` is called with an empty text at every token and may raise `Cancelled`.
+
+        Raises:
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
         ...
 
 
@@ -187,31 +212,31 @@ class Constrains(Protocol):
 
     @property
     def constrains_replies(self) -> bool:
-        """Whether it can here: the library for it may be missing."""
+        """Whether it can do so here; its library may not be installed."""
         ...
 
 
 @runtime_checkable
 class OnDevice(Protocol):
-    """A chat backend whose weights are on a device of this machine, and can leave it."""
+    """A chat backend whose weights are on a device of this machine and can be moved away."""
 
     @property
     def weights(self) -> object:
-        """The same object for agents that share their weights."""
+        """The weights; the same object for agents that share them."""
         ...
 
     def offload(self) -> None:
-        """Free the device; the next reply brings the weights again."""
+        """Free the device. The next reply loads the weights again."""
         ...
 
 
 @runtime_checkable
 class Reserves(Protocol):
-    """A chat backend that takes memory for the longest answer allowed, however long the answer is."""
+    """A chat backend that reserves memory for the longest allowed answer."""
 
     @property
     def most_tokens(self) -> int:
-        """Tokens that are allowed unless a person asks for more."""
+        """Default token limit of an answer."""
         ...
 
 
@@ -220,31 +245,39 @@ class WasTrained(Protocol):
     """A chat backend that knows what its checkpoint was trained with."""
 
     @property
-    def trained(self) -> TrainedWith: ...
+    def trained(self) -> TrainedWith:
+        """What the checkpoint was trained with."""
+        ...
 
 
 @runtime_checkable
 class MaySee(Protocol):
-    """A chat backend that knows whether its model sees images."""
+    """A chat backend that knows whether its model can see images."""
 
     @property
-    def sees_images(self) -> bool: ...
+    def sees_images(self) -> bool:
+        """Whether the model can see images."""
+        ...
 
 
 @runtime_checkable
 class ChecksRequests(Protocol):
-    """A chat backend that knows beforehand which requests it cannot plan."""
+    """A chat backend that knows in advance which requests it cannot plan."""
 
     def check_request(self, text: str) -> None:
-        """Raise SettingsError for a request that it cannot plan."""
+        """Check that it can plan a request.
+
+        Raises:
+            SettingsError: It cannot.
+        """
         ...
 
 
 @runtime_checkable
 class Settles(Protocol):
-    """A chat backend that has to try its weights, where they are to reply, before its identity is known."""
+    """A chat backend that must test its weights on their device before its identity is known."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether that is done; the first time that the identity is asked for, or a reply, does it."""
+        """Whether the test is done. The first access to the identity, or the first reply, runs it."""
         ...

@@ -1,6 +1,6 @@
-"""A chat backend that gives prepared replies in order: for tests, demonstrations and measurements.
+"""A chat backend with prepared replies in a fixed order, for tests, demonstrations and measurements.
 
-Decision: it ships with the package, so that nobody needs a mock. `requests` records what it was asked.
+It is part of the package, so that no mock is needed. `requests` records the calls.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ REPLIES = TypeAdapter(list[str | Reply])
 
 @dataclass(frozen=True)
 class ScriptedRequest:
-    """One call of `reply` as it came."""
+    """The arguments of one call of `reply`."""
 
     messages: tuple[Message, ...]
     settings: ReplySettings
 
 
 class ScriptedChat:
-    """Gives the replies in order, and raises ChatError when there are no more."""
+    """Returns the replies in order, and raises ChatError after the last one."""
 
     def __init__(self, replies: Sequence[str | Reply], prompt_set: PromptSet | None = None) -> None:
         self.replies = [
@@ -45,13 +45,15 @@ class ScriptedChat:
 
     @property
     def identity(self) -> str:
-        # Replies of old scripts are named as they always were.
+        """Digest of the replies."""
+        # Old scripts keep their identity.
         later = {"question_tokens"}
         content = "\0".join(reply.model_dump_json(exclude=later) for reply in self.replies)
         return f"scripted:{hashlib.blake2b(content.encode(), digest_size=8).hexdigest()}"
 
     @property
     def prompt_set(self) -> PromptSet | None:
+        """Prompt set of the script, if there is one."""
         return self._prompt_set
 
     def reply(
@@ -60,12 +62,18 @@ class ScriptedChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """The next prepared reply, streamed word by word."""
+        """Return the next prepared reply, streamed word by word.
+
+        Raises:
+            ChatError: There are no more replies.
+        """
         with self._asking:
             number = len(self.requests)
             self.requests.append(ScriptedRequest(tuple(messages), settings))
         if number >= len(self.replies):
-            raise ChatError(f"The script has {len(self.replies)} replies and was asked for one more.")
+            raise ChatError(
+                f"The script has {len(self.replies)} replies, but more were requested.", "Add replies."
+            )
         reply = self.replies[number]
         if on_token is not None:
             for piece in re.findall(r"\s*\S+|\s+$", reply.text):
@@ -74,8 +82,11 @@ class ScriptedChat:
 
 
 def open(argument: str) -> ScriptedChat:
-    """Read a JSON list of replies (texts, or objects with `text`, `tokens`, `probability`); raises
-    SettingsError."""
+    """Read a JSON list of replies: texts, or objects with `text`, `tokens`, `probability`.
+
+    Raises:
+        SettingsError: The file is not such a list.
+    """
     try:
         content = read_bytes(argument, MAX_FILE, SettingsError, "Script")
         found = parse_json(content, SettingsError, f"Script {argument!r}")
@@ -83,9 +94,13 @@ def open(argument: str) -> ScriptedChat:
         hint = "Give a JSON file with a list of replies: scripted:FILE."
         raise SettingsError(error.message, hint) from error
     if isinstance(found, list) and len(found) > MAX_REPLIES:
-        raise SettingsError(f"Script {argument!r} has more than {MAX_REPLIES} replies.")
+        raise SettingsError(
+            f"Script {argument!r} has more than {MAX_REPLIES} replies.", "Split it into several files."
+        )
     try:
         return ScriptedChat(REPLIES.validate_json(content.removeprefix(b"\xef\xbb\xbf")))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise SettingsError(f"Script {argument!r} is not a JSON list of replies: {first['msg']}.") from error
+        raise SettingsError(
+            f"Script {argument!r} is not a JSON list of replies: {first['msg']}.", "Correct the file."
+        ) from error

@@ -1,9 +1,9 @@
-"""Renders chat templates for the process that started it, one line of JSON in, one out; run by path, alone.
+"""Renders chat templates for its parent process: one line of JSON in, one out. It is run by its path.
 
-Reason: a template is a program of whoever made the checkpoint. It can loop for days or make a text of
-gigabytes, and neither a sandbox nor a thread can stop that. Here it has this process's memory alone, and the
-other process ends this one when time is up. If the other process was killed, a watchdog ends this one. It
-imports nothing of the package, since it runs isolated.
+A template is a program from the author of the checkpoint. It can loop for days or produce gigabytes of text,
+and neither a sandbox nor a thread can stop that. This process has limited memory, and the parent process ends
+it when the time is up. If the parent was killed, a watchdog ends this process. It does not import the
+package, since it runs isolated.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import sys
 from typing import Any
 
 SPARE_BYTES = 512 * 1024 * 1024
-"""Memory for a template, beyond what the libraries take."""
+"""Memory for a template, in addition to that of the libraries."""
 
 
 def limit_memory() -> None:
-    """Bound this process's memory, where the system can."""
+    """Limit the memory of this process, if the system supports it."""
     try:
         import resource
 
@@ -26,12 +26,12 @@ def limit_memory() -> None:
             used = int(file.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + SPARE_BYTES, used + SPARE_BYTES))
     except (ImportError, OSError, ValueError):
-        # Neither Windows nor macOS has it: the limits of time and of the text's length remain.
+        # Windows and macOS do not support it; the limits of time and text length remain.
         return
 
 
 def answer(asked: dict[str, Any], render: Any) -> dict[str, str]:
-    """The text of a conversation, or why there is none."""
+    """Return the text of a conversation, or the reason why it cannot be rendered."""
     try:
         made = render(
             conversations=[asked["conversation"]],
@@ -40,25 +40,25 @@ def answer(asked: dict[str, Any], render: Any) -> dict[str, str]:
             **asked["tokens"],
         )
     except MemoryError:
-        return {"problem": "it needs more memory than a template may have"}
+        return {"problem": "it needs more memory than the limit"}
     except Exception as error:  # noqa: BLE001 - a template may raise anything
         return {"problem": f"{type(error).__name__}: {str(error)[:500]}"}
-    # The library returns the texts with what it tracked of them.
+        # The library returns the texts together with tracking data.
     text = (made[0] if isinstance(made, tuple) else made)[0]
     if len(text) > asked["longest"]:
-        return {"problem": f"it makes a text of more than {asked['longest']:,} characters"}
+        return {"problem": f"its text has more than {asked['longest']:,} characters"}
     return {"text": text}
 
 
 def main() -> None:
-    """Answer until the pipe is closed. The first line holds where libraries are."""
+    """Answer until the pipe is closed. The first line contains the import path."""
     sys.path[:] = json.loads(sys.stdin.readline())
     from transformers.utils.chat_template_utils import render_jinja_template
 
     limit_memory()
     for line in sys.stdin:
         asked = json.loads(line)
-        # A thread in C: it works while a template holds the interpreter's lock.
+        # A thread in C also works while a template holds the interpreter's lock.
         faulthandler.dump_traceback_later(asked["seconds"], exit=True)
         sys.stdout.write(json.dumps(answer(asked, render_jinja_template)) + "\n")
         sys.stdout.flush()

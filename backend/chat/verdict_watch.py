@@ -1,14 +1,13 @@
-"""Watches a critic's answer as it is written: where its verdict stands, whether that is settled, and how
-probable True was.
+"""Watches a critic's answer while it is decoded: where its verdict is, whether it is final, and P(success).
 
 An early stop may only save time. A model that decodes freely may correct itself after its answer, and then
-the whole reply is not a verdict, so it is settled only at its end. A reply that is held to the grammar of
-verdicts contains exactly one answer, so it is settled where its verdict is closed. The
-reader of whole replies (answers/reading.py) decides what a verdict is: it is asked about the text so far.
+the reply is not a verdict, so its verdict is final only at the end. A reply that is constrained to the
+grammar of verdicts contains exactly one answer, so its verdict is final once it is complete. The parser of
+whole replies (answers/reading.py) decides what a verdict is; it is called with the text so far.
 
-P(True) is the softmax over the tokens that can begin True or False, measured wherever a verdict's word may
-begin and reported for the one that is read in the end; the same rule as Qwen3-Reranker's,
-sigmoid(logit_yes - logit_no), extended to spellings.
+P(success) is the softmax over the tokens that can start True or False. It is measured wherever the word of a
+verdict may start, and reported for the verdict that is parsed in the end. This is the rule of Qwen3-Reranker,
+sigmoid(logit_yes - logit_no), extended to several spellings.
 """
 
 from __future__ import annotations
@@ -27,10 +26,9 @@ FIRST_LETTER = re.compile("[tfTF]")
 CLOSED_TRUE = re.compile(r"true\s{0,30}[\"']?\s{0,30}[,}]", re.IGNORECASE)
 TAIL = 220
 MAX_KEY = 120
-"""Characters before a piece in which a verdict, or its key alone, may begin that is completed in it."""
+"""Maximum length, in characters, of a verdict's beginning, or of its key, before the current piece."""
 MAX_LOOKS = 20
-"""How often the reader is asked about a reply that goes on; one that names more verdicts than that is read to
-its end."""
+"""Maximum number of parser calls during a reply. A reply with more verdicts is decoded to its end."""
 MAX_MEASURED = 1000
 TRUE_SPELLINGS = ("True", "true", " True", " true")
 FALSE_SPELLINGS = ("False", "false", " False", " false")
@@ -39,19 +37,23 @@ FALSE_SPELLINGS = ("False", "false", " False", " false")
 class TokenEncoder(Protocol):
     """The part of a tokenizer that is needed here."""
 
-    def encode(self, text: str, *, add_special_tokens: bool) -> Sequence[int]: ...
+    def encode(self, text: str, *, add_special_tokens: bool) -> Sequence[int]:
+        """Return the token ids of a text."""
+        ...
 
 
 class VerdictWatch:
-    """Follows a reply piece by piece. `settled` is True once a reply that is held to the grammar of verdicts
-    says True."""
+    """Follows a reply piece by piece.
+
+    `settled` becomes true once a reply that is constrained to the grammar of verdicts has the verdict true.
+    """
 
     def __init__(self, thinking: bool | None = None, held: bool = False) -> None:
-        """Begin a reply.
+        """Start a reply.
 
         Args:
-            thinking: Whether the prompt ends inside an opened <think>; None if unknown (a server's).
-            held: Whether the reply is held to the grammar of verdicts.
+            thinking: Whether the prompt ends inside an opened <think>; `None` if it is unknown (of a server).
+            held: Whether the reply is constrained to the grammar of verdicts.
         """
         self.settled = False
         self._held = held
@@ -64,8 +66,12 @@ class VerdictWatch:
         self._settled_at = 0
 
     def add(self, piece: str) -> bool:
-        """Append a piece; True if a word begins in it that may be the verdict's, whose P(True) can then be
-        given to `measured`."""
+        """Append a piece.
+
+        Returns:
+            Whether a word starts in the piece that may be the verdict's. Its P(success) can then be passed to
+            `measured`.
+        """
         tail = self._tail + piece
         start, new = self._length - len(self._tail), len(self._tail)
         self._length += len(piece)
@@ -85,20 +91,18 @@ class VerdictWatch:
         return bool(words)
 
     def stop(self) -> int:
-        """Take back what stands after the point at which the verdict was settled, all of it in the last
-        piece; its length."""
+        """Remove the text after the final verdict, which is part of the last piece, and return its length."""
         surplus = self._length - self._settled_at
         self._parts, self._length = ["".join(self._parts)[: self._settled_at]], self._settled_at
         return surplus
 
     def measured(self, probability: float | None) -> None:
-        """P(True) where the last word began that `add` reported."""
+        """Store P(success) at the last word that `add` reported."""
         if len(self._measured) < MAX_MEASURED:
             self._measured[self._word] = probability
 
     def probability(self) -> float | None:
-        """P(True) at the verdict that is read from the reply so far; None if there is none, or it was not
-        measured."""
+        """Return P(success) of the verdict in the reply so far; `None` if it was not measured."""
         if not any(one is not None for one in self._measured.values()):
             return None
         try:
@@ -108,15 +112,14 @@ class VerdictWatch:
         return self._measured.get(at)
 
     def _look(self, word: int, end: int) -> None:
-        """Ask whether the verdict whose word begins here is settled where it is closed."""
+        """Check whether the verdict whose word starts here is final where it is complete."""
         self._looks += 1
         self._settled_at = end
         self.settled = is_settled("".join(self._parts)[:end], word)
 
 
 def is_settled(text: str, word: int) -> bool:
-    """Whether a reply in the grammar of verdicts that begins like this says True with the word at this
-    place."""
+    """Return whether a constrained reply with this beginning has the verdict true at this place."""
     try:
         verdict, found, at = find_verdict(text)
     except AnswerError:
@@ -125,7 +128,10 @@ def is_settled(text: str, word: int) -> bool:
 
 
 def verdict_tokens(tokenizer: TokenEncoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """First tokens of the spellings of True and of False; a token that can begin both belongs to neither."""
+    """Return the first tokens of the spellings of True and of False.
+
+    A token that can start both is in neither.
+    """
     sides = []
     for spellings in (TRUE_SPELLINGS, FALSE_SPELLINGS):
         encoded = (tokenizer.encode(spelling, add_special_tokens=False) for spelling in spellings)
@@ -135,8 +141,7 @@ def verdict_tokens(tokenizer: TokenEncoder) -> tuple[tuple[int, ...], tuple[int,
 
 
 def probability_of_true(true_logits: Iterable[float], false_logits: Iterable[float]) -> float | None:
-    """Softmax mass of the True side (0..1) from logits or log-probabilities; None unless both sides have
-    one."""
+    """Return the softmax mass of the True side (0..1) from logits; `None` if a side is empty."""
     true_mass, false_mass = _log_sum_exp(true_logits), _log_sum_exp(false_logits)
     if true_mass is None or false_mass is None:
         return None

@@ -1,0 +1,1 @@
+"""The execution record: one JSON file with everything that a run did."""

@@ -1,11 +1,11 @@
-"""What the `refine_prompt` of a record's attempts means: the critic's proposal after the image, or the prompt
-it was drawn with.
+"""Decides what `refine_prompt` means in a record: the critic's refined prompt, or the prompt of the attempt.
 
-Decision: published files hold proposals, "" after True, and so do ours, which say it (`"refine_prompt_is":
-"proposal"`). Older files of ours held the prompt drawn with and say nothing. They are known by what can be:
-drawn with, the first attempt of every step has the step's own prompt and no attempt has none; proposed, an
-accepted attempt has none, or the prompt that it was drawn with. Where both can be, it is "drawn with"; where
-neither can be, an error says so.
+Published files contain refined prompts ("" if the image was accepted). So do our files, which say so with
+`"refine_prompt_is": "proposal"`. Older files of ours contain the prompt that was used, without saying so.
+They are recognized by elimination. If the field is the prompt used, the first attempt of every step has the
+step's own prompt, and no attempt has an empty one. If it is a refined prompt, an accepted attempt has none,
+or the prompt that was used. If both are possible, it is the prompt used; if neither is, reading fails with an
+error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from enum import Enum
 
 
 class Meaning(str, Enum):
-    """What `refine_prompt` is; the values stand in files."""
+    """Meaning of `refine_prompt`. The values are part of the file format."""
 
     proposal = "proposal"
     drawn_with = "drawn with"
@@ -24,8 +24,10 @@ class Meaning(str, Enum):
 
 @dataclass(frozen=True)
 class WrittenAttempt:
-    """An attempt as it was written. `prompt` is the step's own one, `drawn_with` stands only where it is told
-    apart."""
+    """An attempt as written in a file.
+
+    `prompt` is the step's own prompt. `drawn_with` is the prompt used, in files that contain it separately.
+    """
 
     prompt: str | None
     refine_prompt: str | None
@@ -35,15 +37,17 @@ class WrittenAttempt:
 
 @dataclass(frozen=True)
 class Prompts:
-    """The prompt of an attempt's draw (None: unknown) and the critic's proposal after it ("": none, None:
-    unknown)."""
+    """The prompt used for an attempt (`None`: unknown), and the critic's refined prompt.
+
+    `proposed` is empty if there was none, and `None` if it is unknown.
+    """
 
     drawn_with: str | None
     proposed: str | None
 
 
 def meaning_of(steps: Sequence[Sequence[WrittenAttempt]]) -> Meaning | None:
-    """What the attempts of each step, in order, show; None if they can be neither."""
+    """Return the meaning that fits the attempts of each step; `None` if neither does."""
     if all(_can_be_drawn_with(step) for step in steps):
         return Meaning.drawn_with
     if all(_can_be_proposal(step) for step in steps):
@@ -52,7 +56,7 @@ def meaning_of(steps: Sequence[Sequence[WrittenAttempt]]) -> Meaning | None:
 
 
 def prompts_of(step: Sequence[WrittenAttempt], meaning: Meaning) -> list[Prompts]:
-    """The prompts of a step's attempts."""
+    """Return the prompts of a step's attempts."""
     if meaning is Meaning.proposal:
         return _of_proposals(step)
     drawn = [one.refine_prompt or one.prompt for one in step]
@@ -65,7 +69,7 @@ def prompts_of(step: Sequence[WrittenAttempt], meaning: Meaning) -> list[Prompts
 
 
 def drawn_after(drawn_with: str | None, proposed: str | None) -> str | None:
-    """The prompt that follows an attempt: what was proposed after it, else its own."""
+    """Return the prompt of the next attempt: the refined prompt, else the same prompt."""
     return proposed or drawn_with
 
 

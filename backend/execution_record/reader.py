@@ -1,10 +1,9 @@
-"""Reads `execution_record.json` in the three forms found in the wild (FORMATS: data files).
+"""Reads `execution_record.json` in the three forms in use (docs/reference/file-formats.md).
 
-Decision: a record is a stranger's file. Its images are looked for in its own folder and below a folder that
-the reader is given, never elsewhere (image_places.py); pictures are opened when asked for, so a record of ten
-thousand entries costs no more than its JSON; an image that is not there is kept as missing, because published
-records often travel without their pictures. A verdict is a bool, one of the spellings of a bool, or unknown
-(None); anything else is an error and not a guess.
+A record is a foreign file. Its images are searched only in its own folder and below a given folder
+(image_places.py). Images are opened on demand, so a record with ten thousand entries costs no more than its
+JSON. A missing image is noted as missing, because published records are often shared without their images. A
+verdict is a bool, one of the spellings of a bool, or unknown (`None`); anything else is an error.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from .record import (
 FILE_NAME = "execution_record.json"
 MEANING = "refine_prompt_is"
 BESIDE = ("", "images")
-"""Folders, from the record's own, in which its images are looked for by their base names."""
+"""Folders, relative to the record's, in which images are searched by their base names."""
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 MAX_ENTRIES = MAX_ATTEMPTS
 
 WHITE_PAGE = re.compile(r"(?:^|[/\\])white\.png$")
-"""Published name of the page before an image that is drawn from text."""
+"""Published file name of the white image before a text-to-image step."""
 STEP_NUMBER = re.compile(r"^[0-9]{1,9}$")
 
 
@@ -84,7 +83,7 @@ class _Context(ValidTexts):
 
 
 class _Attempts(ValidTexts):
-    """Form (a)."""
+    """Form (a): an object with all attempts."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -97,16 +96,21 @@ class _Attempts(ValidTexts):
 
 
 class _Entries(BaseModel):
-    """Forms (b) and (c), brought to a list."""
+    """Forms (b) and (c), converted to a list."""
 
     steps: Several[_Entry] = Field(max_length=MAX_ENTRIES)
 
 
 def read_record(path: str | Path, images: Path | None = None) -> Record:
-    """Read a record file, or the one in a folder; images are also looked for below `images`.
+    """Read a record.
 
-    Raises JournalError if it is damaged, of no known form, too large, if it is not clear what its refined
-    prompts are, or if a link leads out of these folders.
+    Args:
+        path: The record file, or a folder that contains one.
+        images: Another folder in which the images are searched.
+
+    Raises:
+        JournalError: The record is damaged, too large or of an unknown form, the meaning of its refined
+            prompts is unclear, or a link leads out of these folders.
     """
     path = Path(path)
     path = path / FILE_NAME if path.is_dir() else path
@@ -131,11 +135,12 @@ def read_record(path: str | Path, images: Path | None = None) -> Record:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise JournalError(
-            f"{str(path)!r}: {where}: {first['msg']}.", "It is not an execution record."
+            f"{str(path)!r} is not an execution record: {where}: {first['msg']}.",
+            "Correct the file, or choose another one.",
         ) from error
     raise JournalError(
-        f"{str(path)!r} has none of the known forms of an execution record.",
-        "Known: an object with `steps`, an object of step numbers, a list of steps.",
+        f"{str(path)!r} does not have a known form of an execution record.",
+        "Known forms: an object with `steps`, an object of step numbers, a list of steps.",
     )
 
 
@@ -153,12 +158,10 @@ def _attempts(whole: _Attempts, places: ImagePlaces, path: Path) -> Record:
     meaning = whole.refine_prompt_is or meaning_of(steps)
     if meaning is None:
         raise JournalError(
-            f"It is not clear what the refine_prompt of {str(path)!r} is: an accepted "
-            "attempt has another one than it was drawn with, and a first attempt another one than its step.",
-            (
-                f'Add "{MEANING}": "proposal" (what the critic said after the image, as published) or "drawn '
-                'with" at its top.'
-            ),
+            f"The meaning of refine_prompt in {str(path)!r} is unclear: an accepted attempt has another "
+            "prompt than it was generated with, and a first attempt another prompt than its step.",
+            f'Add "{MEANING}": "proposal" (the critic\'s refined prompt, as published) or "drawn with" (the '
+            "prompt used) at its top level.",
         )
     prompts = [Prompts(None, None)] * len(written)
     for found, step in zip(places_of.values(), steps, strict=True):
@@ -180,8 +183,10 @@ def _shift(entries: tuple[_Entry, ...]) -> int:
 
 
 def _shifts(plan: tuple[RecordStep, ...], entries: tuple[_Entry, ...]) -> tuple[int, int]:
-    """What to add to the numbers of the plan and of the entries, which are counted alike unless their prompts
-    deny it."""
+    """Return what to add to the step numbers of the plan and of the entries.
+
+    Both count from the same number, unless their prompts contradict that.
+    """
     of_plan, of_entries = shift_of(step.step_number for step in plan), _shift(entries)
     if of_plan and not of_entries:
         prompts = {step.step_number: step.prompt for step in plan}

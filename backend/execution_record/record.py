@@ -1,7 +1,7 @@
-"""An execution record as it is read, whichever of its forms it had.
+"""An execution record in memory, independent of its form in the file.
 
-Decision: a picture is opened when it is asked for and may be missing, and what a form does not hold is empty
-or None, so that who uses a record need not know its form.
+Images are opened on demand and may be missing. What a form does not contain is empty or `None`, so users of a
+record need not know its form.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Form = Literal["attempts", "last", "texts"]
 
 
 class RecordImage(BaseModel):
-    """An image of a record: the path as it was written, and the file if it is there."""
+    """An image of a record: the path as written, and the file if it exists."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -29,31 +29,39 @@ class RecordImage(BaseModel):
 
     @property
     def missing(self) -> bool:
-        """Whether there is no such file."""
+        """Whether the file does not exist."""
         return self.file is None
 
     def open(self) -> Picture:
-        """Read the picture; raises JournalError if it is missing, too large or damaged."""
+        """Read the image.
+
+        Raises:
+            JournalError: The image is missing, too large or damaged.
+        """
         if self.file is None:
-            raise JournalError(f"Image {self.written!r} of the record is missing.")
+            raise JournalError(
+                f"The record's image {self.written!r} is missing.", "Put it next to the record."
+            )
         try:
             return Picture.open(self.file)
         except PictureError as error:
-            raise JournalError(f"Image {self.written!r} of the record cannot be read ({error}).") from error
+            raise JournalError(
+                f"Cannot read the record's image {self.written!r} ({error}).", "Replace the file."
+            ) from error
 
 
 def stated(value: Any) -> Any:
-    """A text of a record, None for one that says nothing ("" and the word None)."""
+    """Return a text of a record; `None` if it is empty or the word "None"."""
     return None if value in ("", "None") else value
 
 
 def none_to_empty(value: Any) -> Any:
-    """A text where a record says null."""
+    """Return an empty text instead of `None`."""
     return "" if value is None else value
 
 
 def none_to_nothing(value: Any) -> Any:
-    """A list where a record says null."""
+    """Return an empty list instead of `None`."""
     return () if value is None else value
 
 
@@ -63,11 +71,10 @@ WrittenPath = Annotated[Annotated[str, Field(max_length=4096)] | None, BeforeVal
 
 
 class RecordEntry(BaseModel):
-    """One attempt (forms "attempts" and "last") or one finished step (form "texts"); steps are counted from
-    1.
+    """One attempt (forms "attempts" and "last") or one finished step (form "texts"). Steps count from 1.
 
-    `prompt` is the step's original one, `drawn_with` the one that the target was drawn with (None: unknown),
-    `proposed` what the critic proposed after seeing it ("": nothing, as after True; None: unknown).
+    `prompt` is the step's original prompt, `drawn_with` the prompt of the attempt (`None`: unknown).
+    `proposed` is the critic's refined prompt (empty if there was none, as after acceptance; `None`: unknown).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -97,8 +104,11 @@ class RecordStep(ValidTexts):
 
 
 class Record(BaseModel):
-    """A record of any form; what a form does not hold is empty. `ours` if it was written by this package:
-    only then is an all-white source a picture, and not the published sign for "drawn from text"."""
+    """A record of any form. What a form does not contain is empty.
+
+    `ours` is true if this package wrote the record. Only then is an all-white source an image, and not the
+    published mark for text-to-image.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -111,7 +121,7 @@ class Record(BaseModel):
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The images, as written, that are not there."""
+        """The missing images, as written."""
         shown = [(entry.source, *entry.beside, entry.target) for entry in self.entries]
         images = [image for some in shown for image in some if image]
         return tuple(dict.fromkeys(image.written for image in images if image.missing))

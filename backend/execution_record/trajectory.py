@@ -1,9 +1,8 @@
-"""A published execution record as a trajectory, so that whatever is done with a run can be done with it.
+"""Converts an execution record to a trajectory, so that it can be used like a run.
 
-Decision: what a record does not hold stays empty (seeds, settings, identities); nothing is made up. A white
-page before an image is none, as published; an image that is missing becomes a fault of its attempt, as a
-failed draw is. The kept attempt is the last accepted one, else the last with an image, as the published loop
-keeps it.
+What a record does not contain stays empty (seeds, settings, identities). A white image before a step means
+text-to-image, as published. A missing image becomes an error of its attempt, like a failed image. The last
+accepted attempt is kept, else the last with an image, as in the published loop.
 """
 
 from __future__ import annotations
@@ -35,8 +34,12 @@ UNTOLD = "(no text)"
 
 
 def record_trajectory(record: Record) -> Trajectory:
-    """The record, of any form, with its pictures. Raises JournalError for an unreadable picture, more
-    pictures than MAX_TOTAL_PIXELS, or steps that are no plan."""
+    """Return the trajectory of a record of any form, with its images.
+
+    Raises:
+        JournalError: An image cannot be read, the images have more than `MAX_TOTAL_PIXELS` pixels, or the
+            steps are not a valid plan.
+    """
     pictures = _Pictures()
     entries: dict[int, list[RecordEntry]] = {}
     for entry in record.entries:
@@ -57,11 +60,13 @@ def record_trajectory(record: Record) -> Trajectory:
             settings=RunSettings(max_attempts=min(100, max(1, tries))),
         )
     except ValidationError as error:
-        raise JournalError(f"The execution record is no run{first_fault(error)}") from error
+        raise JournalError(
+            f"The execution record is not a valid run{first_fault(error)}", "Correct the file."
+        ) from error
 
 
 class _Pictures:
-    """Opens a record's images, each file once, up to a bound."""
+    """Opens the images of a record, each file once, up to a limit."""
 
     def __init__(self) -> None:
         self._opened: dict[str, Picture] = {}
@@ -69,23 +74,27 @@ class _Pictures:
         self._drawn: set[Path | None] = set()
 
     def drawn(self, image: RecordImage) -> Picture:
-        """A picture that was drawn in the record."""
+        """Return an image that was generated in the record."""
         self._drawn.add(image.file)
         return self.open(image)
 
     def before(self, image: RecordImage, ours: bool) -> Picture | None:
-        """The picture that was edited; None for a white page that stands for none, as in published
-        records."""
+        """Return the source image; `None` for a white image that marks text-to-image in published records."""
         picture = self.open(image)
         return picture if ours or image.file in self._drawn or not picture.is_white else None
 
     def open(self, image: RecordImage) -> Picture:
+        """Return an image.
+
+        Raises:
+            JournalError: The image cannot be read, or the images have too many pixels together.
+        """
         if image.written not in self._opened:
             picture = image.open()
             self._pixels += picture.size[0] * picture.size[1]
             if self._pixels > MAX_TOTAL_PIXELS:
                 raise JournalError(
-                    f"The record's images have more than {MAX_TOTAL_PIXELS} pixels.", "Scale them down first."
+                    f"The record's images have more than {MAX_TOTAL_PIXELS} pixels.", "Scale them down."
                 )
             self._opened[image.written] = picture
         return self._opened[image.written]
@@ -122,12 +131,13 @@ def _result(step: Step, entries: list[RecordEntry], pictures: _Pictures, ours: b
     for entry in entries:
         prompt = entry.drawn_with or entry.prompt or step.prompt or ""
         judged = entry.success is not None or bool(entry.reasoning or entry.proposed)
-        # Beside True the refined prompt is the prompt just used (FORMATS: what an agent answers).
+        # For an accepted image the refined prompt is the prompt used (docs/reference/file-formats.md).
         refined = prompt if entry.success else entry.proposed or ""
         verdict = Verdict(success=entry.success, refined_prompt=refined, reasoning=entry.reasoning)
         fault = None
         if entry.target is None or entry.target.missing:
-            words = "No image is recorded." if entry.target is None else f"{entry.target.written} is missing."
+            missing = entry.target.written if entry.target else ""
+            words = f"{missing} is missing." if missing else "The record does not name an image."
             fault = Fault(where="record", message=words)
         source = None if entry.source is None or entry.source.missing else entry.source
         attempts.append(
@@ -169,7 +179,7 @@ def _accepted(attempt: Attempt) -> bool:
 
 
 def _request_images(results: list[StepResult]) -> tuple[Picture, ...]:
-    """What the first step started from was given with the request, for nothing had been drawn yet."""
+    """Return the request's images: the source image of the first step, as it was not generated."""
     first = next((result for result in results if result.attempts), None)
     source = first.attempts[0].source if first else None
     return () if source is None else (source,)

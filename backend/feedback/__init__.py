@@ -1,0 +1,1 @@
+"""The user's feedback on attempts, and training rows created from it."""

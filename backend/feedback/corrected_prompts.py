@@ -1,10 +1,10 @@
-"""What should have been drawn with instead of a prompt that failed, and who says so.
+"""Finds the corrected prompt for a failed attempt, and its source.
 
-Decision: a critic learns as its refined prompt only what somebody vouches for. That is a person's better
-prompt; else the prompt of a later try of the same step, from the same page, that was accepted; else what the
-critic itself proposed, unless that was drawn and refused as well. Where there is none, the prompt that failed
-still stands in the row, which needs one to be an answer, but as text that is not learned: taught, it would
-say that drawing the same again helps.
+A critic learns only refined prompts that are confirmed. This is the user's corrected prompt; else the prompt
+of a later attempt of the same step, from the same source image, that was accepted; else the critic's own
+refined prompt, unless an image generated from it was rejected too. If there is none, the row still contains
+the failed prompt, since an answer needs one, but it is excluded from the loss: otherwise the critic would
+learn that repeating the same prompt helps.
 """
 
 from __future__ import annotations
@@ -16,22 +16,21 @@ from typing import Literal, NamedTuple
 from ..types import Attempt
 
 CorrectionSource = Literal["person", "teacher", "later try", "critic", "none"]
-"""Who vouches for a refined prompt; a teacher is a program that knows the right one."""
+"""Source of a refined prompt. A teacher is a program that knows the correct one."""
 
 REFINED = re.compile(r'<answer>\{"previous_step_success": (?:true|false), "refine_prompt": "')
 END = '"}</answer>'
 
 
 class Label(NamedTuple):
-    """Whether the image of a try is held to be right (None: unknown), and whether a person said
-    so."""
+    """Whether the image of an attempt is correct (`None`: unknown), and whether the user said so."""
 
     success: bool | None
     by_person: bool = False
 
 
 class CorrectedPrompt(NamedTuple):
-    """A prompt to draw with, and its source; where there is none, the prompt that failed."""
+    """A prompt and its source. If the source is "none", it is the failed prompt."""
 
     prompt: str
     source: CorrectionSource
@@ -40,8 +39,14 @@ class CorrectedPrompt(NamedTuple):
 def corrected_prompt_for(
     attempts: Sequence[Attempt], labels: Sequence[Label], index: int, better: str | None = None
 ) -> CorrectedPrompt:
-    """The corrected prompt for attempt `index` of a step, whose image is wrong; `labels` are of all its
-    attempts, `better` is a person's prompt."""
+    """Return the corrected prompt for an attempt whose image is wrong.
+
+    Args:
+        attempts: All attempts of the step.
+        labels: Label of each attempt.
+        index: Index of the failed attempt.
+        better: The user's corrected prompt, if there is one.
+    """
     failed = attempts[index]
     if better and better.strip():
         return CorrectedPrompt(better.strip(), "person")
@@ -52,25 +57,28 @@ def corrected_prompt_for(
     ]
     accepted = [one for one in redrawn if one[1].success and not _same(one[0], failed.prompt)]
     if accepted:
-        # Of those that were accepted, a person's comes before one that only a critic or a score accepted.
+        # Attempts that the user accepted come before those that only a critic or a score accepted.
         return CorrectedPrompt(
             next((p for p, label in accepted if label.by_person), accepted[0][0]), "later try"
         )
-    said = failed.verdict
-    proposed = said.refined_prompt.strip() if said is not None and said.success is False else ""
-    refused = any(label.success is False and _same(prompt, proposed) for prompt, label in redrawn)
-    if proposed and not _same(proposed, failed.prompt) and not refused:
+    verdict = failed.verdict
+    proposed = verdict.refined_prompt.strip() if verdict is not None and verdict.success is False else ""
+    rejected = any(label.success is False and _same(prompt, proposed) for prompt, label in redrawn)
+    if proposed and not _same(proposed, failed.prompt) and not rejected:
         return CorrectedPrompt(proposed, "critic")
     return CorrectedPrompt(failed.prompt, "none")
 
 
 def refined_range(answer: str) -> tuple[int, int]:
-    """Where the refined prompt stands in an answer of `write_verdict`, [start, end); raises ValueError for
-    another text."""
+    """Return the range [start, end) of the refined prompt in an answer of `write_verdict`.
+
+    Raises:
+        ValueError: The text is not such an answer.
+    """
     found = list(REFINED.finditer(answer))
     end = answer.rfind(END)
     if len(found) != 1 or end < found[0].end():
-        raise ValueError("This is no answer that was written here.")
+        raise ValueError("The answer was not written by write_verdict.")
     return found[0].end(), end
 
 

@@ -1,9 +1,8 @@
-"""What people say of a run's attempts: `feedback.jsonl` in the run's folder, one line a word.
+"""The user's feedback on the attempts of a run: `feedback.jsonl` in the run folder, one entry per line.
 
-Decision: a word is only ever appended, in one write under a lock, so that a browser, a node, the command line
-and a person with an editor can all speak while a run is going on, and what was said before can be traced;
-whoever reads takes the last word on every attempt. A line that a killed process left half written counts as
-never said.
+Entries are only appended, each in one write under a lock. So a browser, a node, the command line and a text
+editor can all add feedback during a run, and earlier entries can be traced. The last entry for an attempt
+counts. A line that a killed process left incomplete is ignored.
 """
 
 from __future__ import annotations
@@ -29,47 +28,51 @@ FEEDBACK = "feedback.jsonl"
 MAX_FILE = 16 * 1024 * 1024
 MAX_NOTE = 20_000
 MAX_VALUES = 3 * MAX_NOTE
-"""In one line; the commas of its texts are counted too."""
+"""Maximum number of values in one line; commas in its texts are counted too."""
 MAX_NUMBER = 1_000_000
 
 LOCK = "feedback.lock"
 WAIT = 10.0
-"""Seconds that a word waits for another one to be written."""
+"""Seconds to wait while another entry is being written."""
 
 Words = Annotated[str, Field(max_length=MAX_NOTE)]
 
 
 class Feedback(Value):
-    """A person's word on one attempt. One in which nothing is said takes back what was said before."""
+    """The user's feedback on one attempt. An empty entry withdraws the earlier feedback."""
 
     step: int = Field(ge=1, le=MAX_NUMBER, description="Number of the step in the plan.")
     attempt: int = Field(ge=0, le=MAX_NUMBER, description="Index of the attempt, from 0.")
-    accepted: bool | None = Field(default=None, description="Whether the image is right; empty: not said.")
-    better_prompt: Words | None = Field(default=None, description="What should have been drawn with instead.")
-    note: Words | None = Field(default=None, description="Why; the critic learns it as its reasoning.")
+    accepted: bool | None = Field(default=None, description="Whether the image is correct. Empty: unknown.")
+    better_prompt: Words | None = Field(default=None, description="Corrected prompt for this attempt.")
+    note: Words | None = Field(
+        default=None, description="Reason for the verdict. The critic learns it as its reasoning."
+    )
     image: str | None = Field(
         default=None,
         pattern=DIGEST.pattern,
-        description="Digest of the image that the word is about: the attempt may be drawn anew later.",
+        description="Digest of the image, since the attempt may be generated again later.",
     )
 
     @property
     def says_something(self) -> bool:
-        """Whether there is a word, a better prompt or a note."""
+        """Whether the entry has a verdict, a corrected prompt or a note."""
         return self.accepted is not None or bool(self.better_prompt) or bool(self.note)
 
 
 def record_feedback(run: Path, feedback: Feedback) -> None:
-    """Append a word to a run's folder, with the image that it is about if the run has ended.
+    """Append an entry to a run's feedback. If the run has ended, the image's digest is added.
 
-    Raises JournalError if the folder holds no run, the run no such attempt, or the file cannot grow.
+    Raises:
+        JournalError: The folder does not contain a run, the run does not have the attempt, or the file cannot
+            be written.
     """
     files = RunFiles(run)
     if not files.path(RUN).is_file():
         raise JournalError(
-            f"{str(run)!r} holds no run.", "Feedback is kept in the folder of the run it is about."
+            f"{str(run)!r} does not contain a run.", "Give the folder of the run that the feedback is about."
         )
-    planned_prompt(files, feedback.step)  # an image may be of another step, and is not looked for
+    planned_prompt(files, feedback.step)  # raises if the step does not exist; the image is not checked
     if feedback.image is None:
         feedback = feedback.model_copy(update={"image": _image_of(files, feedback)})
     path = files.path(FEEDBACK)
@@ -78,29 +81,33 @@ def record_feedback(run: Path, feedback: Feedback) -> None:
         with one_writer(files):
             size = path.stat().st_size if path.exists() else 0
             if size + len(line.encode()) >= MAX_FILE:
-                raise JournalError(
-                    f"{str(path)!r} is full ({MAX_FILE} bytes).", "Remove lines that are outdated."
-                )
+                raise JournalError(f"{str(path)!r} is full ({MAX_FILE} bytes).", "Remove outdated lines.")
             append_line(path, line, JournalError, "Feedback")
     except OSError as error:
-        raise JournalError(f"{str(path)!r} cannot be written ({error.strerror or error}).") from error
+        raise JournalError(
+            f"Cannot write {str(path)!r} ({error.strerror or error}).", "Check its permissions."
+        ) from error
 
 
 @contextmanager
 def one_writer(files: RunFiles, wait: float = WAIT) -> Iterator[None]:
-    """Have the words of a run to oneself; raises JournalError if another program has them for longer than
-    `wait` seconds."""
+    """Lock the feedback of a run while it is changed.
+
+    Raises:
+        JournalError: Another program holds the lock for longer than `wait` seconds.
+    """
     busy = JournalError(
-        f"The words in {str(files.folder)!r} are being written by another program.", "Say it again."
+        f"Another program is writing the feedback in {str(files.folder)!r}.", "Save the feedback again."
     )
     with SystemLock(files.path(LOCK)).held(busy, wait):
         yield
 
 
 def read_feedback(run: Path) -> list[Feedback]:
-    """The last word on every attempt, by step and attempt; empty if nothing was said.
+    """Return the last entry for every attempt, ordered by step and attempt.
 
-    Raises JournalError that names the line if the file is damaged.
+    Raises:
+        JournalError: The file is damaged. The message names the line.
     """
     files = RunFiles(run)
     lines = (files.read(FEEDBACK, limit=MAX_FILE) or b"").removeprefix(b"\xef\xbb\xbf").split(b"\n")
@@ -115,7 +122,7 @@ def read_feedback(run: Path) -> list[Feedback]:
             if _shifted(line):
                 continue
             fault = error.message if isinstance(error, JournalError) else f"{place}{first_fault(error)}"
-            raise JournalError(fault, "Correct or remove that line.") from error
+            raise JournalError(fault, "Correct or remove the line.") from error
         last[word.step, word.attempt] = word
     return [last[key] for key in sorted(last) if last[key].says_something]
 
@@ -134,23 +141,24 @@ class _Result(BaseModel):
 
 
 class _Ended(BaseModel):
-    """What is read of trajectory.json to find an attempt; its pictures stay closed."""
+    """The fields of trajectory.json that are read to find an attempt; its images are not opened."""
 
     results: Several[_Result] = Field(default=(), max_length=MAX_STEPS)
 
 
 def _image_of(files: RunFiles, word: Feedback) -> str | None:
-    ended = files.read_model(_Ended, TRAJECTORY, hint="Delete it: a run is also read from its records.")
+    ended = files.read_model(_Ended, TRAJECTORY, hint="Delete it: the run is then read from its records.")
     if ended is None:
         return None
     for result in ended.results:
         if result.step.number == word.step and word.attempt < len(result.attempts):
             return result.attempts[word.attempt].image
     raise JournalError(
-        f"The run in {str(files.folder)!r} has no attempt {word.attempt + 1} of step {word.step}."
+        f"Step {word.step} of the run in {str(files.folder)!r} does not have an attempt {word.attempt + 1}.",
+        "Choose one of its attempts.",
     )
 
 
 def _shifted(line: bytes) -> bool:
-    """Whether a line is the beginning of one of ours, cut off before its end."""
+    """Return whether a line is the beginning of an entry that was cut off."""
     return line.startswith(b'{"step":') and not line.rstrip().endswith(b"}")

@@ -1,10 +1,9 @@
-"""People's words on a run's attempts as training rows of a critic: `critic_sft.json` with its images beside
-it.
+"""Converts the user's feedback into training rows for a critic: `critic_sft.json` with its images next to it.
 
-Decision: a person's word wins over the critic's. The row asks what the critic was asked and answers what it
-should have said; its own reasoning is kept where it was right already, and what should be drawn instead is
-`corrected_prompts`' to say. A row is found again by its question, so a later word on the same image replaces
-the row and one that is taken back removes it.
+The user's verdict overrides the critic's. The row contains the critic's input and the answer that it should
+have given. The critic's reasoning is kept if its verdict was already correct, and the corrected prompt comes
+from `corrected_prompts`. A row is identified by its question, so later feedback on the same image replaces
+the row, and withdrawn feedback removes it.
 """
 
 from __future__ import annotations
@@ -39,25 +38,36 @@ _writing = threading.Lock()
 
 
 class FeedbackData(Value):
-    """The data file after words were added to it."""
+    """The data file after feedback was added."""
 
     path: Path
     rows: int = Field(ge=0, description="Rows in the file now.")
-    skipped: int = Field(default=0, ge=0, description="Words about images that the trajectory does not have.")
+    skipped: int = Field(
+        default=0, ge=0, description="Entries about images that the trajectory does not have."
+    )
 
 
 def add_feedback_rows(
     folder: Path, trajectory: Trajectory, words: Sequence[Feedback], prompt_set: PromptSet | None = None
 ) -> FeedbackData:
-    """Put a row for every word into `folder`/critic_sft.json and the images beside it; all of them or none.
+    """Write a row for every entry into critic_sft.json, with its images; all of them or none.
 
-    A word that names another image than the trajectory's attempt is skipped; one that neither accepts,
-    rejects nor gives a better prompt removes its row. Words on later tries of a step say what should have
-    been drawn at the earlier ones. `prompt_set` is the wording of the critic that is to learn, by default the
-    pack's own. Raises SettingsError for an attempt that cannot be judged, AnswerError for words that cannot
-    stand in an answer, and JournalError if the file is damaged, too large, or cannot be written.
+    An entry about another image than the one of the trajectory's attempt is skipped. An entry without a
+    verdict and without a corrected prompt removes its row. Feedback on later attempts of a step also provides
+    corrected prompts for the earlier ones.
+
+    Args:
+        folder: Folder of the data file.
+        trajectory: The run that the feedback is about.
+        words: The feedback.
+        prompt_set: Prompt set of the critic to train. Default: the pack's own.
+
+    Raises:
+        SettingsError: An attempt cannot be judged.
+        AnswerError: A text cannot be part of an answer.
+        JournalError: The file is damaged, too large, or cannot be written.
     """
-    wording = prompt_set or default_prompt_set()
+    prompts = prompt_set or default_prompt_set()
     changes: list[tuple[SftRow, tuple[Picture, ...], bool]] = []
     skipped = 0
     for word in words:
@@ -68,7 +78,7 @@ def add_feedback_rows(
         pictures = (attempt.source or Picture.white(image.size), image)
         verdict = verdict_of_person(attempt, word)
         corrected = _corrected_prompt(trajectory, word, words) if verdict and not verdict.success else None
-        row = _row(wording, pictures, step.prompt or "", attempt.prompt, verdict, corrected)
+        row = _row(prompts, pictures, step.prompt or "", attempt.prompt, verdict, corrected)
         changes.append((row, pictures, verdict is not None))
     files = RunFiles(folder)
     with _writing:
@@ -86,7 +96,7 @@ def add_feedback_rows(
             if len(rows) > MAX_ROWS:
                 raise JournalError(
                     f"{str(files.path(DATA_FILE))!r} would have more than {MAX_ROWS} rows.",
-                    "Move it and its images to another folder; a new one is then begun.",
+                    "Move it and its images to another folder to start a new file.",
                 )
             content = [row.written() for row in rows.values()]
             files.write(json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n", DATA_FILE)
@@ -96,20 +106,31 @@ def add_feedback_rows(
 
 
 def find_attempt(trajectory: Trajectory, word: Feedback) -> tuple[Step, Attempt, Picture]:
-    """The step, the attempt and the image that a word is about; raises SettingsError if there is no such
-    image."""
+    """Return the step, the attempt and the image that an entry is about.
+
+    Raises:
+        SettingsError: The image does not exist.
+    """
     results = {result.step.number: result for result in trajectory.results}
     result = results.get(word.step)
     if result is None:
         known = ", ".join(str(number) for number in results) or "none"
-        raise SettingsError(f"There is no step {word.step} in this run.", f"Its steps: {known}.")
+        raise SettingsError(
+            f"The run does not have a step {word.step}.", f"Its steps are {known}. Choose one of them."
+        )
     if word.attempt >= len(result.attempts):
-        tries = len(result.attempts)
-        raise SettingsError(f"Step {word.step} has {tries} tries, so there is no try {word.attempt + 1}.")
+        count = len(result.attempts)
+        raise SettingsError(
+            f"Step {word.step} does not have an attempt {word.attempt + 1}.",
+            f"Choose one of its {count} attempts.",
+        )
     attempt = result.attempts[word.attempt]
     if attempt.image is None or not result.step.prompt:
-        lacking = "image" if attempt.image is None else "prompt to judge it against"
-        raise SettingsError(f"Try {word.attempt + 1} of step {word.step} has no {lacking}.")
+        lacking = "an image" if attempt.image is None else "a prompt to judge it against"
+        raise SettingsError(
+            f"Attempt {word.attempt + 1} of step {word.step} does not have {lacking}.",
+            "Choose another attempt.",
+        )
     return result.step, attempt, attempt.image
 
 
@@ -122,11 +143,10 @@ def _image_at(trajectory: Trajectory, word: Feedback) -> str | None:
 
 
 def verdict_of_person(attempt: Attempt, word: Feedback) -> Verdict | None:
-    """The verdict that the critic should have given, None if the word does not say whether the image is
-    right.
+    """Return the verdict that the critic should have given; `None` if the feedback has no verdict.
 
-    Its refined prompt is the one just used, which is the answer beside True; beside False
-    `corrected_prompt_for` knows a better one.
+    Its refined prompt is the prompt used, which is the correct answer for an accepted image. For a rejected
+    image `corrected_prompt_for` finds a better one.
     """
     success = success_of(word)
     if success is None:
@@ -137,23 +157,25 @@ def verdict_of_person(attempt: Attempt, word: Feedback) -> Verdict | None:
 
 
 def success_of(word: Feedback) -> bool | None:
-    """Whether a word says that the image is right; a better prompt alone rejects."""
+    """Return the user's verdict. A corrected prompt without a verdict rejects the image."""
     better = bool((word.better_prompt or "").strip())
     return word.accepted if word.accepted is not None else (False if better else None)
 
 
 def _corrected_prompt(trajectory: Trajectory, word: Feedback, words: Sequence[Feedback]) -> CorrectedPrompt:
-    """What should have been drawn at a rejected try, by all words on its step and the critic's verdicts on
-    the others."""
+    """Return the corrected prompt for a rejected attempt.
+
+    It is found from all feedback on the step and from the critic's verdicts on the other attempts.
+    """
     result = next(one for one in trajectory.results if one.step.number == word.step)
-    said = {
+    given = {
         one.attempt: success_of(one)
         for one in words
         if one.step == word.step and one.image in (None, _image_at(trajectory, one))
     }
     labels = [
         Label(own, True)
-        if (own := said.get(number)) is not None
+        if (own := given.get(number)) is not None
         else Label(attempt.verdict.success if attempt.verdict else None)
         for number, attempt in enumerate(result.attempts)
     ]
@@ -161,18 +183,18 @@ def _corrected_prompt(trajectory: Trajectory, word: Feedback, words: Sequence[Fe
 
 
 def _row(
-    wording: PromptSet,
+    prompts: PromptSet,
     pictures: Sequence[Picture],
     original: str,
     used: str,
     verdict: Verdict | None,
     corrected: CorrectedPrompt | None,
 ) -> SftRow:
-    message = critic_message(wording, pictures, original, used)
+    message = critic_message(prompts, pictures, original, used)
     question = "".join(MARK if isinstance(part, Picture) else part for part in message.content)
     if verdict and corrected:
         verdict = verdict.model_copy(update={"refined_prompt": corrected.prompt})
-    answer = write_verdict(verdict, wording.verdict_first) if verdict else ""
+    answer = write_verdict(verdict, prompts.verdict_first) if verdict else ""
     unknown = [refined_range(answer)] if corrected and corrected.source == "none" else []
     turns = [SftMessage(role="user", content=question), SftMessage(role="assistant", content=answer)]
     images = [f"{IMAGES}/{picture.digest}.png" for picture in pictures]
@@ -195,7 +217,7 @@ def _read(files: RunFiles) -> list[SftRow]:
         return ROWS.validate_python(content)
     except ValidationError as error:
         path = str(files.path(DATA_FILE))
-        raise JournalError(f"{path!r}{first_fault(error)}", "Correct it there, or move it away.") from error
+        raise JournalError(f"{path!r}{first_fault(error)}", "Correct the file, or move it.") from error
 
 
 def _keep(files: RunFiles, picture: Picture) -> None:
@@ -208,4 +230,6 @@ def _make(folder: Path) -> None:
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise JournalError(f"{str(folder)!r} cannot be made ({error.strerror or error}).") from error
+        raise JournalError(
+            f"Cannot create {str(folder)!r} ({error.strerror or error}).", "Choose another folder."
+        ) from error

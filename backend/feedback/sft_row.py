@@ -1,9 +1,9 @@
-"""A row of the SFT data files (FORMATS: data files): a conversation that ends with the answer to learn.
+"""A row of the SFT data files (docs/reference/file-formats.md): a conversation that ends with its answer.
 
-Decisions. It stands in the backend because two sides share it: training reads it, and feedback on a run
-writes it. A part of the answer that nobody can vouch for is marked, not cut out: the row keeps its grammar, a
-tool that does not know the mark reads the row as any other, and rows without a mark are written as ever. What
-other tools write beside the turns is either shown to the agent or refused, never dropped.
+It is part of the backend because two sides use it: training reads it, and feedback on a run writes it. Parts
+of the answer that must not be learned are marked and not removed. So the answer stays valid, a tool that does
+not know the marks can read the row, and rows without marks keep their old form. Fields that other tools add
+are either shown to the agent or refused, never dropped silently.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, model_
 MARK = "<image>"
 MAX_MESSAGES = 1_000
 ROLES = {"human": "user", "gpt": "assistant", "user": "user", "assistant": "assistant", "system": "system"}
-"""Roles of ShareGPT's turns (`from`) as they are called here."""
+"""Roles of ShareGPT's turns (field `from`), mapped to the roles used here."""
 
 ImagePath = Annotated[str, Field(max_length=4096)]
 
 
 class SftMessage(BaseModel):
-    """One turn of a training conversation; `<image>` marks stand where the row's images go."""
+    """One turn of a training conversation; each `<image>` mark stands for one image of the row."""
 
     role: Literal["system", "user", "assistant"]
     content: str = Field(max_length=200_000)
 
 
 def as_written_here(row: Any) -> Any:
-    """Return a conversation row in the one form that is read: ShareGPT's `conversations` as `messages`, one
-    `image` as `images`, and a `system` text as the first turn.
+    """Return a conversation row in the form that is used here.
+
+    ShareGPT's `conversations` become `messages`, a single `image` becomes `images`, and a `system` text
+    becomes the first turn.
 
     Raises:
-        ValueError: The row has tools, a role that is not trained, or two system texts.
+        ValueError: The row has tools, an unsupported role, or two system texts.
     """
     if not isinstance(row, dict):
         return row
     row = {**row, "images": row.get("images") or []}
     if row.get("tools") not in (None, "", "[]", []):
-        raise ValueError(
-            "it has 'tools', and no agent here is shown any: remove them, or describe them in a system turn"
-        )
+        raise ValueError("'tools' are not supported: remove them, or describe them in a system turn")
     if "messages" not in row and isinstance(row.get("conversations"), list):
         row["messages"] = [_message(turn) for turn in row["conversations"]]
         if isinstance(row.get("image"), str) and not row["images"]:
@@ -50,25 +50,25 @@ def as_written_here(row: Any) -> Any:
         return row
     first = messages[0] if messages else None
     if isinstance(first, dict) and first.get("role") == "system":
-        raise ValueError("it has both 'system' and a system turn: keep one of them")
+        raise ValueError("it has 'system' and a system turn: keep one of them")
     return {**row, "messages": [{"role": "system", "content": system}, *messages]}
 
 
 def _message(turn: Any) -> Any:
-    """A turn of ShareGPT as a message."""
+    """Convert a turn of ShareGPT into a message."""
     if not isinstance(turn, dict) or "from" not in turn:
         return turn
     role = ROLES.get(str(turn["from"]))
     if role is None:
-        raise ValueError(
-            f"a turn is from {str(turn['from'])[:40]!r}, and those of human, gpt and system are read"
-        )
+        raise ValueError(f"the role {str(turn['from'])[:40]!r} is not supported: use human, gpt or system")
     return {"role": role, "content": turn.get("value")}
 
 
 class SftRow(BaseModel):
-    """A training conversation that ends with the answer to learn; as many `<image>` marks as images.
-    `not_learned` are ranges of characters, [start, end), of that answer that are shown and not learned."""
+    """A training conversation that ends with the target answer. It has one `<image>` mark per image.
+
+    `not_learned` are character ranges [start, end) of the answer that are excluded from the loss.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -78,24 +78,27 @@ class SftRow(BaseModel):
     _place: str = PrivateAttr("")
 
     def __eq__(self, other: object) -> bool:
-        """The same content, wherever it was read."""
+        """Compare the content; the place where a row was read does not count."""
         return isinstance(other, SftRow) and self.line() == other.line()
 
     def written(self) -> dict[str, Any]:
-        """The row as it stands in a data file."""
+        """Return the row as it is written to a data file."""
         return self.model_dump(mode="json", exclude=None if self.not_learned else {"not_learned"})
 
     def line(self) -> str:
-        """The same as JSON on one line, which identifies a row."""
+        """Return the row as one line of JSON, which identifies it."""
         return self.model_dump_json(exclude=None if self.not_learned else {"not_learned"})
 
     @property
     def place(self) -> str:
-        """Where the row was read, such as "row 3"; empty for one that was made."""
+        """Place where the row was read, such as "row 3"; empty for a new row."""
         return self._place
 
     def at(self, place: str) -> SftRow:
-        """This row, with the place where it was read; it stays with copies and is never written."""
+        """Set the place where the row was read, and return the row.
+
+        The place is copied with it and never written.
+        """
         self._place = place
         return self
 
@@ -108,13 +111,15 @@ class SftRow(BaseModel):
     def _complete(self) -> SftRow:
         if self.messages[-1].role != "assistant":
             raise ValueError(
-                f"the last message must be the assistant's, but is the {self.messages[-1].role}'s"
+                f"the last message must have the role assistant, but has {self.messages[-1].role}"
             )
         marks = sum(message.content.count(MARK) for message in self.messages[:-1])
         if marks != len(self.images):
-            raise ValueError(f"{marks} {MARK} marks, but {len(self.images)} images")
+            raise ValueError(f"the row has {marks} {MARK} marks but {len(self.images)} images")
         length = len(self.messages[-1].content)
         for start, end in self.not_learned:
             if not 0 <= start < end <= length:
-                raise ValueError(f"not_learned says {start} to {end} of an answer of {length} characters")
+                raise ValueError(
+                    f"not_learned has the range {start} to {end}, but the answer has {length} characters"
+                )
         return self

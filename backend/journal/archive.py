@@ -1,9 +1,9 @@
-"""A run's folder as one file: written to be shared, and read wherever a folder is.
+"""A run folder as one .zip file: written to be shared, and readable wherever a run folder is.
 
-Decision: the archive is the folder, file by file under the same names, so there is one format, and whoever
-unzips it has a run that goes on. It is read where it lies: nothing is unpacked to a disk, hence nothing from
-a stranger can be written anywhere. Only a run's own kinds of files may be in it (see journal.py for them),
-and pictures are checked against their digests as those of a folder are.
+The archive contains the folder file by file, under the same names. So there is one format, and unzipping it
+gives a run that can be resumed. The archive is read in place: nothing is unpacked to disk, so a foreign file
+cannot write anywhere. Only the kinds of files that a run has are allowed (see journal.py), and images are
+checked against their digests as in a folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .files import MAX_JSON, PART, PICTURES, RunFiles
 
 ENDING = ".zip"
 WORKFLOW = "workflow.json"
-"""The graph that the story was made with, where there was one."""
+"""The ComfyUI graph that made the story, if there was one."""
 RUN_NAME = "run.json"
 WHAT = "Story"
 JSON_FILES = re.compile(
@@ -34,7 +34,7 @@ MAX_TOTAL = 2**31
 
 
 def _most(name: str) -> int | None:
-    """Bytes that a file of this name may have."""
+    """Return the maximum size in bytes of a file with this name; `None` if the name is not allowed."""
     if JSON_FILES.fullmatch(name):
         return MAX_JSON
     return MAX_BYTES if PICTURE_FILES.fullmatch(name) else None
@@ -44,55 +44,77 @@ BOUNDS = ZipBounds(archive=MAX_ARCHIVE, entries=MAX_FILES, total=MAX_TOTAL, most
 
 
 class ArchivedFiles(RunFiles):
-    """The files of a run in an archive, to be read; raises JournalError for one that holds anything else, and
-    for whoever would write into it."""
+    """Read-only access to the files of a run in an archive.
+
+    Raises:
+        JournalError: The archive contains another kind of file, or something is written.
+    """
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
         self._zip = ZipReader(path, BOUNDS, JournalError, WHAT)
 
     def path(self, *parts: str) -> Path:
-        """The path to name a file by; there is no file at it."""
+        """Return the path that names a file in messages; the file does not exist on disk.
+
+        Raises:
+            JournalError: The name is not valid for a file of a run.
+        """
         if not all(PART.fullmatch(part) for part in parts):
-            raise JournalError(f"{'/'.join(parts)!r} is no name of a run's file.")
+            raise JournalError(f"{'/'.join(parts)!r} is not a valid name for a file of a run.")
         return self.folder.joinpath(*parts)
 
     def read(self, *parts: str, limit: int = MAX_JSON) -> bytes | None:
-        """As that of a folder's files."""
+        """Return the content of a file, as `RunFiles.read` does."""
         return self._zip.read("/".join(parts), limit)
 
     def names(self) -> list[str]:
-        """The names of all files in the archive."""
+        """Return the names of all files in the archive."""
         return sorted(self._zip.entries)
 
     def write(self, data: bytes, *parts: str) -> None:
-        """Raises JournalError."""
+        """Raise an error, since archives are read-only.
+
+        Raises:
+            JournalError: Always.
+        """
         raise self._read_only()
 
     def remove(self, *parts: str) -> None:
-        """Raises JournalError."""
+        """Raise an error, since archives are read-only.
+
+        Raises:
+            JournalError: Always.
+        """
         raise self._read_only()
 
     def sweep(self, *folders: str) -> None:
-        """Raises JournalError."""
+        """Raise an error, since archives are read-only.
+
+        Raises:
+            JournalError: Always.
+        """
         raise self._read_only()
 
     def _read_only(self) -> JournalError:
         return JournalError(
-            f"{str(self.folder)!r} is a story in one file, in which no run goes on.",
-            "Unzip it into a folder and give that.",
+            f"Cannot write into {str(self.folder)!r}: a story in one file (.zip) is read-only.",
+            "Unzip it and give the folder instead.",
         )
 
 
 def run_files(path: str | Path) -> RunFiles:
-    """The files of a run in a folder, or in an archive if the path is that of a .zip file; raises
-    JournalError for a bad one."""
+    """Return the files of a run in a folder, or in an archive if the path is a .zip file.
+
+    Raises:
+        JournalError: The archive is damaged or contains other files.
+    """
     archived = Path(path).suffix.lower() == ENDING and Path(path).is_file()
     return ArchivedFiles(path) if archived else RunFiles(path)
 
 
 def is_story_archive(path: Path) -> bool:
-    """Whether a file may be a story's archive, by its name and its first bytes alone."""
+    """Return whether a file may be a story's archive, judging by its name and first bytes alone."""
     if path.suffix.lower() != ENDING:
         return False
     try:
@@ -104,9 +126,18 @@ def is_story_archive(path: Path) -> bool:
 
 
 def pack_run(folder: Path, path: Path, more: Mapping[str, bytes] | None = None) -> Path:
-    """Write a run's folder as the archive `path`, with `more` files by name; returns `path`.
+    """Write a run folder as an archive.
 
-    Raises JournalError, also if it would be more than can be read again.
+    Args:
+        folder: The run folder.
+        path: Path of the archive.
+        more: Content of additional files, by name.
+
+    Returns:
+        The path of the archive.
+
+    Raises:
+        JournalError: The archive cannot be written, or it would be too large to be read again.
     """
     names = sorted(
         (str(file.relative_to(folder).as_posix()) for file in folder.rglob("*") if file.is_file()),
@@ -123,13 +154,16 @@ def pack_run(folder: Path, path: Path, more: Mapping[str, bytes] | None = None) 
 
 
 def unpack_run(path: Path, folder: Path) -> Path:
-    """Write the files of an archive as the run's folder `folder`, which must not be there yet; returns it.
+    """Write the files of an archive as a new run folder, and return the folder.
 
-    Raises JournalError; then nothing is left behind.
+    If it fails, nothing is left behind.
+
+    Raises:
+        JournalError: The folder exists, the archive is damaged, or the folder cannot be written.
     """
     files = ArchivedFiles(path)
     if folder.exists():
-        raise JournalError(f"{str(folder)!r} is there already.", "Give another name.")
+        raise JournalError(f"{str(folder)!r} exists already.", "Choose another name.")
     with writing_folder(folder, JournalError, "The run's folder") as temporary:
         made = RunFiles(temporary)
         for name in files.names():

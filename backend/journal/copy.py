@@ -1,8 +1,7 @@
-"""A trajectory as a run's folder of its own: what Save Trajectory leaves, and the command line reads and
-continues.
+"""Writes a trajectory as a new run folder, which the nodes and the command line can read and resume.
 
-Decision: written through the journal, so there is one folder format; records are kept too, hence a run that
-is continued from a copy draws nothing twice. The folder appears by one rename once everything is in it.
+It is written through the journal, so there is one folder format. The records are written too, so a run that
+resumes from a copy does not generate anything again. The folder appears by one rename once it is complete.
 """
 
 from __future__ import annotations
@@ -21,13 +20,16 @@ from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord
 
 
 def save_trajectory(trajectory: Trajectory, folder: Path) -> Path:
-    """Write the trajectory as the run's folder `folder`, which must not be there yet; returns it.
+    """Write the trajectory as a new run folder, and return the folder.
 
-    Raises JournalError if it is there or cannot be written; then nothing is left behind.
+    If it fails, nothing is left behind.
+
+    Raises:
+        JournalError: The folder exists or cannot be written.
     """
     folder = Path(folder)
     if folder.exists():
-        raise JournalError(f"{str(folder)!r} is there already.", "Give another name.")
+        raise JournalError(f"{str(folder)!r} exists already.", "Choose another name.")
     with writing_folder(folder, JournalError, "The run's folder") as temporary:
         _write(trajectory, temporary)
     return folder
@@ -51,7 +53,7 @@ def _write(trajectory: Trajectory, folder: Path) -> None:
 
 
 def _keep_draws(journal: Journal, trajectory: Trajectory, result: StepResult) -> None:
-    """Every draw of a step, and which of its images a person picked."""
+    """Write the records of a step's generator calls, and the attempt that the user picked."""
     draws: list[tuple[DrawKey, list[Attempt]]] = []
     for attempt in result.attempts:
         key = DrawKey(
@@ -68,7 +70,7 @@ def _keep_draws(journal: Journal, trajectory: Trajectory, result: StepResult) ->
         first = attempts[0]
         more = tuple(one.image for one in attempts[1:] if one.image)
         error = first.error if first.image is None else None
-        # An attempt's seconds are of drawing and judging together; the records' sum stays what it was.
+        # The seconds of an attempt include generating and judging; the sum over the records stays the same.
         seconds = sum(one.seconds for one in attempts)
         journal.keep_drawn(DrawRecord(key=key, image=first.image, error=error, seconds=seconds, more=more))
     if result.stop_reason is StopReason.picked and result.image:
@@ -89,7 +91,7 @@ def _keep_judged(journal: Journal, trajectory: Trajectory, step: Step, attempt: 
 
 
 def _drawn_with(step: Step, attempt: Attempt) -> StepSettings:
-    """The step's settings as the attempt was drawn with them."""
+    """Return the settings with which the attempt was generated."""
     if not attempt.beside:
         return step.settings
     return DrawSettings(**dict(step.settings), beside=attempt.beside)
@@ -100,7 +102,7 @@ def _source(attempt: Attempt) -> str | None:
 
 
 def sources_of(trajectory: Trajectory) -> list[Picture]:
-    """The pictures that attempts started from or were shown, each once."""
+    """Return the source and reference images of all attempts, without duplicates."""
     attempts = [attempt for result in trajectory.results for attempt in result.attempts]
     shown = [picture for one in attempts for picture in (one.source, *one.beside) if picture]
     return list({picture.digest: picture for picture in shown}.values())

@@ -1,8 +1,7 @@
-"""The files of a run's folder: written whole or not at all, read within bounds, never outside the folder.
+"""Files of a run folder: written completely or not at all, read with size limits, never outside the folder.
 
-Decision: every file appears by one rename of a finished temporary file in the same folder, so a process
-killed at any moment leaves either the old content or the new one, and at worst a temporary file that the next
-run sweeps away.
+Every file appears by one rename of a finished temporary file in the same folder. So a process that is killed
+leaves the old or the new content, and at worst a temporary file that the next run removes.
 """
 
 from __future__ import annotations
@@ -22,30 +21,36 @@ from ..errors import JournalError
 from ..files import atomic
 from ..files.bounded_reader import parse_json, read_bytes_if_any
 from ..pictures import MAX_BYTES, Picture
+from ..types import FORMAT_VERSION, Text
 
 PICTURES = "pictures"
 PLAN = "plan.json"
 MAX_JSON = 64 * 1024 * 1024
 MAX_CHECKED = 10_000
-"""Picture files that are remembered as looked at: some hundred bytes each."""
+"""Number of checked image files to remember; each takes some hundred bytes."""
 PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class _Checked:
-    """Picture files that held the pixels of their digest when this process last looked, as long as nobody
-    touched them.
+class _Header(BaseModel):
+    """The fields of a file that are checked before anything else is read."""
 
-    Looking takes 15 ms for a megapixel, and a run that goes on over a finished journal asks for every one of
-    its pictures.
+    format: Text = ""
+    version: int = 0
+
+
+class _Checked:
+    """Image files whose pixels matched their digest when this process checked them, until they change.
+
+    Checking takes 15 ms per megapixel, and a resumed run asks for every image of its journal.
     """
 
     def __init__(self) -> None:
         self._seen: OrderedDict[Path, tuple[tuple[int, ...], str, tuple[int, int]]] = OrderedDict()
 
     def note(self, path: Path, picture: Picture) -> None:
-        """The file holds this picture."""
+        """Remember that the file contains this image."""
         state = self._state(path)
         if state is not None:
             self._seen[path] = state, picture.digest, picture.size
@@ -53,7 +58,7 @@ class _Checked:
                 self._seen.popitem(last=False)
 
     def size(self, path: Path, digest: str) -> tuple[int, int] | None:
-        """The size of the picture with this digest in the file; None if it has to be looked at."""
+        """Return the size of the image with this digest; `None` if the file has to be checked."""
         state, known, size = self._seen.get(path, ((), "", (0, 0)))
         return size if known == digest and state == self._state(path) else None
 
@@ -69,65 +74,90 @@ _checked = _Checked()
 
 
 class RunFiles:
-    """Reads and writes the files of one folder, named by their parts below it."""
+    """Reads and writes the files of one folder, named by their path parts below it."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
     def path(self, *parts: str) -> Path:
-        """The path of a file below the folder; raises JournalError if it would leave it (also by a link)."""
+        """Return the path of a file below the folder.
+
+        Raises:
+            JournalError: The path leads out of the folder, also by a link.
+        """
         path = self.folder.joinpath(*parts)
         plain = all(PART.fullmatch(part) for part in parts)
         try:
-            # Plain names lead out by a link alone, and to look for one costs a tenth of resolving the path.
+            # A plain name leads out only by a link; looking for one takes a tenth of the time of resolving.
             linked = os.name == "nt" or any(
                 _is_link(self.folder.joinpath(*parts[:at])) for at in range(1, len(parts) + 1)
             )
-            # Unlike Path.resolve, realpath takes a link to itself as it is; reading it is then the error.
+            # Unlike Path.resolve, realpath accepts a link to itself; the error then comes from reading it.
             inside = plain and (
                 not linked or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.folder))
             )
         except ValueError as error:
-            raise JournalError(f"No folder can have the name {str(self.folder)!r} ({error}).") from error
+            raise JournalError(
+                f"{str(self.folder)!r} is not a valid folder name ({error}).", "Choose another folder."
+            ) from error
         if not inside:
             raise JournalError(
-                f"{'/'.join(parts)!r} leads out of the run's folder {str(self.folder)!r}.",
-                "Only files and folders inside a run's folder are read and written; remove the link.",
+                f"{'/'.join(parts)!r} leads out of the run folder {str(self.folder)!r}.",
+                "Only files inside the run folder are read and written. Remove the link.",
             )
         return path
 
     def write(self, data: bytes, *parts: str) -> None:
-        """Put `data` there in one step; raises JournalError (disk full, no permission) and then changes
-        nothing."""
+        """Write a file in one step. If it fails (disk full, no permission), nothing changes.
+
+        Raises:
+            JournalError: The file cannot be written.
+        """
         try:
             atomic.write_bytes(self.path(*parts), data, JournalError, "The run's file")
         except JournalError as error:
-            hint = "What was finished before is kept; make room or give another folder, and run again."
+            hint = "All finished work is saved. Free some space or choose another folder, then run again."
             raise JournalError(error.message, hint) from error
 
     def read(self, *parts: str, limit: int = MAX_JSON) -> bytes | None:
-        """The content, None if there is no such file; raises JournalError if it is larger than `limit`
-        bytes."""
+        """Return the content of a file; `None` if it does not exist.
+
+        Raises:
+            JournalError: The file is larger than `limit` bytes, or cannot be read.
+        """
         return read_bytes_if_any(self.path(*parts), limit, JournalError, "The run's file")
 
     def write_model(self, value: BaseModel, *parts: str) -> None:
-        """Write a model as indented JSON, for a person may read and edit it."""
+        """Write a model as indented JSON, so that the user can read and edit it.
+
+        Raises:
+            JournalError: The text is longer than `MAX_JSON` bytes, or cannot be written.
+        """
         data = value.model_dump_json(indent=2).encode()
         if len(data) > MAX_JSON:
             raise JournalError(
-                f"{'/'.join(parts)!r} would be {len(data)} bytes; at most {MAX_JSON} are kept."
+                f"{'/'.join(parts)!r} would have {len(data)} bytes; the maximum is {MAX_JSON}."
             )
         self.write(data + b"\n", *parts)
 
     def read_model(
         self, model: type[Model], *parts: str, hint: str, context: dict[str, Any] | None = None
     ) -> Model | None:
-        """The file as a model, None if there is no such file; raises JournalError naming the first wrong
-        field."""
+        """Return a file as a model; `None` if it does not exist.
+
+        Args:
+            model: Class of the model.
+            parts: Path of the file below the folder.
+            hint: What the user should do if the file is damaged.
+            context: Validation context of pydantic.
+
+        Raises:
+            JournalError: The file is damaged. The message names the first invalid field.
+        """
         data = self.read(*parts)
         if data is None:
             return None
-        # Counted first, since a model of a hostile text takes a hundred times its bytes.
+        # The values are counted first: a model of a hostile text needs a hundred times its size in memory.
         try:
             content = parse_json(data, JournalError, f"The run's file {str(self.path(*parts))!r}")
         except JournalError as error:
@@ -137,8 +167,22 @@ class RunFiles:
         except ValidationError as error:
             raise JournalError(f"{str(self.path(*parts))!r}{first_fault(error)}", hint) from error
 
+    def check_version(self, name: str) -> None:
+        """Check that a file, if it exists, is not from a newer version.
+
+        Raises:
+            JournalError: It is from a newer version.
+        """
+        header = self.read_model(_Header, name, hint="The file is damaged. Choose another folder.")
+        if header is not None and header.version > FORMAT_VERSION:
+            raise JournalError(
+                f"{str(self.folder / name)!r} was written by a newer version (format {header.version}; "
+                f"this version reads up to {FORMAT_VERSION}).",
+                "Update interleave-thinker.",
+            )
+
     def write_picture(self, picture: Picture) -> None:
-        """Keep the pixels under their digest, once; they need not stay in memory then."""
+        """Write an image under its digest, once. Its pixels may then be dropped from RAM."""
         parts = (PICTURES, f"{picture.digest}.png")
         if not self.path(*parts).exists():
             self.write(picture.png(), *parts)
@@ -146,8 +190,11 @@ class RunFiles:
         picture.kept_by(partial(self._read_again, picture.digest))
 
     def read_picture(self, digest: str) -> Picture | None:
-        """The picture with this digest, None if it is not here; raises JournalError if the pixels are other
-        ones."""
+        """Return the image with this digest; `None` if the file does not exist.
+
+        Raises:
+            JournalError: The pixels of the file do not match the digest.
+        """
         read_again = partial(self._read_again, digest)
         size = _checked.size(self.path(PICTURES, f"{digest}.png"), digest)
         if size is not None:
@@ -161,8 +208,8 @@ class RunFiles:
         picture = self._read_picture(digest)
         if picture is None:
             raise JournalError(
-                f"Picture {digest!r} is no longer in {str(self.folder / PICTURES)!r}.",
-                "Put the run's folder back, or run again; what is missing is drawn again.",
+                f"Image {digest!r} is no longer in {str(self.folder / PICTURES)!r}.",
+                "Restore the run folder, or run again to generate what is missing.",
             )
         return picture.image
 
@@ -172,30 +219,40 @@ class RunFiles:
         if data is None:
             return None
         path = str(self.path(*parts))
-        picture = Picture.stored(data, f"Picture {path!r}")
+        picture = Picture.stored(data, f"Image {path!r}")
         if picture.digest != digest:
             raise JournalError(
-                f"Picture {path!r} does not match its digest: it was changed or damaged.",
-                "Delete it and run again; it is then drawn again.",
+                f"Image {path!r} was changed or damaged: it does not match its digest.",
+                "Delete it and run again to generate it again.",
             )
         _checked.note(self.path(*parts), picture)
         return picture
 
     def remove(self, *parts: str) -> None:
-        """Delete the file if it is there; raises JournalError."""
+        """Delete a file if it exists.
+
+        Raises:
+            JournalError: The file cannot be deleted.
+        """
         path = self.path(*parts)
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise JournalError(f"{str(path)!r} cannot be removed ({error.strerror or error}).") from error
+            raise JournalError(
+                f"Cannot delete {str(path)!r} ({error.strerror or error}).", "Check its permissions."
+            ) from error
 
     def sweep(self, *folders: str) -> None:
-        """Remove what a killed process left half-written in the folder and in these sub-folders."""
+        """Remove the temporary files that a killed process left in the folder and in these sub-folders."""
         atomic.sweep(*(self.folder, *(self.path(name) for name in folders)), files_alone=True)
 
 
 def _is_link(path: Path) -> bool:
-    """Whether a path is a link; raises ValueError for one that no file can have."""
+    """Return whether a path is a link.
+
+    Raises:
+        ValueError: The name is not valid for a file.
+    """
     try:
         return stat.S_ISLNK(os.lstat(path).st_mode)
     except OSError:
@@ -203,9 +260,9 @@ def _is_link(path: Path) -> bool:
 
 
 def first_fault(error: ValidationError) -> str:
-    """Where and why the first field is wrong, as the end of a sentence about its file."""
+    """Return the place and reason of the first invalid field, to be appended to the name of its file."""
     fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    # The name of a field may be a stranger's.
+    # The name of a field may come from a foreign file.
     place = ".".join(str(part)[:200] for part in fault["loc"])
     message = fault["msg"].removeprefix("Value error, ")
     return f", field {place!r}: {message}." if place else f": {message}."

@@ -1,45 +1,39 @@
-"""A run's folder: cache, resume and training data in one, written as the run goes.
+"""A run folder: cache, resume and training data in one, written while the run progresses.
 
-Decision: the folder is a memory (store.py) whose records are files named by their keys, so continuing after
-a kill, a cancel or an edit is nothing but running again: what is found is not made again. A finished run adds
-`trajectory.json`; an unfinished one is read by replaying the loop over its records up to the first that is
-missing.
+The folder is a store (store.py) whose records are files named by their keys. So resuming after a kill, a
+cancel or an edit means running again: everything that is found is reused. A finished run adds
+`trajectory.json`. An unfinished run is read by replaying the loop over its records up to the first missing
+one.
 
-    run.json                 format, version, request, settings, identities, the plan as its planner wrote it
-                             (digest)
-    plan.json                the plan; edit it and run again, and it is used as edited (delete it to plan
-                             anew); images that steps name lie beside it, those that were read in pictures/
-    attempts/<key>.json      one draw: generator, prompt, seed, source, image (and `more` of a batch) or
-                             error, seconds
+    run.json                 format, version, request, settings, identities, digest of the planner's plan
+    plan.json                the plan. Edit it and run again to use the edited plan; delete it to plan again.
+                             Images that steps name are next to it; once read, they are in pictures/
+    attempts/<key>.json      one generator call: generator, prompt, seed, source, image (and `more` of a
+                             batch) or error, seconds
     verdicts/<key>.json      one judgement: critic, images, prompts, verdict or error, seconds
     pictures/<digest>.png    the pixels, lossless
-    choices.json             which attempt a person picked as a step's result (picks.py), and which further
-                             ones were asked for (redraws.py)
-    planning/<key>.json      the parts of a long plan while others are not written yet (plan_parts.py)
-    in-use.lock, in-use.txt  there while a run writes into the folder (lock.py)
-    trajectory.json          the whole run, once it ended
+    choices.json             the attempts that the user picked (picks.py), and the further attempts that the
+                             user requested (redraws.py)
+    planning/<key>.json      finished parts of a long plan until the plan is complete (plan_parts.py)
+    in-use.lock, in-use.txt  exist while a run writes into the folder (lock.py)
+    trajectory.json          the whole run, once it has ended
 """
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TypeVar
-
-from pydantic import BaseModel
 
 from ..errors import JournalError
 from ..files.atomic import is_left_over
 from ..files.step_images import with_step_images
 from ..pictures import Picture
 from ..types import (
-    FORMAT_VERSION,
     Identities,
     Plan,
     Request,
     RunSettings,
     Step,
-    Text,
     Trajectory,
 )
 from .archive import run_files
@@ -47,32 +41,27 @@ from .files import PICTURES, PLAN
 from .lock import NAME as LOCK
 from .lock import NOTE, FolderLock
 from .picks import choices_in, fitting
-from .run_record import Planned, RequestRecord, RunRecord
+from .run_record import Planned, RunRecord, plan_digest, request_record
 from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, PlanKey
 
 RUN, TRAJECTORY = "run.json", "trajectory.json"
 ATTEMPTS, VERDICTS = "attempts", "verdicts"
 EXPORTED = "images"
-"""Where exports into the run's own folder put their pictures."""
+"""Folder for the images of exports into the run folder."""
 SYSTEM_FILES = {".DS_Store", "Thumbs.db", "desktop.ini"}
 
 Keyed = TypeVar("Keyed", DrawRecord, JudgementRecord)
 
 
-class _Header(BaseModel):
-    """What is read of a file before anything else in it is believed."""
-
-    format: Text = ""
-    version: int = 0
-
-
 class _MissingPicture(JournalError):
-    """A record names a picture that is not in the folder."""
+    """A record names an image that is not in the folder."""
 
 
 class Journal:
-    """The memory of a run in a folder; see store.RunStore for its methods. One process at a time may run in
-    it. A story in one file (archive.py) is read likewise, and nothing is written into it."""
+    """The records of a run in a folder; see `store.RunStore` for its methods.
+
+    One process at a time may use the folder. A story in one file (archive.py) can be read, but not written.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -81,10 +70,13 @@ class Journal:
         self._pictures: dict[str, Picture] = {}
 
     def check(self, request: Request) -> None:
-        """Raise JournalError if the folder is foreign, damaged, too new or of another request; writes
-        nothing.
+        """Check that this request can run in the folder. Writes nothing.
 
-        `begin` checks this too; who has models to load first can ask before that.
+        `begin` checks this too. Call it earlier to fail before models are loaded.
+
+        Raises:
+            JournalError: The folder contains other files or the run of another request, or it is damaged or
+                from a newer version.
         """
         try:
             found = {path.name: path for path in self.folder.iterdir()}
@@ -95,19 +87,23 @@ class Journal:
             raise self._unusable(error) from error
         if RUN in entries:
             before = self.record().request
-            if before != _request_record(request):
+            if before != request_record(request):
                 raise JournalError(
-                    f"{str(self.folder)!r} holds the run of another request ({_short(before.text)!r}).",
-                    "Choose another folder, or move this one away.",
+                    f"{str(self.folder)!r} contains the run of another request ({before.shown!r}).",
+                    "Choose another folder, or move this one.",
                 )
         elif not all(is_left_over(found[name]) for name in entries):
             raise JournalError(
-                f"{str(self.folder)!r} is not empty and holds no run.",
-                "Choose another folder, or move this one away.",
+                f"{str(self.folder)!r} is not empty and does not contain a run.",
+                "Choose another folder, or move this one.",
             )
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
-        """Take the folder; raises JournalError as `check` does, or if another process is using it."""
+        """Lock the folder and start or resume a run in it.
+
+        Raises:
+            JournalError: As in `check`, or another process is using the folder.
+        """
         self.check(request)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +115,7 @@ class Journal:
             self._files.sweep(ATTEMPTS, VERDICTS, PICTURES, EXPORTED)
             planned = self.record().planned if (self.folder / RUN).exists() else None
             record = RunRecord(
-                request=_request_record(request), settings=settings, identities=identities, planned=planned
+                request=request_record(request), settings=settings, identities=identities, planned=planned
             )
             self._files.write_model(record, RUN)
             for image in request.images:
@@ -129,20 +125,24 @@ class Journal:
             raise
 
     def end(self) -> None:
+        """Unlock the folder."""
         self._lock.release()
 
     def written_plan(self) -> Plan | None:
+        """Return the plan that the user wrote into the folder, if there is one."""
         record = self._found_record()
         if record is None:
             return None
         plan, planned = self._read_plan(), record.planned
-        return None if plan is None or (planned and planned.digest == _digest(plan)) else plan
+        return None if plan is None or (planned and planned.digest == plan_digest(plan)) else plan
 
     def plan(self, key: PlanKey) -> Plan | None:
+        """Return the cached plan of this planner and request."""
         planned = self.record().planned
         return self._read_plan() if planned and planned.key == key.digest else None
 
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
+        """Write the plan; without `key` it is the user's plan."""
         self._files.remove(TRAJECTORY)
         self._keep_pictures_of(plan)
         record = self.record()
@@ -150,45 +150,54 @@ class Journal:
             self._files.write_model(plan, PLAN)
             self._files.write_model(record.model_copy(update={"planned": None}), RUN)
             return
-        # In this order no planner's old plan ever looks like a person's edit, wherever a kill falls.
+        # In this order a planner's plan never looks like the user's edit, whenever the process is killed.
         self._files.remove(PLAN)
-        planned = Planned(key=key.digest, digest=_digest(plan))
+        planned = Planned(key=key.digest, digest=plan_digest(plan))
         self._files.write_model(record.model_copy(update={"planned": planned}), RUN)
         self._files.write_model(plan, PLAN)
 
     def drawn(self, key: DrawKey) -> DrawRecord | None:
+        """Return the cached images of a generator call; a failed call is not returned."""
         drawn = self.draw_record(key)
         return drawn if drawn and drawn.image else None
 
     def draw_record(self, key: DrawKey) -> DrawRecord | None:
-        """The record of a draw, also of a failed one; None if there is none or its picture was deleted."""
+        """Return the record of a generator call, also of a failed one.
+
+        `None` if it does not exist, or if its image was deleted.
+        """
         try:
             return self._read_keyed(DrawRecord, key, ATTEMPTS)
         except _MissingPicture:
             return None
 
     def keep_drawn(self, drawn: DrawRecord) -> None:
+        """Write the record of a generator call and its images."""
         self._files.remove(TRAJECTORY)
         for image in drawn.images:
             self._keep_picture(image)
         self._files.write_model(drawn, ATTEMPTS, f"{drawn.key.digest}.json")
 
     def judged(self, key: JudgeKey) -> JudgementRecord | None:
+        """Return the cached verdict; a failed judgement is not returned."""
         judged = self.judge_record(key)
         return judged if judged and judged.verdict else None
 
     def judge_record(self, key: JudgeKey) -> JudgementRecord | None:
-        """The record of a judgement, also of a failed one."""
+        """Return the record of a judgement, also of a failed one."""
         return self._read_keyed(JudgementRecord, key, VERDICTS)
 
     def keep_judged(self, judged: JudgementRecord) -> None:
+        """Write the record of a judgement."""
         self._files.remove(TRAJECTORY)
         self._files.write_model(judged, VERDICTS, f"{judged.key.digest}.json")
 
     def user_selected(self, step: int) -> str | None:
+        """Return the digest of the image that the user picked for a step."""
         return choices_in(self._files).steps.get(step)
 
     def redraws(self, step: Step) -> dict[int, str]:
+        """Return the attempts that the user requested at a step, as numbers with prompts."""
         choices = choices_in(self._files)
         if step.number not in choices.redraws:
             return {}
@@ -196,58 +205,66 @@ class Journal:
         return fitting(choices, step, plan.style if plan else "")
 
     def finish(self, trajectory: Trajectory) -> None:
-        # Those of a plan that a person wrote into the folder are not kept yet.
+        # The images of a plan that the user wrote into the folder are not stored yet.
+        """Write the trajectory of a run that has ended."""
         self._keep_pictures_of(trajectory.plan)
         self._files.write_model(trajectory, TRAJECTORY)
 
     def record(self) -> RunRecord:
-        """The content of run.json; raises JournalError if the folder holds no run, a damaged or a newer
-        one."""
+        """Return the content of run.json.
+
+        Raises:
+            JournalError: The folder does not contain a run, or the run is damaged or from a newer version.
+        """
         record = self._found_record()
         if record is None:
-            raise JournalError(f"{str(self.folder)!r} holds no run.", "Give the folder of a run.")
+            raise JournalError(
+                f"{str(self.folder)!r} does not contain a run.", "Give a run folder (the --out of a run)."
+            )
         return record
 
     def request(self) -> Request:
-        """The request with its pictures; raises JournalError if one is missing."""
+        """Return the request with its images.
+
+        Raises:
+            JournalError: An image is missing.
+        """
         record = self.record().request
         return Request(text=record.text, images=tuple(self._picture(digest) for digest in record.images))
 
     def trajectory(self) -> Trajectory | None:
-        """What trajectory.json holds, None while the run has not ended; raises JournalError."""
-        self._check_version(TRAJECTORY)
-        hint = "Delete it: a run is also read from its records."
+        """Return the content of trajectory.json; `None` if the run has not ended.
+
+        Raises:
+            JournalError: The file is damaged or from a newer version.
+        """
+        self._files.check_version(TRAJECTORY)
+        hint = "Delete it: the run is then read from its records."
         return self._files.read_model(Trajectory, TRAJECTORY, hint=hint, context={"pictures": self._picture})
 
     def _found_record(self) -> RunRecord | None:
-        self._check_version(RUN)
-        return self._files.read_model(RunRecord, RUN, hint="Choose another folder, or restore the file.")
+        self._files.check_version(RUN)
+        hint = "Choose another folder, or restore the file."
+        return self._files.read_model(RunRecord, RUN, hint=hint)
 
     def _unusable(self, error: OSError) -> JournalError:
         reason = error.strerror or str(error)
-        return JournalError(f"{str(self.folder)!r} cannot be a run's folder ({reason}).", "Give another one.")
-
-    def _check_version(self, name: str) -> None:
-        header = self._files.read_model(_Header, name, hint="It is damaged or belongs to another program.")
-        if header is not None and header.version > FORMAT_VERSION:
-            raise JournalError(
-                f"{str(self.folder / name)!r} was written by a newer version (format {header.version}; "
-                f"this one reads up to {FORMAT_VERSION}).",
-                "Update interleave-thinker.",
-            )
+        return JournalError(
+            f"Cannot use {str(self.folder)!r} as a run folder ({reason}).", "Choose another folder."
+        )
 
     def _read_plan(self) -> Plan | None:
-        hint = "Correct it there, or delete the file to have the plan made anew."
+        hint = "Correct the file, or delete it to plan again."
         plan = self._files.read_model(Plan, PLAN, hint=hint, context={"pictures": self._picture})
         return plan and with_step_images(plan, self.folder)
 
     def _read_keyed(self, model: type[Keyed], key: DrawKey | JudgeKey, folder: str) -> Keyed | None:
         name = f"{key.digest}.json"
-        hint = "Delete it and run again; what it recorded is then made again."
+        hint = "Delete it and run again; its result is then made again."
         found = self._files.read_model(model, folder, name, hint=hint, context={"pictures": self._picture})
         if found is not None and found.key != key:
             raise JournalError(
-                f"{str(self.folder / folder / name)!r} records something else than its name says.", hint
+                f"{str(self.folder / folder / name)!r} does not match its name: it is another record.", hint
             )
         return found
 
@@ -264,20 +281,8 @@ class Journal:
             picture = self._files.read_picture(digest)
             if picture is None:
                 raise _MissingPicture(
-                    f"Picture {digest!r} is not in {str(self.folder / PICTURES)!r}.",
-                    "Run the same command again; what is missing is drawn again.",
+                    f"Image {digest!r} is not in {str(self.folder / PICTURES)!r}.",
+                    "Run the same command again to generate what is missing.",
                 )
             self._pictures[digest] = picture
         return self._pictures[digest]
-
-
-def _request_record(request: Request) -> RequestRecord:
-    return RequestRecord(text=request.text, images=tuple(image.digest for image in request.images))
-
-
-def _digest(plan: Plan) -> str:
-    return hashlib.blake2b(plan.model_dump_json().encode(), digest_size=20).hexdigest()
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,7 +1,7 @@
-"""One process at a time in a run's folder, and a note of which one for whoever finds it taken.
+"""Lets one process at a time use a run folder, with a note that names the process.
 
-Decision: the lock is the system's (files/lock.py), so nothing that a killed run leaves behind keeps the next
-one out. The note beside it is for people alone and decides nothing.
+The lock is a lock of the operating system (files/lock.py), so a killed run never blocks the next one. The
+note is only information for the user.
 """
 
 from __future__ import annotations
@@ -23,19 +23,23 @@ MAX_NOTE = 1000
 
 
 class FolderLock:
-    """The lock of a run's folder; `take` before writing, `release` after."""
+    """The lock of a run folder: `take` before writing, `release` after."""
 
     def __init__(self, folder: Path) -> None:
         self._files = RunFiles(folder)
         self._lock: SystemLock | None = None
 
     def take(self) -> None:
-        """Take the lock; raises JournalError if another run has it, saying which."""
+        """Take the lock.
+
+        Raises:
+            JournalError: Another run has the lock. The message names its process.
+        """
         lock = SystemLock(self._files.path(NAME))
         if not lock.take():
             raise JournalError(
-                f"Another run is using {str(self._files.folder)!r} right now{self._whose()}.",
-                "Wait for it, or give another folder.",
+                f"Another run is using {str(self._files.folder)!r}{self._whose()}.",
+                "Wait until it has ended, or choose another folder.",
             )
         self._lock = lock
         try:
@@ -45,12 +49,12 @@ class FolderLock:
             raise
 
     def release(self) -> None:
-        """Give the lock back; safe to call without having it."""
+        """Release the lock. Does nothing if it is not held."""
         lock, self._lock = self._lock, None
         if lock is None:
             return
         try:
-            # A folder that was deleted, or whose disk went away, has no note to take back.
+            # In a folder that was deleted, or on a disk that was removed, there is no note to delete.
             with suppress(JournalError):
                 self._files.remove(NOTE)
         finally:

@@ -1,16 +1,14 @@
-"""What a person decided about a run's steps, in its folder: `choices.json`. Which attempt is a step's result,
-and which further attempts were asked for (redraws.py).
+"""The user's decisions about the steps of a run, in `choices.json`: picked and requested attempts.
 
-Decision: an attempt is named by the digest of its image, which is also the name of its file below
-`pictures/`. A choice then holds as long as that image is one of the step's attempts, whatever was queued,
-added or renumbered since, and one that no longer fits is passed over instead of pointing at another image. A
-pick reads the file and writes it anew under a lock, so that of many at a time none is lost. Write it by hand,
-by `pick` or from the node's view:
+An attempt is named by the digest of its image, which is also the name of its file in `pictures/`. So a pick
+is valid as long as the step has an attempt with that image, whatever was queued, added or renumbered in the
+meantime. A pick that does not fit is ignored instead of naming another image. Picking reads and rewrites the
+file under a lock, so concurrent picks are not lost. Write the file by hand, with `pick` or in the live view:
 
     {"steps": {"2": "<digest>"}}
 
-Redraws stand in the same file, so that asking for one and taking back the step's pick is one write. Without
-any the file is written as it always was.
+Requested attempts (redraws.py) are in the same file, so that requesting one and removing the step's pick is
+one write. A file without any is written in the old form.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ CHOICES = "choices.json"
 LOCK = "choices.lock"
 MAX_CHOICES = 10 * MAX_STEPS
 MAX_REDRAWS = 100
-"""Of one step."""
+"""Maximum number of requested attempts of one step."""
 WAIT_SECONDS = 30.0
-HINT = "Correct it there, or delete the file to leave every choice to the critic."
+HINT = "Correct the file, or delete it to leave every choice to the critic."
 
 PictureDigest = Annotated[str, Field(pattern=DIGEST.pattern)]
 
@@ -43,8 +41,11 @@ StepNumber = Annotated[int, Field(ge=1)]
 
 
 class RedrawRequest(Value):
-    """One more attempt that a person asked for: `prompt` is what to draw with, `planned` the step's prompt
-    when it was asked. It fits as long as the plan still says that."""
+    """One more attempt that the user requested.
+
+    `prompt` is the prompt to use, `planned` the step's prompt at the time of the request. The request is
+    valid as long as the plan has that prompt.
+    """
 
     by: Literal["user"] = "user"
     planned: Text
@@ -52,8 +53,7 @@ class RedrawRequest(Value):
 
 
 class Choices(Value):
-    """The content of choices.json: step numbers with the digest of the image that was picked for them, and
-    with the redraws that were asked for, in their order."""
+    """Content of choices.json: by step number, the picked image's digest and the requested attempts."""
 
     format: Literal["interleave-thinker choices"] = "interleave-thinker choices"
     version: Literal[1] = 1
@@ -64,7 +64,7 @@ class Choices(Value):
 
     @model_serializer(mode="wrap")
     def _without_redraws(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Picks alone are written as they always were, so that earlier versions read them."""
+        """Omit `redraws` if there are none, so that earlier versions can read the file."""
         written = fields(self)
         if not self.redraws:
             written.pop("redraws", None)
@@ -72,19 +72,30 @@ class Choices(Value):
 
 
 def read_choices(folder: str | Path) -> Choices:
-    """What was picked in a run's folder, nothing if nobody did; raises JournalError if the file is
-    damaged."""
+    """Return the user's choices in a run folder; empty if there are none.
+
+    Raises:
+        JournalError: The file is damaged.
+    """
     return choices_in(RunFiles(folder))
 
 
 def choices_in(files: RunFiles) -> Choices:
-    """As `read_choices`, of files that are open already."""
+    """Return the user's choices, as `read_choices`, for files that are already open."""
     return files.read_model(Choices, CHOICES, hint=HINT) or Choices()
 
 
 def fitting(choices: Choices, step: Step, style: str = "") -> dict[int, str]:
-    """The redraws that were asked for at a step as it is planned now, with the plan's style before its prompt
-    or without: their numbers, from 1 and rising, with their prompts."""
+    """Return the requested attempts that are valid for a step as it is planned now.
+
+    Args:
+        choices: The user's choices.
+        step: The step, with the plan's style sentence before its prompt or without.
+        style: The plan's style sentence.
+
+    Returns:
+        Numbers from 1, in ascending order, with their prompts.
+    """
     requests = choices.redraws.get(step.number, ())
     return {
         number: request.prompt
@@ -94,50 +105,69 @@ def fitting(choices: Choices, step: Step, style: str = "") -> dict[int, str]:
 
 
 def plan_in(files: RunFiles) -> Plan | None:
-    """The plan of a run, None before there is one; raises JournalError if it is damaged."""
-    hint = "Correct it there, or delete the file to have the plan made anew."
+    """Return the plan of a run; `None` if it is not written yet.
+
+    Raises:
+        JournalError: The plan is damaged.
+    """
+    hint = "Correct the file, or delete it to plan again."
     return files.read_model(Plan, PLAN, hint=hint)
 
 
 def planned_prompt(files: RunFiles, number: int) -> str:
-    """The prompt of a step in a run's plan. Raises JournalError if there is no such step or nothing of it is
-    drawn."""
+    """Return the prompt of a step in a run's plan.
+
+    Raises:
+        JournalError: The plan does not have the step, or the step is text-only.
+    """
     plan = plan_in(files)
     steps = {step.number: step.prompt for step in plan.steps if step.prompt} if plan else {}
     if number not in steps:
         known = ", ".join(str(one) for one in steps) or "none"
         raise JournalError(
-            f"The run in {str(files.folder)!r} has no step {number} that is drawn.", f"Drawn steps: {known}."
+            f"Step {number} of the run in {str(files.folder)!r} does not exist or is text only.",
+            f"Choose a step with an image: {known}.",
         )
     return steps[number] or ""
 
 
 def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
-    """Pick the image with this digest as a step's result, or (None) leave the step to the critic again.
+    """Pick an image as a step's result, or leave the step to the critic again.
 
-    The next run of the folder takes it: later steps start from it, earlier ones are not drawn again. Raises
-    JournalError if the folder has no such picture, its plan no such step that is drawn, its choices.json is
-    damaged or full, or others are picking all the time.
+    The next run in the folder uses it: later steps are generated from it, earlier steps are reused.
+
+    Args:
+        folder: The run folder.
+        step: Number of the step.
+        picture: Digest of the image; `None` removes the pick.
+
+    Returns:
+        The choices after the change.
+
+    Raises:
+        JournalError: The folder does not have the image, the plan does not have the step, choices.json is
+            damaged or full, or other programs are changing it all the time.
     """
     files = RunFiles(folder)
     if picture is not None and not (
         DIGEST.match(picture) and files.path(PICTURES, f"{picture}.png").is_file()
     ):
         raise JournalError(
-            f"Picture {picture[:60]!r} is not in {str(files.folder / PICTURES)!r}.",
+            f"Image {picture[:60]!r} is not in {str(files.folder / PICTURES)!r}.",
             "Pick one of the step's images.",
         )
     with changing(files):
         before = read_choices(folder)
-        if picture is not None or step not in before.steps:  # one that the plan has no more can be taken back
+        # A pick of a step that is no longer in the plan can be removed.
+        if picture is not None or step not in before.steps:
             planned_prompt(files, step)
         steps = {number: digest for number, digest in before.steps.items() if number != step}
         if picture is not None:
             steps[step] = picture
         if len(steps) > MAX_CHOICES:
             raise JournalError(
-                f"{str(files.path(CHOICES))!r} holds {MAX_CHOICES} choices already.",
-                "Take some of them back.",
+                f"{str(files.path(CHOICES))!r} has {MAX_CHOICES} choices, which is the maximum.",
+                "Remove some of them.",
             )
         choices = before.model_copy(update={"steps": steps})
         files.write_model(choices, CHOICES)
@@ -146,9 +176,13 @@ def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
 
 @contextmanager
 def changing(files: RunFiles) -> Iterator[None]:
-    """Have a run's choices.json to oneself; raises JournalError if others are changing it all the time."""
+    """Lock a run's choices.json while it is changed.
+
+    Raises:
+        JournalError: Other programs hold the lock all the time.
+    """
     busy = JournalError(
-        f"{str(files.path(CHOICES))!r} is being changed by others all the time.", "Try again."
+        f"{str(files.path(CHOICES))!r} is locked: other programs are changing it.", "Try again."
     )
     with SystemLock(files.path(LOCK)).held(busy, WAIT_SECONDS):
         yield

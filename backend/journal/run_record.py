@@ -1,33 +1,39 @@
-"""What stands in a run folder's run.json: what was asked for, with which settings, of whom.
+"""Content of run.json in a run folder: the request, the settings and the models.
 
-Decision: pictures stand in it by their digests, and so does the plan: plan.json is the plan, and a person may
-have edited it since.
+Images are named by their digests. The plan too is only a digest: plan.json is the plan, and the user may have
+edited it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal
 
 from pydantic import Field
 
-from ..types import FORMAT_VERSION, MAX_IMAGES, Identities, RunSettings, Several, Text, Value
+from ..types import FORMAT_VERSION, MAX_IMAGES, Identities, Plan, Request, RunSettings, Several, Text, Value
 from .store import Digest
 
 FORMAT = "interleave-thinker run"
 
 
 class Planned(Value):
-    """Which plan a planner wrote, to tell a person's edit of plan.json from it."""
+    """Identifies the plan that a planner wrote, to detect the user's edits of plan.json."""
 
     key: Digest
     digest: Digest
 
 
 class RequestRecord(Value):
-    """A request whose pictures are named by their digests."""
+    """A request whose images are named by their digests."""
 
     text: Text
     images: Several[Digest] = Field(default=(), max_length=MAX_IMAGES)
+
+    @property
+    def shown(self) -> str:
+        """The text as messages quote it, with at most 60 characters."""
+        return self.text if len(self.text) <= 60 else f"{self.text[:57]}..."
 
 
 class RunRecord(Value):
@@ -39,3 +45,13 @@ class RunRecord(Value):
     settings: RunSettings
     identities: Identities
     planned: Planned | None = None
+
+
+def request_record(request: Request) -> RequestRecord:
+    """Return the record of a request."""
+    return RequestRecord(text=request.text, images=tuple(image.digest for image in request.images))
+
+
+def plan_digest(plan: Plan) -> str:
+    """Return 40 hex digits of BLAKE2b over a plan."""
+    return hashlib.blake2b(plan.model_dump_json().encode(), digest_size=20).hexdigest()

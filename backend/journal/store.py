@@ -1,9 +1,9 @@
-"""What a run remembers: plans, draws and judgements, each under a key that names everything that made it.
+"""The store of a run: plans, images and verdicts, each under a key of everything that made it.
 
-Decision: one key is the digest of the maker and its arguments. "Never draw the same thing twice", resume
-after a kill and "repeat only what changed" are then one look-up. `Memory` keeps it in this process for a run
-without a folder; journal.Journal keeps it on disk. Failures are recorded for the reader but never found
-again: running again tries again.
+A key is the digest of a model and its arguments. So caching, resuming after a kill, and repeating only what
+changed are the same look-up. `InMemoryStore` keeps the records in this process, for a run without a folder;
+`journal.Journal` keeps them on disk. Failures are recorded for the reader but never returned from the cache,
+so running again repeats them.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ Digest = Annotated[str, Field(max_length=64)]
 
 
 class Key(Value):
-    """Everything that made something; pictures stand in it as their digests."""
+    """Everything that made a result; images are given by their digests."""
 
     @property
     def digest(self) -> str:
-        """40 hex digits of BLAKE2b over kind and fields."""
+        """40 hex digits of BLAKE2b over the class name and the fields."""
         content = json.dumps([type(self).__name__, self.model_dump()], sort_keys=True)
         return hashlib.blake2b(content.encode(), digest_size=20).hexdigest()
 
 
 class PlanKey(Key):
-    """A planner (as in `Identities`) and the request it was given."""
+    """A planner (as in `Identities`) and its request."""
 
     planner: Text
     text: Text
@@ -53,7 +53,7 @@ class PlanKey(Key):
 
 
 class DrawKey(Key):
-    """A generator and what it was asked to draw; `source` None is text-to-image."""
+    """A generator and its arguments; `source=None` means text-to-image."""
 
     generator: Text
     prompt: Text
@@ -62,7 +62,7 @@ class DrawKey(Key):
 
 
 class JudgeKey(Key):
-    """A critic (as in `Identities`) and what it was shown; `before` None is the blank page."""
+    """A critic (as in `Identities`) and its arguments; `before=None` means a white image."""
 
     critic: Text
     before: Digest | None
@@ -72,9 +72,9 @@ class JudgeKey(Key):
 
 
 class DrawRecord(Value):
-    """One draw: the image, or the fault that came instead, and the wall seconds it took.
+    """One generator call: its image or error, and its wall time in seconds.
 
-    `more` are the further images of a draw that gave a batch.
+    `more` are the further images of a batch.
     """
 
     key: DrawKey
@@ -85,12 +85,12 @@ class DrawRecord(Value):
 
     @property
     def images(self) -> tuple[Picture, ...]:
-        """All images of the draw, none if it failed."""
+        """All images of the call; empty if it failed."""
         return () if self.image is None else (self.image, *self.more)
 
 
 class JudgementRecord(Value):
-    """One judgement: the verdict, or the fault that came instead, and the wall seconds it took."""
+    """One judgement: the verdict or an error, and the wall time in seconds."""
 
     key: JudgeKey
     verdict: Verdict | None = None
@@ -99,51 +99,66 @@ class JudgementRecord(Value):
 
 
 class RunStore(Protocol):
-    """What the loop asks of a memory. Between `begin` and `end` a memory belongs to one run."""
+    """The store interface of the loop. Between `begin` and `end` a store belongs to one run."""
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
-        """Start or continue a run; raises JournalError where this memory cannot serve it."""
+        """Start or resume a run.
+
+        Raises:
+            JournalError: The store cannot be used for this run.
+        """
         ...
 
     def end(self) -> None:
-        """The run is over, whatever the reason; must be safe to call twice."""
+        """End the run, for any reason. It must be safe to call this twice."""
         ...
 
     def written_plan(self) -> Plan | None:
-        """A plan that a person put here, which no planner may replace."""
+        """Return the plan that the user wrote, which a planner may not replace."""
         ...
 
-    def plan(self, key: PlanKey) -> Plan | None: ...
+    def plan(self, key: PlanKey) -> Plan | None:
+        """Return the cached plan of this planner and request."""
+        ...
 
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
-        """Keep the plan; `key` None: a person gave it."""
+        """Store the plan. Without `key` it is the user's plan."""
         ...
 
-    def drawn(self, key: DrawKey) -> DrawRecord | None: ...
+    def drawn(self, key: DrawKey) -> DrawRecord | None:
+        """Return the cached images of a generator call."""
+        ...
 
-    def keep_drawn(self, drawn: DrawRecord) -> None: ...
+    def keep_drawn(self, drawn: DrawRecord) -> None:
+        """Store the record of a generator call."""
+        ...
 
-    def judged(self, key: JudgeKey) -> JudgementRecord | None: ...
+    def judged(self, key: JudgeKey) -> JudgementRecord | None:
+        """Return the cached verdict."""
+        ...
 
-    def keep_judged(self, judged: JudgementRecord) -> None: ...
+    def keep_judged(self, judged: JudgementRecord) -> None:
+        """Store the record of a judgement."""
+        ...
 
     def user_selected(self, step: int) -> str | None:
-        """Digest of the image that a person picked as the result of the step of this number, if anyone
-        did."""
+        """Return the digest of the image that the user picked as the result of this step, if there is one."""
         ...
 
     def redraws(self, step: Step) -> dict[int, str]:
-        """Further attempts that a person asked for at this step: their numbers, rising, and prompts. Read
-        before every draw, for it may be asked at any time."""
+        """Return the further attempts that the user requested at this step: ascending numbers, with prompts.
+
+        Read before every generator call, since requests may arrive at any time.
+        """
         ...
 
     def finish(self, trajectory: Trajectory) -> None:
-        """Keep the trajectory of a run that came to its end or was cancelled."""
+        """Store the trajectory of a run that has ended or was cancelled."""
         ...
 
 
 class InMemoryStore:
-    """The memory of this process, gone with it; the reference for what a journal does on disk."""
+    """A store in the RAM of this process; the reference for what a journal does on disk."""
 
     def __init__(self) -> None:
         self._plans: dict[PlanKey | None, Plan] = {}
@@ -152,39 +167,51 @@ class InMemoryStore:
         self.trajectory: Trajectory | None = None
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
+        """Start a run."""
         pass
 
     def end(self) -> None:
+        """End the run."""
         pass
 
     def written_plan(self) -> Plan | None:
+        """Return the user's plan, if there is one."""
         return self._plans.get(None)
 
     def plan(self, key: PlanKey) -> Plan | None:
+        """Return the cached plan of this planner and request."""
         return self._plans.get(key)
 
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
+        """Store the plan."""
         self._plans[key] = plan
 
     def drawn(self, key: DrawKey) -> DrawRecord | None:
+        """Return the cached images of a generator call."""
         return self._draws.get(key)
 
     def keep_drawn(self, drawn: DrawRecord) -> None:
+        """Store the record of a generator call, unless it failed."""
         if drawn.image is not None:
             self._draws[drawn.key] = drawn
 
     def judged(self, key: JudgeKey) -> JudgementRecord | None:
+        """Return the cached verdict."""
         return self._judgements.get(key)
 
     def keep_judged(self, judged: JudgementRecord) -> None:
+        """Store the record of a judgement, unless it failed."""
         if judged.verdict is not None:
             self._judgements[judged.key] = judged
 
     def user_selected(self, step: int) -> str | None:
+        """Return `None`, since the user cannot pick in this store."""
         return None
 
     def redraws(self, step: Step) -> dict[int, str]:
+        """Return an empty dictionary, since the user cannot request attempts in this store."""
         return {}
 
     def finish(self, trajectory: Trajectory) -> None:
+        """Store the trajectory."""
         self.trajectory = trajectory

@@ -1,4 +1,4 @@
-"""The loop: plan, draw, judge, redraw, as a stream of typed events."""
+"""The loop: plan, generate, judge and try again, as a stream of typed events."""
 
 from .loop import run
 

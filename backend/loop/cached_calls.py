@@ -1,10 +1,9 @@
-"""Draws and judges for the loop: nothing is made twice, failures become values, and a draw may begin before
-it is wanted.
+"""Generator and critic calls of the loop: cached, with failures as values, and optionally started early.
 
-Decision: what is drawn ahead is drawn under the same key as ever and is known to nobody before it is asked
-for: asked for, it is the draw; not asked for, it is thrown away and not remembered, so a run with it has the
-trajectory of a run without. A generator draws one image at a time, so whoever draws waits for what was begun
-ahead, wanted or not.
+An image that is generated ahead has the same cache key as any other, and it is stored only if the loop asks
+for it. If the loop does not ask for it, it is discarded, so a run with this option has the same trajectory as
+a run without it. A generator makes one image at a time; therefore every call first waits for the image that
+was started ahead, even if that image is then discarded.
 """
 
 from __future__ import annotations
@@ -33,7 +32,11 @@ from .protocols import BatchCritic, CriticLike
 
 
 class WantedDraw(NamedTuple):
-    """One draw; `source` None is text-to-image, `settings` are the step's own, with what it is shown."""
+    """One image to generate.
+
+    `source=None` means text-to-image. `settings` are the step's own settings, including the reference
+    images.
+    """
 
     prompt: str
     source: Picture | None
@@ -42,19 +45,18 @@ class WantedDraw(NamedTuple):
 
 
 class DrawnFrom(NamedTuple):
-    """What all draws of a step have in common: the image that they edit, and the step's settings with what
-    the model is shown beside it."""
+    """What all attempts of a step share: the source image and the step's settings with their images."""
 
     source: Picture | None
     settings: StepSettings
 
     def wanted(self, prompt: str, seed: int) -> WantedDraw:
-        """One of these draws."""
+        """Return the call for one attempt of the step."""
         return WantedDraw(prompt, self.source, seed, self.settings)
 
 
 class CachedCalls:
-    """A generator and critics, with the memory of what they made."""
+    """A generator and its critics, with a cache of their results."""
 
     def __init__(self, generator: Generator, store: RunStore) -> None:
         self._generator = generator
@@ -64,11 +66,17 @@ class CachedCalls:
         self._parallel = ParallelDraws[DrawKey, DrawRecord]()
 
     def has_drawn(self, wanted: WantedDraw) -> bool:
-        """Whether the image of this draw is there already."""
+        """Return whether the image is cached."""
         return self._store.drawn(self._draw_key(wanted)) is not None
 
     def draw(self, wanted: WantedDraw) -> tuple[DrawRecord, bool]:
-        """The image of this draw, and whether it was there already. Raises Cancelled."""
+        """Return the image, and whether it came from the cache.
+
+        A failure of the generator is returned as the `error` of the record.
+
+        Raises:
+            Cancelled: The run was cancelled.
+        """
         key = self._draw_key(wanted)
         remembered = self._store.drawn(key)
         if remembered is not None:
@@ -83,8 +91,14 @@ class CachedCalls:
 
     @contextmanager
     def parallel_draws(self, wanted: Sequence[WantedDraw]) -> Iterator[None]:
-        """Within the block several draws are made at the same time, where those behind the generator can;
-        `draw` gives each. What was not asked for by its end is stopped and thrown away."""
+        """Generate several images at the same time within this context, if the generator has several workers.
+
+        Call `draw` to get each of them. Images that were not fetched when the context ends are stopped and
+        discarded.
+
+        Args:
+            wanted: The images that will be asked for, in this order.
+        """
         at_once = idle_workers(self._generator) if len(wanted) > 1 else 1
         several = wanted if at_once > 1 else ()
         new = {key: one for one in several if self._store.drawn(key := self._draw_key(one)) is None}
@@ -101,7 +115,7 @@ class CachedCalls:
             together.discard()
 
     def draw_ahead(self, wanted: WantedDraw) -> None:
-        """Begin to draw in a thread of its own; nothing happens if the image is there already."""
+        """Start to generate an image in another thread. Does nothing if it is cached."""
         key = self._draw_key(wanted)
         if self._store.drawn(key) is not None:
             return
@@ -112,7 +126,7 @@ class CachedCalls:
         self._ahead = key, self._thread.submit(self._draw_now, key, wanted)
 
     def close(self) -> None:
-        """Throw away what was begun ahead, once it is done."""
+        """Wait for the image that was started ahead, and discard it."""
         self._begun_ahead(None)
         if self._thread is not None:
             self._thread.shutdown()
@@ -124,8 +138,22 @@ class CachedCalls:
         attempts: Sequence[Attempt],
         before_asking: Callable[[], None],
     ) -> list[tuple[JudgementRecord, bool]]:
-        """The verdicts on attempts with images, all candidates of one try, against the step's original
-        prompt, each with whether it was there already. Raises Cancelled."""
+        """Judge the images of one attempt's candidates against the step's original prompt.
+
+        A failure of the critic is returned as the `error` of the record.
+
+        Args:
+            critic: The critic.
+            original: The step's prompt from the plan.
+            attempts: The candidates. Each has an image, and all have the same source image and prompt.
+            before_asking: Called once before the critic is called; not called if all verdicts are cached.
+
+        Returns:
+            For each attempt the record of its judgement, and whether it came from the cache.
+
+        Raises:
+            Cancelled: The run was cancelled.
+        """
         keys = [_judge_key(critic, original, attempt) for attempt in attempts]
         known = {key: found for key in keys if (found := self._store.judged(key)) is not None}
         count(judgements_kept=sum(key in known for key in keys))
@@ -178,13 +206,13 @@ class CachedCalls:
         images = generator.draw_several(wanted.prompt, wanted.source, wanted.seed)
         if not 1 <= len(images) <= MAX_BATCH:
             raise GeneratorError(
-                f"The generator gave {len(images)} images at once; 1 to {MAX_BATCH} can be judged.",
-                "Set its batch size accordingly.",
+                f"The generator returned {len(images)} images for one call; 1 to {MAX_BATCH} can be judged.",
+                f"Set its batch size to {MAX_BATCH} or less.",
             )
         return images
 
     def _begun_ahead(self, wanted: DrawKey | None) -> DrawRecord | None:
-        """What was begun ahead, if it is what is wanted now; anything else is waited for and thrown away."""
+        """Return the result that was started ahead if its key is `wanted`; otherwise await and discard it."""
         if self._ahead is None:
             return None
         (key, begun), self._ahead = self._ahead, None
@@ -213,5 +241,5 @@ def _verdicts(critic: CriticLike, original: str, attempts: Sequence[Attempt]) ->
     afters = [attempt.image for attempt in attempts if attempt.image is not None]
     if len(afters) == 1:
         return [critic.judge(first.source, afters[0], original, first.prompt)]
-    assert isinstance(critic, BatchCritic), "only such critics are asked about several"
+    assert isinstance(critic, BatchCritic), "only these critics judge several images in one call"
     return critic.judge_together(first.source, afters, original, first.prompt)

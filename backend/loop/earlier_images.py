@@ -1,11 +1,10 @@
-"""Which earlier images a step is shown with `source: all`: the rule, and the check that the generator can
-show several.
+"""Selects the earlier images that a step with `source: all` is given as references.
 
-Decision: the step before is edited, as ever, so that the critic compares what it always does; the others are
-shown beside it. Not all have room, so the order is by what they tell: the newest says how things stand, the
-story's first image how everybody looks, and of the rest the newer says more. How many there are at most is
-settled once, before the run is begun, and recorded with its settings: a run that is read from its records
-comes to the same images without the generator.
+The previous image is still the source, so the critic compares what it always compares; the other images are
+references. If not all of them fit, the order decides: the story's first image (it shows how the characters
+look), then the newer images before the older. The maximum number of images is decided before the run starts
+and stored with its settings. So a run that is replayed from its records selects the same images without a
+generator.
 """
 
 from __future__ import annotations
@@ -18,30 +17,33 @@ from ..pictures import Picture
 from ..types import MAX_STEP_IMAGES, DrawSettings, Plan, Request, RunSettings, Step, StepResult, StepSettings
 
 ALL = "all"
-INSTEAD = "Use source previous, or a generator whose model is shown several images"
+INSTEAD = "Use source previous, or a generator whose model accepts several images"
 
 
 def shows_all(step: Step, settings: RunSettings) -> bool:
-    """Whether the step is shown all earlier images."""
+    """Return whether the step is given all earlier images."""
     return (step.settings.source or settings.source) == ALL
 
 
 def with_most_images(settings: RunSettings, plan: Plan | None, generator: object) -> RunSettings:
-    """The settings with the number of images that a model is shown, where the run or a step of the plan has
-    the source `all`. Raises SettingsError if the generator's model is shown fewer, or one alone."""
+    """Return the settings with the number of images per step, if the run or a step has source `all`.
+
+    Raises:
+        SettingsError: The generator's model accepts one image only, or fewer than `most_images`.
+    """
     steps = plan.steps if plan else ()
     if settings.source != ALL and all(step.settings.source != ALL for step in steps):
         return settings
     most = min(MAX_STEP_IMAGES, 1 + max_reference_images(generator))
     if most == 1:
         raise SettingsError(
-            "With source all a model is shown several images, and this generator shows its one alone.",
+            "Source 'all' passes several images to the model, but this generator's model accepts one image.",
             f"{INSTEAD}: FLUX.2, Qwen-Image-Edit-Plus, images:MODEL@URL.",
         )
     if settings.most_images is not None and settings.most_images > most:
         raise SettingsError(
-            f"This generator shows its model {most} images at most, and most_images asks for "
-            f"{settings.most_images}.",
+            f"most_images is {settings.most_images}, but this generator's model accepts {most} images at "
+            "most.",
             f"Set most_images to {most} or less.",
         )
     return settings.model_copy(update={"most_images": settings.most_images or most})
@@ -50,7 +52,7 @@ def with_most_images(settings: RunSettings, plan: Plan | None, generator: object
 def drawn_settings(
     step: Step, request: Request, earlier: Sequence[StepResult], settings: RunSettings
 ) -> StepSettings:
-    """The step's settings, with the images that it is shown beside its source where that is `all`."""
+    """Return the step's settings, with the earlier images as references if its source is `all`."""
     if not shows_all(step, settings):
         return step.settings
     room = (settings.most_images or MAX_STEP_IMAGES) - 1 - (step.settings.reference is not None)
@@ -61,7 +63,10 @@ def drawn_settings(
 
 
 def _beside(shown: Sequence[Picture]) -> list[Picture]:
-    """Those beside the newest, which is edited: the first, then the newer before the older; each once."""
+    """Return the references: all images but the newest, which is edited; the first, then newer before older.
+
+    No image is returned twice.
+    """
     if not shown:
         return []
     ordered = [shown[-1], shown[0], *reversed(shown[1:-1])]

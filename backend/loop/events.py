@@ -1,7 +1,7 @@
-"""What the loop tells the world while it runs: one typed event after another.
+"""Typed events of a run, in the order in which they happen.
 
-Decision: the command line's progress, the nodes' live view, the journal and the tests all consume this one
-stream, so that nothing can be shown that was not recorded, and nothing is recorded that cannot be shown.
+The progress of the command line, the live view of the nodes, the journal and the tests all read this one
+stream. So everything that is shown is recorded, and everything that is recorded can be shown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..types import Attempt, Plan, Redraw, Step, StepResult, Trajectory, UnusedS
 
 @dataclass(frozen=True)
 class PlanReady:
-    """The plan is there; `reused` if it came from the journal."""
+    """The plan is ready. `reused`: it came from the journal."""
 
     plan: Plan
     reused: bool = False
@@ -21,8 +21,10 @@ class PlanReady:
 
 @dataclass(frozen=True)
 class AttemptStarted:
-    """Attempt number `attempt` (0-based) of a step begins with this prompt and seed; `redraw` if a person
-    asked for it."""
+    """An attempt of a step starts.
+
+    `attempt` counts from 0. `redraw` is set if the user requested the attempt.
+    """
 
     step: Step
     attempt: int
@@ -33,9 +35,10 @@ class AttemptStarted:
 
 @dataclass(frozen=True)
 class AttemptDrawn:
-    """The image (or the fault) of an attempt is there; not judged yet. `reused`: nothing was drawn for it.
+    """The image (or the error) of an attempt is available; it is not judged yet.
 
-    `of` is the number of images that its draw gave; each of them is an attempt with events of its own.
+    `reused`: the image came from the cache. `of`: number of images that the generator call returned; each of
+    them is an attempt with its own events.
     """
 
     step: Step
@@ -47,7 +50,10 @@ class AttemptDrawn:
 
 @dataclass(frozen=True)
 class AttemptJudged:
-    """The verdict of an attempt is there; `record` holds both. `reused`: the critic was not asked again."""
+    """An attempt is judged; `record` has the image and the verdict.
+
+    `reused`: the verdict came from the cache.
+    """
 
     step: Step
     attempt: int
@@ -57,21 +63,21 @@ class AttemptJudged:
 
 @dataclass(frozen=True)
 class SettingUnused:
-    """A setting of the run has no effect; reported once."""
+    """A setting of the run has no effect. Reported once per run."""
 
     setting: UnusedSetting
 
 
 @dataclass(frozen=True)
 class StepFinished:
-    """A step is done, for the reason in `result.stop_reason`."""
+    """A step has ended, for the reason in `result.stop_reason`."""
 
     result: StepResult
 
 
 @dataclass(frozen=True)
 class Finished:
-    """The run is done; the last event of every stream."""
+    """The run has ended. This is the last event of every stream."""
 
     trajectory: Trajectory
 

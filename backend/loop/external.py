@@ -1,9 +1,9 @@
-"""Steps that somebody else draws: the loop run as far as the images go, then what to draw next.
+"""Steps whose images are generated outside of the loop, for example by other nodes of a ComfyUI graph.
 
-Decision: where a sub-graph of the host draws, the host is in command and the loop cannot call a generator. So
-the loop is run over the journal with a generator that only says what it was asked for. Every rule (seeds,
-prompts, what counts as accepted, what is kept, what is never made twice) is thereby the loop's own, and a
-trial that was stopped goes on where its records end.
+Such a graph decides itself when it runs, so the loop cannot call a generator. Instead, the loop is run over
+the journal with a placeholder generator that reports which image is needed next. So all rules (seeds,
+prompts, acceptance, which attempt is kept, what is cached) are those of the loop, and a stopped run resumes
+where its records end.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ ALL_STEPS = 0
 
 
 class ExternalDrawRequest(Value):
-    """One draw that the loop asks for; `attempt` counts a step's draws from 0 (a batch is one), `source` None
-    is text-to-image."""
+    """The image that the loop needs next.
+
+    `attempt` counts the generator calls of the step from 0; a batch is one call. `source=None` means
+    text-to-image.
+    """
 
     step: int
     attempt: int
@@ -52,23 +55,23 @@ class ExternalDrawRequest(Value):
     source: Picture | None = None
 
     def key(self, identity: str) -> DrawKey:
-        """The key of this draw by the maker of this identity."""
+        """Return the cache key of the image for a generator with this identity."""
         source = self.source.digest if self.source else None
         return DrawKey(generator=identity, prompt=self.prompt, seed=self.seed, source=source)
 
 
 class DrawNeeded(Cancelled):
-    """The run cannot go on before `wanted` is drawn."""
+    """The run cannot continue before the image `wanted` is generated."""
 
     def __init__(self, wanted: ExternalDrawRequest) -> None:
-        super().__init__(f"Step {wanted.step}, try {wanted.attempt + 1} is not drawn yet.")
+        super().__init__(f"The image of step {wanted.step}, attempt {wanted.attempt + 1} is missing.")
         self.wanted = wanted
 
 
 class ExternalDrawResult(NamedTuple):
-    """A draw that was made: its images (of a batch several, each a candidate), and the wall seconds it took.
+    """The result of one generator call: its images (a batch has several) and the wall time in seconds.
 
-    If it failed, `error` is the message and there are no images.
+    If the call failed, `error` is the message and `images` is empty.
     """
 
     wanted: ExternalDrawRequest
@@ -78,10 +81,9 @@ class ExternalDrawResult(NamedTuple):
 
 
 class ExternalRun(Value):
-    """What is to be tried: `steps` of the plan of a request, the first of them from `source` (None: text
-    alone).
+    """What to run: `steps` of a request's plan. The first of them edits `source`; `None` means text-to-image.
 
-    `earlier` are the results of the plan's steps before these, which belong to the same trajectory.
+    `earlier` are the results of the steps of the plan before these. They belong to the same trajectory.
     """
 
     request: Request
@@ -93,12 +95,17 @@ class ExternalRun(Value):
 
 
 def run_from_prompt(prompt: str, source: Picture | None, seed: int) -> ExternalRun:
-    """One picture of a prompt, or one edit of an image. Raises SettingsError without a prompt or with a huge
-    one."""
+    """Return a run of one step: an image from a prompt, or an edit of `source`.
+
+    Raises:
+        SettingsError: The prompt is empty or too long.
+    """
     if not prompt.strip():
-        raise SettingsError("There is nothing to try.", "Write a prompt, or connect a plan.")
+        raise SettingsError("The prompt is empty.", "Write a prompt, or connect a plan.")
     if len(prompt) > MAX_TEXT:
-        raise SettingsError(f"The prompt has {len(prompt)} characters; at most {MAX_TEXT} are read.")
+        raise SettingsError(
+            f"The prompt has {len(prompt)} characters; the maximum is {MAX_TEXT}.", "Shorten the prompt."
+        )
     request = Request(text=prompt, images=(source,) if source else ())
     step = Step(number=1, prompt=prompt)
     return ExternalRun(request=request, plan=Plan(steps=(step,)), steps=(step,), source=source, seed=seed)
@@ -112,10 +119,20 @@ def run_from_plan(
     seed: int,
     earlier: tuple[StepResult, ...] = (),
 ) -> ExternalRun:
-    """Step `number` of a plan, or with ALL_STEPS all of them that come after the `earlier` ones.
+    """Return a run of one step of a plan, or of all steps after the `earlier` ones.
 
-    Without `source` the first step edits the last image of the earlier steps, else the last one of the
-    request. Raises SettingsError if there is no such step or nothing of it is drawn.
+    Args:
+        request: The request of the plan.
+        plan: The plan.
+        number: Number of the step, or `ALL_STEPS`.
+        source: Image that the first step edits. Default: the last image of the earlier steps, else the last
+            image of the request.
+        seed: Base seed.
+        earlier: Results of earlier steps.
+
+    Raises:
+        SettingsError: The plan does not have the step, the steps do not generate an image, or a step needs an
+            image that these nodes cannot pass on.
     """
     last = max((result.step.number for result in earlier), default=0)
     chosen = [
@@ -123,16 +140,20 @@ def run_from_plan(
     ]
     numbers = ", ".join(str(step.number) for step in plan.steps)
     if not chosen:
-        wanted = f"step {number}" if number else f"step after step {last}"
-        raise SettingsError(f"The plan has no {wanted}.", f"Its steps are: {numbers}.")
+        which = f"step {number}" if number else f"step after step {last}"
+        raise SettingsError(
+            f"The plan does not have a {which}.", f"Its steps are {numbers}. Choose another step."
+        )
     if not any(step.prompt for step in chosen):
-        which = f"Step {number} of the plan has" if number else "The remaining steps have"
+        which = f"Step {number} of the plan is" if number else "The remaining steps are"
         drawn = ", ".join(str(step.number) for step in plan.steps if step.prompt) or "none"
-        raise SettingsError(f"{which} only text, nothing to draw.", f"Steps that are drawn: {drawn}.")
+        raise SettingsError(
+            f"{which} text only, so no image is generated.", f"Steps with an image: {drawn}. Choose one."
+        )
     if any(step.settings.source == ALL for step in chosen):
         raise SettingsError(
-            "A step of the plan is to be shown all earlier images, and these nodes hand over one.",
-            "Give it another source (Edit Plan), or draw it with a Step Generator and the Critic Loop.",
+            "A step of the plan has source 'all' (all earlier images), but these nodes pass on one image.",
+            "Set another source in Edit Plan, or use a Step Generator with the Critic Loop.",
         )
     kept = tuple(result for result in earlier if result.step.number < chosen[0].number)
     images = [*request.images, *(result.image for result in kept if result.image)]
@@ -140,25 +161,25 @@ def run_from_plan(
     own = chosen[0].settings.source
     if own not in (None, "text"):
         start = source or step_source(chosen[0], request, kept, RunSettings())
-        # What it edits is decided with that; the loop that draws it knows none of the earlier steps.
+        # The source is now decided. The loop does not know the earlier steps, so it could not find it.
         left = chosen[0].settings.model_copy(update={"source": None})
         chosen[0] = chosen[0].model_copy(update={"settings": left})
     if start not in request.images[:1] and any(step.settings.source == "anchor" for step in chosen):
         raise SettingsError(
-            "A later step of the plan is to edit the request's first image, with which these nodes do not "
-            "begin.",
-            "Let one Try Open draw that step alone.",
+            "A later step of the plan edits the request's first image, but the first step of this loop does "
+            "not start from that image.",
+            "Run that step alone, with an Attempt Start of its own.",
         )
     return ExternalRun(request=request, plan=plan, steps=tuple(chosen), source=start, earlier=kept, seed=seed)
 
 
 def first_draw(external_run: ExternalRun) -> ExternalDrawRequest:
-    """What is drawn first."""
+    """Return the first image that is needed."""
     return _opening(external_run)[0]
 
 
 def first_events(external_run: ExternalRun) -> list[Event]:
-    """What happens until something is drawn; the last event is the start of the first try."""
+    """Return the events before the first image; the last one is the start of the first attempt."""
     events = _opening(external_run)[1]
     begun = [number for number, event in enumerate(events) if isinstance(event, AttemptStarted)]
     return events[: begun[-1] + 1]
@@ -170,11 +191,12 @@ def _opening(external_run: ExternalRun) -> tuple[ExternalDrawRequest, list[Event
         _play(external_run, "", None, RunSettings(seed=external_run.seed), InMemoryStore(), events.append)
     except DrawNeeded as needed:
         return needed.wanted, events
-    raise SettingsError("Nothing of this is drawn.")  # an ExternalRun always has a step with a prompt
+        # Not reached: an ExternalRun always has a step with a prompt.
+    raise SettingsError("The steps do not generate an image.", "Choose a step with a prompt.")
 
 
 class ExternalAttempts:
-    """The tries of one trial by one maker (`identity`), kept in the journal of the request in `folder`."""
+    """The attempts of one external run by one generator (`identity`), stored in the journal in `folder`."""
 
     def __init__(self, external_run: ExternalRun, identity: str, settings: RunSettings, folder: Path) -> None:
         self.external_run = external_run
@@ -184,7 +206,7 @@ class ExternalAttempts:
         self._journal = _ExternalJournal(folder, external_run)
 
     def is_drawn(self, wanted: ExternalDrawRequest) -> bool:
-        """Whether this draw is in the journal already."""
+        """Return whether the image is in the journal."""
         return self._journal.drawn(wanted.key(self._identity)) is not None
 
     def follow(
@@ -193,11 +215,20 @@ class ExternalAttempts:
         given: ExternalDrawResult | None,
         on_event: Callable[[Event], None],
     ) -> Trajectory:
-        """Take in a `given` draw, judge it, and return the whole trajectory if that ends the trial.
+        """Add a generated image, judge it, and return the whole trajectory if the run is complete.
 
-        Raises DrawNeeded with what is to be drawn before it can go on; the journal then holds everything so
-        far. Raises JournalError, ChatError, Cancelled as the loop does, SettingsError for more than MAX_BATCH
-        images.
+        Args:
+            critic: The critic; `None` accepts no image and judges none.
+            given: Result of the generator call that was requested last, if there is one.
+            on_event: Called with every event of the run so far.
+
+        Raises:
+            DrawNeeded: Another image is needed. The journal then contains everything so far.
+            SettingsError: The batch has more than `MAX_BATCH` images.
+            JournalError: The journal cannot be used.
+            AnswerError: Two verdicts in a row could not be parsed.
+            ChatError: The critic failed twice in a row.
+            Cancelled: The run was cancelled.
         """
         self._journal.given = given and self._drawn(given)
         trajectory = _play(self.external_run, self._identity, critic, self.settings, self._journal, on_event)
@@ -211,29 +242,29 @@ class ExternalAttempts:
         first, *more = given.images
         if len(more) >= MAX_BATCH:
             raise SettingsError(
-                f"Step {given.wanted.step}, try {given.wanted.attempt + 1} has {len(given.images)} images; "
-                f"the critic chooses of {MAX_BATCH} at most.",
-                "Set the batch size accordingly.",
+                f"Step {given.wanted.step}: attempt {given.wanted.attempt + 1} has {len(given.images)} "
+                f"images, but the critic can choose among {MAX_BATCH} at most.",
+                f"Set the batch size to {MAX_BATCH} or less.",
             )
         return DrawRecord(key=key, image=first, more=tuple(more), seconds=given.seconds)
 
 
 class _ExternalJournal(Journal):
-    """The journal of the whole request, for a run of some of its steps."""
+    """The journal of the whole request, used by a run of some of its steps."""
 
     def __init__(self, folder: Path, external_run: ExternalRun) -> None:
         super().__init__(folder)
         self._run = external_run
         self.given: DrawRecord | None = None
         self._failed: dict[JudgeKey, JudgementRecord] = {}
-        """Judgements that failed since these tries began. Every further try replays the records: a critic
-        that was asked again in the middle could answer, and another draw would be wanted under the number
-        of one that was made."""
+        """Judgements that failed in this run. Every further attempt replays the records. If the critic were
+        called again for these, a new verdict could change which image is needed, under the number of an image
+        that exists already."""
         self._failed_draws: dict[DrawKey, DrawRecord] = {}
-        """Draws that failed since these tries began; they are not wanted again before the next run."""
+        """Generator calls that failed in this run; they are not repeated before the next run."""
 
     def whole(self, trajectory: Trajectory) -> Trajectory:
-        """The trajectory of the request, of which `trajectory` are some steps."""
+        """Return the trajectory of the whole request; `trajectory` has some of its steps."""
         external_run = self._run
         update = {
             "request": external_run.request,
@@ -268,7 +299,7 @@ class _ExternalJournal(Journal):
             self._failed[judged.key] = judged
 
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
-        # Called again for every try; the files are written once.
+        # Called again for every attempt; the files are written once.
         if self.written_plan() != self._run.plan:
             super().keep_plan(self._run.plan, None)
 
@@ -277,13 +308,13 @@ class _ExternalJournal(Journal):
 
 
 class _Outside:
-    """Stands where a generator would: what it is asked for somebody else must draw."""
+    """A placeholder for the generator: raises `DrawNeeded` with the image that it is asked for."""
 
     def __init__(self, identity: str) -> None:
         self.identity = identity
         self.step, self.attempt = 0, 0
         self.draws_several = True
-        """Whoever draws may give a batch; then a critic is asked even about a single try."""
+        """A batch may be given later; with this flag the critic is called even for a single attempt."""
 
     def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
         return (self.draw(prompt, source, seed),)

@@ -1,15 +1,15 @@
-"""The run itself: plan, draw, judge, redraw, as a stream of typed events while it happens.
+"""The run: plan, generate, judge and try again, as a stream of typed events.
 
-Decision: a run is a Python generator. Who consumes it (command line, node, service, test) decides the pace
-and stops it by closing it; everything finished by then is in the store, so the same call continues where it
-was. The rules are in policy.py, the draws and judgements of a step in step_attempts.py, what is remembered in
-the store; this file only says what follows what.
+A run is a Python generator. Its consumer (command line, node, service, test) sets the pace and stops it by
+closing it. Everything that is finished by then is in the store, so the same call resumes the run. The rules
+are in policy.py, the attempts of one step in step_attempts.py, and the records in the store. This file only
+decides the order.
 
-How a run ends: `Finished` is the last event. A run that ends early (time budget, no draws left,
-`on_failure=stop`, cancelled) has fewer results than its plan has steps, and its last result's stop reason
-says why. `Cancelled` and Ctrl-C, from wherever they come, still give the step's `StepFinished` and a
-`Finished` with what there is, and are raised again after that: who only iterates cannot mistake a cancelled
-run for a whole one.
+`Finished` is the last event. A run that ends early (time budget, `max_draws`, `on_failure=stop`, cancelled)
+has fewer results than its plan has steps, and the stop reason of its last result gives the cause. After
+`Cancelled` or Ctrl-C the run still yields `StepFinished` and a `Finished` with the results so far, and then
+raises the exception again. So a consumer that only iterates cannot mistake a cancelled run for a complete
+one.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from .step_rules import check_steps, max_attempts_in, max_attempts_of, step_seed
 __all__ = ["GIVEN", "CriticLike", "PlannerLike", "run"]
 
 GIVEN = "given"
-"""Planner's identity in a trajectory whose plan came from a person."""
+"""Identity of the planner in a trajectory whose plan was written by the user."""
 
 
 def run(
@@ -79,22 +79,36 @@ def run(
     journal: RunStore | None = None,
     plan: Plan | None = None,
 ) -> EventStream[Event, None, None]:
-    """Carry out a request and yield what happens; the last event is `Finished` with the trajectory.
+    """Run a request and yield what happens; the last event is `Finished` with the trajectory.
 
-    `plan` given, or one a person wrote into the journal, is used as it is; else the journal's for the same
-    planner and request, else the planner's. A `planner` beside a given plan is the one that wrote it.
-    `critic` None or `max_attempts` 1 draws each step once, unjudged; of several images that one draw gave, a
-    critic finds the best then too. A failed draw or judgement becomes the attempt's `error` and the next
-    attempt follows. A failed planner raises AnswerError or ChatError, two verdicts in a row that cannot be
-    read AnswerError, two failed judgements in a row ChatError, an unusable journal JournalError, a source
-    rule without its image SettingsError.
+    A generator call or judgement that fails becomes the `error` of its attempt, and the next attempt follows.
+
+    Args:
+        request: The request.
+        planner: The planner. Next to a given `plan` it is recorded as the planner of that plan, and not
+            called.
+        generator: The image generator.
+        critic: The critic. With `None` or `max_attempts` 1 every step is generated once and not judged,
+            unless one generator call returns several images: then the critic chooses the best.
+        settings: The run's settings.
+        journal: Stores plan, images and verdicts. Default: in memory.
+        plan: The plan. Default: the plan that the user wrote into the journal, else the cached plan of the
+            same planner and request, else a new one from the planner.
+
+    Raises:
+        AnswerError: The planner's reply, or two verdicts in a row, could not be parsed.
+        ChatError: The planner failed, or two judgements in a row failed.
+        JournalError: The journal cannot be used.
+        SettingsError: Planner and plan are both missing, or a setting needs an image or a feature that is
+            missing.
+        Cancelled: The run was cancelled.
     """
     check_source(request, settings)
     return _Run(request, planner, generator, critic, settings, journal or InMemoryStore()).events(plan)
 
 
 class _Run:
-    """The state of one run: what is finished, and the attempts of the step at hand."""
+    """The state of one run: the finished steps, and the attempts of the current step."""
 
     def __init__(
         self,
@@ -154,7 +168,7 @@ class _Run:
             self.store.end()
 
     def _appoint_critic(self, plan: Plan | None) -> None:
-        """Nobody judges where a step is drawn once and one image comes of it."""
+        """Use the critic only if a step has several attempts or several images."""
         needed = self.several or max_attempts_in(plan, self.settings) > 1
         self.critic = self.given_critic if needed else None
 
@@ -170,7 +184,7 @@ class _Run:
         )
 
     def _plan(self, given: Plan | None) -> tuple[Plan, bool, bool]:
-        """The plan, whether a planner made it, and whether it was there already."""
+        """Return the plan, whether it is from a planner, and whether it came from the journal."""
         if given is not None:
             self.store.keep_plan(given, None)
             return given, self.planner is not None, False
@@ -178,7 +192,9 @@ class _Run:
         if written is not None:
             return written, False, True
         if self.planner is None:
-            raise SettingsError("There is neither a planner nor a plan.", "Give one of them.")
+            raise SettingsError(
+                "The run has neither a planner nor a plan.", "Choose a planner, or give a plan."
+            )
         key = PlanKey(
             planner=self.planner.identity,
             text=self.request.text,
@@ -194,7 +210,7 @@ class _Run:
         return plan, True, False
 
     def _unused(self, settings: list[UnusedSetting]) -> Iterator[Event]:
-        """Report settings without effect that were not reported yet."""
+        """Report the settings without effect that were not reported yet."""
         for setting in settings:
             if setting not in self.unused:
                 self.unused.append(setting)
@@ -208,7 +224,7 @@ class _Run:
                     yield from self._unused(unused_at(event.record.verdict, self.settings))
 
     def _step(self, step: Step) -> EventStream[Event, None, None]:
-        """Draw and judge one step until a reason to stop; its result is then the last of `results`."""
+        """Run one step until there is a reason to stop. Its result is then the last of `results`."""
         if not step.prompt:
             yield self._close(step, StopReason.text_only)
             return
@@ -224,8 +240,8 @@ class _Run:
         )
         pick = self.store.user_selected(step.number)
         prompt = step.prompt
-        tries = max_attempts_of(step, self.settings) if self.critic else 1
-        most = min(tries, draws_left(self.results, self.settings))
+        attempts_allowed = max_attempts_of(step, self.settings) if self.critic else 1
+        most = min(attempts_allowed, draws_left(self.results, self.settings))
         reason = StopReason.unjudged
         draws = 0
         while draws < most and not attempts.redraw_waits(prompt, draws):
@@ -234,7 +250,7 @@ class _Run:
             draws = numbers.stop
             stopped = yield from attempts.candidates(numbers, prompt, pick)
             candidates = attempts.made[first:]
-            if self.critic and (tries > 1 or len(candidates) > 1):
+            if self.critic and (attempts_allowed > 1 or len(candidates) > 1):
                 reason = StopReason.attempts_used_up
                 if self.settings.judge_last or (stopped is None and draws < most):
                     yield from attempts.judge(first)
@@ -251,9 +267,9 @@ class _Run:
             reason = StopReason.error
         elif redrawn is not None:
             passed = accepted(attempts.made[redrawn].verdict, self.settings.accept_at)
-            refused = StopReason.redrawn if self.critic else StopReason.unjudged
-            reason = StopReason.accepted if passed else refused
-        # Read anew: a person may have decided while the step was drawn.
+            otherwise = StopReason.redrawn if self.critic else StopReason.unjudged
+            reason = StopReason.accepted if passed else otherwise
+        # Read again: the user may have picked an attempt in the meantime.
         picks = (self.store.user_selected(step.number), pick if redrawn is None else None)
         picked = next(
             (one for digest in picks if (one := user_selected(attempts.made, digest)) is not None), None
@@ -264,12 +280,16 @@ class _Run:
             yield self._close(step, ended or reason, redrawn)
 
     def _drawn_from(self, step: Step, earlier: list[StepResult]) -> DrawnFrom:
-        """What the draws of a step begin with, after these results; raises SourceMissing."""
+        """Return what the attempts of a step start from, given the earlier results.
+
+        Raises:
+            SourceMissing: The step edits an image that does not exist.
+        """
         source = step_source(step, self.request, earlier, self.settings)
         return DrawnFrom(source, drawn_settings(step, self.request, earlier, self.settings))
 
     def _without_source(self, step: Step, reason: str) -> Iterator[Event]:
-        """End a step that is to edit an image which was not drawn, with that as its fault."""
+        """End a step whose source image does not exist, with this as its error."""
         prompt, seed = step.prompt or "", step_seed(step, 0, self.settings)
         attempt = Attempt(prompt=prompt, seed=seed, error=Fault(where="source", message=reason))
         self.attempts.append(attempt)
@@ -278,8 +298,10 @@ class _Run:
         yield self._close(step, StopReason.error)
 
     def _draw_ahead(self, step: Step, attempts: list[Attempt]) -> None:
-        """Begin to draw what follows if this attempt is accepted, where the settings want that; which of
-        several candidates that will be nobody knows."""
+        """Start to generate the next step as if this attempt were accepted, if the settings ask for it.
+
+        With several candidates this is not done, since the accepted one is not known.
+        """
         later = next((one for one in self.plan.drawn_steps if one.number > step.number and one.prompt), None)
         wanted = self.settings.draw_ahead and self.settings.candidates == 1 and len(attempts) == 1
         if not wanted or later is None or not later.prompt:
@@ -290,7 +312,7 @@ class _Run:
         if isinstance(self.generator, FollowsAnchor) and (
             first_image(given, results) != first_image(given, self.results)
         ):
-            return  # its anchor is not known before the verdict
+            return  # its anchor depends on the verdict
         with suppress(SourceMissing):
             seed = step_seed(later, 0, self.settings)
             self.cached_calls.draw_ahead(self._drawn_from(later, results).wanted(later.prompt, seed))

@@ -1,8 +1,8 @@
-"""Draws that are made at the same time, by a generator behind which several work.
+"""Images that are generated at the same time, by a generator with several workers.
 
-Decision: they are begun together and asked for one after another, each under its own key, so that a run over
-ten services is the run over one, only sooner. Who leaves them stops what is still being drawn: nothing of it
-is remembered.
+They are started together and fetched one after another, each under its own key. So a run on ten services has
+the same result as a run on one, only faster. Leaving the context stops what is still being generated, and
+none of it is stored.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ Made = TypeVar("Made")
 
 
 class ParallelDraws(Generic[Key, Made]):
-    """What is being made under keys. `over` is set once nobody wants the rest."""
+    """Pending results by key. `over` is set when the rest is no longer needed."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
         self._begun: dict[Key, Future[Made]] = {}
 
     def begin(self, make: Callable[[Key], Made], keys: Sequence[Key], at_once: int) -> None:
-        """Begin to make all of them, so many at a time; `make` ends early once `over` is set."""
+        """Start to make all results, `at_once` at a time. `make` should return early once `over` is set."""
         pool = ThreadPoolExecutor(min(at_once, len(keys)), thread_name_prefix="draws side by side")
         self._begun = {key: pool.submit(make, key) for key in keys}
         pool.shutdown(wait=False)
 
     def take(self, key: Key) -> Made | None:
-        """What was begun under this key, once it is made; None for any other. Raises what making it
-        raised."""
+        """Return the result for a key, waiting for it; `None` for an unknown key.
+
+        Any exception of `make` is raised again.
+        """
         begun = self._begun.pop(key, None)
         return None if begun is None else begun.result()
 
     def discard(self) -> None:
-        """Throw away what was not taken."""
+        """Stop and discard the results that were not fetched."""
         self.over.set()
         for one in self._begun.values():
             one.cancel()

@@ -1,8 +1,7 @@
-"""The rules of a run as pure functions: what counts as accepted, which attempt is kept, what is edited, which
-seed.
+"""The rules of a run as pure functions: acceptance, the kept attempt, the source image, the seeds.
 
-Decision: every rule that decides about an image stands here and nowhere else, without state, so that the
-loop, the evaluation and a reader of a finished trajectory come to the same conclusion.
+Every rule that decides about an image is here and only here, without state. So the loop, the evaluation and a
+reader of a finished trajectory come to the same conclusion.
 """
 
 from __future__ import annotations
@@ -39,12 +38,21 @@ SeedRule = Literal["every try", "every step"]
 def attempt_seed(
     base: int, step_number: int, attempt: int, rule: SeedRule = "every try", candidates: int = 1
 ) -> int:
-    """Seed of attempt `attempt` (0-based) at a step: 48 bits of BLAKE2b over "base/step/attempt".
+    """Return the seed of an attempt: 48 bits of BLAKE2b over "base/step/attempt".
 
-    A hash and not a sum, so that base 0 step 2 never meets base 1 step 1: neighbouring runs, steps and
-    attempts share no seed. 0 <= seed < 2**48, which every generator's random source takes. With the rule
-    "every step" all attempts of a step have the seed of its first; of several candidates each has that of its
-    place in the first try.
+    A hash and not a sum, so that neighboring runs, steps and attempts do not share a seed: base 0, step 2
+    differs from base 1, step 1.
+
+    Args:
+        base: Base seed of the run.
+        step_number: Number of the step.
+        attempt: Number of the attempt, from 0.
+        rule: "every try": each attempt has its own seed. "every step": all attempts of a step have the seed
+            of the first; each of several candidates has the seed of its place in the first attempt.
+        candidates: Number of candidates per attempt.
+
+    Returns:
+        A seed in the range [0, 2**48), which the random source of every generator accepts.
     """
     return hashed_seed(f"{base}/{step_number}/{attempt if rule == 'every try' else attempt % candidates}")
 
@@ -55,11 +63,10 @@ def hashed_seed(text: str, bits: int = SEED_BITS) -> int:
 
 
 def accepted(verdict: Verdict | None, accept_at: float | None) -> bool:
-    """Whether the critic's word lets an image pass.
+    """Return whether a verdict accepts an image.
 
-    No verdict, or one that could not be understood, never does. With `accept_at` the probability decides, in
-    both directions; a backend that reports none leaves the critic's own word, for there is nothing else to go
-    by.
+    A missing verdict, or one that could not be parsed, does not. With `accept_at` the probability decides, in
+    both directions. If the critic reports no probability, its own yes/no verdict decides.
     """
     if verdict is None or verdict.success is None:
         return False
@@ -69,11 +76,10 @@ def accepted(verdict: Verdict | None, accept_at: float | None) -> bool:
 
 
 def standing(attempt: Attempt) -> tuple[float, float, float]:
-    """How good an attempt is, for comparison: probability of success, then overall score, then the word
-    itself.
+    """Return a sort key of an attempt: success probability, then overall score, then the yes/no verdict.
 
-    Where no probability was reported the word stands in for it: True 1, False 0, and 0.5 for an attempt that
-    nobody could judge, which thereby ranks above one known to be wrong. A missing score ranks below any.
+    Without a probability the verdict counts instead: true 1, false 0, and 0.5 for an attempt without a
+    verdict, which thereby ranks above one known to be wrong. A missing score ranks below any score.
     """
     success = attempt.verdict.success if attempt.verdict else None
     word = 0.5 if success is None else float(success)
@@ -83,11 +89,11 @@ def standing(attempt: Attempt) -> tuple[float, float, float]:
 
 
 def choose(attempts: Sequence[Attempt], settings: RunSettings) -> int | None:
-    """Index of the attempt a step keeps: the accepted one (of several candidates the best, of equally good
-    ones the first), else the best or the last (`settings.keep`) with an image.
+    """Return the index of the attempt that a step keeps.
 
-    Of equally good refused ones the later wins: its prompt has the critic's corrections in it. None if no
-    attempt has an image.
+    This is the accepted one: the best of several candidates, and the first of equally good ones. If none is
+    accepted it is the best or the last (`settings.keep`) with an image. Among equally good rejected ones the
+    later wins, since its prompt contains the critic's corrections. `None` if no attempt has an image.
     """
     drawn = [index for index, attempt in enumerate(attempts) if attempt.image is not None]
     passed = [index for index in drawn if accepted(attempts[index].verdict, settings.accept_at)]
@@ -99,7 +105,7 @@ def choose(attempts: Sequence[Attempt], settings: RunSettings) -> int | None:
 
 
 def user_selected(attempts: Sequence[Attempt], digest: str | None) -> int | None:
-    """Index of the first attempt whose image has the digest that a person picked; None if there is none."""
+    """Return the index of the first attempt whose image has the digest that the user picked, if any."""
     if digest is None:
         return None
     images = [attempt.image.digest if attempt.image else None for attempt in attempts]
@@ -107,17 +113,22 @@ def user_selected(attempts: Sequence[Attempt], digest: str | None) -> int | None
 
 
 def next_prompt(candidates: Sequence[Attempt], style: str = "") -> str:
-    """Prompt of the following try: the critic's refinement, or the same where it gave none or was not heard,
-    behind the plan's style. Of several candidates the best one's that was judged."""
+    """Return the prompt of the next attempt, with the plan's style sentence.
+
+    This is the critic's refined prompt, or the same prompt without one. Of several candidates
+    the best judged one counts.
+    """
     attempt = max(candidates, key=lambda one: (one.verdict is not None, standing(one)))
     prompt = in_style((attempt.verdict.refined_prompt if attempt.verdict else "") or attempt.prompt, style)
-    # The longest refinements have no room for a style; what was just drawn with has it.
+    # A refined prompt of maximum length leaves no room for the style sentence; the current prompt has it.
     return prompt if len(prompt) <= MAX_TEXT else attempt.prompt
 
 
 def draws_left(results: Sequence[StepResult], settings: RunSettings) -> int:
-    """Draws that the following steps may still take, after these results; what a person asked for is not
-    counted."""
+    """Return how many generator calls the next steps may use.
+
+    Attempts that the user requested are not counted.
+    """
     if settings.max_draws is None:
         return MAX_ATTEMPTS
     attempts = [attempt for result in results for attempt in result.attempts]
@@ -126,20 +137,24 @@ def draws_left(results: Sequence[StepResult], settings: RunSettings) -> int:
 
 
 def check_source(request: Request, settings: RunSettings) -> None:
-    """Raise SettingsError where the source rule asks for an image that the request does not have."""
+    """Raise an error if the source rule needs an image that the request does not have.
+
+    Raises:
+        SettingsError: The source is "anchor", and the request has no image.
+    """
     if settings.source == "anchor" and not request.images:
         raise SettingsError(
             "source=anchor edits the request's first image in every step, but the request has no image.",
-            "Give an image, or use source=first to edit the first one drawn.",
+            "Add an image to the request, or use source=first to edit the first generated image.",
         )
 
 
 def source_of(request: Request, earlier: Sequence[StepResult], settings: RunSettings) -> Picture | None:
-    """The image that the next step edits; None is text-to-image.
+    """Return the image that the next step edits; `None` means text-to-image.
 
-    "previous": the latest earlier step that has an image. "first": the earliest. Before any is drawn both
-    take the request's last image, since a request that shows several is continued from where its images end,
-    or none. "anchor": the request's first image, always.
+    "previous": the latest earlier step that has an image. "first": the earliest such step. Before the first
+    image is generated both use the request's last image, if there is one, since a request with several images
+    continues from the last. "anchor": always the request's first image.
     """
     if settings.source == "anchor":
         return request.images[0]
@@ -150,15 +165,14 @@ def source_of(request: Request, earlier: Sequence[StepResult], settings: RunSett
 
 
 def first_image(given: Sequence[Picture], earlier: Sequence[StepResult]) -> Picture | None:
-    """The image that a story starts from: the request's first, else the first one drawn, None before there is
-    any."""
+    """Return the image that a story starts from: the request's first, else the first generated, if any."""
     if given:
         return given[0]
     return next((result.image for result in earlier if result.image is not None), None)
 
 
 def unused_from_start(generator: Generator, agents: Iterable[object]) -> list[UnusedSetting]:
-    """Return the settings without effect that are known before anything is generated, each once."""
+    """Return the settings without effect that are known before anything is generated, without duplicates."""
     found: list[UnusedSetting] = [] if is_repeatable(generator) else ["seed"]
     for agent in agents:
         found += agent.unused_settings if isinstance(agent, KnowsUnused) else ()

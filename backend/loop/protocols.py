@@ -1,7 +1,7 @@
-"""What the loop asks of those who take part in a run: who plans, who judges, and whose weights can wait.
+"""Protocols of the planner and critic that the loop calls.
 
-Decision: protocols and not base classes, so that a test's stand-in, a node's wrapper and backend/agents are
-equals to the loop.
+They are protocols and not base classes, so a test double, a node's wrapper and the classes of backend/agents
+are all equally usable.
 """
 
 from __future__ import annotations
@@ -17,87 +17,115 @@ from ..types import Plan, Request, UnusedSetting, Verdict
 
 @runtime_checkable
 class PlannerLike(Protocol):
-    """What the loop needs of a planner (agents.Planner); its identity names its prompt set too."""
+    """The planner interface of the loop (see `agents.Planner`). Its identity includes the prompt set."""
 
     @property
     def identity(self) -> str:
-        """Name of the model and of every setting that shapes its answers; part of cache keys."""
+        """Model and all settings that affect its replies; part of the cache keys."""
         ...
 
     @property
     def prompt_set_digest(self) -> str:
-        """Digest of the prompt set, empty without one."""
+        """Digest of the prompt set; empty if there is none."""
         ...
 
     def plan(self, request: Request) -> Plan:
-        """All steps of the request. Raises AnswerError, ChatError or Cancelled."""
+        """Return a plan with all steps of the request.
+
+        Raises:
+            AnswerError: The reply could not be parsed.
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class PlannedBefore:
-    """Stands beside a plan that is given for the planner that wrote it elsewhere; never asked itself."""
+    """Names the planner of a plan that was made elsewhere. It cannot plan itself."""
 
     identity: str
     prompt_set_digest: str = ""
 
     def plan(self, request: Request) -> Plan:
-        """Raises ChatError."""
-        raise ChatError("The plan was written before.", "Give it.")
+        """Raise an error, since this planner cannot be called.
+
+        Raises:
+            ChatError: Always.
+        """
+        raise ChatError(
+            "The planner of an earlier plan cannot plan again.", "Pass the plan together with it."
+        )
 
 
 @runtime_checkable
 class CriticLike(Protocol):
-    """What the loop needs of a critic (agents.Critic); its identity names its prompt set too."""
+    """The critic interface of the loop (see `agents.Critic`). Its identity includes the prompt set."""
 
     @property
     def identity(self) -> str:
-        """Name of the model and of every setting that shapes its answers; part of cache keys."""
+        """Model and all settings that affect its replies; part of the cache keys."""
         ...
 
     @property
     def prompt_set_digest(self) -> str:
-        """Digest of the prompt set, empty without one."""
+        """Digest of the prompt set; empty if there is none."""
         ...
 
     def judge(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
     ) -> Verdict:
-        """Compare before (None: a blank page) and after. Raises ChatError or Cancelled."""
+        """Compare an image with the one before it (`None`: a white image) and return the verdict.
+
+        Raises:
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
         ...
 
 
 @runtime_checkable
 class BatchCritic(Protocol):
-    """A critic that may be able to compare several images with the one before at once."""
+    """A critic that may be able to judge several images in one call."""
 
     @property
     def judges_together(self) -> bool:
-        """Whether it can; if not, it is asked about one after another, so that nothing is lost when it fails
-        in between."""
+        """Whether it can.
+
+        If not, it is called once per image, so that finished verdicts survive a failure.
+        """
         ...
 
     def judge_together(
         self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
     ) -> list[Verdict]:
-        """A verdict on each of the images, which were drawn with the same prompt. Raises ChatError or
-        Cancelled."""
+        """Return a verdict for each image; all were generated with the same prompt.
+
+        Raises:
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
         ...
 
 
 @runtime_checkable
 class Offloadable(Protocol):
-    """A planner whose weights can leave the card; they come back by themselves if it is asked again."""
+    """A planner whose weights can be moved out of VRAM; they are loaded again when it is called."""
 
     def offload(self, staying: object) -> None:
-        """There is nothing to plan for now. `staying`: the critic, which may be on the same weights; then
-        nothing happens."""
+        """Free VRAM, since no plan is needed for now.
+
+        Args:
+            staying: The critic. If it uses the same weights, nothing happens.
+        """
         ...
 
 
 @runtime_checkable
 class KnowsUnused(Protocol):
-    """An agent that knows which of its settings its backend cannot honor."""
+    """An agent that knows which of its settings its backend does not support."""
 
     @property
-    def unused_settings(self) -> tuple[UnusedSetting, ...]: ...
+    def unused_settings(self) -> tuple[UnusedSetting, ...]:
+        """The settings without effect."""
+        ...

@@ -1,8 +1,7 @@
-"""A run as far as it came, read from its records by running the loop over them with nobody there to make
-more.
+"""Loads an unfinished run by running the loop over its records.
 
-Decision: the loop is the only one that knows how records follow one another, so an unfinished run is read by
-the loop itself. Whoever stands in for planner, generator and critic cancels the run at the first gap.
+Only the loop knows how records follow one another, so the loop itself reads them. Placeholders for planner,
+generator and critic cancel the run at the first missing record.
 """
 
 from __future__ import annotations
@@ -33,9 +32,12 @@ from .loop import run
 
 
 def replay(journal: Journal) -> Trajectory | None:
-    """The trajectory that the records give, its last step cancelled where they end; None if there is no plan.
+    """Return the trajectory of a run's records; the step where they end is cancelled.
 
-    Raises JournalError if a record is damaged.
+    `None` without a plan.
+
+    Raises:
+        JournalError: A record is damaged.
     """
     record = journal.record()
     events = run(
@@ -52,14 +54,14 @@ def replay(journal: Journal) -> Trajectory | None:
                 identities = event.trajectory.identities
                 kept = identities.model_copy(update={"prompt_set": record.identities.prompt_set})
                 if record.planned is None and record.identities.planner:
-                    # The plan was handed over by whoever had it from this planner.
+                    # The plan was passed in by a program that had it from this planner.
                     kept = kept.model_copy(update={"planner": record.identities.planner})
                 return event.trajectory.model_copy(update={"settings": record.settings, "identities": kept})
     return None
 
 
 class _Past:
-    """A journal that is only read: nothing taken, nothing written, and recorded failures are found too."""
+    """A read-only journal that also returns recorded failures."""
 
     def __init__(self, journal: Journal) -> None:
         self.written_plan, self.plan = journal.written_plan, journal.plan
@@ -86,7 +88,7 @@ class _Past:
 
 
 class _AbsentGenerator:
-    """Stands where the generator stood; asked for what is not recorded, it ends the run."""
+    """A placeholder for the generator: cancels the run if an image is not recorded."""
 
     def __init__(self, identity: str) -> None:
         self.identity = identity
@@ -101,29 +103,29 @@ class _AbsentGenerator:
         return (self.draw(prompt, source, seed),)
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        raise Cancelled("Not drawn yet.")
+        raise Cancelled("The image is not generated yet.")
 
 
 class _AbsentAgent:
-    """Stands where planner or critic stood, likewise."""
+    """A placeholder for planner or critic: cancels the run if a plan or verdict is not recorded."""
 
     def __init__(self, identity: str) -> None:
         self.identity = identity
         self.prompt_set_digest = ""
 
     def plan(self, request: Request) -> Plan:
-        raise Cancelled("Not planned yet.")
+        raise Cancelled("The plan is not written yet.")
 
     def judge(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
     ) -> Verdict:
-        raise Cancelled("Not judged yet.")
+        raise Cancelled("The image is not judged yet.")
 
 
 def is_record(path: str | Path) -> bool:
     """Return whether a path is an execution record: a JSON file, or a folder with one but without a run."""
     path = Path(path)
-    # Unlike Path.is_file, os.path.isfile does not raise for a name that no file can have.
+    # Unlike Path.is_file, os.path.isfile does not raise an error for an invalid file name.
     if isfile(path):
         return path.suffix.lower() == ".json"
     return isfile(path / RECORD) and not isfile(path / RUN)
@@ -133,11 +135,12 @@ def load_trajectory(folder: str | Path) -> Trajectory:
     """Load a run or an execution record.
 
     Args:
-        folder: A run's folder or .zip file, an execution record, or the folder that contains one. An
-            unfinished run ends with a step that was cancelled.
+        folder: A run folder, a run's .zip file, an execution record, or the folder that contains one. The
+            last step of an unfinished run is cancelled.
 
     Raises:
-        JournalError: There is no run or record, the run has no plan yet, or a file is damaged or too new.
+        JournalError: The folder does not contain a run or record, the run has no plan yet, or a file is
+            damaged or from a newer version.
     """
     if is_record(folder):
         return record_trajectory(read_record(folder))
@@ -145,5 +148,7 @@ def load_trajectory(folder: str | Path) -> Trajectory:
     journal.record()
     trajectory = journal.trajectory() or replay(journal)
     if trajectory is None:
-        raise JournalError(f"The run in {str(folder)!r} has no plan yet.", "Run the same command again.")
+        raise JournalError(
+            f"The run in {str(folder)!r} does not have a plan yet.", "Run the same command again to plan."
+        )
     return trajectory

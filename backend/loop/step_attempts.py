@@ -1,7 +1,7 @@
-"""The draws and judgements of one step, in the order in which they are made.
+"""The attempts of one step, in the order in which they are made.
 
-Decision: the attempts are one list, which the run closes the step with. What was made before a cancel, or
-before a failure, is in it, so nothing that a person has seen is missing from the result.
+The attempts are one list, with which the run closes the step. The list contains everything that was made
+before a cancel or a failure, so no image that the user has seen is missing in the result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .step_rules import max_attempts_of, redraw_seed, step_seed
 
 @dataclass(frozen=True)
 class StepContext:
-    """What the steps of a run are drawn and judged with. `deadline`: by the monotonic clock, in seconds."""
+    """What a run's steps are generated and judged with. `deadline` is a time of `time.monotonic()`."""
 
     settings: RunSettings
     store: RunStore
@@ -36,7 +36,7 @@ class StepContext:
 
 @dataclass
 class StepAttempts:
-    """What was made of one step so far; every method that makes something yields it as events.
+    """The attempts of one step so far. Every method that adds attempts yields their events.
 
     `draw_ahead` is called with the attempts that are about to be judged.
     """
@@ -48,9 +48,10 @@ class StepAttempts:
     made: list[Attempt]
 
     def redraw_waits(self, prompt: str, draws: int) -> bool:
-        """Whether a person asked for another attempt than the next one, which is then not made.
+        """Return whether the user requested an attempt, so that the step's next own attempt is skipped.
 
-        What was made before comes first all the same: a run that goes on has the attempts in the same order.
+        An own attempt that is cached is not skipped, so that a resumed run has its attempts in the same
+        order.
         """
         if not self.context.store.redraws(self.step):
             return False
@@ -60,11 +61,14 @@ class StepAttempts:
     def redraws(
         self,
     ) -> EventStream[Event, None, tuple[int | None, StopReason | None]]:
-        """Make the attempts that a person asked for, after the step's own; returns which of them is the
-        step's result (None: there is none), and why it ended before the last of them.
+        """Make the attempts that the user requested, after the step's own attempts.
 
-        Several that are not made yet: only the newest is, for each takes the place of the one before. A
-        person's word stands above the critic's, which is heard but neither refuses nor refines it.
+        If several are not made yet, only the newest is made, since each replaces the one before. The critic
+        judges them too, but the user's choice counts: a rejection changes neither the result nor the prompt.
+
+        Returns:
+            The index of the requested attempt that is the step's result (`None`: there is none), and the
+            reason if the method ended before the last of them.
         """
         done, result = 0, None
         while later := {
@@ -93,8 +97,11 @@ class StepAttempts:
     def candidates(
         self, numbers: range, prompt: str, pick: str | None
     ) -> EventStream[Event, None, StopReason | None]:
-        """Make the draws of these numbers; returns why it ended before the last of them, None if it did
-        not."""
+        """Make the attempts with these numbers.
+
+        Returns:
+            The reason for ending before the last of them, else `None`.
+        """
         draws = [
             self.drawn_from.wanted(prompt, step_seed(self.step, number, self.context.settings))
             for number in numbers
@@ -111,7 +118,7 @@ class StepAttempts:
         return None
 
     def _draw(self, wanted: WantedDraw, redraw: Redraw | None = None) -> Iterator[Event]:
-        """Make one draw; each of its images is an attempt."""
+        """Make one generator call; each of its images is an attempt."""
         prompt, source, seed, settings = wanted
         beside = settings.beside if isinstance(settings, DrawSettings) else ()
         yield AttemptStarted(self.step, len(self.made), prompt, seed, redraw)
@@ -136,8 +143,13 @@ class StepAttempts:
             yield AttemptDrawn(self.step, number, attempt, reused, len(images))
 
     def judge(self, first: int) -> Iterator[Event]:
-        """Judge the attempts from `first` on, together where that is possible. Raises AnswerError where the
-        critic's verdicts cannot be read, ChatError where it cannot judge."""
+        """Judge the attempts from index `first`, in one call if the critic supports it.
+
+        Raises:
+            AnswerError: Two verdicts in a row could not be parsed.
+            ChatError: Two judgements in a row failed.
+            Cancelled: The run was cancelled.
+        """
         numbers = [number for number in range(first, len(self.made)) if self.made[number].image]
         if self.context.critic is None or not numbers or self.step.prompt is None:
             return

@@ -1,8 +1,7 @@
-"""What a step's own settings change of the run's rules, as pure functions, and the check that all of them can
-be honoured.
+"""Pure functions for what a step's own settings change, and the check that all of them are supported.
 
-Decision: a setting that cannot be honoured is an error before the first step, since an image that silently
-ignores what a person asked for would be found at the end of the story.
+An unsupported setting is an error before the first step. Otherwise the user would find the image that ignores
+it at the end of the story.
 """
 
 from __future__ import annotations
@@ -19,37 +18,44 @@ BY_EDITING = "Change it in the plan (Edit Plan, or plan.json)."
 
 
 def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
-    """Raise SettingsError for the first setting of a step that cannot be honoured; images that steps name are
-    read by then (files/step_images.py)."""
+    """Check that every setting of every step is supported.
+
+    Images that steps name must be loaded before (files/step_images.py).
+
+    Raises:
+        SettingsError: A setting is not supported by the generator, or needs an image that does not exist.
+    """
     taken = generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
     drawn: set[int] = set()
     for step in plan.steps:
         source = step.settings.source
         if isinstance(source, int) and source not in drawn:
             raise SettingsError(
-                f"Step {step.number} is to edit the image of step {source}, which is no earlier step that is "
-                "drawn.",
+                f"Step {step.number} edits the image of step {source}, but that is not an earlier step with "
+                "an image.",
                 BY_EDITING,
             )
         if source == "anchor" and not request.images:
             raise SettingsError(
-                f"Step {step.number} is to edit the request's first image, but the request has none.",
+                f"Step {step.number} edits the request's first image, but the request has none.",
                 BY_EDITING,
             )
         for name in (*step.settings.of_draw, *step.settings.images):
             if name not in taken:
                 raise SettingsError(
-                    f"Step {step.number} has a {name} of its own, which this generator cannot take as it is "
-                    "set.",
+                    f"Step {step.number} sets its own {name}, but this generator does not support {name} in "
+                    "its current configuration.",
                     BY_EDITING,
                 )
         for name, image in step.settings.images.items():
             if image.picture is None:
-                raise SettingsError(f"Step {step.number}, {name}: {image.name!r} was not read.", BY_EDITING)
+                raise SettingsError(
+                    f"Step {step.number}, {name}: the image {image.name!r} was not loaded.", BY_EDITING
+                )
         edits = bool(drawn or request.images) and source != "text"
         if step.settings.mask and not edits:
             raise SettingsError(
-                f"Step {step.number} has a mask, but draws from text: there is no image to change a part of.",
+                f"Step {step.number} has a mask, but it generates from text and does not edit an image.",
                 BY_EDITING,
             )
         if step.settings.of_draw and isinstance(generator, TakesStepSettings):
@@ -59,12 +65,12 @@ def check_steps(plan: Plan, request: Request, generator: Generator) -> None:
 
 
 def max_attempts_of(step: Step, settings: RunSettings) -> int:
-    """Draws of a step at most."""
+    """Return the maximum number of attempts of a step."""
     return step.settings.tries or settings.max_attempts
 
 
 def max_attempts_in(plan: Plan | None, settings: RunSettings) -> int:
-    """The most draws that a step of the plan may take."""
+    """Return the largest number of attempts that a step of the plan may use."""
     return (
         max((max_attempts_of(step, settings) for step in plan.steps), default=1)
         if plan
@@ -73,8 +79,11 @@ def max_attempts_in(plan: Plan | None, settings: RunSettings) -> int:
 
 
 def step_seed(step: Step, attempt: int, settings: RunSettings) -> int:
-    """Seed of attempt `attempt` (0-based). A step's own is that of its first, so that an image that was seen
-    can be had again by its seed; the others are made from it as from a run's."""
+    """Return the seed of attempt `attempt` (from 0).
+
+    A step's own seed is the seed of its first attempt, so an image can be reproduced from the seed that is
+    shown. The seeds of the other attempts are derived from it, as from a run's base seed.
+    """
     own = step.settings.seed
     base = settings.seed if own is None else own
     place = attempt if settings.seed_rule == "every try" else attempt % settings.candidates
@@ -86,11 +95,18 @@ def step_seed(step: Step, attempt: int, settings: RunSettings) -> int:
 def redraw_seed(
     step: Step, settings: RunSettings, number: int, prompt: str, attempts: Sequence[Attempt]
 ) -> int:
-    """Seed of the redraw of this number (from 1) that a person asked for at a step, made from the run's base
-    seed.
+    """Return the seed of an attempt that the user requested, derived from the run's base seed.
 
-    It shares none with the step's own attempts, so the same prompt is another image, except with the rule
-    "every step" for a prompt that none of `attempts` had: then only the prompt is to change.
+    It differs from the seeds of the step's own attempts, so the same prompt gives another image. Exception:
+    with the seed rule "every step" and a new prompt the step's seed is used, since only the prompt should
+    change.
+
+    Args:
+        step: The step.
+        settings: The run's settings.
+        number: Number of the requested attempt, from 1.
+        prompt: Its prompt.
+        attempts: The attempts so far.
     """
     if settings.seed_rule == "every step" and all(attempt.prompt != prompt for attempt in attempts):
         return step_seed(step, 0, settings)
@@ -100,8 +116,11 @@ def redraw_seed(
 def step_source(
     step: Step, request: Request, earlier: Sequence[StepResult], settings: RunSettings
 ) -> Picture | None:
-    """The image that a step edits; None is text-to-image. Raises SourceMissing if the step that it is to edit
-    has no image, or the request none."""
+    """Return the image that a step edits; `None` means text-to-image.
+
+    Raises:
+        SourceMissing: The step that it refers to does not have an image, or the request has none.
+    """
     own = step.settings.source
     if own == "text":
         return None
@@ -109,14 +128,14 @@ def step_source(
         image = next((result.image for result in earlier if result.step.number == own), None)
         if image is None:
             raise SourceMissing(
-                f"Step {own}, which this step is to edit, has no image.",
-                "Draw that step before, and connect its story.",
+                f"Step {own}, which this step edits, does not have an image.",
+                "Generate that step first, and connect its story.",
             )
         return image
     rule = settings if own is None else settings.model_copy(update={"source": own})
     if rule.source == "anchor" and not request.images:
         raise SourceMissing(
-            f"Step {step.number} is to edit the request's first image, but the request has none.",
-            "Connect one to the plan's request.",
+            f"Step {step.number} edits the request's first image, but the request has none.",
+            "Connect an image to the request of the plan.",
         )
     return source_of(request, earlier, rule)

@@ -1,0 +1,1 @@
+"""Edits of a plan as text: parsing, merging with a new plan of the planner, and writing."""

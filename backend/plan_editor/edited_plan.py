@@ -1,8 +1,7 @@
-"""A plan as a person edits it: its steps with locks, the plan that they were made from, and what is wrong
-with a text.
+"""A plan as the user edits it: steps with locks, the plan that they were made from, and errors of the text.
 
-Decision: both written forms, the outline and JSON, are read into this one value under the same rules: bounded
-length, numbers that rise, and an error that names line, step and field.
+Both text forms, outline and JSON, are read into this one value under the same rules: limited length,
+ascending numbers, and errors that name line, step and field.
 """
 
 from __future__ import annotations
@@ -12,19 +11,21 @@ import re
 
 from pydantic import Field, ValidationError
 
-from ..answers.unfit import reason_of
+from ..answers.answer_models import reason_of
 from ..errors import SettingsError
 from ..types import MAX_STEPS, MAX_STYLE, MAX_TEXT, Step, Value
 
 MAX_PLAN_TEXT = 1_000_000
-"""Characters of a plan text that are read at most."""
+"""Maximum length of a plan text, in characters."""
 DIGEST = re.compile(r"[0-9a-f]{8}")
 HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 class PlanTextError(SettingsError):
-    """A plan text that cannot be used; `line` is where (from 1), None where the text as a whole is at
-    fault."""
+    """A plan text cannot be used.
+
+    `line` is the line of the error, from 1; `None` if it concerns the whole text.
+    """
 
     def __init__(self, message: str, hint: str = "", line: int | None = None) -> None:
         super().__init__(f"Line {line}{message}" if line else message, hint)
@@ -32,16 +33,19 @@ class PlanTextError(SettingsError):
 
 
 class EditedStep(Value):
-    """A step as a person left it; `locked` keeps its words when the planner writes another plan."""
+    """A step as the user left it. A locked step keeps its texts when the planner writes another plan."""
 
     step: Step
     locked: bool = False
 
 
 class EditedPlan(Value):
-    """Edited steps, their numbers rising. `made_from` holds the digests of the steps of the plan that was
-    edited, in its order; empty where that is not known, for instance for a plan written by hand. `style` is
-    a person's own; empty leaves the planner's."""
+    """Edited steps with ascending numbers.
+
+    `made_from` are the digests of the steps of the plan that was edited, in its order; empty if it is
+    unknown, for example for a plan that the user wrote. `style` is the user's style sentence; if empty, the
+    planner's is used.
+    """
 
     steps: tuple[EditedStep, ...]
     made_from: tuple[str, ...] = ()
@@ -49,31 +53,46 @@ class EditedPlan(Value):
 
 
 def checked_text(text: str) -> str:
-    """A plan text of usable length with plain line ends; raises PlanTextError."""
+    """Return a plan text with plain line ends.
+
+    Raises:
+        PlanTextError: The text is too long, or contains an incomplete character.
+    """
     if len(text) > MAX_PLAN_TEXT:
-        raise PlanTextError(f"The plan text has {len(text)} characters; at most {MAX_PLAN_TEXT} are read.")
+        raise PlanTextError(
+            f"The plan text has {len(text)} characters; the maximum is {MAX_PLAN_TEXT}.", "Shorten it."
+        )
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if half := HALF_A_CHARACTER.search(text):
         raise PlanTextError(
-            ": the text holds half a character.", "Type it anew.", line_at(text, half.start())
+            ": the text contains half a character.", "Type it again.", line_at(text, half.start())
         )
     return text
 
 
 def line_at(text: str, offset: int) -> int:
-    """Line number, from 1, of a position in the text."""
+    """Return the line number, from 1, of a position in the text."""
     return text.count("\n", 0, offset) + 1
 
 
 def checked_style(style: str, line: int | None = None) -> str:
-    """A style that is short enough; raises PlanTextError."""
+    """Return the style sentence.
+
+    Raises:
+        PlanTextError: It is too long.
+    """
     if len(style) > MAX_STYLE:
-        raise PlanTextError(f": the style has {len(style)} characters, at most {MAX_STYLE}.", line=line or 1)
+        raise PlanTextError(
+            f": the style has {len(style)} characters; the maximum is {MAX_STYLE}.", "Shorten it.", line or 1
+        )
     return style
 
 
 def rising(steps: list[EditedStep]) -> tuple[EditedStep, ...]:
-    """The steps in their order; numbers that do not rise are given anew, one by one from the lowest on."""
+    """Return the steps in their order.
+
+    If their numbers do not ascend, they are renumbered from the lowest one.
+    """
     numbers = [one.step.number for one in steps]
     if all(later > earlier for earlier, later in itertools.pairwise(numbers)):
         return tuple(steps)
@@ -84,9 +103,13 @@ def rising(steps: list[EditedStep]) -> tuple[EditedStep, ...]:
 
 
 def make_step(fields: dict[str, object], line: int) -> Step:
-    """A step of these fields; raises PlanTextError for the first field that cannot be so."""
+    """Return a step with these fields.
+
+    Raises:
+        PlanTextError: A field is not valid. The message names the first such field.
+    """
     for name, value in fields.items():
-        # An escape in JSON may hold half a character, which a value would replace without a word.
+        # An escape in JSON may contain half a character, which a value would replace silently.
         if isinstance(value, str) and HALF_A_CHARACTER.search(value):
             message = f", step {fields['number']}, {name}: the text contains half a character."
             raise PlanTextError(message, "Type it again.", line)
@@ -96,24 +119,24 @@ def make_step(fields: dict[str, object], line: int) -> Step:
         first = error.errors(include_url=False)[0]
         where = f", {named(first['loc'])}" if first["loc"] else ""
         if first["type"] == "string_too_long":
-            reason = f"longer than {MAX_TEXT} characters"
+            reason = f"it is longer than {MAX_TEXT} characters"
         elif where:
             reason = reason_of(first)
         else:
-            reason = "nothing to draw and nothing to say"
+            reason = "it has neither a prompt nor a text"
         raise PlanTextError(
             f", step {fields['number']}{where}: {reason}.",
-            "" if where else "Give it a line that begins with draw: or text:.",
+            "" if where else "Add a line that starts with draw: or text:.",
             line,
         ) from error
 
 
 def named(place: tuple[int | str, ...]) -> str:
-    """The field at the place of an error, as a person wrote it."""
+    """Return the field of a validation error, as the user wrote it."""
     parts = [str(part)[:60] for part in place]
     return parts[1] if parts[0] == "settings" and len(parts) > 1 else parts[0]
 
 
 def too_many_steps(line: int) -> PlanTextError:
-    """The error for a step beyond the last one allowed."""
-    return PlanTextError(f": a plan has at most {MAX_STEPS} steps.", "Delete some.", line)
+    """Return the error for a step beyond the maximum."""
+    return PlanTextError(f": a plan can have at most {MAX_STEPS} steps.", "Delete some steps.", line)

@@ -1,7 +1,7 @@
-"""An edited plan as JSON: the form in which planners answer (FORMATS: what an agent answers), and `locked`.
+"""An edited plan as JSON: the planners' answer format (docs/reference/file-formats.md) with `locked`.
 
-Decision: an agent's answer is read tolerantly, a person's is not, since a person can be asked: a field that
-is unknown or of the wrong kind is refused, with the line of its step, instead of being dropped or guessed.
+An agent's answer is read tolerantly. A user's text is not, since the user can correct it: a field that is
+unknown or of the wrong type is an error with the line of its step, and is never dropped or guessed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
+from ..answers.answer_models import reason_of
 from ..answers.plan_shapes import shift_of, words_of
-from ..answers.unfit import reason_of
 from ..types import MAX_STEPS
 from .edited_plan import (
     DIGEST,
@@ -47,7 +47,7 @@ class _Entry(BaseModel):
 
 
 def plan_object(plan: EditedPlan) -> dict[str, Any]:
-    """The plan as JSON values; `json.dumps` of it is read back by `read_json` as an equal plan."""
+    """Return the plan as JSON values. `read_json` reads their `json.dumps` back as an equal plan."""
     steps = [
         {
             "step_number": one.step.number,
@@ -65,15 +65,19 @@ def plan_object(plan: EditedPlan) -> dict[str, Any]:
 
 
 def write_json(plan: EditedPlan) -> str:
-    """The plan as JSON text, indented for reading."""
+    """Return the plan as indented JSON text."""
     return json.dumps(plan_object(plan), ensure_ascii=False, indent=2)
 
 
 def read_json(text: str) -> EditedPlan:
-    """The plan of a JSON text, an object with `execution_plan` or its list alone; raises PlanTextError.
+    """Return the plan of a JSON text: an object with `execution_plan`, or only its list.
 
-    A missing `step_number` is the one after the step before; numbers that do not rise are given anew.
-    Published plans are read as meant: steps counted from 0, and words that stand in `instruction` alone.
+    A missing `step_number` is one more than the number before it. Numbers that do not ascend are assigned
+    again. Two habits of published plans are understood: steps that count from 0, and a text that is only in
+    `instruction`.
+
+    Raises:
+        PlanTextError: The text is not a valid plan.
     """
     text = checked_text(text)
     whole = _decoded(text)
@@ -84,17 +88,22 @@ def read_json(text: str) -> EditedPlan:
         unknown = sorted(set(whole) - {STEPS, MADE_FROM, STYLE})
         if unknown:
             raise PlanTextError(
-                f"The plan has an unknown field {unknown[0][:60]!r}.", f"It has {STEPS!r} and {STYLE!r}."
+                f"The plan has an unknown field {unknown[0][:60]!r}.",
+                f"Remove it. A plan has the fields {STEPS!r} and {STYLE!r}.",
             )
         whole = whole.get(STEPS)
     if not isinstance(whole, list) or not whole:
-        raise PlanTextError(f"The plan has no steps: {STEPS!r} must be a list with at least one.")
+        raise PlanTextError(
+            "The plan does not have any steps.", f"Make {STEPS!r} a list with at least one step."
+        )
     if not isinstance(made_from, (list, tuple)) or not all(
         isinstance(one, str) and DIGEST.fullmatch(one) for one in made_from
     ):
-        raise PlanTextError(f"{MADE_FROM!r} is damaged.", "Delete it; the text is then the whole plan.")
+        raise PlanTextError(
+            f"{MADE_FROM!r} is damaged.", "Delete it; your text is then used as the whole plan."
+        )
     if not isinstance(style, str):
-        raise PlanTextError(f"{STYLE!r} must be a text.")
+        raise PlanTextError(f"{STYLE!r} is not a text.", 'Write it in quotes: "...".')
     steps: list[EditedStep] = []
     shift = shift_of(number for one in whole[:MAX_STEPS] if (number := _given_number(one)) is not None)
     for index, offset in enumerate(_offsets(text)):
@@ -112,7 +121,7 @@ def _given_number(value: object) -> int | None:
 
 def _step(value: object, number: int, shift: int, line: int) -> EditedStep:
     if not isinstance(value, dict):
-        raise PlanTextError(f", step {number}: it is no object with fields.", line=line)
+        raise PlanTextError(f", step {number}: it is not an object.", "Write it as {...}.", line)
     try:
         entry = _Entry.model_validate(value)
     except ValidationError as error:
@@ -132,7 +141,7 @@ def _step(value: object, number: int, shift: int, line: int) -> EditedStep:
 
 
 def _as_written(setting: object) -> object:
-    """A setting of a run's plan.json as a person writes it: of an image that was read, the file's name."""
+    """Return a setting of a run's plan.json as the user writes it: a loaded image as its file name."""
     return setting["name"] if isinstance(setting, dict) and {*setting} == {"name", "picture"} else setting
 
 
@@ -141,11 +150,11 @@ def _decoded(text: str) -> object:
         return _JSON.decode(text)
     except json.JSONDecodeError as error:
         raise PlanTextError(
-            f", column {error.colno}: this is not JSON ({error.msg}).", line=error.lineno
+            f", column {error.colno}: the text is not JSON ({error.msg}).", "Correct it.", error.lineno
         ) from error
     except (ValueError, RecursionError) as error:
         raise PlanTextError(
-            f"The plan is not JSON that can be read ({str(error).splitlines()[0][:80]})."
+            f"The plan cannot be read as JSON ({str(error).splitlines()[0][:80]}).", "Correct the text."
         ) from error
 
 
@@ -153,7 +162,7 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for name, item in pairs:
         if name in value:
-            raise PlanTextError(f"The plan gives {name[:60]!r} twice in one object.", "Keep one of the two.")
+            raise PlanTextError(f"The plan has {name[:60]!r} twice in one object.", "Keep one of them.")
         value[name] = item
     return value
 
@@ -162,7 +171,7 @@ _JSON = json.JSONDecoder(object_pairs_hook=_without_doubles)
 
 
 def _offsets(text: str) -> Iterator[int]:
-    """Where each step begins in a text that is known to be JSON of the right shape."""
+    """Yield the position of each step in a text that is known to be a plan in JSON."""
     position = _past_space(text, 0)
     while text[position] != "[":
         key, position = _JSON.raw_decode(text, _past_space(text, position + 1))

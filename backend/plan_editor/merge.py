@@ -1,9 +1,9 @@
-"""Hand edits of a plan, and what becomes of them when the planner writes another one.
+"""Merges the user's edits of a plan with a new plan of the planner.
 
-Decision: the edits say which plan they were made from. As long as that plan comes in, the edited text is the
-plan. If another one comes, a step that a person locked, changed or added keeps its words and its number,
-every other step is the new plan's, and a note says which is which; the edits themselves are never rewritten,
-so no work of a hand is lost.
+The edits contain the digests of the plan that they were made from. As long as that plan comes in, the edited
+text is the plan. If another plan comes in, a step that the user locked, changed or added keeps its texts and
+its number. Every other step comes from the new plan, and a note tells which is which. The edits themselves
+are never rewritten, so the user's work is not lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..answers.unfit import reason_of
+from ..answers.answer_models import reason_of
 from ..types import MAX_STEPS, Plan, Step, Value
 from .edited_plan import EditedPlan, EditedStep, PlanTextError, checked_text
 from .json_form import read_json
@@ -23,9 +23,14 @@ from .outline import read_outline
 
 
 class MergedPlan(Value):
-    """The plan after the edits. `note` says in a sentence what it is made of; `edited` is the same plan,
-    ready to be edited further; `is_stale` if the edits were made from another plan than the one that came
-    in."""
+    """The plan after the edits.
+
+    Attributes:
+        plan: The plan.
+        edited: The same plan, ready to be edited further.
+        note: Sentence that describes the origin of the steps.
+        is_stale: Whether the edits were made from another plan than the incoming one.
+    """
 
     plan: Plan
     edited: EditedPlan
@@ -34,8 +39,11 @@ class MergedPlan(Value):
 
 
 def read_edits(text: str) -> EditedPlan | None:
-    """Edits written as JSON (they begin with a bracket) or as an outline, None for none; raises
-    PlanTextError."""
+    """Return edits written as JSON (they start with a bracket) or as an outline; `None` for an empty text.
+
+    Raises:
+        PlanTextError: The text is not a valid plan.
+    """
     text = checked_text(text)
     if not text.strip():
         return None
@@ -43,7 +51,7 @@ def read_edits(text: str) -> EditedPlan | None:
 
 
 def step_digest(step: Step) -> str:
-    """8 hex digits over the words and settings of a step; its number is no part of it."""
+    """Return 8 hex digits over the texts and settings of a step, without its number."""
     words: list[Any] = [
         step.name,
         *(value or "" for value in (step.instruction, step.prompt, step.auxiliary_text)),
@@ -53,7 +61,7 @@ def step_digest(step: Step) -> str:
 
 
 def editable(plan: Plan) -> EditedPlan:
-    """A plan as edits that change nothing yet."""
+    """Return a plan as edits that do not change anything yet."""
     return EditedPlan(
         steps=tuple(EditedStep(step=step) for step in plan.steps),
         made_from=tuple(step_digest(step) for step in plan.steps),
@@ -61,12 +69,16 @@ def editable(plan: Plan) -> EditedPlan:
 
 
 def apply_edits(edits: EditedPlan | None, planned: Plan | None) -> MergedPlan:
-    """The plan that results from edits and the planner's plan, either of which may be missing but not both;
-    raises PlanTextError if the result is no plan."""
+    """Return the plan that results from the edits and the planner's plan. One of them may be `None`.
+
+    Raises:
+        PlanTextError: Both are `None`, or the result is not a valid plan.
+    """
     if edits is None:
         if planned is None:
             raise PlanTextError(
-                "There is no plan.", "Connect a Planner, or write steps like this: 1. A red house in a meadow"
+                "The plan is empty.",
+                "Connect a Planner, or write steps like this: 1. A red house in a meadow",
             )
         return MergedPlan(plan=planned, edited=editable(planned), note="The planner's plan, unchanged.")
     style = edits.style or (planned.style if planned else "")
@@ -87,16 +99,15 @@ def apply_edits(edits: EditedPlan | None, planned: Plan | None) -> MergedPlan:
 def _plan(steps: Sequence[EditedStep], rest: Mapping[str, str]) -> Plan:
     if len(steps) > MAX_STEPS:
         raise PlanTextError(
-            (
-                f"The planner's new plan and your steps are {len(steps)} steps together; at most {MAX_STEPS} "
-                "are drawn."
-            ),
-            "Delete some of yours.",
+            f"The planner's new plan and your steps have {len(steps)} steps together; the maximum is "
+            f"{MAX_STEPS}.",
+            "Delete some of your steps.",
         )
     try:
         return Plan(steps=tuple(one.step for one in steps), **rest)
     except ValidationError as error:
-        raise PlanTextError(f"This is no plan: {reason_of(error.errors(include_url=False)[0])}.") from error
+        reason = reason_of(error.errors(include_url=False)[0])
+        raise PlanTextError(f"The steps are not a valid plan: {reason}.", "Correct them.") from error
 
 
 def _note_of_edits(edits: EditedPlan, base: EditedPlan | None) -> str:
@@ -104,11 +115,11 @@ def _note_of_edits(edits: EditedPlan, base: EditedPlan | None) -> str:
     if base is None:
         return f"{count}, written by hand."
     if not edits.made_from:
-        return f"{count}, all as in your text; the planner's plan is not used."
+        return f"{count}, all from your text; the planner's plan is not used."
     changed = [one for one in edits.steps if step_digest(one.step) not in edits.made_from]
     if not changed and [step_digest(one.step) for one in edits.steps] == list(base.made_from):
-        return f"{count}, the planner's."
-    return f"{count}; {_these(changed)} changed by hand." if changed else f"{count}, put in order by hand."
+        return f"{count}, from the planner."
+    return f"{count}; {_these(changed)} changed by hand." if changed else f"{count}, reordered by hand."
 
 
 def _note_of_merge(edits: EditedPlan, kept: Sequence[EditedStep], steps: Sequence[EditedStep]) -> str:
@@ -118,14 +129,14 @@ def _note_of_merge(edits: EditedPlan, kept: Sequence[EditedStep], steps: Sequenc
         if kept
         else "nothing kept"
     )
-    note = f"The planner has written another plan: {yours}, {_these(new) + ' new' if new else 'none new'}."
-    # A kept step answers for its own number; what else differs from the old plan was deleted, moved or
-    # renumbered.
+    note = f"The planner wrote a new plan: {yours}, {_these(new) + ' new' if new else 'none new'}."
+    # A kept step accounts for its own number. Other differences from the old plan are deleted, moved or
+    # renumbered steps.
     untouched = [step_digest(one.step) for one in edits.steps if one not in kept]
     places = {digest: place for place, digest in enumerate(edits.made_from)}
     moved = [places[digest] for digest in untouched]
     if moved != sorted(moved) or len(edits.steps) < len(edits.made_from):
-        note += " Steps that you had deleted or moved are as the planner has them now."
+        note += " Steps that you deleted or moved are as in the new plan."
     return note
 
 

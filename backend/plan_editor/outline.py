@@ -1,20 +1,20 @@
-"""A plan as an outline that a person reads and edits, and back again, exactly.
+"""A plan as an outline that the user reads and edits, and the exact way back.
 
-    style: Watercolour on rough paper
+    style: Watercolor on rough paper
 
-    1. The harbour at dawn [locked]
+    1. The harbor at dawn [locked]
        do: Draw the empty bay.
        draw: a calm bay at dawn,
        | one red boat
        text: Very early, the boat hoisted its sail.
 
-A step may have settings of its own: `source: step 1` (previous, first, anchor, all, text), `seed: 7`,
+A step may have its own settings: `source: step 1` (previous, first, anchor, all, text), `seed: 7`,
 `tries: 3`, `denoise: 0.5`, `negative: people`, `mask: sky.png`, `reference: fox.png`.
 
-Decision: what is written is read back as the same steps, character for character: a value that a line cannot
-show as it is (edge spaces, control characters) is written as a backslash and a JSON string. Reading is more
-lenient than writing, but only where the meaning is plain; everything else is refused with its line, step and
-field. The agent's reasoning is no part of it.
+Written text is read back as the same steps, character for character. A value that a line cannot show as is
+(spaces at its ends, control characters) is written as a backslash and a JSON string. Reading is more lenient
+than writing, but only where the meaning is clear. Everything else is an error with line, step and field. The
+planner's reasoning is not included.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FIELD_OF = {
     "auxiliary_text": "auxiliary_text",
 }
 SETTINGS = ("source", "seed", "tries", "denoise", "negative", "mask", "reference")
-"""Of StepSettings, each under its own name."""
+"""Names of the fields of StepSettings that an outline can contain."""
 SOURCE_STEP = re.compile(r"(?:step\s*)?([0-9]{1,9})$", re.IGNORECASE)
 HEAD = re.compile(r"\s*([0-9]{1,18})[.)](?:\s+(.*))?$")
 FIELD = re.compile(rf"\s*({'|'.join((*FIELD_OF, *SETTINGS))})\s*[:：](.*)$", re.IGNORECASE)
@@ -60,7 +60,7 @@ UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def write_outline(plan: EditedPlan) -> str:
-    """The outline; `read_outline` gives back an equal value."""
+    """Return the outline of a plan. `read_outline` reads it back as an equal value."""
     blocks = ["\n".join(_field_lines("style", plan.style, ""))] if plan.style else []
     blocks += [_block(one) for one in plan.steps]
     if plan.made_from:
@@ -69,17 +69,22 @@ def write_outline(plan: EditedPlan) -> str:
 
 
 def read_outline(text: str) -> EditedPlan:
-    """The plan of an outline; raises PlanTextError with line, step and field.
+    """Return the plan of an outline.
 
-    Numbers that do not rise (steps were moved or added) are given anew from the lowest one on. A step of one
-    line alone is drawn as that line says. Lines after a field that begin no other go on with it; `|` before
-    one says so.
+    Numbers that do not ascend (because steps were moved or added) are assigned again from the lowest one. In
+    a step with a single line, that line is the prompt. A line after a field that does not start another one
+    continues the field; `|` before a line makes that explicit.
+
+    Raises:
+        PlanTextError: The text is not a valid plan. The message names line, step and field.
     """
     reader = _Reader()
     for number, line in enumerate(checked_text(text).split("\n"), 1):
         reader.read(number, line)
     if not reader.drafts:
-        raise PlanTextError("The plan has no steps.", "A step begins like this: 1. The harbour at dawn")
+        raise PlanTextError(
+            "The plan does not have any steps.", "Start a step like this: 1. The harbor at dawn"
+        )
     return EditedPlan(
         steps=rising([_edited(draft) for draft in reader.drafts]),
         made_from=tuple(reader.made_from or ()),
@@ -89,7 +94,7 @@ def read_outline(text: str) -> EditedPlan:
 
 @dataclass
 class _Draft:
-    """A step while its lines are read; `values` by field name, each a list of lines."""
+    """A step while its lines are read; `values` are lists of lines by field name."""
 
     line: int
     number: int
@@ -99,7 +104,7 @@ class _Draft:
 
 
 class _Reader:
-    """Takes the lines one by one; every line either finds its place or raises PlanTextError."""
+    """Reads the lines one by one. A line that does not fit raises `PlanTextError`."""
 
     def __init__(self) -> None:
         self.drafts: list[_Draft] = []
@@ -111,7 +116,7 @@ class _Reader:
     def read(self, number: int, line: str) -> None:
         marked = MARKED.match(line)
         if marked:
-            self._go_on(number, marked.group(2))
+            self._continue(number, marked.group(2))
         elif not line.strip():
             self._blanks += 1
         elif found := MADE_FROM.match(line):
@@ -129,14 +134,14 @@ class _Reader:
         if len(self.drafts) == MAX_STEPS:
             raise too_many_steps(line)
         if number < 1:
-            raise PlanTextError(": steps are numbered from 1 on.", line=line)
+            raise PlanTextError(": step numbers start at 1.", "Change the number.", line)
         name, locked = _without_lock(name.strip())
         self.drafts.append(_Draft(line, number, _shown(name, line, f"step {number}, name"), locked))
         self._open = None
 
     def _style(self, line: int, value: str) -> None:
         if self.style is not None:
-            raise PlanTextError(": the plan has a style already.", "Keep one of the two lines.", line)
+            raise PlanTextError(": the plan already has a style.", "Keep one of the two lines.", line)
         self._open = self.style = [_shown(value, line, "style")] if value else []
         self._blanks = 0
 
@@ -146,7 +151,7 @@ class _Reader:
         where = f"step {draft.number}, {keyword}"
         if name in draft.values:
             raise PlanTextError(
-                f", {where}: the step has this field already.", "Keep one of the two lines.", line
+                f", {where}: the step already has this field.", "Keep one of the two lines.", line
             )
         value = value.strip()
         self._open = draft.values[name] = [_shown(value, line, where)] if value else []
@@ -154,29 +159,29 @@ class _Reader:
 
     def _other(self, line: int, text: str) -> None:
         if self._open is not None and not self.drafts:
-            self._go_on(line, text.strip())
+            self._continue(line, text.strip())
             return
         draft = self._current(line)
         if like := LIKE_A_FIELD.match(text):
             raise PlanTextError(
-                f", step {draft.number}: there is no field {like.group(1)!r}; there are draw, text, do, "
+                f", step {draft.number}: {like.group(1)!r} is not a field. The fields are draw, text, do, "
                 f"{', '.join(SETTINGS[:-1])} and {SETTINGS[-1]}.",
-                "If the line goes on with the text above it, begin it with |.",
+                "If the line continues the text above it, start it with |.",
                 line,
             )
         if self._open is None:
             raise PlanTextError(
-                f", step {draft.number}: it is not said what {text.strip()[:40]!r} is.",
-                "Begin the line with draw:, text: or do:.",
+                f", step {draft.number}: {text.strip()[:40]!r} does not belong to a field.",
+                "Start the line with draw:, text: or do:.",
                 line,
             )
-        self._go_on(line, text.strip())
+        self._continue(line, text.strip())
 
-    def _go_on(self, line: int, text: str) -> None:
+    def _continue(self, line: int, text: str) -> None:
         if self._open is None:
             raise PlanTextError(
-                f", step {self._current(line).number}: this line goes on with no field.",
-                "Begin it with draw:, text: or do:.",
+                f", step {self._current(line).number}: the line does not continue a field.",
+                "Start it with draw:, text: or do:.",
                 line,
             )
         if self._open:
@@ -188,8 +193,8 @@ class _Reader:
         digests = words.split()
         if self.made_from is not None or not all(DIGEST.fullmatch(one) for one in digests):
             raise PlanTextError(
-                ": this 'made from' line was damaged or doubled.",
-                "Delete it; the text is then the whole plan.",
+                ": this 'made from' line is damaged or a duplicate.",
+                "Delete it; your text is then used as the whole plan.",
                 line,
             )
         if len(digests) > MAX_STEPS:
@@ -199,8 +204,8 @@ class _Reader:
     def _current(self, line: int) -> _Draft:
         if not self.drafts:
             raise PlanTextError(
-                ": a plan begins with a step.",
-                "A step begins like this: 1. The harbour at dawn",
+                ": a plan starts with a step.",
+                "Start a step like this: 1. The harbor at dawn",
                 line,
             )
         return self.drafts[-1]
@@ -221,13 +226,13 @@ def _edited(draft: _Draft) -> EditedStep:
 
 
 def _setting(name: str, value: object) -> object:
-    """A setting's line as its value: the number of the step where a source is one."""
+    """Return the value of a setting's line: for a source that is a step, its number."""
     found = SOURCE_STEP.match(str(value)) if name == "source" else None
     return int(found.group(1)) if found else value
 
 
 def _without_lock(name: str) -> tuple[str, bool]:
-    """A name without the mark at its end, and whether it had one."""
+    """Return a name without the lock mark at its end, and whether it had one."""
     before = name[: -len(LOCK)]
     if name.lower().endswith(LOCK) and (not before or before[-1].isspace()):
         return before.rstrip(), True
@@ -235,7 +240,7 @@ def _without_lock(name: str) -> tuple[str, bool]:
 
 
 def _shown(value: str, line: int, where: str) -> str:
-    """The value that a line shows: itself, or the JSON string after a backslash."""
+    """Return the value of a line: the text itself, or the JSON string after a backslash."""
     if not value.startswith('\\"'):
         return value
     try:
@@ -245,7 +250,7 @@ def _shown(value: str, line: int, where: str) -> str:
     except (ValueError, RecursionError):
         pass
     raise PlanTextError(
-        f', {where}: after \\" a JSON string must follow and end.', 'Write the text without \\".', line
+        f', {where}: \\" must be followed by the rest of a JSON string.', 'Write the text without \\".', line
     )
 
 

@@ -1,10 +1,10 @@
-"""Prompt sets: the templates that an agent's checkpoint was trained with, as data.
+"""Prompt sets: the prompt templates that an agent's checkpoint was trained with, as data.
 
-Decision: a prompt set belongs to a checkpoint, not to the code. It is a folder of three text files; a
-checkpoint that carries its own (sub-folder `prompt_set`) wins over the pack's. Two further files say how a
-long plan is written in parts; a set without them has every plan in one reply, as a trained planner learned
-it. Slots are filled in one pass, so a user's text that happens to hold `{rewritten_prompt}` stays text. The
-digest goes into every trajectory.
+A prompt set belongs to a checkpoint, not to the code. It is a folder with three text files. A checkpoint that
+has its own one (sub-folder `prompt_set`) does not use the pack's. Two optional files are used to write a long
+plan in parts; without them every plan is one reply, as a trained planner learned it. Slots are filled in one
+pass, so a user's text that happens to contain `{rewritten_prompt}` stays text. The digest is stored in every
+trajectory.
 """
 
 from __future__ import annotations
@@ -22,29 +22,35 @@ from ..values import ValidTexts
 from . import published
 
 SLOTS = ("text_input", "original_instruction", "rewritten_prompt")
-"""Slots of the three templates; those of the parts of a long plan are filled in their templates alone."""
+"""Slots of the three templates. The slots for long plans exist only in the two optional templates."""
 FOLDER_NAME = "prompt_set"
 STEPS = "steps"
 STEP = re.compile(r"checkpoint-\d+")
-"""Where a training keeps its checkpoints, and what each is called."""
+"""Folder of a training run's checkpoints, and their names."""
 MAX_TEMPLATE = 200_000
 MAX_BYTES = 4
-"""Of one character in UTF-8."""
+"""Maximum number of bytes of a character in UTF-8."""
 NAMES = ("default", "verdict-first", "short")
-"""Prompt sets that ship with the pack; the last two differ in the form of the critic's answer."""
+"""Prompt sets of this pack. The last two have another answer format for the critic."""
 FORM_BEGINS = "Answer in exactly this form"
-"""From here on a template says how to answer."""
+"""Start of the answer format in a template."""
 OPTIONAL = ("planner_outline", "planner_part")
 
 
 class PromptSet(ValidTexts):
-    """Templates: planner from text, planner from text and images (slot `{text_input}`), critic (slots
-    `{original_instruction}`, `{rewritten_prompt}`). Image marks are `<image>`; without any, images come
-    first, but behind the text in the published planner's wording.
+    """The prompt templates of an agent.
 
-    `planner_outline` and `planner_part`, both or neither, stand in a planner's template from FORM_BEGINS on
-    where a plan is written in parts: slots `{text_input}`, `{how_many}`, and `{text_input}`, `{outline}`,
-    `{always}`, `{so_far}`, `{count}`, `{first}`, `{last}`.
+    Image marks are `<image>`. In a template without marks the images come first, except in the published
+    planner's, where they come after the text. `planner_outline` and `planner_part` are both set or both
+    `None`; for a long plan they replace the planner template from `FORM_BEGINS` on.
+
+    Attributes:
+        planner_text: Planner without images; slot `{text_input}`.
+        planner_images: Planner with images; slot `{text_input}`.
+        critic: Critic; slots `{original_instruction}`, `{rewritten_prompt}`.
+        planner_outline: Outline of a long plan; slots `{text_input}`, `{how_many}`.
+        planner_part: Part of a long plan; slots `{text_input}`, `{outline}`, `{always}`, `{so_far}`,
+            `{count}`, `{first}`, `{last}`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -59,9 +65,9 @@ class PromptSet(ValidTexts):
     def _parts_fit(self) -> PromptSet:
         given = [name for name in OPTIONAL if getattr(self, name) is not None]
         if len(given) == 1:
-            raise ValueError(f"{given[0]}.txt needs its counterpart ({' and '.join(OPTIONAL)} or neither)")
+            raise ValueError(f"{given[0]}.txt is there, but not both of {' and '.join(OPTIONAL)}")
         if given and not all(FORM_BEGINS in one for one in (self.planner_text, self.planner_images)):
-            raise ValueError(f"plans in parts need planner templates with the words {FORM_BEGINS!r}")
+            raise ValueError(f"the planner templates need the words {FORM_BEGINS!r} for plans in parts")
         return self
 
     @property
@@ -73,28 +79,31 @@ class PromptSet(ValidTexts):
 
     @property
     def is_published(self) -> bool:
-        """Whether this is the published wording, imported from a checkout; see `published.py`."""
+        """Whether this is the published prompt set, imported from a checkout; see `published.py`."""
         return self.digest in published.WORDINGS
 
     @property
     def has_parts(self) -> bool:
-        """Whether a long plan is written in parts, an outline first."""
+        """Whether a long plan is written in parts, starting with an outline."""
         return self.planner_outline is not None
 
     def in_one_reply(self) -> PromptSet:
-        """The same without the templates of parts, for a planner that learns to write whole plans."""
+        """Return the prompt set without the templates for long plans, for training on whole plans."""
         return self.model_copy(update=dict.fromkeys(OPTIONAL))
 
     @property
     def verdict_first(self) -> bool:
-        """Whether the critic is asked for its answer before its reasoning, as its template shows the form."""
+        """Whether the critic's template asks for the answer before the reasoning."""
         answer, reasoning = self.critic.find("<answer>"), self.critic.find("<think>")
         return 0 <= answer < reasoning
 
     @classmethod
     def load(cls, folder: str | Path) -> PromptSet:
-        """Read a folder with planner_text.txt, planner_images.txt and critic.txt, and those of parts if they
-        are there; raises SettingsError."""
+        """Read a prompt set from a folder.
+
+        Raises:
+            SettingsError: A file is missing or not valid.
+        """
         texts: dict[str, str] = {}
         for name in cls.model_fields:
             path = Path(folder) / f"{name}.txt"
@@ -109,14 +118,17 @@ class PromptSet(ValidTexts):
                 if fault["loc"]
                 else fault["msg"].removeprefix("Value error, ")
             )
-            raise SettingsError(f"Prompt set {str(folder)!r}: {reason}.") from error
+            raise SettingsError(f"Prompt set {str(folder)!r}: {reason}.", "Correct its files.") from error
 
     def save(self, folder: str | Path) -> None:
-        """Write the files into `folder`, making it, and remove those of parts that this set has not; raises
-        SettingsError, also for a folder that is a link."""
+        """Write the files into a folder, which is created, and remove the optional files that are not set.
+
+        Raises:
+            SettingsError: The folder is a link, or a file cannot be written.
+        """
         if Path(folder).is_symlink():
             raise SettingsError(
-                f"{str(folder)!r} is a link, through which no prompt set is written.", "Remove it."
+                f"Cannot write the prompt set: {str(folder)!r} is a link.", "Remove the link."
             )
         for name in type(self).model_fields:
             path, text = Path(folder) / f"{name}.txt", getattr(self, name)
@@ -127,19 +139,20 @@ class PromptSet(ValidTexts):
 
 
 def default_prompt_set() -> PromptSet:
-    """The pack's own wording, for models that bring none."""
+    """Return the pack's default prompt set, for models without their own."""
     return PromptSet.load(Path(__file__).parent)
 
 
 def named_prompt_set(name: str) -> PromptSet:
-    """One of NAMES: the pack's own, or the same with a critic that is asked for fewer tokens. Raises
-    SettingsError.
+    """Return one of the prompt sets in `NAMES`, for agents that are trained with it.
 
-    For agents that are trained with it: one that was trained with another wording is not asked in this one,
-    and a planner that learns whole plans is not asked for parts.
+    It has no templates for long plans, since a planner that learns whole plans is not asked for parts.
+
+    Raises:
+        SettingsError: The name is unknown.
     """
     if name not in NAMES:
-        raise SettingsError(f"There is no prompt set {name!r}.", f"Known: {', '.join(NAMES)}.")
+        raise SettingsError(f"Prompt set {name!r} is unknown.", f"Choose one of {', '.join(NAMES)}.")
     own = default_prompt_set().in_one_reply()
     if name == NAMES[0]:
         return own
@@ -148,20 +161,23 @@ def named_prompt_set(name: str) -> PromptSet:
 
 
 def _template(path: Path) -> str:
-    # Git and editors on Windows write CRLF, which would be another prompt with another digest.
+    # Git and editors on Windows write CRLF, which would be a different prompt with a different digest.
     text = read_text(path, MAX_TEMPLATE * MAX_BYTES, SettingsError, "Prompt set's file")
     return text.replace("\r\n", "\n")
 
 
 def prompt_set_of(checkpoint: str | Path) -> PromptSet | None:
-    """The prompt set that a checkpoint folder carries, or for a step of a training the one of its run; None
-    if there is none. Raises SettingsError if broken."""
+    """Return the prompt set of a checkpoint folder, or of its training run; `None` if there is none.
+
+    Raises:
+        SettingsError: A file is not valid.
+    """
     folder = recorded(checkpoint, FOLDER_NAME)
     return PromptSet.load(folder) if folder.is_dir() else None
 
 
 def recorded(checkpoint: str | Path, name: str) -> Path:
-    """Where a record of a checkpoint is: in its folder or, for RUN/steps/checkpoint-N, in RUN."""
+    """Return the path of a checkpoint's record: in its folder, or for RUN/steps/checkpoint-N in RUN."""
     folder = Path(checkpoint)
     own = folder / name
     if not own.exists() and STEP.fullmatch(folder.name) and folder.parent.name == STEPS:
@@ -170,7 +186,10 @@ def recorded(checkpoint: str | Path, name: str) -> Path:
 
 
 def fill(template: str, **values: str) -> str:
-    """Fill the slots of these names in one pass; values are never scanned for slots. Raises KeyError for one
-    of SLOTS that the template has and that is missing."""
+    """Fill the slots with these names in one pass. Values are never searched for slots.
+
+    Raises:
+        KeyError: The template has one of `SLOTS` without a value.
+    """
     names = "|".join((*SLOTS, *(name for name in values if name not in SLOTS)))
     return re.sub(rf"\{{({names})\}}", lambda slot: values[slot.group(1)], template)

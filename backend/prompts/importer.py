@@ -1,8 +1,8 @@
-"""Takes the official wording out of the user's own copy of the official repository.
+"""Imports the official prompt set from the user's own checkout of the official repository.
 
-Decision: that wording has no licence that would let us ship it, but the public checkpoints were trained with
-it. So it is read from the user's checkout and stored beside the user's checkpoint. The file is parsed, never
-run.
+The license of these prompts does not allow shipping them, but the public checkpoints were trained with them.
+So they are read from the user's checkout and stored next to the user's checkpoint. The file is parsed, never
+executed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from . import FOLDER_NAME, MAX_TEMPLATE, PromptSet
 MODULE = Path("UEval") / "system.py"
 MAX_MODULE = 300_000
 MAX_JOINED = 32_000_000
-"""Characters of all strings that a module makes by joining others."""
-# Constant of the official module -> (template of ours, slots it must have).
+"""Maximum total length, in characters, of all strings that a module concatenates."""
+# Constant of the official module -> (template of this package, slots that it must have).
 CONSTANTS = {
     "NARRATIVE_PROMPT_JSON": ("planner_text", ("{text_input}",)),
     "GUIDANCE_GLOBAL_PROMPT_JSON": ("planner_images", ("{text_input}",)),
@@ -27,8 +27,14 @@ CONSTANTS = {
 
 
 def import_official(path: str | Path) -> PromptSet:
-    """Read the prompt set of an official checkout (its root folder, or the module file itself); raises
-    SettingsError."""
+    """Read the prompt set of an official checkout.
+
+    Args:
+        path: Root folder of the checkout, or the module file itself.
+
+    Raises:
+        SettingsError: The module is missing or does not contain the templates.
+    """
     module = Path(path) / MODULE if Path(path).is_dir() else Path(path)
     constants = _string_constants(_source(module), str(module))
     templates: dict[str, str] = {}
@@ -36,26 +42,33 @@ def import_official(path: str | Path) -> PromptSet:
         if name not in constants:
             raise SettingsError(
                 f"{str(module)!r} does not define {name} as a plain string.",
-                "Give the folder of a checkout that has it.",
+                "Give the folder of a checkout that defines it.",
             )
         missing = [slot for slot in slots if slot not in constants[name]]
         if missing:
-            raise SettingsError(f"{name} in {str(module)!r} lacks the slot {missing[0]}.")
+            raise SettingsError(
+                f"{name} in {str(module)!r} does not have the slot {missing[0]}.", "Use another checkout."
+            )
         if len(constants[name]) > MAX_TEMPLATE:
-            raise SettingsError(f"{name} in {str(module)!r} has more than {MAX_TEMPLATE} characters.")
+            raise SettingsError(
+                f"{name} in {str(module)!r} is longer than {MAX_TEMPLATE} characters.",
+                "Use another checkout.",
+            )
         templates[template] = constants[name]
     return PromptSet(**templates)
 
 
 def store_beside(prompt_set: PromptSet, checkpoint_folder: str | Path) -> Path:
-    """Store a prompt set in a checkpoint folder, where it wins over the pack's own; returns the prompt set's
-    folder.
+    """Store a prompt set in a checkpoint folder, where it replaces the pack's, and return its folder.
 
-    Raises SettingsError if the checkpoint folder is missing or cannot be written.
+    Raises:
+        SettingsError: The checkpoint folder does not exist or cannot be written.
     """
     checkpoint = Path(checkpoint_folder)
     if not checkpoint.is_dir():
-        raise SettingsError(f"There is no checkpoint folder {str(checkpoint)!r}.")
+        raise SettingsError(
+            f"The checkpoint folder {str(checkpoint)!r} does not exist.", "Give an existing folder."
+        )
     folder = checkpoint / FOLDER_NAME
     prompt_set.save(folder)
     return folder
@@ -66,12 +79,12 @@ def _source(module: Path) -> str:
         return read_text(module, MAX_MODULE, SettingsError, "Module")
     except SettingsError as error:
         raise SettingsError(
-            error.message, f"Give the folder of an official checkout, which has {MODULE.as_posix()}."
+            error.message, f"Give the folder of an official checkout; it contains {MODULE.as_posix()}."
         ) from error
 
 
 def _string_constants(source: str, where: str) -> dict[str, str]:
-    """All names that the module assigns a string to at its top level."""
+    """Return all names to which the module assigns a string at its top level, with their values."""
     try:
         joined = _Joined()
         for node in ast.parse(source).body:
@@ -89,21 +102,29 @@ def _string_constants(source: str, where: str) -> dict[str, str]:
                     joined.known[name] = text
         return joined.known
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise SettingsError(f"{where!r} is not a Python module that can be read ({error}).") from error
+        raise SettingsError(
+            f"{where!r} cannot be parsed as a Python module ({error}).", "Give an official checkout."
+        ) from error
 
 
 class _Joined:
-    """The strings of a module that are known so far. What is joined is counted first: `A = A + A`, thirty
-    times, is a gigabyte."""
+    """The strings of a module that are known so far.
+
+    Lengths are checked before strings are concatenated: `A = A + A`, thirty times, is a gigabyte.
+    """
 
     def __init__(self) -> None:
         self.known: dict[str, str] = {}
         self._characters = 0
 
     def string(self, node: ast.expr | None) -> str | None:
-        """What an expression of constants, known names, `+` and `.strip()`-like calls stands for; None for
-        another one, or one longer than MAX_TEMPLATE. Raises ValueError if all of them together are longer
-        than MAX_JOINED."""
+        """Return the value of an expression of constants, known names, `+` and calls like `.strip()`.
+
+        `None` for any other expression, or for a result longer than `MAX_TEMPLATE`.
+
+        Raises:
+            ValueError: All results together are longer than `MAX_JOINED`.
+        """
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return node.value
         if isinstance(node, ast.Name):
@@ -131,5 +152,5 @@ class _Joined:
             return False
         self._characters += length
         if self._characters > MAX_JOINED:
-            raise ValueError(f"its strings come to more than {MAX_JOINED} characters")
+            raise ValueError(f"its strings are longer than {MAX_JOINED} characters in total")
         return True

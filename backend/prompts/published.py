@@ -1,8 +1,8 @@
 """Rules of the published runners that their prompt templates do not contain.
 
 Their code removes one phrase from every request before the planner gets it, and puts images without a mark
-behind the whole text. Both apply only to the published prompt set, which is recognized by its digest: an
-agent that was trained with another prompt set must get its requests unchanged.
+after the whole text. Both apply only to the published prompt set, which is recognized by its digest: an agent
+that was trained with another prompt set must get its requests unchanged.
 """
 
 from __future__ import annotations
@@ -10,4 +10,4 @@ from __future__ import annotations
 WORDINGS = frozenset({"ceec13c4d74bdbd4"})
 """Digests of the published prompt set as it is imported."""
 ENDING = " both visually and textually"
-"""Removed from requests."""
+"""Phrase that is removed from requests."""

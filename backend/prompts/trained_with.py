@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 FILE = "trained_with.json"
 RUN_FILE = "training.json"
-"""Settings of a training, in its folder; also written by versions that had no FILE."""
+"""File with the settings of a training run, in its folder; earlier versions wrote it without `FILE`."""
 VERSION = 1
 MIN_PIXELS, MAX_PIXELS = 1024, 16_777_216
 MAX_BYTES = 1024 * 1024
@@ -37,16 +37,20 @@ HUB_FOLDER = "models--"
 
 @dataclass(frozen=True)
 class TrainedWith:
-    """The record beside a checkpoint or adapter; `image_pixels` None: not known."""
+    """The record of a checkpoint or adapter; `image_pixels` is `None` if it is unknown."""
 
     name: str
     prompt_set: PromptSet | None = None
     image_pixels: int | None = None
     elsewhere: bool = False
-    """Whether the folder shows that another program trained it, and no prompt set came with it."""
+    """Whether another program trained the checkpoint, and it has no prompt set."""
 
     def save(self, folder: Path) -> None:
-        """Write the record into a folder. Raises SettingsError."""
+        """Write the record into a folder.
+
+        Raises:
+            SettingsError: A file cannot be written.
+        """
         if self.prompt_set is not None:
             self.prompt_set.save(folder / FOLDER_NAME)
         if self.image_pixels is not None:
@@ -54,7 +58,7 @@ class TrainedWith:
             write_text(folder / FILE, f"{text}\n", SettingsError, "The checkpoint's record")
 
     def over(self, base: TrainedWith) -> TrainedWith:
-        """This record of an adapter, completed by the one of its base."""
+        """Return this record of an adapter, completed by the record of its base model."""
         return TrainedWith(
             self.name,
             self.prompt_set or base.prompt_set,
@@ -64,8 +68,16 @@ class TrainedWith:
 
 
 def trained_with(folder: str | Path, adapter: bool = False, file: str | None = None) -> TrainedWith:
-    """The record of a checkpoint folder, of an `adapter`, which was always trained, or of a weight `file` in
-    a folder. Raises SettingsError for a damaged one."""
+    """Return the record of a checkpoint.
+
+    Args:
+        folder: Folder of the checkpoint.
+        adapter: Whether it is an adapter, which is always trained.
+        file: Name of a weight file in the folder.
+
+    Raises:
+        SettingsError: The record is damaged.
+    """
     folder = Path(folder)
     prompt_set = prompt_set_of(folder)
     shown = file or next((part for part in folder.parts if part.startswith(HUB_FOLDER)), folder.name)
@@ -81,7 +93,7 @@ def trained_with(folder: str | Path, adapter: bool = False, file: str | None = N
 
 def _pixels(folder: Path) -> int | None:
     own = recorded(folder, FILE)
-    # A finished checkpoint is in its training's folder, which says it for trainings of earlier versions.
+    # A finished checkpoint is in the folder of its run, whose settings have the size in earlier versions.
     path = own if own.exists() else recorded(folder, RUN_FILE)
     path = path if path.exists() else folder.parent / RUN_FILE
     if not path.is_file():
@@ -93,14 +105,14 @@ def _pixels(folder: Path) -> int | None:
             raise
         found = None
     values = found if isinstance(found, dict) else {}
-    # Other programs use this name too, for their rows for example.
+    # Other programs use this name too, for example for their rows.
     if path.name == RUN_FILE and not {"stage", "image_pixels"} <= values.keys():
         return None
     value = values.get("image_pixels")
     if isinstance(value, bool) or not isinstance(value, int) or not MIN_PIXELS <= value <= MAX_PIXELS:
         raise SettingsError(
-            f"{str(path)!r} does not say an image size from {MIN_PIXELS} to {MAX_PIXELS} pixels "
-            f"(image_pixels: {str(value)[:20]}).",
+            f"image_pixels in {str(path)!r} must be a number from {MIN_PIXELS} to {MAX_PIXELS}, but is "
+            f"{str(value)[:20]}.",
             "Correct the number, or delete the file.",
         )
     return value
@@ -111,7 +123,7 @@ _told: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
 def say_once(agent: object, text: str) -> None:
-    """Log a line about an opened agent, the first time only."""
+    """Log a warning about an agent, only the first time."""
     told = _told.setdefault(agent, set())
     if text not in told:
         told.add(text)

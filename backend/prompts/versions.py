@@ -1,7 +1,7 @@
-"""Which of the pack's own prompt sets a digest is: a run holds digests, a person wants to know the wording.
+"""Names of the pack's own prompt sets by digest: runs store digests, users want names.
 
-Decision: every wording that was ever the pack's own keeps its number here, so that a run of any time says
-which it was asked in. A changed template without a new number fails a test.
+Every prompt set that was ever the pack's own keeps its number here, so a run of any age can name the one it
+used. If a template changes without a new number, a test fails.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ KNOWN = {
     "062f4b214d040eeb": "short 2",
     "396e83d34a44e3b4": "tiny world 1",
 }
-"""Digest: name and version. Of two with one number the templates of parts are the difference."""
+"""Name and version by digest. Two sets with the same number differ in the templates for long plans."""
 
 
 def described(digests: str) -> str:
-    """A run's prompt sets (`Identities.prompt_set`: one digest, or the planner's and the critic's with a plus
-    between) by name, the digest of each behind it."""
+    """Return the prompt sets of a run by name, each followed by its digest.
+
+    Args:
+        digests: `Identities.prompt_set`: one digest, or the planner's and the critic's with a plus between.
+    """
     foreign = "not the pack's own"
     names = [f"{KNOWN.get(one, foreign)} ({one})" for one in digests.split("+") if one]
     return ", ".join(names)

@@ -1,0 +1,1 @@
+"""Texts and figures that describe a run to people: reports, summaries, captions."""

@@ -1,9 +1,8 @@
-"""A story for those who are to enjoy it: its texts and the picture that each step kept, and nothing of how it
-was made.
+"""A story for its readers: its texts and the image that each step kept, without how it was made.
 
-Decision: what an audience sees is chosen here once, for every export. Verdicts, tries, prompts, names of
-steps and steps that came to nothing are left out. The text of a step is what the planner wrote for the
-reader; only a story without any such text is told by its instructions.
+What readers see is decided here, once for all exports. Verdicts, attempts, prompts, step names and steps
+without a result are left out. The text of a step is the text that the planner wrote for the reader. Only a
+story without any such text shows its instructions instead.
 """
 
 from __future__ import annotations
@@ -14,8 +13,10 @@ from .outcomes import story_steps, title_of
 
 
 class Panel(Value):
-    """A part of a story: a picture, a text, or both; `number` is that of its step in the plan, `name` what
-    the plan calls it."""
+    """One part of a story: an image, a text, or both.
+
+    `number` is the number of its step in the plan, `name` the name of that step.
+    """
 
     number: int
     name: str = ""
@@ -24,7 +25,7 @@ class Panel(Value):
 
 
 def panels_of(trajectory: Trajectory) -> tuple[Panel, ...]:
-    """The story in order; empty if nothing of it was carried out."""
+    """Return the parts of the story in order; empty if no step was run."""
     steps = [shown for shown in story_steps(trajectory) if shown.result is not None]
     written = any(shown.step.auxiliary_text for shown in steps)
     panels = []
@@ -40,5 +41,5 @@ def panels_of(trajectory: Trajectory) -> tuple[Panel, ...]:
 
 
 def title_for(trajectory: Trajectory, title: str = "") -> str:
-    """The given title, else the beginning of the request."""
+    """Return the given title, else the beginning of the request."""
     return " ".join(title.split()) or title_of(trajectory)

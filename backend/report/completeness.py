@@ -1,7 +1,7 @@
-"""What a run lacks: steps that were not reached, images that could not be generated, judgements that failed.
+"""What is missing in a run: steps that were not reached, failed images, failed judgements.
 
-A run ends with a trajectory whatever went wrong in it, so that nothing finished is lost. Code that caches,
-shows or exports a run asks here whether it is complete.
+A run always ends with a trajectory, even after errors, so that no finished work is lost. Code that caches,
+shows or exports a run checks here whether it is complete.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import Enum
 from ..types import Attempt, StepResult, StopReason, Trajectory
 
 GOOD = (StopReason.accepted, StopReason.picked, StopReason.unjudged, StopReason.text_only)
-"""Why a step ended whose result nobody rejected."""
+"""Stop reasons of a step whose result was not rejected."""
 
 
 class Lack(str, Enum):
@@ -27,11 +27,11 @@ class Lack(str, Enum):
 
 
 def lacks(trajectory: Trajectory, numbers: Collection[int] | None = None) -> dict[Lack, list[int]]:
-    """Return the numbers of the steps that are not complete, by what they lack.
+    """Return the numbers of the incomplete steps, grouped by what is missing.
 
     Args:
         trajectory: The run.
-        numbers: Steps to look at. Default: all steps of the plan.
+        numbers: Steps to check. Default: all steps of the plan.
 
     Returns:
         Step numbers in order, grouped in the order of `Lack`; empty if the run is complete.
@@ -45,7 +45,7 @@ def lacks(trajectory: Trajectory, numbers: Collection[int] | None = None) -> dic
 
 
 def is_complete(trajectory: Trajectory, numbers: Collection[int] | None = None) -> bool:
-    """Return whether every step was carried out, and every attempt that its result depends on."""
+    """Return whether every step was run, without a failed attempt that its result depends on."""
     return not lacks(trajectory, numbers)
 
 
@@ -71,7 +71,10 @@ def _lack(result: StepResult | None) -> Lack | None:
 
 
 def _deciding(result: StepResult) -> list[Attempt]:
-    """Return the attempts that the result of a step depends on: of redraws that were asked for the newest."""
+    """Return the attempts that the result of a step depends on.
+
+    If the user requested attempts, this is the newest of them.
+    """
     if result.stop_reason in (StopReason.picked, StopReason.text_only):
         return []
     redrawn = max((attempt.redraw.number for attempt in result.attempts if attempt.redraw), default=None)

@@ -1,8 +1,7 @@
-"""How far each step's image has drifted, over a finished or stopped story: what exports and the storyboard
-show.
+"""Drift of each step's image, for a finished or stopped story; shown in exports and the storyboard.
 
-Decision: measured when somebody asks and never while drawing, since it costs a few milliseconds an image and
-decides nothing.
+It is measured on demand and not during the run, since it takes some milliseconds per image and decides
+nothing.
 """
 
 from __future__ import annotations
@@ -18,15 +17,14 @@ if TYPE_CHECKING:
 
 
 class StepDrift(Value):
-    """Drift of a step's kept image from the image that it edits and from the story's first; None where it has
-    none."""
+    """Drift of a step's kept image from its source image and the story's first image; `None` without one."""
 
     from_source: Drift | None = None
     from_anchor: Drift | None = None
 
     @property
     def sentence(self) -> str:
-        """What a report says of it, empty for a step that has nothing to be compared with."""
+        """The drift as a sentence for reports; empty if there is nothing to compare with."""
         if self.from_source is None or self.from_anchor is None:
             known = self.from_source or self.from_anchor
             return known.sentence if known else ""
@@ -36,7 +34,7 @@ class StepDrift(Value):
 
 
 def drift_of_steps(trajectory: Trajectory) -> dict[int, StepDrift]:
-    """By step number: the drift of every kept image from what it edits and from the story's first image."""
+    """Return the drift of every kept image, by step number."""
     drifts = {}
     for number, result in enumerate(trajectory.results):
         if result.chosen is None or result.image is None:

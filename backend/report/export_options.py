@@ -1,8 +1,7 @@
-"""How a story is told by an export: to whom, under which title, and in which language the export's own words
-are.
+"""Options of how an export presents a story: for which reader, with which title, in which language.
 
-Decision: one value for all exports, so that each takes these options alike. The title is also drawn where
-none was before (sheet, GIF, WebP), but only if a person gave one.
+All exports share this one value, so they all understand the same options. Exports that did not show a title
+before (sheet, GIF, WebP) show it only if the user gave one.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from .words import ENGLISH, Words, words_in
 
 
 class ExportOptions(Value):
-    """Options of exports that people look at. `words` raises SettingsError for an unknown language."""
+    """Options of exports for people. `words` raises `SettingsError` if the language is not supported."""
 
     audience: bool = False
-    """Texts and kept pictures alone, nothing of how the story was made."""
+    """Show only texts and kept images, without how the story was made."""
     title: Text = ""
-    """Empty takes the beginning of the request, where there has to be one."""
+    """Default (empty): the beginning of the request, for exports that need a title."""
     language: str = Field(default=ENGLISH, max_length=40)
 
     @property
     def words(self) -> Words:
-        """The words of the language."""
+        """The texts of the language."""
         return words_in(self.language)
 
     def title_of(self, trajectory: Trajectory) -> str:
-        """The title that is given, else the beginning of the request."""
+        """Return the given title, else the beginning of the request."""
         return self.words.heard(title_for(trajectory, self.title))
 
 

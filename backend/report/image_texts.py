@@ -1,8 +1,8 @@
-"""A story as a list of images with a text each, for what takes one of either at a time.
+"""A story as a list of images with one text each, for consumers that take one image or text at a time.
 
-Decision: a step of words alone has no image, so the texts of the steps are no such list. Its words go to the
-image before it, whose page they are read on, or to the first image where they begin the story: nothing is
-lost, and no image is made up.
+A text-only step does not have an image, so the list of step texts would not match the images. Its text is
+added to the image before it, or to the first image if the story starts with text. So no text is lost and no
+image is invented.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..types import Step, StepResult
 
 
 def image_texts(results: Sequence[StepResult]) -> list[str]:
-    """The text of every image that was kept, in their order; empty where there is none."""
+    """Return the text of every kept image, in order."""
     texts: list[str] = []
     before: list[str] = []
     for result in results:

@@ -1,8 +1,8 @@
-"""How a run is put into words for people, once for every export: titles, verdicts, stop reasons, sums.
+"""Texts that describe a run to people, shared by all exports: titles, outcomes, stop reasons, totals.
 
-Decision: no export may sound better than the run was. Whether an attempt passed is decided by the policy
-alone, an answer that could not be understood is named as that, and steps that were planned but not reached
-are listed.
+No export may present a run as better than it was. So the policy alone decides whether an attempt was
+accepted, a reply that could not be parsed is named as such, and planned steps that were not reached are
+listed.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ LIKELY = 0.985
 
 UNUSED: dict[UnusedSetting, str] = {
     "accept_at": "accept_at had no effect: the critic reports no probabilities",
-    "seed": "seed had no effect: the image service takes none",
-    "constrained_decoding": "constrained decoding had no effect: the agent's backend cannot do it",
+    "seed": "seed had no effect: the image service does not accept a seed",
+    "constrained_decoding": "constrained decoding had no effect: the agent's backend does not support it",
 }
-"""What is said of a setting without effect."""
+"""What reports say about a setting without effect."""
 
 Tone = Literal["good", "open", "bad", "quiet"]
-"""How a step or an attempt is coloured: right, not settled, failed, nothing to say of it."""
+"""Color of a step or attempt: good, undecided, failed, neutral."""
 
 
 class AttemptOutcome(str, Enum):
-    """What became of one attempt."""
+    """Outcome of one attempt. The values are part of the story format (docs/reference/file-formats.md)."""
 
     accepted = "accepted"
     refused = "refused"
@@ -49,18 +49,33 @@ class AttemptOutcome(str, Enum):
     not_judged = "not judged"
     failed = "failed"
 
+    @property
+    def label(self) -> str:
+        """The outcome as reports show it."""
+        return "rejected" if self is AttemptOutcome.refused else self.value
+
 
 class StoryStep(Value):
-    """A planned step with what became of it; `result` None: the run ended before it."""
+    """A planned step and its result; `result` is `None` if the run ended before it."""
 
     step: Step
     result: StepResult | None = None
 
 
 class Summary(Value):
-    """The sums of a run: steps planned, images drawn, drawn steps, how many of these the critic accepted and
-    how many a person picked, wall seconds, how many of the drawn steps nobody judged, and how many of the
-    planned steps are not complete; `unused` are settings without effect."""
+    """Totals of a run.
+
+    Attributes:
+        steps: Planned steps.
+        images: Generated images.
+        drawn_steps: Steps that generated an image or tried to.
+        accepted_steps: Steps that the critic accepted.
+        picked_steps: Steps whose attempt the user picked.
+        seconds: Wall time in seconds.
+        unjudged_steps: Steps of `drawn_steps` that were not judged.
+        unused: Settings without effect.
+        incomplete_steps: Planned steps that are not complete.
+    """
 
     steps: int
     images: int
@@ -74,22 +89,22 @@ class Summary(Value):
 
     @property
     def sentence(self) -> str:
-        """All of it in one line."""
+        """All totals in one line."""
         parts = [_count(self.steps, "step")]
         if self.incomplete_steps:
             parts.append(f"{_count(self.incomplete_steps, 'step')} not complete")
-        parts.append(f"{_count(self.images, 'image')} drawn")
+        parts.append(f"{_count(self.images, 'image')} generated")
         if self.drawn_steps and self.unjudged_steps == self.drawn_steps:
-            parts.append(f"{_count(self.drawn_steps, 'picture')}, not judged")
+            parts.append(f"{_count(self.drawn_steps, 'image')}, not judged")
         elif self.drawn_steps:
-            parts.append(f"{self.accepted_steps} of {_count(self.drawn_steps, 'picture')} accepted")
+            parts.append(f"{self.accepted_steps} of {_count(self.drawn_steps, 'image')} accepted")
         if self.picked_steps:
             parts.append(f"{self.picked_steps} picked by hand")
         return " · ".join([*parts, duration(self.seconds), *(UNUSED[one] for one in self.unused)])
 
 
 def outcome(attempt: Attempt, settings: RunSettings) -> AttemptOutcome:
-    """What became of an attempt, by the rules of the run."""
+    """Return the outcome of an attempt, by the rules of the run."""
     if attempt.image is None:
         return AttemptOutcome.failed
     if attempt.verdict is None:
@@ -102,24 +117,25 @@ def outcome(attempt: Attempt, settings: RunSettings) -> AttemptOutcome:
 
 
 def stop_sentence(result: StepResult) -> str:
-    """Why the step ended as it did, in a few words that keep nothing back."""
-    tries = _count(len(result.attempts), "try", "tries")
-    kept = "" if result.chosen is None else f", try {result.chosen + 1} kept"
+    """Return why the step ended, as a short sentence."""
+    attempts = _count(len(result.attempts), "attempt")
+    chosen = (result.chosen or 0) + 1
+    kept = "" if result.chosen is None else f", attempt {chosen} kept"
     return {
-        StopReason.accepted: f"Accepted at try {(result.chosen or 0) + 1}",
-        StopReason.attempts_used_up: f"Never accepted: {tries} used up{kept}",
-        StopReason.picked: f"Try {(result.chosen or 0) + 1} picked by hand",
-        StopReason.redrawn: f"Redrawn by hand at try {(result.chosen or 0) + 1}, not accepted",
+        StopReason.accepted: f"Accepted at attempt {chosen}",
+        StopReason.attempts_used_up: f"Never accepted: {attempts} used up{kept}",
+        StopReason.picked: f"Attempt {chosen} picked by hand",
+        StopReason.redrawn: f"Generated again by hand at attempt {chosen}, not accepted",
         StopReason.unjudged: "Not judged by a critic",
         StopReason.text_only: "Text only",
-        StopReason.budget: f"The time budget ran out after {tries}{kept}",
-        StopReason.cancelled: f"Cancelled after {tries}{kept}",
-        StopReason.error: f"Nothing could be drawn in {tries}",
+        StopReason.budget: f"The time budget ran out after {attempts}{kept}",
+        StopReason.cancelled: f"Cancelled after {attempts}{kept}",
+        StopReason.error: f"No image could be generated in {attempts}",
     }[result.stop_reason]
 
 
 def tone_of(result: StepResult | None) -> Tone:
-    """The tone of a step; None is one that was not reached."""
+    """Return the tone of a step; a step without a result was not reached."""
     if result is None:
         return "quiet"
     tones: dict[StopReason, Tone] = {
@@ -133,7 +149,7 @@ def tone_of(result: StepResult | None) -> Tone:
 
 
 def tone_of_attempt(what: AttemptOutcome) -> Tone:
-    """The tone of an attempt."""
+    """Return the tone of an attempt."""
     tones: dict[AttemptOutcome, Tone] = {
         AttemptOutcome.accepted: "good",
         AttemptOutcome.refused: "open",
@@ -143,14 +159,14 @@ def tone_of_attempt(what: AttemptOutcome) -> Tone:
 
 
 def kept_word(result: StepResult, index: int) -> str:
-    """What is said of attempt `index` (0-based) for being the step's result; empty if it is not."""
+    """Return the mark of attempt `index` (from 0) if it is the step's result, else an empty string."""
     if index != result.chosen:
         return ""
     return "picked by hand" if result.stop_reason is StopReason.picked else "kept"
 
 
 def story_steps(trajectory: Trajectory) -> list[StoryStep]:
-    """All planned steps in order, with the results of those that were reached."""
+    """Return all planned steps in order, with the results of those that were reached."""
     results = {result.step.number: result for result in trajectory.results}
     steps = {step.number: step for step in trajectory.plan.steps}
     steps |= {number: result.step for number, result in results.items()}
@@ -158,7 +174,7 @@ def story_steps(trajectory: Trajectory) -> list[StoryStep]:
 
 
 def summarize(trajectory: Trajectory) -> Summary:
-    """The sums of a run."""
+    """Return the totals of a run."""
     drawn = [result for result in trajectory.results if result.attempts]
     attempts = [attempt for result in drawn for attempt in result.attempts]
     return Summary(
@@ -175,20 +191,25 @@ def summarize(trajectory: Trajectory) -> Summary:
 
 
 def probability_words(attempt: Attempt, settings: RunSettings) -> str:
-    """The critic's probability of success in percent, with what was wanted where it nearly had it; empty if
-    there is none."""
+    """Return the success probability in percent; empty if there is none.
+
+    If the attempt was rejected by a narrow margin, the acceptance threshold follows.
+    """
     probability = attempt.verdict.probability if attempt.verdict else None
     if probability is None:
         return ""
-    refused = outcome(attempt, settings) is AttemptOutcome.refused
-    missed = refused and probability >= LIKELY and settings.accept_at is not None
-    wanted = f" of {100 * (settings.accept_at or 0):g} %" if missed else ""
-    return percent(probability, refused) + wanted
+    rejected = outcome(attempt, settings) is AttemptOutcome.refused
+    missed = rejected and probability >= LIKELY and settings.accept_at is not None
+    threshold = f" of {100 * (settings.accept_at or 0):g} %" if missed else ""
+    return percent(probability, rejected) + threshold
 
 
 def percent(probability: float, refused: bool = False) -> str:
-    """A probability (0..1) as percent, never so rounded that it reads as certainty, or that an image seems to
-    have been `refused` at what it was to reach."""
+    """Return a probability (0..1) as a percentage, rounded so that it does not mislead.
+
+    It is never shown as certainty. With `refused`, a value just below the threshold is never rounded up to
+    it.
+    """
     if refused and probability >= LIKELY:
         return f"{math.floor(probability * 10_000) / 100:.2f} %"
     if 0.01 <= probability <= 0.99:
@@ -197,11 +218,11 @@ def percent(probability: float, refused: bool = False) -> str:
 
 
 def title_of(trajectory: Trajectory) -> str:
-    """The request's first sentence, or its first clauses, shortened to at most 80 characters."""
+    """Return the request's first sentence, or its first clauses, with at most 80 characters."""
     text = " ".join(trajectory.request.text.replace("<image>", " ").split())
     sentence = re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
     if len(sentence) <= TITLE_LENGTH:
-        return sentence.rstrip(".") or "A story without words"
+        return sentence.rstrip(".") or "Untitled story"
     clauses = [match.start() for match in re.finditer(r"[,;:](?=\s)", sentence[:TITLE_LENGTH])]
     if clauses and clauses[-1] >= TITLE_LENGTH // 3:
         return sentence[: clauses[-1]]
@@ -209,12 +230,12 @@ def title_of(trajectory: Trajectory) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people write them: "0.42 s", "12.3 s", "4 min 05 s"."""
+    """Return a time in seconds as text: "0.42 s", "12.3 s", "4 min 05 s"."""
     if seconds < 60:
         return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s"
 
 
-def _count(number: int, singular: str, plural: str = "") -> str:
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun if number == 1 else noun + 's'}"

@@ -1,4 +1,4 @@
-"""What changed between two prompts, word by word, for a reader's eye."""
+"""Word-by-word differences between two prompts, for display."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ MAX_PAIRS = 40_000
 
 
 class Piece(NamedTuple):
-    """A run of text that was kept, put in or taken out."""
+    """A run of text that is unchanged, inserted or deleted."""
 
     kind: Literal["same", "ins", "del"]
     text: str
 
 
 def changes(before: str, after: str) -> list[Piece]:
-    """Pieces that give `after` without the "del" ones and `before` without the "ins" ones.
+    """Return the pieces of a comparison.
 
-    What stands between the words that both begin and end with is compared as a whole where it is long or
-    repeats itself (over MAX_PAIRS equal pairs of words): the comparison word by word takes more than the
-    square of the length for that.
+    Without the "del" pieces they give `after`, without the "ins" pieces `before`. Long or repetitive text
+    between the common start and the common end is replaced as a whole (more than `MAX_PAIRS` pairs of equal
+    words), since comparing it word by word takes more than quadratic time.
     """
     old, new = WORD.findall(before), WORD.findall(after)
     if before == after:
@@ -38,7 +38,7 @@ def changes(before: str, after: str) -> list[Piece]:
 
 
 def _alike(old: list[str], new: list[str]) -> int:
-    """How many words both begin with."""
+    """Return the number of words that both start with."""
     return next(
         (index for index, (one, other) in enumerate(zip(old, new, strict=False)) if one != other),
         min(len(old), len(new)),
@@ -46,7 +46,7 @@ def _alike(old: list[str], new: list[str]) -> int:
 
 
 def _pairs(old: list[str], new: list[str]) -> int:
-    """How many pairs of equal words there are."""
+    """Return the number of pairs of equal words."""
     counts = Counter(new)
     return sum(counts[word] for word in old)
 
@@ -67,8 +67,7 @@ def _compared(old: list[str], new: list[str]) -> list[Piece]:
 
 
 def _join(pieces: list[Piece]) -> list[Piece]:
-    """Close single blanks between changes, so that a replaced phrase reads as one change and not as
-    confetti."""
+    """Replace single spaces between changes, so that a replaced phrase is shown as one change."""
     joined: list[Piece] = []
     for index, piece in enumerate(pieces):
         alone = piece.kind == "same" and piece.text.isspace() and 0 < index < len(pieces) - 1
@@ -78,7 +77,7 @@ def _join(pieces: list[Piece]) -> list[Piece]:
 
 
 def _append(pieces: list[Piece], piece: Piece) -> None:
-    # Within one change all that was taken out stands before all that was put in.
+    # Within one change, all deleted text comes before all inserted text.
     last = len(pieces) - 1
     if piece.kind == "del" and last >= 0 and pieces[last].kind == "ins":
         at = last - 1 if last >= 1 and pieces[last - 1].kind == "del" else None

@@ -1,7 +1,6 @@
-"""A run in lines of text: what happened at each attempt, as the nodes and the console show it.
+"""A run as lines of text: what happened at each attempt, for the nodes and the console.
 
-Decision: one wording for all places, made from the recorded attempts alone, so that no report is better than
-the run.
+All places use the same text, and it is created from the recorded attempts alone.
 """
 
 from __future__ import annotations
@@ -13,18 +12,17 @@ from .outcomes import AttemptOutcome, outcome, probability_words, stop_sentence,
 
 
 def attempt_words(attempt: Attempt, settings: RunSettings) -> str:
-    """What became of an attempt, with the critic's probability or the fault that came instead."""
-    words = outcome(attempt, settings)
-    if attempt.error is not None and words in (AttemptOutcome.failed, AttemptOutcome.not_judged):
-        return f"{words.value}: {attempt.error.message}"
-    # Without blanks: the browser reads it as one number of the line (web/words.js).
+    """Return the outcome of an attempt, with the success probability or the error message."""
+    result = outcome(attempt, settings)
+    if attempt.error is not None and result in (AttemptOutcome.failed, AttemptOutcome.not_judged):
+        return f"{result.label}: {attempt.error.message}"
+    # Without spaces: the browser reads it as one number of the line (web/words.js).
     probability = probability_words(attempt, settings).replace(" of ", "/").replace(" ", "")
-    return f"{words.value}, P(success) {probability}" if probability else words.value
+    return f"{result.label}, P(success) {probability}" if probability else result.label
 
 
 def report(trajectory: Trajectory) -> str:
-    """Every step with how it ended and its drift, and every try with the critic's word and the prompt it was
-    drawn with."""
+    """Return the report of a run: how each step ended, its drift, and every attempt with its prompt."""
     lines = [summarize(trajectory).sentence]
     drifts = drift_of_steps(trajectory)
     for shown in story_steps(trajectory):
@@ -32,7 +30,7 @@ def report(trajectory: Trajectory) -> str:
         lines += ["", f"{shown.step.number}. {shown.step.name or shown.step.instruction or 'Step'}: {end}"]
         for number, attempt in enumerate(shown.result.attempts if shown.result else ()):
             mark = ">" if shown.result and number == shown.result.chosen else " "
-            lines.append(f" {mark} try {number + 1}: {attempt_words(attempt, trajectory.settings)}")
+            lines.append(f" {mark} attempt {number + 1}: {attempt_words(attempt, trajectory.settings)}")
             lines.append(f"     {attempt.prompt}")
         if shown.step.number in drifts and (words := drifts[shown.step.number].sentence):
             lines.append(f"   drift: {words}")

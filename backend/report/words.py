@@ -1,9 +1,10 @@
-"""The words that exports write of their own, in the languages that the pack's views in the browser have.
+"""Texts of the exports in the languages that the views in the browser support.
 
-Decision: there is one source of words, `web/words/LANGUAGE.json`, which the browser reads too. The English
-text is the key. `say` fills in a text of an export; `heard` takes a line that another part of the backend
-made (how a step ended, the sums of a run) and finds it by its pattern, as web/words.js does. What a language
-lacks is said in English, and what a run holds itself (requests, prompts, stories) stays as it was written.
+There is one source of texts, `web/words/LANGUAGE.json`, which the browser reads too. The English text is the
+key. `say` translates a text of an export and fills in its values. `heard` translates a finished English line
+of another part of the backend (how a step ended, the totals of a run) by finding its pattern, as web/words.js
+does. If a translation is missing, the English text is used. Texts of the run itself (requests, prompts,
+stories) are not translated.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ MAX_BYTES = 1024 * 1024
 
 
 class Words:
-    """The words of one language, `tag` as in an HTML page; those of English are the keys themselves."""
+    """The texts of one language.
+
+    `tag` is its language tag as in HTML. The English texts are the keys themselves.
+    """
 
     def __init__(self, tag: str, texts: dict[str, str], lines: dict[str, str]) -> None:
         self.tag = tag
@@ -34,15 +38,15 @@ class Words:
 
     @property
     def samples(self) -> tuple[str, ...]:
-        """Texts that hold all letters of the language's words; none in English."""
+        """Texts that contain all letters of the translations; empty for English."""
         return tuple(self._texts.values())
 
     def say(self, text: str, /, **values: object) -> str:
-        """A text of an export; `{name}` in it takes the value of that name."""
+        """Return a text of an export; `{name}` in it is replaced by the value of that name."""
         return _filled(self._texts.get(text, text), {name: str(value) for name, value in values.items()})
 
     def heard(self, line: str) -> str:
-        """A line that was made in English; as it is where no pattern fits."""
+        """Translate a finished English line; a line without a pattern is returned unchanged."""
         for pattern, names, text in self._lines:
             match = pattern.fullmatch(line)
             if match:
@@ -53,10 +57,15 @@ class Words:
 
 
 def words_in(language: str) -> Words:
-    """The words of a language of LANGUAGES; raises SettingsError for any other."""
+    """Return the texts of a language.
+
+    Raises:
+        SettingsError: The language is not in `LANGUAGES`.
+    """
     if language not in LANGUAGES:
         raise SettingsError(
-            f"There are no words for the language {str(language)[:40]!r}.", f"Known: {', '.join(LANGUAGES)}."
+            f"The language {str(language)[:40]!r} is not supported.",
+            f"Choose one of {', '.join(LANGUAGES)}.",
         )
     return _read(language)
 

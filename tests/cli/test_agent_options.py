@@ -103,7 +103,7 @@ def test_doctor_says_what_was_switched_off_and_why(checkpoint: Path, monkeypatch
 
 
 def test_fp8_is_refused_where_the_card_does_not_have_it(checkpoint: Path) -> None:
-    with pytest.raises(ChatError, match="fp8 needs an NVIDIA card"):
+    with pytest.raises(ChatError, match="fp8 requires an NVIDIA GPU"):
         open_chat(f"transformers:{checkpoint}", device="cpu", quantization="fp8")
 
 

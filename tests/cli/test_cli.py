@@ -249,14 +249,14 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, scripts: Scripts) -> N
 def test_a_plan_of_another_length_is_a_warning_on_stderr_or_refused(tmp_path: Path, scripts: Scripts) -> None:
     asked = [*scripts.planner(write_plan(STORY), write_plan(STORY)), "--step-count", "3"]
     result = call("plan", "a house", *asked, "--json")
-    assert "Warning: 3 steps were asked for, but the agent planned 4 and then 4" in result.stderr
-    assert json.loads(result.stdout)["warning"].endswith("The plan of 4 is taken.")
+    assert "Warning: 3 steps were requested, but the planner wrote 4 and then 4" in result.stderr
+    assert json.loads(result.stdout)["warning"].endswith("The plan of 4 is used.")
     drawn = call(
         "run", "a house", "--out", tmp_path / "out", *asked, "--critic", "none", "--generator", "fake:16"
     )
     assert drawn.exit_code == 0 and "Warning: 3 steps" in drawn.stderr
     refused = call("plan", "a house", *asked, "--exact-count")
-    assert refused.exit_code == 1 and "3 steps were asked for" in refused.stderr
+    assert refused.exit_code == 1 and "3 steps were requested" in refused.stderr
 
 
 def test_a_style_is_drawn_and_a_plan_by_hand_takes_it_too(tmp_path: Path, scripts: Scripts) -> None:

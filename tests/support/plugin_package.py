@@ -1,4 +1,4 @@
-"""Plug-in packages as pip installs them, and the one in docs/plugins.md."""
+"""Plug-in packages as pip installs them, and the one in docs/how-to/runs/plugins.md."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Decodes a Qwen3-VL without `generate`: image features, prompt and cache are put together here.
+"""Decodes a Qwen3-VL without `generate`, with its own image features, prompt tensors and cache.
 
-Decision: the language model is called directly, with embeddings and position ids made here. That is one way
-for every version of transformers (no `mm_encoder_outputs`, no stale `rope_deltas`), it saves the bookkeeping
-of `generate`, and it lets the cache grow in place and be cut.
+The language model is called directly with embeddings and position ids. This works the same way with every
+version of transformers (no `mm_encoder_outputs`, no stale `rope_deltas`), avoids the overhead of `generate`,
+and allows the cache to grow in place and to be cropped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .vision_cache import VisionCache
 
 
 class Engine:
-    """Reads prompts for one base model; its cache of images goes with the weights."""
+    """Processes prompts for one base model. Its cache of image features is cleared with the weights."""
 
     def __init__(self, processor: Any, settings: EngineSettings) -> None:
         self._tokenizer = processor.tokenizer
@@ -30,14 +30,20 @@ class Engine:
         self.prompt_lookup_tokens = settings.prompt_lookup_tokens
 
     def clear(self) -> None:
-        """Empty the cache of images."""
+        """Empty the cache of image features."""
         self._vision.clear()
 
     def read(
         self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]
     ) -> DecodingSession:
-        """The answer to a prompt (the chat template's text, one image token for each picture), not a token of
-        it yet."""
+        """Process a prompt and return a session to decode its answer.
+
+        Args:
+            model: The library's model.
+            adapter: Name of the selected adapter.
+            prompt: The rendered chat template, with one image token for each image.
+            pictures: The images.
+        """
         tokens, decoder = (
             self._tokens(model, adapter, prompt, pictures),
             TextDecoder(model, self.inline_layers),
@@ -47,8 +53,11 @@ class Engine:
     def read_together(
         self, model: Any, adapter: str | None, prompt: str, shown: Sequence[Sequence[Picture]]
     ) -> BatchDecodingSession | None:
-        """The answers to one prompt about several rows of pictures, in the same passes; None where pictures
-        of other shapes make prompts of other lengths."""
+        """Process one prompt with several sets of images as a batch, and return a session for the answers.
+
+        Returns:
+            The session. `None` if images of different shapes lead to prompts of different lengths.
+        """
         rows = [self._tokens(model, adapter, prompt, pictures) for pictures in shown]
         first = rows[0]
         if any(row.ids != first.ids or not torch.equal(row.position_ids, first.position_ids) for row in rows):
@@ -64,8 +73,11 @@ class Engine:
 
 
 def _read(model: Any, decoder: TextDecoder, rows: Sequence[PromptTokens]) -> torch.Tensor:
-    """Read prompts of the same tokens into the decoder's empty cache; logits `(rows, vocabulary)` of the
-    first token of each answer."""
+    """Process prompts with the same tokens into the decoder's empty cache.
+
+    Returns:
+        Logits `(rows, vocabulary)` of the first token of each answer.
+    """
     device = device_of(model)
     ids = torch.tensor([row.ids for row in rows], device=device)
     position_ids = rows[0].position_ids.to(device).expand(-1, len(rows), -1)

@@ -1,12 +1,11 @@
-"""Everything that is read of transformers' Qwen3-VL beside its documented calls: where its parts are, how its
-language model is called with embeddings, and its decoder layers inline.
+"""Access to the internals of Qwen3-VL in transformers: its parts, its language model and its decoder layers.
 
-Decision: these names are the library's own and may move with any version, so they stand in this file alone;
-the tuples below list them, and tests/backend/chat/engine/test_qwen3_vl.py says which versions have them.
-Where one has moved, the check at first use (self_check.py) finds it, and the library's way is taken. Layers
-are inline because for a few tokens the calls around their matrix products (mask making, output recording,
-attention dispatch) cost more than a tenth of a pass. Linear layers are still called as modules, so that
-adapters and quantised weights work; experts (MoE) are left to the library.
+These names are internal to the library and may change with any version, so they are used only in this file.
+The tuples below list them, and tests/backend/chat/engine/test_qwen3_vl.py records which versions have them.
+If one has changed, the check at first use (self_check.py) detects it, and the library's `generate` is used.
+The layers are inlined because for a few tokens the overhead around their matrix products (mask creation,
+output recording, attention dispatch) takes more than a tenth of a pass. Linear layers are still called as
+modules, so that adapters and quantized weights work. Experts (MoE) are left to the library.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ LIBRARY_PATHS = (
     "config.image_token_id",
     "config.vision_config.spatial_merge_size",
 )
-"""Attributes of a `Qwen3VLForConditionalGeneration`."""
+"""Attributes of a `Qwen3VLForConditionalGeneration` that are used here."""
 LAYER_ARGUMENTS = (
     "inputs_embeds",
     "position_ids",
@@ -39,9 +38,9 @@ LAYER_ARGUMENTS = (
     "visual_pos_masks",
     "deepstack_visual_embeds",
 )
-"""Arguments of its `model.language_model`, beside the cache."""
+"""Arguments of its `model.language_model`, in addition to the cache."""
 CACHE_ARGUMENTS = ("cache", "past_key_values")
-"""What the cache is called there: since transformers 5.24, and before."""
+"""Name of the cache argument: since transformers 5.24, and before."""
 DECODER_LAYER = "Qwen3VLTextDecoderLayer"
 LAYER_PATHS = (
     "input_layernorm.variance_epsilon",
@@ -56,30 +55,37 @@ LAYER_PATHS = (
     "post_attention_layernorm.weight",
     "mlp",
 )
-"""Attributes of its decoder layers, which are `model.language_model.layers`, between `rotary_emb` and
-`norm`."""
+"""Attributes of its decoder layers `model.language_model.layers`, between `rotary_emb` and `norm`."""
 Features = tuple[torch.Tensor, ...]
-"""Of one image, each `(tokens, width)`: the vision tower's output, then what is added to the language model's
-first layers (deepstack)."""
+"""Features of one image, each `(tokens, width)`.
+
+The first is the output of the vision tower; the others are added to the language model's first layers
+(deepstack)."""
 
 
 def device_of(model: Any) -> torch.device:
-    """Where token ids go in and logits come out."""
+    """Return the device of the token ids and logits."""
     return model.lm_head.weight.device
 
 
 def image_token(model: Any) -> int:
-    """The token in whose place an image's features stand."""
+    """Return the token id that is replaced by an image's features."""
     return model.config.image_token_id
 
 
 def merge_size(model: Any) -> int:
-    """Patches of a side of an image that become one token."""
+    """Return the side length, in patches, of the square that becomes one token."""
     return model.config.vision_config.spatial_merge_size
 
 
 def image_features(model: Any, patches: torch.Tensor, grid: torch.Tensor) -> Features:
-    """Features of one image from its patches; `grid` `(1, 3)`: their number in time, height and width."""
+    """Return the features of one image.
+
+    Args:
+        model: The library's model.
+        patches: Patches `(patches, width)`.
+        grid: Number of patches in time, height and width `(1, 3)`.
+    """
     tower = model.model.visual
     output = tower(patches.to(device_of(model), tower.dtype), grid_thw=grid.to(device_of(model)))
     return (output.pooler_output, *output.deepstack_features)
@@ -88,8 +94,15 @@ def image_features(model: Any, patches: torch.Tensor, grid: torch.Tensor) -> Fea
 def hidden_states(
     model: Any, ids: torch.Tensor, position_ids: torch.Tensor, cache: Any, images: Sequence[Features] = ()
 ) -> torch.Tensor:
-    """Last hidden states `(batch, tokens, width)` of tokens `(batch, tokens)` at `position_ids` `(4, batch,
-    tokens)`, which the cache then holds. `images`: features for the image tokens, in their order."""
+    """Return the last hidden states `(batch, tokens, width)` of tokens, and append the tokens to the cache.
+
+    Args:
+        model: The library's model.
+        ids: Token ids `(batch, tokens)`.
+        position_ids: Position ids `(4, batch, tokens)`.
+        cache: The cache.
+        images: Features for the image tokens, in their order.
+    """
     embedded = model.get_input_embeddings()(ids)
     deepstack: dict[str, Any] = {}
     if images:
@@ -109,20 +122,20 @@ def hidden_states(
 
 @lru_cache(maxsize=16)
 def cache_argument(language_model: type) -> str:
-    """What this class of language models calls its cache; the older name where it has neither."""
+    """Return the name of the cache argument of this class of models; the older name if it has neither."""
     accepted = signature(language_model.forward).parameters
     return next((name for name in CACHE_ARGUMENTS if name in accepted), CACHE_ARGUMENTS[-1])
 
 
 def has_known_layers(model: Any) -> bool:
-    """Whether these decoder layers are the ones that are inline here."""
+    """Return whether the decoder layers are those that are inlined here."""
     return all(type(layer).__name__ == DECODER_LAYER for layer in model.model.language_model.layers)
 
 
 def hidden_states_inline(
     model: Any, ids: torch.Tensor, position_ids: torch.Tensor, cache: GrowingCache
 ) -> torch.Tensor:
-    """As `hidden_states`, for tokens of text behind a prompt: fast for a few of them."""
+    """Return the same as `hidden_states` for text tokens after a prompt; fast for a few tokens."""
     language, hidden = model.model.language_model, model.get_input_embeddings()(ids)
     batch, tokens = ids.shape
     mask, before = None, cache.get_seq_length()
@@ -146,31 +159,30 @@ def hidden_states_inline(
 
 
 def _norm(module: Any, values: torch.Tensor) -> torch.Tensor:
-    """Root mean square normalisation, in 32 bits as the library does it."""
+    """Apply root mean square normalization in 32 bits, as the library does."""
     wide = values.float()
     wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + module.variance_epsilon)
     return module.weight * wide.to(values.dtype)
 
 
 def _rotated(states: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
-    """Rotary positions: pairs are half a head's width apart."""
+    """Apply rotary position embeddings; pairs are half a head's width apart."""
     half = states.shape[-1] // 2
     swapped = torch.cat((-states[..., half:], states[..., :half]), dim=-1)
     return states * cosine + swapped * sine
 
 
 def forget_positions(model: Any) -> None:
-    """Have the library's own forward pass compute positions anew: it keeps an offset from the prompt
-    before."""
+    """Make the library's forward pass compute positions again; it stores an offset from the last prompt."""
     model.model.rope_deltas = None
 
 
 def use_linear_patches(model: Any) -> None:
-    """Embed image patches by a matrix product, which a convolution with kernel = stride is, exact to
-    rounding; any other convolution is left alone.
+    """Embed image patches by a matrix product, which equals a convolution with kernel = stride.
 
-    The convolution is thousands of times slower on some GPUs in bfloat16 (transformers issue 45750). One
-    object is changed: the library's own switch (`fusion_config`) changes the class for the whole process.
+    Any other convolution is left unchanged. The convolution is thousands of times slower on some GPUs in
+    bfloat16 (transformers issue 45750). Only this object is changed: the library's own switch
+    (`fusion_config`) changes the class for the whole process.
     """
     patches = model.model.visual.patch_embed
     convolution = getattr(patches, "proj", None)

@@ -1,8 +1,7 @@
-"""A prompt as the language model takes it: token ids with room for every image, and their position ids.
+"""A prompt as input of the language model: token ids with room for every image, and their position ids.
 
-Decision: positions are computed here and given to the model with every pass. Left to itself it keeps an
-offset from the prompt before (`rope_deltas`), which three versions of transformers then applied to the wrong
-prompt.
+Positions are computed here and passed to the model every time. Otherwise the model stores an offset from the
+last prompt (`rope_deltas`), which three versions of transformers applied to the wrong prompt.
 """
 
 from __future__ import annotations
@@ -18,8 +17,13 @@ from .vision_cache import ImageFeatures
 
 @dataclass(frozen=True)
 class PromptTokens:
-    """`ids`: token ids. `position_ids`: `(4, 1, length)`, for each token its number and its position in time,
-    height and width."""
+    """The tokens of a prompt.
+
+    Attributes:
+        ids: Token ids.
+        position_ids: `(4, 1, length)`; for each token its number and its position in time, height and width.
+        images: Features of the images.
+    """
 
     ids: tuple[int, ...]
     position_ids: torch.Tensor
@@ -27,24 +31,31 @@ class PromptTokens:
 
     @property
     def next_position(self) -> int:
-        """Of the first token of the answer, in all three directions."""
+        """Position of the answer's first token, in all three directions."""
         return int(self.position_ids[1:].max()) + 1
 
 
 def prompt_tokens(
     tokenizer: Any, prompt: str, image_token: int, images: Sequence[ImageFeatures], merge: int
 ) -> PromptTokens:
-    """Tokens of a prompt with one image token for each image, each widened to as many as the image has
-    features.
+    """Return the tokens of a prompt, with each image token repeated for all features of its image.
 
-    `merge`: patches of a side that make one token.
+    Args:
+        tokenizer: The library's tokenizer.
+        prompt: A text with one image token for each image.
+        image_token: Id of the image token.
+        images: Features of the images, in their order.
+        merge: Side length, in patches, of the square that becomes one token.
+
+    Raises:
+        ValueError: The prompt has fewer image tokens than images.
     """
     ids: list[int] = []
     left = list(images)
     for token in tokenizer(prompt)["input_ids"]:
         ids += [token] * (left.pop(0).tokens if token == image_token else 1)
     if left:
-        raise ValueError(f"the chat template lacks room for {len(left)} of {len(images)} images")
+        raise ValueError(f"the chat template has no place for {len(left)} of {len(images)} images")
     grids = [image.grid for image in images]
     return PromptTokens(tuple(ids), position_ids_of(ids, image_token, grids, merge), tuple(images))
 
@@ -52,9 +63,18 @@ def prompt_tokens(
 def position_ids_of(
     ids: Sequence[int], image_token: int, grids: Sequence[tuple[int, int, int]], merge: int
 ) -> torch.Tensor:
-    """Position ids `(4, 1, length)` of tokens: text counts on in all directions alike; an image spans its
-    height and width at one time, and text goes on after its longer side (multimodal rotary positions of
-    Qwen2-VL, arXiv 2409.12191, 2.1)."""
+    """Return the position ids `(4, 1, length)` of tokens.
+
+    Text advances equally in all directions. An image covers its height and width at one point in time, and
+    the text after it continues after its longer side. These are the multimodal rotary positions of Qwen2-VL
+    (arXiv 2409.12191, section 2.1).
+
+    Args:
+        ids: Token ids.
+        image_token: Id of the image token.
+        grids: Patches of each image in time, height and width.
+        merge: Side length, in patches, of the square that becomes one token.
+    """
     parts: list[torch.Tensor] = []
     position, index = 0, 0
     left = list(grids)

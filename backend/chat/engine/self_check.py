@@ -1,12 +1,11 @@
-"""Whether the engine says what the library says, with this model, on this device, in this version: asked
-once, at first use.
+"""Compares the engine with the library at first use, with this model, on this device, in this version.
 
-Decision: a fault of this kind does not fail, it answers a little worse (three versions of transformers did,
-where a prompt's beginning was in the cache). So a toy prompt with two images is read by the library in one
-pass and by the engine, with its own layers or the library's, without drafts and with them. Logits have to
-agree to what the number type rounds off; what does not agree, or fails in whatever way, is switched off, and
-the reason is logged and stored. Running out of memory is no finding: it says nothing about the decoding, and
-`generate` would need as much.
+A fault of the engine does not raise an error, it only makes answers slightly worse (three versions of
+transformers had such a fault when the beginning of a prompt was cached). So a toy prompt with two images is
+processed by the library in one pass and by the engine: with its own layers or the library's, with and without
+drafts. The logits have to agree up to rounding in this dtype. Anything that does not agree, or fails, is
+switched off, and the reason is logged and stored. Running out of memory does not count: it is no sign of a
+fault, and `generate` would need as much.
 """
 
 from __future__ import annotations
@@ -28,25 +27,35 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 SIDES = ((64, 96), (80, 80))
-"""Width and height of the toy images: different shapes, so that positions that are off by one image show."""
+"""Width and height of the toy images. Their shapes differ, so that a wrong image order is detected."""
 TOLERANCE_32_BITS = 1e-3
 TOLERANCE_16_BITS = 0.04
-"""Largest `distance` that counts as rounding. Measured (benchmarks/rounding.py: 12 models of random weights,
-2 to 16 layers, on a CPU): rounding gives up to 6e-7 in 32 bits and nothing in 16 bits; an answer moved by
-one position gives 0.092 or more. Deeper models and other devices round more (not measured)."""
+"""Maximum `distance` that counts as rounding, for 16 and 32 bits.
+
+Measured (benchmarks/rounding.py: 12 models with random weights, 2 to 16 layers, on a CPU): rounding gives up
+to 6e-7 in 32 bits and nothing in 16 bits; an answer moved by one position gives 0.092 or more. Deeper models
+and other devices round more (not measured).
+"""
 
 
 def checked_engine(
     model: Any, processor: Any, settings: EngineSettings
 ) -> tuple[Engine | None, dict[str, str]]:
-    """The engine with these settings, less those that were switched off, and why each was; None, and
-    `enabled` among the reasons, where the library has to decode. Raises ChatError if memory runs out,
-    Cancelled."""
+    """Create an engine and switch off the settings that change answers here.
+
+    Returns:
+        The engine, and the reason for each setting that is off. If the library has to decode, the engine is
+        `None` and the reasons contain `enabled`.
+
+    Raises:
+        ChatError: Memory runs out.
+        Cancelled: The run was cancelled.
+    """
     made: list[Engine] = []
     off: dict[str, str] = {}
 
     def make() -> str:
-        # It uses names that the library calls its own, and another version may have moved them.
+        # The engine uses internal names of the library, which may differ in another version.
         from .engine import Engine
 
         made.append(Engine(processor, settings))
@@ -62,8 +71,11 @@ def checked_engine(
 
 
 def switch_off_inexact(engine: Engine, model: Any, processor: Any) -> dict[str, str]:
-    """Switch off what does not agree: the settings it was (`enabled` if nothing can be used) and why; empty
-    if all agrees."""
+    """Switch off the settings whose logits differ from the library's.
+
+    Returns:
+        The reason for each setting that is off (`enabled` if nothing can be used); empty if all agree.
+    """
     with not_counting(), torch.inference_mode():
         pages = [toy_page(size, shade) for shade, size in enumerate(SIDES)]
         prompt, ids = toy_prompt(processor, pages)
@@ -86,7 +98,7 @@ def switch_off_inexact(engine: Engine, model: Any, processor: Any) -> dict[str, 
             return {"enabled": found}
         if lookup and ids:
             engine.prompt_lookup_tokens = lookup
-            # Drafted right, and then one too many; drafted wrong, and rejected.
+            # An accepted draft with one token too many, and a rejected draft.
             if found := difference([ids[-1], ids[0]]) or difference([ids[0], ids[0]]):
                 off["prompt_lookup_tokens"], engine.prompt_lookup_tokens = found, 0
         engine.clear()
@@ -94,8 +106,12 @@ def switch_off_inexact(engine: Engine, model: Any, processor: Any) -> dict[str, 
 
 
 def _failure(look: Callable[[], str]) -> str:
-    """What `look` finds wrong, or the error that it ends in; raises ChatError if memory runs out,
-    Cancelled."""
+    """Return the fault that `look` finds, or the error that it raises.
+
+    Raises:
+        ChatError: Memory runs out.
+        Cancelled: The run was cancelled.
+    """
     try:
         with boundary(ChatError, "The check of the engine"):
             return look()
@@ -107,6 +123,7 @@ def _failure(look: Callable[[], str]) -> str:
 
 
 def toy_page(size: tuple[int, int], shade: int) -> Picture:
+    """Return a small synthetic image."""
     width, height = size
     pixels = bytes(
         (shade * 85 + 7 * x * y + 31 * x + 13 * channel * y) % 256
@@ -118,7 +135,7 @@ def toy_page(size: tuple[int, int], shade: int) -> Picture:
 
 
 def toy_prompt(processor: Any, pictures: Sequence[Picture]) -> tuple[str, list[int]]:
-    """A question about the pictures, and the beginning of an answer as token ids."""
+    """Return a prompt about the images, and the beginning of an answer as token ids."""
     content = [*({"type": "image"} for _ in pictures), {"type": "text", "text": "What has changed?"}]
     prompt = rendered(processor, [{"role": "user", "content": content}])
     answer = processor.tokenizer("It has", add_special_tokens=False)["input_ids"]
@@ -128,8 +145,11 @@ def toy_prompt(processor: Any, pictures: Sequence[Picture]) -> tuple[str, list[i
 def library_logits(
     model: Any, processor: Any, prompt: str, pictures: Sequence[Picture], answer: Sequence[int]
 ) -> torch.Tensor:
-    """Logits `(answer + 1, vocabulary)` at the end of the prompt and after every token of the answer, in one
-    pass."""
+    """Return the library's logits at the end of the prompt and after every token of the answer, in one pass.
+
+    Returns:
+        Logits `(answer + 1, vocabulary)`.
+    """
     from .qwen3_vl import device_of, forget_positions, image_token
 
     inputs = processor(text=[prompt], images=[picture.image for picture in pictures], return_tensors="pt")
@@ -152,7 +172,10 @@ def engine_logits(
     answer: Sequence[int],
     draft: Sequence[int] = (),
 ) -> torch.Tensor:
-    """As `library_logits`, token by token; the draft is read together with the first token of the answer."""
+    """Return the engine's logits like `library_logits`, token by token.
+
+    The draft is processed together with the first token of the answer.
+    """
     growing = engine.read(model, None, prompt, pictures)
     rows = [growing.logits]
     for number, token in enumerate(answer):
@@ -162,17 +185,17 @@ def engine_logits(
 
 
 def distance(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    """How far logits `(rows, vocabulary)` are apart: the largest length of a row's difference (means taken
-    off), in lengths of their row."""
+    """Return the distance of two logits tensors `(rows, vocabulary)`.
+
+    This is the largest norm of a row's difference, with means removed, relative to the norm of that row.
+    """
     ours, theirs = (one - one.mean(dim=-1, keepdim=True) for one in (ours, theirs))
     return float(((ours - theirs).norm(dim=-1) / theirs.norm(dim=-1).clamp_min(1e-9)).max())
 
 
 def _difference(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float) -> str:
-    """In words how far the logits are apart, empty if no farther than rounding."""
+    """Return a description of how much the logits differ; empty if the difference is only rounding."""
     apart = distance(ours, theirs)
     if apart <= tolerance:
         return ""
-    return (
-        f"logits differ from the library's by {apart:.2g} of their length (up to {tolerance:g} is rounding)"
-    )
+    return f"logits differ from the library's by {apart:.2g} of their norm (rounding is up to {tolerance:g})"

@@ -1,8 +1,7 @@
-"""Answers in the making: a model's language layers, called token by token.
+"""Answers that are being decoded: the language layers of a model, called token by token.
 
-Decision: an answer takes the token that was chosen and gives the logits of the next, whoever chose it and
-however; how many tokens go through the layers at once (drafts, several answers) is decided here and seen by
-nobody.
+An answer takes the chosen token and returns the logits of the next one, whichever way the token was chosen.
+How many tokens are processed in one pass (drafts, several answers) is decided here and not visible outside.
 """
 
 from __future__ import annotations
@@ -21,8 +20,10 @@ from .rope_positions import PromptTokens
 
 
 class TextDecoder:
-    """A model's language layers with a cache of their own, empty at first. `inline`: without the library's
-    calls around them, where they are known."""
+    """The language layers of a model with their own cache, which is empty at first.
+
+    `inline`: use the inlined layers of qwen3_vl.py, if the model has them.
+    """
 
     def __init__(self, model: Any, inline: bool) -> None:
         self.cache = GrowingCache(model.config.get_text_config().num_hidden_layers)
@@ -30,24 +31,43 @@ class TextDecoder:
         self._text = hidden_states_inline if inline and has_known_layers(model) else hidden_states
 
     def read(self, ids: torch.Tensor, position_ids: torch.Tensor, images: Sequence[Features]) -> torch.Tensor:
-        """Logits `(batch, vocabulary)`, 32 bits, after the last token of prompts `(batch, tokens)`."""
+        """Process prompts and return the logits after their last token.
+
+        Args:
+            ids: Token ids `(batch, tokens)`.
+            position_ids: Position ids `(4, batch, tokens)`.
+            images: Features of the images, in their order.
+
+        Returns:
+            Logits `(batch, vocabulary)` in 32 bits.
+        """
         count(lm_forwards=1, lm_tokens=ids.numel())
         hidden = hidden_states(self._model, ids, position_ids, self.cache, images)
         return self._model.lm_head(hidden[:, -1:])[:, -1].float()
 
     def logits(self, ids: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
-        """Logits `(batch, tokens, vocabulary)`, 32 bits, after each token `(batch, tokens)` of the
-        answers."""
+        """Process tokens of the answers and return the logits after each of them.
+
+        Args:
+            ids: Token ids `(batch, tokens)`.
+            position_ids: Position ids `(4, batch, tokens)`.
+
+        Returns:
+            Logits `(batch, tokens, vocabulary)` in 32 bits.
+        """
         count(lm_forwards=1, lm_tokens=ids.numel())
         return self._model.lm_head(self._text(self._model, ids, position_ids, self.cache)).float()
 
 
 class DecodingSession:
-    """An answer in the making. `ids` `(1, length)`: prompt and answer so far. `logits` `(1, vocabulary)`, 32
-    bits: of the next token. Drafted tokens that are then chosen need no pass of their own."""
+    """An answer that is being decoded.
+
+    `ids` `(1, length)` are the prompt and the answer so far, `logits` `(1, vocabulary)` in 32 bits those of
+    the next token. Accepted tokens of a draft do not need a pass of their own.
+    """
 
     def __init__(self, decoder: TextDecoder, prompt: PromptTokens, logits: torch.Tensor, lookup: int) -> None:
-        """`lookup`: tokens of a draft at most."""
+        """Start an answer. `lookup` is the maximum number of tokens in a draft."""
         self.logits = logits
         self._decoder = decoder
         self._ids = torch.tensor([prompt.ids], device=logits.device)
@@ -55,15 +75,20 @@ class DecodingSession:
         self._position = prompt.next_position
         self._lookup = PromptLookup(prompt.ids, lookup) if lookup else None
         self._ahead: deque[tuple[int, torch.Tensor]] = deque()
-        """Drafted tokens that were read, each with the logits after it."""
+        """Tokens of the draft that were processed, each with the logits after it."""
 
     @property
     def ids(self) -> torch.Tensor:
+        """Token ids `(1, length)` of the prompt and the answer so far."""
         return self._ids[:, : self._length]
 
     def add(self, token: int, draft: Sequence[int] | None = None) -> None:
-        """Go on with this token: `logits` are then those of the one after it. `draft`: what may follow,
-        instead of what is looked up."""
+        """Append a token and update `logits`.
+
+        Args:
+            token: The token.
+            draft: Tokens that may follow, instead of those from prompt lookup.
+        """
         if self._length == self._ids.shape[1]:
             self._ids = torch.cat([self._ids, self._ids.new_zeros(1, self._length)], dim=1)
         self._ids[0, self._length] = token
@@ -83,7 +108,7 @@ class DecodingSession:
         self._position += 1
 
     def _read(self, token: int, draft: Sequence[int]) -> None:
-        """A pass for the token and what may follow it."""
+        """Process the token and its draft in one pass."""
         device, tokens = self.logits.device, 1 + len(draft)
         position_ids = torch.arange(tokens, device=device).expand(4, 1, tokens) + self._position
         position_ids[0] += self._length - self._position
@@ -94,8 +119,11 @@ class DecodingSession:
 
 
 class BatchDecodingSession:
-    """Several answers in the making, to prompts of the same length: each grows by one token in every pass.
-    `ids` `(answers, length)`; `logits` `(answers, vocabulary)`, 32 bits: of the next token of each."""
+    """Several answers that are being decoded, to prompts of equal length; each grows by one token per pass.
+
+    `ids` `(answers, length)` are the tokens so far, `logits` `(answers, vocabulary)` in 32 bits those of the
+    next token of each answer.
+    """
 
     def __init__(self, decoder: TextDecoder, prompt: PromptTokens, logits: torch.Tensor) -> None:
         self.logits = logits
@@ -104,7 +132,7 @@ class BatchDecodingSession:
         self._position = prompt.next_position
 
     def add(self, tokens: Sequence[int]) -> None:
-        """Go on with a token for each answer; one that has ended goes on with any."""
+        """Append a token to each answer. For an answer that has ended, any token may be given."""
         ids = torch.tensor(tokens, device=self.logits.device).unsqueeze(1)
         position_ids = torch.full((4, len(tokens), 1), self._position, device=ids.device)
         position_ids[0] = self.ids.shape[1]

@@ -1,8 +1,8 @@
-"""What makes a local model answer sooner; nothing here changes an answer.
+"""Settings that make a local model answer faster. They do not change answers.
 
-Decision: settings and not constants, so that every saving can be measured and tested against doing without
-it, and a person who meets a fault can switch one thing off. Caches lie in main memory: a host that manages
-the card's memory must not find there what it does not know of.
+They are settings and not constants, so that every saving can be measured and tested, and a user can switch
+off one that causes problems. Caches are in RAM: a host that manages VRAM must not find data there that it
+does not know of.
 """
 
 from __future__ import annotations
@@ -19,41 +19,40 @@ class EngineSettings(Value):
 
     enabled: bool = Field(
         default=True,
-        description="Decode with the engine, which writes keys and values in place; off: transformers' "
-        "generate, which copies all of them at every token and uses none of the settings below but "
-        "linear_patches.",
+        description="Decode with the engine, which writes keys and values in place. If it is off, the "
+        "generate function of transformers is used, which copies them at every token; the settings below "
+        "then have no effect, except linear_patches.",
     )
     inline_layers: bool = Field(
         default=True,
-        description="Pass an answer's tokens through the decoder layers without the library's calls around "
-        "them.",
+        description="Inline the decoder layers for tokens of an answer, to avoid overhead of the library.",
     )
     vision_bytes: int = Field(
         default=512 * MEBIBYTE,
         ge=0,
-        description="Main memory for the features of images already seen, in bytes; 0 sees every image "
-        "anew. An image of a megapixel takes about 33 MB with an 8B model in 16 bits.",
+        description="Size of the cache for image features in RAM, in bytes; 0 disables it. An image of one "
+        "megapixel takes about 33 MB with an 8B model in 16 bits.",
     )
     prompt_lookup_tokens: int = Field(
         default=16,
         ge=0,
         le=64,
-        description="Prompt lookup decoding: tokens at most that are drafted from what the prompt and the "
-        "answer said before, and read in the pass of the token before them; 0 reads them one by one. Exact "
-        "to rounding.",
+        description="Prompt lookup decoding: maximum number of draft tokens, copied from earlier text and "
+        "processed in the pass of the token before them; 0 disables it. Exact except for rounding.",
     )
     linear_patches: bool = Field(
         default=True,
-        description="Embed image patches by a matrix product instead of a convolution, exact to rounding.",
+        description="Embed image patches by a matrix product instead of a convolution. Exact except for "
+        "rounding.",
     )
 
 
 PLAIN = EngineSettings(
     enabled=False, inline_layers=False, vision_bytes=0, prompt_lookup_tokens=0, linear_patches=False
 )
-"""As transformers does it, nothing cached."""
+"""The behavior of transformers, without caches."""
 
 RENAMED = {"own_loop": "enabled", "written_out": "inline_layers", "draft_tokens": "prompt_lookup_tokens"}
-"""Settings of version 0.1 by the names that they have now."""
+"""Settings of version 0.1 and their current names."""
 REMOVED = {"prefix_bytes": "0.1.0", "static_cache": "0.1.0"}
-"""Settings that are gone, and the last version that had them."""
+"""Settings that were removed, and the last version that had them."""

@@ -1,9 +1,9 @@
-"""Image features, computed once for each image: an accepted image is the next step's "before", and the blank
-page is everybody's first.
+"""Image features, computed once per image.
 
-Decision: every image goes through the vision tower alone, whether it is cached or not, so that its features
-never depend on which other images were asked about with it. Cached by the digest of its pixels, in main
-memory; for a cached image not even the library's image processor runs.
+An accepted image is the source of the next step, and the white image is the first one of every story. Every
+image is processed by the vision tower alone, so that its features do not depend on the other images of a
+prompt. They are cached in RAM by the digest of the pixels. For a cached image not even the library's image
+processor runs.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ from .qwen3_vl import Features, device_of, image_features
 
 @dataclass(frozen=True)
 class ImageFeatures:
-    """What the language model is shown of an image. `grid`: patches in time, height, width."""
+    """The features of an image for the language model. `grid`: number of patches in time, height, width."""
 
     grid: tuple[int, int, int]
     levels: Features
 
     @property
     def tokens(self) -> int:
+        """Number of tokens of the image."""
         return self.levels[0].shape[0]
 
     def to(self, device: torch.device | str) -> ImageFeatures:
+        """Return the features on a device."""
         return ImageFeatures(self.grid, tuple(level.to(device) for level in self.levels))
 
 
 class VisionCache:
-    """Images to features, with those seen before cached within a budget in bytes."""
+    """Computes image features and caches them within a limit in bytes."""
 
     def __init__(self, image_processor: Any, budget: int) -> None:
         self._process = image_processor
@@ -44,12 +46,13 @@ class VisionCache:
         )
 
     def clear(self) -> None:
+        """Empty the cache."""
         self._entries.clear()
 
     def features(self, model: Any, adapter: str | None, picture: Picture) -> ImageFeatures:
-        """Features of a picture, on the device of the model."""
+        """Return the features of an image, on the device of the model."""
         device = device_of(model)
-        # An adapter may change the vision tower, another device the last bits.
+        # An adapter may change the vision tower, and another device the last bits.
         key = (adapter, str(device), picture.digest)
         found = self._entries.get(key)
         if found is not None:

@@ -1,0 +1,1 @@
+"""Agents in GGUF format, run by llama.cpp's server."""

@@ -1,8 +1,8 @@
-"""An agent in GGUF: llama.cpp's own server runs it, and our client of such servers speaks to it.
+"""Agents in GGUF format, run by llama.cpp's server and called through the OpenAI client.
 
-Decision: llama.cpp reads and runs the files in a process of its own, which is started for the first reply and
-stopped when the card is wanted, when it hangs and when this process ends. The agent is named by its files'
-contents alone, so a renamed file goes on with its cache.
+llama.cpp loads and runs the files in a separate process. It is started for the first reply, and stopped when
+VRAM is needed, when it hangs, and when this process ends. The identity depends only on the contents of the
+files, so a renamed file keeps its cache.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ WAIT_SECONDS = 0.1
 
 
 class SharedServer:
-    """A server for all agents of the same files and settings, which answers one of them at a time."""
+    """A server for all agents with the same files and settings. It answers one of them at a time."""
 
     def __init__(self, files: GgufAgent, digest: str, settings: LlamaCppSettings) -> None:
         program = find_server(settings.llama_server)
         self.files, self.digest, self.settings = files, digest, settings
         self.size = files.size
-        """Bytes of the files, which is about what the weights take wherever they are."""
+        """Size of the files in bytes, which is about the memory of the weights."""
         self.on_card = settings.gpu_layers != 0 and has_cards(program)
         self.process = LlamaServer(
             program, settings.arguments(files.model, files.projector), settings.start_seconds
         )
         self.lock = threading.Lock()
-        # Its pipe closes with the last agent, and that ends the server; this waits for it.
+        # The last agent closes its pipe, which ends the server; this waits for its end.
         weakref.finalize(self, self.process.stop)
 
     def restore(self) -> None:
-        """Nothing: the next reply starts the server, which then finds the room that was made for it."""
+        """Do nothing: the next reply starts the server, which then uses the freed VRAM."""
 
     def release(self) -> None:
-        """Stop the server, once it has answered."""
+        """Stop the server after its current answer."""
         with self.lock:
             self.process.stop()
 
 
 class LlamaCppChat:
-    """A chat backend around a server of our own; the agent's prompt set is the one beside its files."""
+    """A chat backend with its own llama.cpp server. Its prompt set is the one next to its files."""
 
     def __init__(self, server: SharedServer, timeout: float, deadline: float) -> None:
         self._server = server
@@ -65,35 +65,38 @@ class LlamaCppChat:
 
     @property
     def identity(self) -> str:
+        """Digest of the files, and of the prompt set if there is one."""
         parts = ["llamacpp", self._server.digest]
         parts += [f"prompts={self._prompt_set.digest}"] if self._prompt_set else []
         return ":".join(parts)
 
     @property
     def prompt_set(self) -> PromptSet | None:
+        """Prompt set next to the files, if there is one."""
         return self._prompt_set
 
     @property
     def sees_images(self) -> bool:
-        """Whether there is a projector beside the model."""
+        """Whether the model has a projector."""
         return self._server.files.projector is not None
 
     @property
     def most_tokens(self) -> int:
-        """Half of the context, which has to hold the question too."""
+        """Half of the context, since the prompt needs room too."""
         return self._server.settings.context // 2
 
     @property
     def weights(self) -> object:
+        """The server; the same object for agents that share it."""
         return self._server
 
     @property
     def server(self) -> SharedServer:
-        """What runs the agent, for who manages memory."""
+        """The server of the agent, for VRAM management."""
         return self._server
 
     def offload(self) -> None:
-        """Stop the server if it uses the card; the next reply starts it again."""
+        """Stop the server if it uses the GPU. The next reply starts it again."""
         if self._server.on_card:
             self._server.release()
 
@@ -103,9 +106,14 @@ class LlamaCppChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Ask the server, started if it does not run. Raises ChatError with its last lines if it ends, or for
-        images that it cannot see, and Cancelled. One that does not answer in time is stopped, so that the
-        next reply has a new one."""
+        """Answer a conversation; the server is started if it is not running.
+
+        If the server does not answer in time, it is stopped, so that the next reply gets a new one.
+
+        Raises:
+            ChatError: The server ended or failed, or the model cannot see images.
+            Cancelled: The run was cancelled.
+        """
 
         def waiting() -> None:
             if on_token is not None:
@@ -115,7 +123,7 @@ class LlamaCppChat:
         if not self.sees_images and any(isinstance(part, Picture) for part in content):
             model = self._server.files.model
             raise ChatError(
-                f"{str(model)!r} has no projector beside it, and without one it sees no images.",
+                f"{str(model)!r} cannot see images, because its projector is missing.",
                 f"Put the mmproj file of the same model (mmproj-....gguf) into {str(model.parent)!r}.",
             )
         while not self._server.lock.acquire(timeout=WAIT_SECONDS):
@@ -143,39 +151,48 @@ class LlamaCppChat:
         except ChatError as error:
             late = time.monotonic() - began >= min(self._timeout, self._deadline)
             if late or not process.answers():
-                ended, said = not process.runs, process.last_lines()
+                ended, lines = not process.runs, process.last_lines()
                 process.stop()
-                how = "ended while it answered" if ended else "did not answer and was stopped"
+                how = "ended during its answer" if ended else "did not answer and was stopped"
                 raise ChatError(
-                    f"llama.cpp's server {how}: {said}.", "The next reply starts it again."
+                    f"The llama.cpp server {how}: {lines}.", "Try again: the next reply restarts it."
                 ) from error
             if "context" in error.message:
-                error.hint = "Raise context, or show the agent fewer or smaller images."
+                error.hint = "Increase context, or show the agent fewer or smaller images."
             raise
 
 
 OPTIONS = LlamaCppSettings
-"""Whose fields `open` takes as options."""
+"""Settings that `open` accepts as options."""
 
 _servers: weakref.WeakValueDictionary[tuple[str, LlamaCppSettings], SharedServer] = (
     weakref.WeakValueDictionary()
 )
-"""By the digest of the files."""
+"""Running servers, by the digest of their files and their settings."""
 _servers_lock = threading.Lock()
 
 
 def open(
     argument: str, *, timeout: float = 300.0, deadline: float = DEADLINE, **options: Any
 ) -> LlamaCppChat:
-    """Open a `.gguf` file with its projector, if it has one. `timeout` and `deadline` in seconds as for
-    OpenAIChat, `options`: fields of LlamaCppSettings. Nothing is started before the first reply. Raises
-    ChatError for files that cannot be it, SettingsError where there is no server."""
+    """Open a `.gguf` file with its projector, if it has one. The server is started at the first reply.
+
+    Args:
+        argument: The model file.
+        timeout: Time limit for each wait, in seconds, as for OpenAIChat.
+        deadline: Time limit for a whole reply, in seconds, as for OpenAIChat.
+        options: Fields of LlamaCppSettings.
+
+    Raises:
+        ChatError: The files cannot be used.
+        SettingsError: An option is not valid, or llama.cpp is not installed.
+    """
     try:
         settings = LlamaCppSettings(**options)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         name = ".".join(map(str, fault["loc"]))
-        raise SettingsError(f"Chat backend 'llamacpp', option {name}: {fault['msg']}.") from error
+        raise SettingsError(f"Option {name} of chat backend 'llamacpp': {fault['msg']}.") from error
     files = find_gguf(argument, settings.mmproj)
     digest = files.digest
     with _servers_lock:

@@ -1,9 +1,9 @@
-"""Which files an agent in GGUF is made of: the model, in one part or several, and its projector for images.
+"""Finds the files of a GGUF agent: the model, in one or several parts, and its projector for images.
 
-Decision: what lies in the files is for llama.cpp to read, in a process of its own; here only names, sizes and
-the first bytes are looked at, so that what cannot work is said before a server is started. A projector is the
-one that is named, or the one beside the model whose name fits; where two models' projectors could be meant,
-none is taken. A model without one is of text alone.
+The contents of the files are read only by llama.cpp, in its own process. Here only names, sizes and the first
+bytes are checked, so that errors are reported before a server is started. The projector is the given one, or
+the one next to the model with a matching name. If it could belong to several models, none is used. A model
+without a projector cannot see images.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ SUFFIX = ".gguf"
 PROJECTOR = "mmproj"
 PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 FORMATS = ("f16", "bf16", "q8_0", "f32")
-"""Number formats of projectors; of several of one model the first is taken."""
+"""Dtypes of projectors. If a model has several projectors, the first one in this order is used."""
 FORMAT = re.compile(r"[-._]?(?:ud[-_])?(?:iq\d\w*|t?q\d\w*|mxfp4\w*|bf16|fp?16|fp?32)$", re.IGNORECASE)
 HEADER = 24
-"""Bytes: magic, version, number of tensors, number of values."""
+"""Length of the header in bytes: magic, version, number of tensors, number of values."""
 MAX_PARTS = 1000
 
 
 @dataclass(frozen=True)
 class GgufAgent:
-    """The files of one agent; `parts` are the model's, in their order."""
+    """The files of one agent; `parts` are those of the model, in order."""
 
     parts: tuple[Path, ...]
     projector: Path | None
-    """None: a model of text alone, which can plan requests without images."""
+    """`None` for a text-only model, which can plan requests without images."""
 
     @property
     def model(self) -> Path:
-        """The file that llama.cpp is given; it finds the other parts by their names."""
+        """The file that is passed to llama.cpp, which finds the other parts by their names."""
         return self.parts[0]
 
     @property
     def digest(self) -> str:
-        """16 hex digits over the contents, wherever the files lie and whatever they are called."""
+        """16 hex digits over the contents, independent of folder and file names."""
         return files_digest(self._files, names=False)
 
     @property
     def size(self) -> int:
-        """Bytes of all files together."""
+        """Total size of all files in bytes."""
         return sum(path.stat().st_size for path in self._files)
 
     @property
@@ -57,7 +57,7 @@ class GgufAgent:
 
 
 def is_model(path: Path) -> bool:
-    """Whether a file is, by its name, a model in GGUF (its first part), and not a projector."""
+    """Return whether a file name is that of a GGUF model (or its first part) and not of a projector."""
     if path.suffix.lower() != SUFFIX or PROJECTOR in path.name.lower():
         return False
     part = PART.fullmatch(path.name)
@@ -65,16 +65,24 @@ def is_model(path: Path) -> bool:
 
 
 def find_gguf(argument: str, projector: str | None = None) -> GgufAgent:
-    """The agent whose model is this file; `projector` names the other file. Without one, and with none beside
-    the model, it sees no images. Raises ChatError."""
+    """Return the agent with this model file.
+
+    Args:
+        argument: The model file.
+        projector: The projector file. Default: the one next to the model. Without one the agent cannot see
+            images.
+
+    Raises:
+        ChatError: A file is missing, damaged or of another kind.
+    """
     model = path_of(argument)
     if not model.is_file():
-        raise ChatError(f"There is no file {argument!r}.", "Give a .gguf file: llamacpp:FILE.")
+        raise ChatError(f"File {argument!r} does not exist.", "Give a .gguf file: llamacpp:FILE.")
     if not is_model(model):
         raise ChatError(
-            f"{argument!r} is not the model of an agent in GGUF.",
-            "Give the model's .gguf, of several parts the first (-00001-of-...); the file named mmproj is "
-            "found beside it.",
+            f"{argument!r} is not a GGUF model.",
+            "Give the model's .gguf file; if it has several parts, the first one (-00001-of-...). The mmproj "
+            "file is found next to it.",
         )
     parts = _parts(model)
     for part in parts:
@@ -83,7 +91,7 @@ def find_gguf(argument: str, projector: str | None = None) -> GgufAgent:
     if found is None:
         return GgufAgent(tuple(part.resolve() for part in parts), None)
     if not found.is_file():
-        raise ChatError(f"There is no projector {str(found)!r}.", "Name the mmproj file of this model.")
+        raise ChatError(f"Projector {str(found)!r} does not exist.", "Give the mmproj file of this model.")
     _check(found)
     return GgufAgent(tuple(part.resolve() for part in parts), found.resolve())
 
@@ -94,13 +102,18 @@ def _parts(model: Path) -> tuple[Path, ...]:
         return (model,)
     stem, _, of = match.groups()
     if int(of) > MAX_PARTS:
-        raise ChatError(f"{model.name!r} says that it is one of {int(of)} parts.", "Is the name right?")
+        raise ChatError(
+            f"{model.name!r} has {int(of)} parts by its name; the maximum is {MAX_PARTS}.",
+            "Check the file name.",
+        )
     parts = tuple(
         model.with_name(f"{stem}-{number:05}-of-{of}{model.suffix}") for number in range(1, int(of) + 1)
     )
     missing = [part.name for part in parts if not part.is_file()]
     if missing:
-        raise ChatError(f"{model.name!r} lacks its part {missing[0]!r}.", "Is the download complete?")
+        raise ChatError(
+            f"Part {missing[0]!r} of {model.name!r} is missing.", "Download all parts into one folder."
+        )
     return parts
 
 
@@ -119,14 +132,14 @@ def _projector_beside(model: Path) -> Path | None:
     if len({_base_name(path) for path in candidates}) > 1:
         names = ", ".join(path.name for path in candidates[:6])
         raise ChatError(
-            f"It is not clear which projector belongs to {model.name!r}: {names}.",
-            "Keep each model in a folder of its own, with its projector.",
+            f"Several projectors could belong to {model.name!r}: {names}.",
+            "Put each model into its own folder, with its projector.",
         )
     return min(candidates, key=_preference)
 
 
 def _base_name(path: Path) -> str:
-    """The model's name in a file's name: without the mark of a projector, part and number format."""
+    """Return the model's name in a file name: without the projector mark, the part and the dtype."""
     part = PART.fullmatch(path.name)
     name = (part.group(1) if part else path.stem).lower()
     name = FORMAT.sub("", re.sub(rf"[-._]?{PROJECTOR}[-._]?", "-", name).strip("-._"))
@@ -135,22 +148,26 @@ def _base_name(path: Path) -> str:
 
 def _preference(path: Path) -> tuple[int, str]:
     name = path.stem.lower()
-    # bf16 ends in f16 as well.
+    # bf16 also ends in f16.
     ends = [number for number, ending in enumerate(FORMATS) if re.search(rf"(?<!b){ending}$", name)]
     return (ends[0] if ends else len(FORMATS), path.name)
 
 
 def _check(path: Path) -> None:
-    """Raise ChatError unless the file begins as GGUF does."""
+    """Check that a file starts like a GGUF file.
+
+    Raises:
+        ChatError: It does not.
+    """
     with opened(path, ChatError, "Weight file") as file:
         start = file.read(HEADER)
     if len(start) == HEADER and start[:4] == b"GGUF" and any(start[8:16]):
         return
     if start.startswith(b"version https://git-lfs"[:HEADER]):
         raise ChatError(
-            f"{str(path)!r} is only a pointer to the weights, as git leaves them.",
+            f"{str(path)!r} is a git LFS pointer and does not contain the weights.",
             "Run `git lfs pull` there, or download the file itself.",
         )
     raise ChatError(
-        f"{str(path)!r} is not a GGUF file, or it is damaged or not finished.", "Download the file again."
+        f"{str(path)!r} is not a GGUF file, or it is damaged or incomplete.", "Download the file again."
     )

@@ -1,10 +1,10 @@
-"""llama.cpp's own server as a child of this process: started when it is needed, stopped when it is not.
+"""llama.cpp's server as a child process, started and stopped on demand.
 
-Decision: it is bound to 127.0.0.1, at a port that the system chooses (`--port 0`, read from its log, so no
-other program can take it first), with a key that is new every time and goes through the environment, not the
+It is bound to 127.0.0.1, at a port chosen by the system (`--port 0`, read from its log, so that no other
+program can take it first). Its key is new every time and passed through the environment, not through the
 command line, which every user of the machine can read. It ends with this process, however that ends
-(supervisor.py). What it prints is read all the time, since it would stand still otherwise, and its last lines
-are the reason that is given when it dies.
+(supervisor.py). Its output is read all the time, since it would block otherwise, and its last lines are
+reported if it fails.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ HOW_TO_GET = (
 LISTENS = re.compile(r"(?:listening|hostname).{0,40}127\.0\.0\.1(?::|, port: )(\d{1,5})\b")
 DEVICE = re.compile(r"^ +\w[^:]*: .+$", re.MULTILINE)
 OWN_VARIABLES = "LLAMA_"
-"""How the variables begin by which llama.cpp takes other settings than it was started with, such as another
-address."""
+"""Prefix of the variables that override llama.cpp's command line, for example its address."""
 LINES = 200
 MAX_LINE = 2000
 SHOWN_LINES = 6
@@ -53,7 +52,7 @@ FAULT = re.compile(
 NO_MEMORY = re.compile(
     r"(?:out of|not enough|insufficient) memory|(?:failed|unable) to allocate|cannot allocate|cudamalloc"
 )
-"""Memory is named by other lines too: the server lists what it took as it ends."""
+"""The memory report at the server's end has other lines about memory, so these are specific."""
 OTHER_PROJECTOR = re.compile(r"mismatch between text model|wrong mmproj")
 LOOK_SECONDS = 0.1
 HEALTH_SECONDS = 5.0
@@ -62,19 +61,26 @@ LIST_SECONDS = 30.0
 
 
 def find_server(named: str | None = None) -> str:
-    """The program's path: the one that is named, else the one that LLAMA_SERVER names, else on the PATH.
-    Raises SettingsError with how to get it."""
-    wanted = named or variable(VARIABLE)
-    found = which(str(Path(wanted).expanduser()) if wanted else PROGRAM)
-    if found is None and wanted:
-        raise SettingsError(f"{wanted!r} is no program that can be started.", HOW_TO_GET)
+    """Return the path of the program: the given one, else the one in LLAMA_SERVER, else the one on the PATH.
+
+    Raises:
+        SettingsError: It was not found. The hint says how to install it.
+    """
+    given = named or variable(VARIABLE)
+    found = which(str(Path(given).expanduser()) if given else PROGRAM)
+    if found is None and given:
+        raise SettingsError(f"{given!r} is not an executable program.", HOW_TO_GET)
     if found is None:
-        raise SettingsError(f"An agent in GGUF needs {PROGRAM}, which is not on the PATH.", HOW_TO_GET)
+        raise SettingsError(f"Agents in GGUF need {PROGRAM}, which is not on the PATH.", HOW_TO_GET)
     return found
 
 
 def has_cards(program: str) -> bool:
-    """Whether this build of the server finds a graphics card that it can use. Raises ChatError."""
+    """Return whether this build of the server finds a GPU that it can use.
+
+    Raises:
+        ChatError: The program does not start.
+    """
     command = [program, "--list-devices"]
     try:
         ended = subprocess.run(
@@ -85,13 +91,13 @@ def has_cards(program: str) -> bool:
             stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ChatError(f"{program!r} does not start ({error}).", HOW_TO_GET) from error
+        raise ChatError(f"Cannot start {program!r} ({error}).", HOW_TO_GET) from error
     said = ended.stdout.decode("utf-8", "replace")
     return bool(DEVICE.search(said.partition("vailable devices:")[2]))
 
 
 class LlamaServer:
-    """The server with these arguments. `start_seconds`: the longest wait until it has read the model."""
+    """A server with these arguments. `start_seconds` is the time limit for loading the model."""
 
     def __init__(self, program: str, arguments: Sequence[str], start_seconds: float) -> None:
         self._program = program
@@ -102,22 +108,28 @@ class LlamaServer:
         self._port: int | None = None
         self._ready = False
         self.key = ""
-        """Of the server that runs now."""
+        """Key of the running server."""
         self.starts = 0
 
     @property
     def runs(self) -> bool:
-        """Whether the process is there, whatever it does."""
+        """Whether the process is running."""
         return self._child is not None and self._child.poll() is None
 
     @property
     def process_id(self) -> int | None:
-        """Of the process that stands between, while the server runs."""
+        """Process id of the supervisor while the server runs."""
         return self._child.pid if self._child is not None and self.runs else None
 
     def address(self, waiting: Callable[[], None]) -> str:
-        """Where it listens, started if it does not run; `waiting` is called all the while and may raise.
-        Raises ChatError with its last lines if it does not come up."""
+        """Return the server's address; the server is started if it is not running.
+
+        Args:
+            waiting: Called repeatedly during the wait. It may raise an exception.
+
+        Raises:
+            ChatError: The server does not start. The message contains its last lines.
+        """
         if not (self.runs and self._ready):
             self.stop()
             self._start()
@@ -129,11 +141,11 @@ class LlamaServer:
         return f"http://127.0.0.1:{self._port}"
 
     def answers(self) -> bool:
-        """Whether it says that it is well, within a few seconds."""
+        """Return whether it reports to be healthy within a few seconds."""
         return self.runs and self._port is not None and self._is_well()
 
     def stop(self) -> None:
-        """End it and wait for its end; nothing happens if it does not run."""
+        """End the server and wait for its end. Does nothing if it is not running."""
         child, self._child, self._ready = self._child, None, False
         if child is None:
             return
@@ -146,11 +158,11 @@ class LlamaServer:
             child.wait()
 
     def last_lines(self) -> str:
-        """What it said last, in one line: those lines that name a fault, if any do."""
+        """Return the last lines of its output as one line; if there are error messages, only these."""
         lines = [" ".join(one_line(line).split()) for line in list(self._said)]
         faults = [line for line in lines if FAULT.search(line)] or lines
         text = " | ".join(line for line in faults[-SHOWN_LINES:] if line)
-        return text[-MAX_SHOWN:] or "it said nothing"
+        return text[-MAX_SHOWN:] or "no output"
 
     def _start(self) -> None:
         self.key = secrets.token_urlsafe(32)
@@ -169,12 +181,14 @@ class LlamaServer:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=for_a_child(OWN_VARIABLES, **{KEY_VARIABLE: self.key}),
-                # A Ctrl+C in the terminal is for us: we end it when we are done.
+                # A Ctrl+C in the terminal must reach only this process, which ends the server.
                 start_new_session=os.name == "posix",
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
         except OSError as error:
-            raise ChatError(f"{self._program!r} does not start ({error.strerror or error}).") from error
+            raise ChatError(
+                f"Cannot start {self._program!r} ({error.strerror or error}).", HOW_TO_GET
+            ) from error
         self.starts += 1
         assert self._child.stdout is not None
         threading.Thread(
@@ -199,7 +213,7 @@ class LlamaServer:
             if child.poll() is not None:
                 time.sleep(LOOK_SECONDS)  # its last lines are still being read
                 raise ChatError(
-                    f"llama.cpp's server ended as it started (status {child.returncode}): "
+                    f"The llama.cpp server ended at its start (status {child.returncode}): "
                     f"{self.last_lines()}.",
                     hint_for(self.last_lines()),
                 )
@@ -208,8 +222,8 @@ class LlamaServer:
                 return
             time.sleep(LOOK_SECONDS)
         raise ChatError(
-            f"llama.cpp's server was not ready within {self._start_seconds:g} s: {self.last_lines()}.",
-            "Is the model on a slow disk? Or update llama.cpp.",
+            f"The llama.cpp server was not ready within {self._start_seconds:g} s: {self.last_lines()}.",
+            "Increase start_seconds if the disk is slow, or update llama.cpp.",
         )
 
     def _is_well(self) -> bool:
@@ -224,24 +238,24 @@ class LlamaServer:
 
 
 def hint_for(said: str) -> str:
-    """What to do about what the server said as it ended."""
+    """Return what to do about the last output of the server."""
     text = said.lower()
     if OTHER_PROJECTOR.search(text):
         return (
-            "The projector is one of another model: keep each model in a folder of its own, with its mmproj "
+            "The projector belongs to another model. Put each model into its own folder, with its mmproj "
             "file."
         )
     if NO_MEMORY.search(text):
-        return "Leave the card free for it, lower gpu_layers (0: none on it), or lower context."
+        return "Free VRAM, lower gpu_layers (0: all layers on the CPU), or lower context."
     if "unknown model architecture" in text or "unknown projector" in text or "argument" in text:
-        return "Update llama.cpp: this version does not know it."
+        return "Update llama.cpp: this version does not support the model."
     if "failed to load" in text or "magic" in text or "tensor" in text or "clip" in text:
-        return "Is the file whole, and do model and mmproj belong together?"
-    return "Its own words say why."
+        return "Check that the file is complete, and that model and mmproj belong together."
+    return "See the output of the server above."
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """End the process and, where the system has groups, the server with it."""
+    """Kill the process and, if the system has process groups, the server with it."""
     if os.name == "posix":
         try:
             os.killpg(child.pid, signal.SIGKILL)

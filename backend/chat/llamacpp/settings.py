@@ -1,7 +1,7 @@
-"""How llama.cpp's server is found and started, as options that a person sets.
+"""Options of llama.cpp's server.
 
-Decision: only what a person has a reason to choose is an option. Its defaults of sampling, which a file may
-change too, are set to those that a request without settings means, so that nothing narrows what is drawn.
+Only what a user has a reason to change is an option. The server's sampling defaults, which a model file may
+change, are set to neutral values, so that requests without sampling settings are not restricted.
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ class LlamaCppSettings(Value):
     """How llama.cpp's server is found and started."""
 
     mmproj: str | None = Field(
-        default=None, description="Projector of an agent in GGUF; by default the one beside the model."
+        default=None, description="Projector (mmproj) of a GGUF agent. Default: the one next to the model."
     )
     context: int = Field(
         default=CONTEXT,
         ge=MIN_CONTEXT,
         le=MAX_CONTEXT,
-        description="Tokens of question and answer together that an agent in GGUF can hold; it takes the "
-        "memory for all of them.",
+        description="Context length of a GGUF agent in tokens, for prompt and answer together. Its memory is "
+        "reserved at the start.",
     )
     threads: int | None = Field(
-        default=None, ge=1, le=1024, description="Threads of an agent in GGUF; by default llama.cpp's choice."
+        default=None, ge=1, le=1024, description="CPU threads of a GGUF agent. Default: chosen by llama.cpp."
     )
     gpu_layers: int | None = Field(
         default=None,
         ge=0,
         le=9999,
-        description="Layers of an agent in GGUF on the graphics card: 0 keeps all of it on the processor; by "
-        "default as many as fit.",
+        description="Layers of a GGUF agent on the GPU; 0 runs it on the CPU. Default: as many as fit into "
+        "VRAM.",
     )
     llama_server: str | None = Field(
         default=None,
-        description="Path of llama.cpp's llama-server; by default LLAMA_SERVER, then the PATH.",
+        description="Path of llama.cpp's llama-server. Default: the variable LLAMA_SERVER, then the PATH.",
     )
     start_seconds: float = Field(
-        default=600.0, gt=0.0, le=86400.0, description="Longest wait until llama.cpp has read the model."
+        default=600.0, gt=0.0, le=86400.0, description="Time limit for loading the model, in seconds."
     )
 
     def arguments(self, model: Path, projector: Path | None) -> list[str]:
-        """The server's command line for these files, without its address."""
-        said = ["-m", str(model), "-c", str(self.context)]
-        said += ["--mmproj", str(projector)] if projector is not None else []
-        said += ["--parallel", "1", "--no-webui", "--jinja", *SETTLED_SAMPLING]
+        """Return the server's command-line arguments for these files, without its address."""
+        arguments = ["-m", str(model), "-c", str(self.context)]
+        arguments += ["--mmproj", str(projector)] if projector is not None else []
+        arguments += ["--parallel", "1", "--no-webui", "--jinja", *SETTLED_SAMPLING]
         if self.threads is not None:
-            said += ["-t", str(self.threads)]
+            arguments += ["-t", str(self.threads)]
         if self.gpu_layers is not None:
-            said += ["-ngl", str(self.gpu_layers)]
+            arguments += ["-ngl", str(self.gpu_layers)]
         if self.gpu_layers == 0:
-            said += OFF_THE_CARD
-        return said
+            arguments += OFF_THE_CARD
+        return arguments

@@ -1,12 +1,11 @@
-"""Runs one program for as long as somebody holds this process's standard input open; run by path, alone.
+"""Runs one program while its standard input is held open by another process. It is run by its path.
 
-Decision: a server must not outlive who started it, even one that was killed and could clean up nothing. No
-call of Python ends a child with its parent on every system (on Linux the kernel does, but when the *thread*
-that started it ends; on macOS it does not at all), while every system closes the pipes of a process that has
-ended, however it did. So this little process stands between: it starts the program, waits for the end of its
-standard input, and then ends the program. Should it be killed itself, the kernel ends the program on Linux,
-since here the thread that starts it is the one that stays. It imports nothing of the package, since it runs
-isolated.
+A server must not outlive the process that started it, even if that was killed without cleaning up. No Python
+call ends a child with its parent on every system: on Linux the kernel can, but it reacts to the end of the
+*thread* that started the child; macOS cannot at all. But every system closes the pipes of a process that has
+ended. So this small process is in between: it starts the program, waits for the end of its standard input,
+and then ends the program. If this process itself is killed, the kernel ends the program on Linux, since here
+the starting thread is the main thread. It does not import the package, since it runs isolated.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from collections.abc import Callable
 from functools import partial
 
 PATIENCE = 5.0
-"""Seconds between the polite end and the other one."""
+"""Seconds between the request to end and the kill."""
 PR_SET_PDEATHSIG = 1
-"""Of Linux's prctl: the signal that a process gets when the one that started it ends."""
+"""Option of Linux's prctl: the signal that a process gets when its parent ends."""
 
 
 def die_with(parent: int, prctl: Callable[..., int]) -> None:
-    """Run in the program's process before it is the program: it is killed when `parent` ends."""
+    """Make the kernel kill this process when `parent` ends. Runs in the child, before the program starts."""
     prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def main() -> int:
-    """Run `sys.argv[1:]`; its exit status (128 and the signal's number for one that a signal ended)."""
+    """Run `sys.argv[1:]` and return its exit status (128 plus the signal's number if a signal ended it)."""
     before = None
     if sys.platform == "linux":
-        # Looked up here: between fork and exec nothing may be loaded.
+        # Looked up here, since nothing may be loaded between fork and exec.
         before = partial(die_with, os.getpid(), ctypes.CDLL(None).prctl)
     child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, preexec_fn=before)
 
@@ -60,5 +59,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # Without the interpreter's own ending, which would wait for the thread that reads.
+    # Skip the interpreter's shutdown, which would wait for the reading thread.
     os._exit(main())

@@ -1,0 +1,1 @@
+"""Agents that run in this process, with transformers."""

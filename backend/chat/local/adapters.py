@@ -1,10 +1,10 @@
-"""LoRA adapters on a loaded model: laid over it, or merged into its weights.
+"""LoRA adapters on a loaded model: attached to it, or merged into its weights.
 
-Reason: agents, merging and training all lay an adapter by `attach`, so an adapter gives the same answers in
-all of them or is refused by all of them. peft is told which modules the file has weights for
-(adapter_weights.py); the patterns of a stranger's configuration are never given to it. A merged agent has
-weights of its own, which nobody shares, and decodes without the two extra products in every layer; how much
-that gains is in docs/explanation/speed.md. Merging rounds otherwise than adding, so it is never done unasked.
+Agents, merging and training all attach an adapter with `attach`, so an adapter gives the same answers in all
+of them, or is rejected by all of them. peft gets the names of the modules for which the file has weights
+(adapter_weights.py), and never the patterns of a foreign configuration. A merged agent has its own weights,
+which are not shared, and decodes without the two extra products per layer; docs/speed.md shows the gain.
+Merging rounds differently from adding, so it is done only on request.
 """
 
 from __future__ import annotations
@@ -33,30 +33,34 @@ READ_HERE = frozenset(
         *("lora_bias", *UNSUPPORTED),
     }
 )
-"""Fields of peft's configuration that are known: used, looked at, or without effect once weights are made."""
+"""Known fields of peft's configuration: used, checked, or without effect once the weights are loaded."""
 
 
 def check_usable(folder: Path) -> None:
-    """Raise ChatError unless the folder is an adapter and there is a library for it."""
+    """Check that a folder contains an adapter, and that peft is installed.
+
+    Raises:
+        ChatError: One of them is not the case.
+    """
     check_adapter(folder)
     if importlib.util.find_spec("peft") is None:
-        raise ChatError("Adapters need the library peft.", "Install it: pip install peft")
+        raise ChatError("Adapters require the library peft.", "Install it: pip install peft")
 
 
 def attach(model: Any, folder: Path, name: str = "default", wrapped: Any = None) -> Any:
-    """Lay an adapter over a model, all of it or none.
+    """Attach an adapter to a model, completely or not at all.
 
     Args:
         model: The library's model.
         folder: The adapter's folder.
         name: Name of the adapter within the model.
-        wrapped: peft's model around `model`, if adapters are laid over it already.
+        wrapped: peft's model around `model`, if it has adapters already.
 
     Returns:
         peft's model around `model`.
 
     Raises:
-        ChatError: The adapter does not fit this model wholly. Nothing is attached then.
+        ChatError: The adapter does not fully fit this model. Nothing is attached then.
     """
     from peft import LoraConfig, PeftModel, set_peft_model_state_dict
     from safetensors.torch import load_file
@@ -68,7 +72,10 @@ def attach(model: Any, folder: Path, name: str = "default", wrapped: Any = None)
         fields = {field.name: field for field in dataclasses.fields(LoraConfig)}
         for unknown in sorted(values.keys() & fields.keys() - READ_HERE):
             if values[unknown] not in (None, False, [], {}, "", fields[unknown].default):
-                raise ChatError(f"The adapter in {str(folder)!r} has a {unknown}, which is not supported.")
+                raise ChatError(
+                    f"The adapter in {str(folder)!r} uses {unknown}, which is not supported.",
+                    "Use an adapter without it.",
+                )
         config = AdapterConfig(values)
         weights = weights_for(model, folder, config)
         if wrapped is not None:
@@ -86,10 +93,10 @@ def attach(model: Any, folder: Path, name: str = "default", wrapped: Any = None)
             lost = [*result.unexpected_keys, *(key for key in result.missing_keys if f".{name}" in key)]
             if lost:
                 raise ChatError(
-                    f"The adapter {str(folder)!r} was not taken whole ({lost[0]}).", "Update peft."
+                    f"The adapter {str(folder)!r} was not loaded completely ({lost[0]}).", "Update peft."
                 )
         except BaseException:
-            # Other agents use the same base.
+            # Other agents may use the same base.
             if wrapped is None:
                 made.unload()
             else:
@@ -99,20 +106,30 @@ def attach(model: Any, folder: Path, name: str = "default", wrapped: Any = None)
 
 
 def _check_together(model: Any, folder: Path, weights: AdapterWeights) -> None:
-    """Raise ChatError if one adapter brings a module whole to which another one adds."""
+    """Check that no adapter replaces a module to which another one adds.
+
+    Raises:
+        ChatError: One does.
+    """
     for names, wrapper in ((weights.whole, "base_layer"), (weights.ranks, "original_module")):
         for name in names:
             if any(hasattr(one, wrapper) for one in model.get_submodule(name).modules()):
                 raise ChatError(
-                    f"The adapter {str(folder)!r} and another one on the same base change {name!r} in two "
-                    "ways.",
-                    "Open it on a base of its own (share=False), or merge it (train merge).",
+                    f"The adapter {str(folder)!r} and another adapter of the same base model change {name!r} "
+                    "in incompatible ways.",
+                    "Open it with its own base model (share=False), or merge it (train merge).",
                 )
 
 
 def merged_into(model: Any, folder: Path) -> Any:
-    """The model with the adapter added to its weights, in place; its output layer becomes its own where the
-    adapter changes it or the embeddings alone. Raises ChatError."""
+    """Add an adapter to the weights of a model, in place, and return the model.
+
+    If the model shares its output layer with its embeddings and the adapter changes one of them, the output
+    layer gets its own weights.
+
+    Raises:
+        ChatError: The adapter does not fit the model.
+    """
     check_usable(folder)
     with boundary(ChatError, f"Adapter {str(folder)!r}"):
         config = AdapterConfig(read_json(folder / "adapter_config.json"))
@@ -123,14 +140,14 @@ def merged_into(model: Any, folder: Path) -> Any:
 
 
 def with_merged(model: Any, folder: Path) -> Any:
-    """As `merged_into`, ready to answer."""
+    """Add an adapter to the weights of a model, and return the model ready for inference."""
     merged = merged_into(model, folder)
     merged.train(False).requires_grad_(False)
     return merged
 
 
 def _own_config(kind: Any, config: AdapterConfig, weights: AdapterWeights) -> Any:
-    """peft's configuration for these very modules."""
+    """Return peft's configuration for exactly these modules."""
     rank, ranks = _pattern(weights.ranks)
     alpha, alphas = _pattern(weights.alphas)
     return kind(
@@ -148,7 +165,7 @@ def _own_config(kind: Any, config: AdapterConfig, weights: AdapterWeights) -> An
 
 
 def _pattern(values: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The most common value, and a pattern for the modules of each other one."""
+    """Return the most common value, and a pattern for the modules of each other value."""
     common = Counter(values.values()).most_common(1)[0][0]
     others: dict[Any, list[str]] = {}
     for module, value in values.items():
@@ -158,14 +175,14 @@ def _pattern(values: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def _changes_ends(model: Any, weights: AdapterWeights) -> bool:
-    """Whether an adapter changes the embeddings or the output layer, which some models share."""
+    """Return whether an adapter changes the embeddings or the output layer, which some models share."""
     ends = {id(plain_module(one)) for one in (model.get_input_embeddings(), model.get_output_embeddings())}
     inside = (one for name in weights.modules for one in plain_module(model.get_submodule(name)).modules())
     return any(id(one) in ends for one in inside)
 
 
 def _untie(model: Any) -> None:
-    """Give the output layer weights of its own, if it shares those of the embeddings."""
+    """Give the output layer its own weights, if it shares those of the embeddings."""
     import torch
 
     head, embeddings = model.get_output_embeddings(), model.get_input_embeddings()

@@ -1,8 +1,8 @@
-"""A checkpoint in this process, by transformers: Qwen3-VL, or a family that is untested (other_families.py).
+"""A checkpoint in this process, run by transformers: Qwen3-VL, or an untested family (other_families.py).
 
-Decision: the engine decodes (engine/engine.py), and `generate` where that is switched off or was found
-inexact. What is special (streaming, cancelling, P(True), the early stop) is done by listening in, in the same
-way for both (reply_listener.py).
+The engine decodes (engine/engine.py), or `generate` if the engine is switched off or was found inexact.
+Streaming, cancelling, P(success) and the early stop are done by a listener that works with both
+(reply_listener.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -27,19 +27,21 @@ from .decoding import (
     Processor,
     Sampler,
     decode,
+    decode_by_library,
     decode_together,
     sampling_processors,
-    seeded_globally,
 )
-from .loading import BaseSettings
+from .loading import BaseSettings, end_tokens
 from .other_families import controls_of, model_inputs
 from .reply_listener import ReplyListener
 from .shared_base import SharedBase, shared_base
 
 
 class TransformersChat:
-    """A base model with an adapter or without. `model` is the torch module, which a host may move between
-    devices."""
+    """A base model with or without an adapter.
+
+    `model` is the torch module, which a host may move between devices.
+    """
 
     def __init__(
         self, base: SharedBase, adapter: str | None = None, trained: TrainedWith | None = None
@@ -49,21 +51,22 @@ class TransformersChat:
         self.trained = trained or TrainedWith(base.folder.name)
         self._prompt_set = self.trained.prompt_set
         self.processors: list[Processor] = []
-        """Given the ids so far `(1, length)` and the scores `(1, vocabulary)` of the next token, each returns
-        the scores."""
+        """Logits processors: each gets the ids so far `(1, length)` and the scores `(1, vocabulary)` of the
+        next token, and returns the scores."""
         tokenizer = base.processor.tokenizer
         self._verdict_tokens = verdict_tokens(tokenizer)
-        self._ends = _end_tokens(base)
-        # Control tokens written out in a user's text would be taken for the real ones.
+        self._ends = end_tokens(base.model, base.processor, base.folder)
+        # Control tokens in a user's text would be taken for real ones.
         self._controls = controls_of(base.processor, base.is_tested)
 
     @property
     def model(self) -> Any:
+        """The base model."""
         return self.base.model
 
     @property
     def weights(self) -> object:
-        """What the agent's weights are, for telling whether two agents have the same."""
+        """The base; the same object for agents that share their weights."""
         return self.base
 
     def offload(self) -> None:
@@ -72,16 +75,19 @@ class TransformersChat:
 
     @property
     def is_settled(self) -> bool:
+        """Whether the check at first use is done."""
         return self.base.is_settled
 
     @property
     def identity(self) -> str:
-        """What made a reply. It says what the check at first use left on, and has the check made if there was
-        none yet."""
+        """Everything that affects a reply.
+
+        It depends on the check at first use, which is run if necessary.
+        """
         parts = [f"transformers:{self.base.folder.name}", self.base.digest, self.base.dtype]
         if self.base.settings.quantization:
             parts.append(self.base.settings.quantization)
-        # Answers that are read several tokens at a time round differently.
+        # Tokens that are processed together are rounded differently.
         if drafts := self.base.effective_settings(self.adapter).prompt_lookup_tokens:
             parts.append(f"drafts={drafts}")
         parts += [f"adapter={self.adapter}"] if self.adapter else []
@@ -90,10 +96,12 @@ class TransformersChat:
 
     @property
     def prompt_set(self) -> PromptSet | None:
+        """Prompt set that the checkpoint was trained with."""
         return self._prompt_set
 
     @property
     def constrains_replies(self) -> bool:
+        """Whether the library for constrained decoding is installed."""
         from .grammar_processor import grammar_is_installed
 
         return grammar_is_installed()
@@ -104,7 +112,12 @@ class TransformersChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Answer the conversation on the device where the model is now. Raises ChatError, Cancelled."""
+        """Answer a conversation on the current device of the model.
+
+        Raises:
+            ChatError: The model failed.
+            Cancelled: The run was cancelled.
+        """
         with self._ready() as model:
             prompt, pictures = self._prompt(messages, settings)
             engine = self.base.engine()
@@ -122,9 +135,15 @@ class TransformersChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> list[Reply]:
-        """A reply to each message, in the same passes where they differ in nothing but pictures of the same
-        shapes; else, and above temperature 0, one after another. `on_token` gets no text, since nobody could
-        tell whose it is. Raises ChatError, Cancelled."""
+        """Return a reply to each message.
+
+        They are decoded as a batch if they differ only in images of the same shapes and the temperature is 0,
+        else one after another. `on_token` gets empty texts, since it could not assign a text to a reply.
+
+        Raises:
+            ChatError: The model failed.
+            Cancelled: The run was cancelled.
+        """
 
         def hear(text: str) -> None:
             if on_token is not None:
@@ -146,7 +165,7 @@ class TransformersChat:
 
     @contextmanager
     def _ready(self) -> Iterator[Any]:
-        """The model with the adapter, locked; raises ChatError for what fails inside."""
+        """Lock the model with its adapter. Errors inside are raised as ChatError."""
         import torch
 
         with (
@@ -157,14 +176,16 @@ class TransformersChat:
             yield model
 
     def _room(self, read: int, settings: ReplySettings) -> int:
-        """Tokens that an answer may have after so many of the prompt. Raises ChatError if there is room for
-        none."""
+        """Return how many tokens an answer may have after a prompt of `read` tokens.
+
+        Raises:
+            ChatError: The prompt fills the context.
+        """
         context = self.base.context
         if read >= context:
             raise ChatError(
-                f"The question has {read} tokens, "
-                f"and the model {self.base.folder.name!r} can read {context}.",
-                "Show it fewer or smaller images (max pixels), or shorten the request.",
+                f"The prompt has {read} tokens, but the context of {self.base.folder.name!r} is {context}.",
+                "Show it fewer or smaller images (max_pixels), or shorten the request.",
             )
         return min(settings.limit, context - read)
 
@@ -194,32 +215,14 @@ class TransformersChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None,
     ) -> Reply:
-        from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
-
         inputs = model_inputs(self.base.processor, prompt, pictures, model)
         room = self._room(inputs["input_ids"].shape[1], settings)
         sampler = self._sampler(prompt, settings, room, on_token)
-        sampling = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
-        config = GenerationConfig(
-            max_new_tokens=room,
-            eos_token_id=list(self._ends),
-            pad_token_id=self._ends[0],
-            use_cache=True,
-            **({"do_sample": False} if sampler.seed is None else sampling),
-        )
-        with seeded_globally(model, sampler.seed):
-            model.generate(
-                **inputs,
-                generation_config=config,
-                logits_processor=LogitsProcessorList(
-                    cast(Any, [sampler.listener.logits, *sampler.processors])
-                ),
-                stopping_criteria=StoppingCriteriaList(cast(Any, [sampler.listener])),
-            )
+        decode_by_library(model, inputs, sampler, room, self._ends)
         return sampler.listener.reply()
 
     def _prompt(self, messages: Sequence[Message], settings: ReplySettings) -> tuple[str, list[Picture]]:
-        """The conversation as text, one image token for each picture, and the pictures in their order."""
+        """Return the conversation as text, with one image token for each image, and the images in order."""
         conversation, pictures = [], []
         for message in messages:
             content = []
@@ -238,18 +241,8 @@ class TransformersChat:
         return text
 
 
-def _end_tokens(base: SharedBase) -> tuple[int, ...]:
-    own = base.model.generation_config.eos_token_id
-    ends = [own] if isinstance(own, int) else list(own or ())
-    if not ends and base.processor.tokenizer.eos_token_id is not None:
-        ends = [base.processor.tokenizer.eos_token_id]
-    if not ends:
-        raise ChatError(f"Checkpoint {str(base.folder)!r} does not say which token ends a reply.")
-    return tuple(ends)
-
-
 OPTIONS = BaseSettings
-"""Whose fields `open` takes as options."""
+"""Settings that `open` accepts as options."""
 
 
 def open(
@@ -261,12 +254,21 @@ def open(
     download: bool = False,
     **options: Any,
 ) -> TransformersChat:
-    """Open a checkpoint of a model that sees images and writes: a folder, or a hub id in the local cache
-    (`download` fetches it).
+    """Open a checkpoint of a vision-language model.
 
-    `adapter`: a LoRA folder; `merge` adds it to weights of its own instead of laying it over shared ones.
-    `share` False loads a base of its own. `options`: fields of `BaseSettings`. An adapter's record of
-    what it was trained with wins over the base's. Raises ChatError, SettingsError.
+    The record of what an adapter was trained with overrides that of its base model.
+
+    Args:
+        argument: A folder, or a hub id in the local cache.
+        adapter: Folder of a LoRA adapter.
+        merge: Merge the adapter into separate weights instead of attaching it to shared ones.
+        share: Share the base model with other agents.
+        download: Download the hub id if it is not cached.
+        options: Fields of `BaseSettings`.
+
+    Raises:
+        ChatError: The checkpoint or adapter cannot be loaded.
+        SettingsError: An option is not valid.
     """
     try:
         settings = BaseSettings(**options)
@@ -274,10 +276,12 @@ def open(
         fault = error.errors(include_url=False)[0]
         name = ".".join(map(str, fault["loc"]))
         value = str(fault["input"])[:100]
-        raise SettingsError(f"Chat backend 'transformers', option {name}={value}: {fault['msg']}.") from error
+        raise SettingsError(
+            f"Option {name}={value} of chat backend 'transformers': {fault['msg']}."
+        ) from error
     folder = find_checkpoint(argument, download, untested=True)
     if merge and adapter is None:
-        raise SettingsError("There is no adapter to merge.", "Name one, or leave merging out.")
+        raise SettingsError("merge is set without an adapter.", "Give an adapter, or do not set merge.")
     adapter_folder = Path(adapter).expanduser() if adapter is not None else None
     base = shared_base(folder, settings, share, adapter_folder if merge else None)
     trained = trained_with(folder)

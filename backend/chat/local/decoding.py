@@ -1,7 +1,7 @@
-"""From the logits of an answer to its tokens: one answer, or several in the same passes.
+"""Decodes the logits of answers to tokens: one answer, or several as a batch.
 
-Decision: the same order for both, as in `generate`: the listener sees the raw logits, then processors change
-the scores, then a token is chosen and the listener takes it in.
+The order is that of `generate`: the listener gets the raw logits, then processors change the scores, then a
+token is chosen and the listener gets it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..protocol import ReplySettings
 from .reply_listener import ReplyListener
@@ -42,7 +42,7 @@ def sampling_processors(settings: ReplySettings) -> list[Processor]:
 class Sampler:
     """Chooses the tokens of one reply.
 
-    `seed`: seed of the reply's own random numbers. None chooses the most likely token each time.
+    `seed` is the seed of the reply's own random numbers. With `None` the most likely token is chosen.
     """
 
     listener: ReplyListener
@@ -51,7 +51,7 @@ class Sampler:
     _generator: Generator | None = field(default=None, init=False)
 
     def choose(self, ids: Any, logits: Any) -> int:
-        """The next token after ids `(1, length)` from logits `(1, vocabulary)`."""
+        """Return the next token after ids `(1, length)`, from logits `(1, vocabulary)`."""
         import torch
 
         scores = self.listener.logits(ids, logits)
@@ -66,9 +66,9 @@ class Sampler:
 
 @contextmanager
 def seeded_globally(model: Any, seed: int | None) -> Iterator[None]:
-    """Seed the process's random numbers inside the block and restore them after it; None changes nothing.
+    """Seed the process's random numbers within this context and restore them; `None` changes nothing.
 
-    For `generate`, which takes no generator of its own. One model at a time can use the process's.
+    For `generate`, which does not accept a generator. Only one model at a time can use the process's.
     """
     import torch
 
@@ -82,7 +82,7 @@ def seeded_globally(model: Any, seed: int | None) -> Iterator[None]:
 
 
 def decode(session: DecodingSession, sampler: Sampler, room: int) -> None:
-    """Grow the answer until the listener wants no more, or it has `room` tokens."""
+    """Extend the answer until the listener stops it, or it has `room` tokens."""
     for number in range(room):
         token = sampler.choose(session.ids, session.logits)
         if sampler.listener.take(token) or number == room - 1:
@@ -91,7 +91,10 @@ def decode(session: DecodingSession, sampler: Sampler, room: int) -> None:
 
 
 def decode_together(batch: BatchDecodingSession, samplers: Sequence[Sampler], room: int) -> None:
-    """Every answer to its own end; one that has ended is fed its last token and not listened to."""
+    """Extend every answer to its own end.
+
+    A finished answer is fed its last token, and its listener is not called.
+    """
     tokens, going = [0] * len(samplers), set(range(len(samplers)))
     for number in range(room):
         for index in sorted(going):
@@ -102,3 +105,34 @@ def decode_together(batch: BatchDecodingSession, samplers: Sequence[Sampler], ro
         if not going or number == room - 1:
             return
         batch.add(tokens)
+
+
+def decode_by_library(
+    model: Any, inputs: dict[str, Any], sampler: Sampler, room: int, ends: Sequence[int]
+) -> None:
+    """Extend the answer with the library's `generate`.
+
+    Args:
+        model: The library's model.
+        inputs: Tensors of the prompt, with `input_ids` `(1, length)`.
+        sampler: Chooses the tokens.
+        room: Token limit of the answer.
+        ends: Tokens that end the answer.
+    """
+    from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+
+    sampling = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+    config = GenerationConfig(
+        max_new_tokens=room,
+        eos_token_id=list(ends),
+        pad_token_id=ends[0],
+        use_cache=True,
+        **({"do_sample": False} if sampler.seed is None else sampling),
+    )
+    with seeded_globally(model, sampler.seed):
+        model.generate(
+            **inputs,
+            generation_config=config,
+            logits_processor=LogitsProcessorList(cast(Any, [sampler.listener.logits, *sampler.processors])),
+            stopping_criteria=StoppingCriteriaList(cast(Any, [sampler.listener])),
+        )

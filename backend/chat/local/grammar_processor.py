@@ -1,9 +1,8 @@
-"""Constrains a local model's answer to a grammar while it decodes, by the library llguidance, so that no
-reply is unreadable.
+"""Constrains a local model's answer to a grammar with llguidance, so that every reply can be parsed.
 
-Decision: a logits processor that leaves only the tokens with which the grammar can go on; P(True) is read
-before it. A grammar alone does not end a reply, so the last tokens that a reply may have are for closing: the
-reasoning is ended, quotes and brackets are closed as soon as the grammar lets them be.
+A logits processor allows only the tokens with which the grammar can continue; P(success) is read before it. A
+grammar alone does not end a reply, so the last tokens of the limit are reserved for closing it: the reasoning
+is ended, and quotes and brackets are closed as soon as the grammar allows it.
 """
 
 from __future__ import annotations
@@ -21,18 +20,26 @@ from ...errors import ChatError
 logger = logging.getLogger(__name__)
 
 CLOSING = 320
-"""Tokens reserved for closing: a plan's shortest end, one character to a token, has less than 300."""
+"""Tokens reserved for closing: the shortest end of a plan, one character per token, has fewer than 300."""
 CLOSE_REASONING = "</think>"
 CLOSERS = b"]},:nN\"'<"
-"""Bytes that lead out of a list or an object, in the order in which they are taken."""
+"""Bytes that lead out of a list or an object, in the order of preference."""
 
 
 class GrammarTokens:
-    """A tokenizer's tokens as the grammar library needs them: made once for a model, since that takes a
-    second."""
+    """A tokenizer's vocabulary for the grammar library.
+
+    It is created once per model, since this takes a second.
+    """
 
     def __init__(self, tokenizer: Any, ends: Sequence[int], width: int) -> None:
-        """`width`: length of the model's logits, which may be more than the tokenizer has tokens."""
+        """Convert the vocabulary.
+
+        Args:
+            tokenizer: The library's tokenizer.
+            ends: Tokens that end a reply.
+            width: Length of the model's logits, which may exceed the number of tokens.
+        """
         from llguidance import LLTokenizer, TokenizerWrapper
 
         self.bytes = token_bytes(tokenizer, width)
@@ -44,12 +51,12 @@ class GrammarTokens:
         )
 
     def processor(self, name: GrammarName, thinking: bool, max_tokens: int) -> GrammarProcessor:
-        """The processor of one reply. `thinking`: the prompt has opened `<think>`."""
+        """Return the processor of one reply. `thinking`: the prompt has opened `<think>`."""
         return GrammarProcessor(self, name, thinking, max_tokens)
 
 
 class _Tokens:
-    """A tokenizer as TokenizerWrapper expects one."""
+    """A tokenizer with the interface that TokenizerWrapper expects."""
 
     def __init__(self, tokens: list[bytes], special: list[int], end: int, tokenizer: Any) -> None:
         self.eos_token_id = end
@@ -63,7 +70,7 @@ class _Tokens:
 
 
 class GrammarProcessor:
-    """A logits processor for one reply, a batch of one."""
+    """A logits processor for one reply (a batch of one)."""
 
     def __init__(self, tokens: GrammarTokens, name: GrammarName, thinking: bool, max_tokens: int) -> None:
         from llguidance import LLMatcher
@@ -78,8 +85,11 @@ class GrammarProcessor:
         self._check()
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """The scores `(1, vocabulary)` with minus infinity wherever the grammar cannot go on. Raises
-        ChatError."""
+        """Return the scores `(1, vocabulary)`, with minus infinity for tokens outside of the grammar.
+
+        Raises:
+            ChatError: The grammar library failed.
+        """
         length = input_ids.shape[1]
         if self._read is not None:
             for token in input_ids[0, self._read :].tolist():
@@ -107,11 +117,11 @@ class GrammarProcessor:
         return torch.from_numpy(flags).bool()
 
     def _closing(self, allowed: Any) -> int | None:
-        """The allowed token that leads towards the end; None where the grammar itself does."""
+        """Return the allowed token that leads to the end; `None` if the grammar itself does."""
         if not self._forced and self._text.rfind(b"<think>") > self._text.rfind(b"</think>"):
             self._forced = list(self._tokens.close_reasoning)
         if self._forced:
-            # Not in the middle of a character.
+            # Wait if a character is incomplete.
             return self._forced.pop(0) if allowed[self._forced[0]] else None
         answer = self._text[self._text.rfind(b"<answer>") + 8 :].decode(errors="replace").lstrip()
         quote = open_quote(answer).encode() if answer.startswith("{") else b""
@@ -131,15 +141,15 @@ class GrammarProcessor:
 
 
 def grammar_is_installed() -> bool:
-    """Whether answers can be constrained to a grammar here; if not, a warning says so once."""
+    """Return whether answers can be constrained to a grammar here. If not, a warning is logged once."""
     if importlib.util.find_spec("llguidance") is not None:
         return True
     global _warned
     if not _warned:
         _warned = True
         logger.warning(
-            "Answers are not constrained to their grammar: the library llguidance is not installed "
-            "(pip install llguidance). They are decoded freely."
+            "Answers are not constrained to their grammar, because the library llguidance is not installed. "
+            "Install it: pip install llguidance"
         )
     return False
 
@@ -148,10 +158,12 @@ _warned = False
 
 
 def token_bytes(tokenizer: Any, width: int) -> list[bytes]:
-    """The bytes of every token of a byte-level vocabulary, empty for control tokens and numbers without a
-    token.
+    """Return the bytes of every token of a byte-level vocabulary.
 
-    Raises ChatError for a vocabulary of another kind.
+    They are empty for control tokens and for numbers without a token.
+
+    Raises:
+        ChatError: The vocabulary is of another kind.
     """
     alphabet = _byte_alphabet()
     added = tokenizer.added_tokens_decoder
@@ -161,21 +173,25 @@ def token_bytes(tokenizer: Any, width: int) -> list[bytes]:
             continue
         known = added.get(number)
         if known is not None:
-            # Tags are tokens of their own in some vocabularies, and belong to the answer all the same.
+            # Tags are separate tokens in some vocabularies and are part of the answer.
             control = known.special and str(known).startswith("<|")
             found[number] = b"" if control else str(known).encode()
         elif all(character in alphabet for character in text):
             found[number] = bytes(alphabet[character] for character in text)
         else:
             raise ChatError(
-                "This vocabulary is not made of bytes: its answers cannot be constrained to a grammar."
+                "Answers cannot be constrained to a grammar: the vocabulary is not byte-level.",
+                "Set constrained_decoding to never, or use another agent.",
             )
     return found
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The byte that each character of a byte-level vocabulary stands for (as GPT-2 numbered them: printable
-    Latin-1 stands for itself, the other 68 bytes for the characters from 256 on)."""
+    """Return the byte of each character in a byte-level vocabulary.
+
+    This is the mapping of GPT-2: printable Latin-1 characters are their own bytes, and the other 68 bytes are
+    the characters from 256.
+    """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}

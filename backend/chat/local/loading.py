@@ -1,8 +1,8 @@
-"""Reads a checkpoint's weights and processor from its folder, onto a device and in a number format.
+"""Loads a checkpoint's weights and processor onto a device and in a dtype.
 
-Decision: everything that can be missing (a library, a card that knows the format, a weight in the file) is
-looked for before or right after loading and is one ChatError that says what to do; nothing is loaded in
-another way than was asked for.
+Anything that may be missing (a library, a GPU that supports the dtype, a weight in the file) is checked
+before or right after loading, and reported as one ChatError that says what to do. Nothing is loaded in
+another way than requested.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ...types import Value
 from ..chat_template import RENDERER
 from ..engine.settings import EngineSettings
 
-# The vision tower and the output layer lose the most by quantisation and weigh the least. (Module names as
-# they stand in the model: a bare "visual" is silently ignored.)
+# The vision tower and the output layer lose the most by quantization and are the smallest. (Full module names
+# are necessary: a bare "visual" is silently ignored.)
 NOT_QUANTIZED = ["model.visual", "lm_head"]
 OTHER_TOWERS = [
     "model.vision_tower",
@@ -31,42 +31,53 @@ OTHER_TOWERS = [
     "model.connector",
     "model.embed_vision",
 ]
-"""As untested families call theirs."""
+"""Names of these modules in untested families."""
 PROCESSOR_FILES = {
     "image processor": ("preprocessor_config.json", "processor_config.json"),
     "tokenizer": ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json", "*.tiktoken", "*.model"),
 }
 COPY = "Copy the processor's files (*.json, *.jinja) from its base model into the folder."
 FP8_CAPABILITY = (8, 9)
-"""Compute capability from which NVIDIA cards multiply 8-bit floating point (Ada; Hopper is 9.0)."""
+"""Minimum compute capability of NVIDIA GPUs that multiply 8-bit floats (Ada; Hopper is 9.0)."""
 
 
 class BaseSettings(Value):
     """How a base model is loaded and decodes."""
 
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = Field(
-        default="auto", description="Number type; auto is the checkpoint's."
+        default="auto", description="Model dtype. Default: that of the checkpoint."
     )
-    device: str = Field(default="auto", description="As torch names it; auto is the best there is.")
+    device: str = Field(default="auto", description="Torch device. Default: the best one available.")
     quantization: Literal["8bit", "4bit", "fp8"] | None = Field(
-        default=None, description="Fewer bits for the language model's weights."
+        default=None, description="Quantization of the language model's weights. Default: none."
     )
-    engine: EngineSettings = Field(default=EngineSettings(), description="What makes it answer sooner.")
+    engine: EngineSettings = Field(default=EngineSettings(), description="Settings for faster answers.")
 
 
 def load_model(folder: Path, settings: BaseSettings, family: object) -> Any:
-    """The model, in main memory; if it is quantised, on the device. `family`: as its configuration says.
-    Raises ChatError."""
+    """Load a model.
+
+    Args:
+        folder: Folder of the checkpoint.
+        settings: How to load it.
+        family: Model type in its configuration.
+
+    Returns:
+        The model: in RAM, or if it is quantized on the device.
+
+    Raises:
+        ChatError: A library, a GPU or a weight is missing.
+    """
     import transformers
 
     if not hasattr(transformers, "Qwen3VLForConditionalGeneration"):
         raise ChatError(
-            f"transformers {transformers.__version__} does not know Qwen3-VL.",
-            "Install 5.0 or newer: pip install -U transformers",
+            f"transformers {transformers.__version__} does not support Qwen3-VL.",
+            "Install version 5.0 or newer: pip install -U transformers",
         )
     tested = is_tested(family)
     options: dict[str, Any] = {"dtype": settings.dtype}
-    # Of other families only the library knows what each of them can be computed with.
+    # For other families the library chooses the attention implementation.
     options |= {"attn_implementation": "sdpa"} if tested else {}
     if settings.quantization is not None:
         whole = NOT_QUANTIZED if tested else [*NOT_QUANTIZED, *OTHER_TOWERS]
@@ -78,7 +89,7 @@ def load_model(folder: Path, settings: BaseSettings, family: object) -> Any:
         from ..engine.qwen3_vl import use_linear_patches
 
         use_linear_patches(model)
-    # Only what ends a reply is the checkpoint's; how to decode comes with every request.
+    # Only the end tokens are from the checkpoint; every request has its own decoding settings.
     own = model.generation_config
     model.generation_config = transformers.GenerationConfig(
         eos_token_id=own.eos_token_id, pad_token_id=own.pad_token_id, bos_token_id=own.bos_token_id
@@ -87,7 +98,7 @@ def load_model(folder: Path, settings: BaseSettings, family: object) -> Any:
 
 
 def _quantization(name: str, device: str, whole: list[str]) -> Any:
-    """`whole`: the modules that keep their numbers."""
+    """Return the library's quantization settings. `whole`: modules that are not quantized."""
     if name == "fp8":
         return _fp8(device, whole)
     _needs(name, "bitsandbytes", "accelerate")
@@ -95,7 +106,7 @@ def _quantization(name: str, device: str, whole: list[str]) -> Any:
     from transformers import BitsAndBytesConfig
 
     if name == "8bit":
-        # It says at every product that 16 bits of another kind become float16, thousands of times a reply.
+        # It logs a conversion to float16 at every product, thousands of times per reply.
         logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
         return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=whole)
     return BitsAndBytesConfig(
@@ -107,7 +118,7 @@ def _quantization(name: str, device: str, whole: list[str]) -> Any:
 
 
 def _fp8(device: str, whole: list[str]) -> Any:
-    """Weights and activations in 8-bit floating point, scaled by rows, where the card multiplies them."""
+    """Return settings for 8-bit float weights and activations, scaled by rows."""
     import torch
 
     place = torch.device(device)
@@ -115,7 +126,7 @@ def _fp8(device: str, whole: list[str]) -> Any:
     if not able or torch.cuda.get_device_capability(place) < FP8_CAPABILITY:
         known = torch.cuda.get_device_name(place) if able else device
         raise ChatError(
-            f"fp8 needs an NVIDIA card of the Ada, Hopper or a later generation; this is {known}.",
+            f"fp8 requires an NVIDIA GPU of the Ada, Hopper or a later generation, not {known}.",
             "Choose 8bit, 4bit, or no quantization.",
         )
     _needs("fp8", "torchao", "accelerate")
@@ -133,30 +144,53 @@ def _needs(name: str, *libraries: str) -> None:
     for library in libraries:
         if importlib.util.find_spec(library) is None:
             raise ChatError(
-                f"{name} quantization needs the library {library}.", f"Install it: pip install {library}"
+                f"{name} quantization requires the library {library}.",
+                f"Install it: pip install {library}",
             )
 
 
 def load_processor(folder: Path) -> Any:
-    """Tokenizer, image processor and chat template. Raises ChatError."""
+    """Load tokenizer, image processor and chat template.
+
+    Raises:
+        ChatError: A file or a library is missing.
+    """
     if importlib.util.find_spec("torchvision") is None:
         raise ChatError(
-            "An agent's image processor needs torchvision.", "Install it: pip install torchvision"
+            "The image processor of an agent requires torchvision.", "Install it: pip install torchvision"
         )
     RENDERER.start()
-    # Of a folder without a tokenizer the library would make one that knows no word.
+    # Without a tokenizer file the library would create an empty tokenizer.
     for what, names in PROCESSOR_FILES.items():
         if not any(True for name in names for _ in folder.glob(name)):
-            raise ChatError(f"Processor of {str(folder)!r}: there is no {what} ({names[0]}).", COPY)
+            raise ChatError(f"The folder {str(folder)!r} does not contain the {what} ({names[0]}).", COPY)
     from transformers import AutoProcessor
 
     with boundary(ChatError, f"Processor of {str(folder)!r}"):
         processor = AutoProcessor.from_pretrained(str(folder), **LOCAL)
     if getattr(processor, "image_processor", None) is None:
-        raise ChatError(f"{str(folder)!r} has no image processor.", COPY)
+        raise ChatError(f"The processor in {str(folder)!r} does not have an image processor.", COPY)
     if getattr(processor, "chat_template", None) is None:
         raise ChatError(
-            f"{str(folder)!r} has no chat template, so nobody can say how it is asked.",
-            f"Is chat_template.jinja there? {COPY} A base model that was not taught to answer has none.",
+            f"The processor in {str(folder)!r} does not have a chat template.",
+            f"Check for chat_template.jinja. {COPY} Base models without instruction tuning have none.",
         )
     return processor
+
+
+def end_tokens(model: Any, processor: Any, folder: Path) -> tuple[int, ...]:
+    """Return the tokens that end a reply.
+
+    Raises:
+        ChatError: The checkpoint does not define one.
+    """
+    own = model.generation_config.eos_token_id
+    ends = [own] if isinstance(own, int) else list(own or ())
+    if not ends and processor.tokenizer.eos_token_id is not None:
+        ends = [processor.tokenizer.eos_token_id]
+    if not ends:
+        raise ChatError(
+            f"Checkpoint {str(folder)!r} does not define an end token (eos_token_id).",
+            "Copy generation_config.json from its base model.",
+        )
+    return tuple(ends)

@@ -1,8 +1,7 @@
-"""What is done for any family of models that the library reads, where Qwen3-VL's own ways cannot be taken for
-granted: its control tokens, its inputs, and how its tokens become text.
+"""Support for other model families, which may differ from Qwen3-VL: control tokens, inputs, text of tokens.
 
-Decision: nothing here names a family. A processor is asked for its tokens and its inputs in the ways that the
-library gives all of them, so a new family works, untested, on the day the library knows it.
+No family is named here. A processor is asked for its tokens and inputs in the ways that the library provides
+for all families, so a new family works, untested, as soon as the library supports it.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from typing import Any
 from ...pictures import Picture
 
 MARK = re.compile(r"<[^\s<>]{2,60}>|\[[A-Z_/]{3,40}\]")
-"""What control tokens look like: `<start_of_turn>`, `<|im_end|>`, `[INST]`."""
+"""Pattern of control tokens: `<start_of_turn>`, `<|im_end|>`, `[INST]`."""
 OURS = re.compile(r"</?(?:think|answer|s)>")
-"""Tags that agents are asked to write, and letters that many texts have."""
+"""Tags that agents are asked to write, and a tag that is common in texts."""
 
 
 def controls_of(processor: Any, tested: bool) -> list[str]:
-    """Texts that the tokenizer, or the processor before it, would take for control tokens."""
+    """Return texts that the tokenizer or the processor would take for control tokens."""
     tokens = [str(token) for token in processor.tokenizer.all_special_tokens]
     if tested:
         return [token for token in tokens if token.startswith("<|")]
@@ -28,18 +27,18 @@ def controls_of(processor: Any, tested: bool) -> list[str]:
     tokens += [token for token in own if isinstance(token, str)]
     tokens += [str(added) for added in processor.tokenizer.added_tokens_decoder.values() if added.special]
     found = {token for token in tokens if MARK.fullmatch(token) and not OURS.fullmatch(token)}
-    # The longest first: one may be a part of another.
+    # The longest first, since one may be a part of another.
     return sorted(found, key=lambda token: (-len(token), token))
 
 
 def model_inputs(processor: Any, prompt: str, pictures: Sequence[Picture], model: Any) -> dict[str, Any]:
-    """The tensors of a prompt, which its template has laid out, and of its pictures, where the model is."""
+    """Return the tensors of a rendered prompt and its images, on the device of the model."""
     device = next(model.parameters()).device
     bos = getattr(processor.tokenizer, "bos_token", None)
-    # A template that writes the first token itself would have it twice.
+    # A template that writes the first token itself would duplicate it.
     text = prompt.removeprefix(bos) if bos and _adds(processor.tokenizer, bos) else prompt
-    # As the library hands them on itself: the images of each conversation. Some processors take a plain list
-    # for conversations with an image each.
+    # Nested as in the library itself: the images of each conversation. Some processors take a plain list for
+    # several conversations with one image each.
     images = [[picture.image for picture in pictures]] if pictures else None
     inputs = processor(text=[text], images=images, return_tensors="pt")
     return {

@@ -1,8 +1,8 @@
-"""Listens in while a local model decodes: streaming, cancelling, P(True), stopping at a settled verdict.
+"""Listens while a local model decodes: streaming, cancelling, P(success), stopping at a final verdict.
 
-Decision: two callables in the two places that `generate` offers, one before a token is chosen (raw logits)
-and one after (the token). They are plain objects that fit those places, so that this module needs no heavy
-import; the engine's decoding (decoding.py) calls the same two.
+These are two callables for the two hooks of `generate`: one before a token is chosen (raw logits) and one
+after it (the token). They are plain objects, so that this module does not import heavy libraries. The
+engine's decoding (decoding.py) calls the same two.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ MAX_PENDING = 4
 
 
 class RawLogits:
-    """A logits processor: keeps the raw logits of the next token, and applies the temperature (0: leaves
-    them)."""
+    """A logits processor that stores the raw logits of the next token and applies the temperature."""
 
     def __init__(self, temperature: float) -> None:
         self._temperature = temperature
         self.last: Any = None
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Return the scores `(1, vocabulary)`, divided by the temperature unless it is 0."""
         self.last = scores
         return scores / self._temperature if self._temperature > 0 else scores
 
 
 class ReplyListener:
-    """A stopping criterion that puts the reply of a batch of one together, token by token."""
+    """A stopping criterion that assembles the reply of a batch of one, token by token."""
 
     def __init__(
         self,
@@ -44,7 +44,10 @@ class ReplyListener:
         on_token: Callable[[str], None] | None,
         held: bool = False,
     ) -> None:
-        """`held`: the reply is held to the grammar of verdicts, so that it may stop at True."""
+        """Start a reply.
+
+        `held`: it is constrained to the grammar of verdicts, so that it may stop at true.
+        """
         self.logits = RawLogits(settings.temperature)
         self._tokenizer = tokenizer
         self._end_tokens = end_tokens
@@ -59,13 +62,13 @@ class ReplyListener:
         self._finish: Literal["end", "length", "verdict"] = "length"
 
     def __call__(self, input_ids: Any, scores: Any, **options: Any) -> Any:
-        """True (as a tensor of shape (1,)) once nothing more is wanted."""
+        """Return a tensor `(1,)` that is true once the reply is complete."""
         import torch
 
         return torch.full((1,), self.take(int(input_ids[0, -1])), dtype=torch.bool, device=input_ids.device)
 
     def reply(self) -> Reply:
-        """The reply so far."""
+        """Return the reply so far."""
         self._flush()
         return Reply(
             text="".join(self._pieces),
@@ -76,7 +79,7 @@ class ReplyListener:
         )
 
     def take(self, token: int) -> bool:
-        """Take in the next token; True once nothing more is wanted."""
+        """Add the next token, and return whether the reply is complete."""
         self._tokens += 1
         if token in self._end_tokens:
             self._finish = "end"
@@ -90,7 +93,7 @@ class ReplyListener:
         return self._add(piece, token)
 
     def _add(self, piece: str, token: int | None = None) -> bool:
-        """Take in a piece of text; True if it settles a True verdict."""
+        """Add a piece of text, and return whether it completes a true verdict."""
         watch = self._watch
         if (
             watch is not None
@@ -122,11 +125,11 @@ class ReplyListener:
         self._pending = []
 
     def _text_of_pending(self) -> str:
-        # Some tokenizers take the space off the first token of a text, so the token before is there too.
+        # Some tokenizers drop the space before the first token of a text, so the token before is decoded too.
         before = self._text_of(self._before)
         whole = self._text_of([*self._before, *self._pending])
         return whole[len(before) :] if whole.startswith(before) else self._text_of(self._pending)
 
     def _text_of(self, tokens: Sequence[int]) -> str:
-        # Tags are special tokens in some vocabularies and belong to the answer all the same.
+        # Tags are special tokens in some vocabularies and are part of the answer.
         return self._tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)

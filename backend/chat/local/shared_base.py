@@ -1,11 +1,11 @@
-"""One base model in memory for any number of chats, each with its own LoRA adapter or none.
+"""One base model in memory for several chats, each with its own LoRA adapter or none.
 
-Decision: bases are cached weakly by folder and settings, so a planner and a critic on the same base share its
-weights by themselves, and the memory is free once both are gone. Adapters are attached to the base's own
-modules; a reply selects its adapter under the base's lock. Quantised weights cannot be moved between devices,
-so they are dropped when a host needs their room, and read again at the next use. Weights come onto their
-device at the first use, not when they are loaded, and can leave it: of a planner and a critic on two bases
-the card needs to hold one at a time.
+Bases are cached weakly by folder and settings. So a planner and a critic with the same base share its
+weights, and the memory is freed once both are gone. Adapters are attached to the base's modules; a reply
+selects its adapter under the base's lock. Quantized weights cannot be moved between devices, so they are
+dropped when a host needs their memory, and loaded again at the next use. Weights are moved to their device at
+the first use and not when they are loaded, and they can be moved away. So of a planner and a critic with two
+bases, the GPU has to hold only one at a time.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ logger = logging.getLogger(__name__)
 
 MAIN_MEMORY = "cpu"
 UNKNOWN_CONTEXT = 32768
-"""Tokens, of a model that does not say how many it can read."""
+"""Default context length in tokens, for a model that does not define it."""
 
 
 class SharedBase:
     """A loaded model with its processor. `model` is always the base itself, whichever adapter is selected."""
 
     def __init__(self, folder: Path, digest: str, settings: BaseSettings, merged: Path | None = None) -> None:
-        """`merged`: an adapter to add to the weights for good."""
+        """Load the model. `merged` is an adapter to merge into its weights."""
         self.folder = folder
         self.digest = digest
         self.settings = settings
         self.lock = threading.RLock()
         self._merged = merged
         self._is_offloaded = False
-        # First, since it is small: its faults are reported before gigabytes are read.
+        # First, since it is small: its errors are reported before gigabytes are loaded.
         self.processor: Any = load_processor(folder)
         self.family = str(read_json(folder / "config.json").get("model_type"))[:60]
         self.is_tested = is_tested(self.family)
-        """Whether it is Qwen3-VL; other families decode by the library's `generate` alone."""
+        """Whether it is Qwen3-VL. Other families decode only with the library's `generate`."""
         self.model: Any = self._load()
         self.switched_off: dict[str, str] = {}
-        """Engine settings that would have changed answers here, and how that showed."""
+        """Engine settings that would change answers here, with the reasons."""
         if not self.is_tested:
-            self.switched_off["enabled"] = f"the untested family {self.family} decodes by the library alone"
+            self.switched_off["enabled"] = f"the untested family {self.family} decodes only with the library"
             logger.warning("%s: %s.", shown_text(folder.name), shown_text(self.switched_off["enabled"]))
         self.is_settled = not settings.engine.enabled or not self.is_tested
-        """Whether it is known which of them are on."""
+        """Whether the check at first use is done."""
         self._engine: Engine | None = None
         self._grammar_tokens: GrammarTokens | None = None
         self.dtype = str(self.model.dtype).removeprefix("torch.")
@@ -73,8 +73,11 @@ class SharedBase:
         self._selected: str | None = None
 
     def add_adapter(self, folder: Path) -> str:
-        """Attach a LoRA adapter and return its name (its digest); one that is there already is not loaded
-        again."""
+        """Attach a LoRA adapter, unless it is attached already, and return its name (its digest).
+
+        Raises:
+            ChatError: The adapter cannot be loaded.
+        """
         check_usable(folder)
         name = checkpoint_digest(folder)
         with self.lock, boundary(ChatError, f"Adapter {str(folder)!r}"):
@@ -85,8 +88,10 @@ class SharedBase:
         return name
 
     def offload(self) -> None:
-        """Free the device: weights wait in main memory, quantised ones are dropped; the next use brings them
-        again."""
+        """Free the device: weights are moved to RAM, quantized ones are dropped.
+
+        The next use loads them again.
+        """
         with self.lock:
             if self.settings.device == MAIN_MEMORY or self.model is None or self._is_offloaded:
                 return
@@ -99,16 +104,18 @@ class SharedBase:
             _empty_cache(self.settings.device)
 
     def release(self) -> None:
-        """Drop the weights, on whatever device; `restore`, or the next use, reads them from the folder
-        again."""
+        """Drop the weights from any device. `restore`, or the next use, loads them from the folder again."""
         with self.lock:
             self.model = self._with_adapters = self._selected = None
-            # The library's modules refer to each other in circles.
+            # The library's modules have reference cycles.
             gc.collect()
 
     def restore(self) -> None:
-        """Have the weights and adapters on their device again; nothing happens if they are there. Raises
-        ChatError."""
+        """Load the weights and adapters onto their device, unless they are there.
+
+        Raises:
+            ChatError: They cannot be loaded.
+        """
         with self.lock:
             if self.model is None:
                 self.model = self._load()
@@ -123,7 +130,7 @@ class SharedBase:
 
     @contextmanager
     def selected(self, adapter: str | None) -> Iterator[Any]:
-        """The model with this adapter (None: without any) for as long as the lock is held."""
+        """Return the model with this adapter (`None`: without any) while the lock is held."""
         with self.lock:
             self.restore()
             if self._with_adapters is not None and adapter != self._selected:
@@ -137,15 +144,18 @@ class SharedBase:
 
     @property
     def context(self) -> int:
-        """Tokens of question and answer together that the model can read."""
+        """Context length of the model in tokens, for prompt and answer together."""
         named = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         return int(named) if named else UNKNOWN_CONTEXT
 
     def engine(self) -> Engine | None:
-        """What decodes without `generate`; None where that is switched off or was found inexact. Needs the
-        lock. Raises ChatError.
+        """Return the engine; `None` if it is switched off or was found inexact. Requires the lock.
 
-        The first time it is compared with the library (engine/self_check.py), where the weights are now.
+        The first call compares it with the library (engine/self_check.py), on the current device of the
+        weights.
+
+        Raises:
+            ChatError: Memory runs out, or the weights cannot be loaded.
         """
         self.restore()
         if not self.is_settled:
@@ -160,8 +170,14 @@ class SharedBase:
         return self._engine
 
     def effective_settings(self, adapter: str | None) -> EngineSettings:
-        """The engine settings that are really on, for good: asked before the first reply, the check is made
-        now, on the weights' device, and the device is left again. Raises ChatError, Cancelled."""
+        """Return the engine settings that are in effect.
+
+        If the check at first use is not done, it is run now on the weights' device, which is freed again.
+
+        Raises:
+            ChatError: Memory runs out, or the weights cannot be loaded.
+            Cancelled: The run was cancelled.
+        """
         with self.lock:
             if not self.is_settled:
                 with self._on_device_briefly(), self.selected(adapter):
@@ -172,8 +188,11 @@ class SharedBase:
         return self.settings.engine.model_copy(update=off)
 
     def grammar_tokens(self, ends: Sequence[int]) -> GrammarTokens:
-        """The vocabulary as the grammar library needs it; the same `ends` every time. Needs the lock. Raises
-        ChatError."""
+        """Return the vocabulary for the grammar library. Requires the lock, and the same `ends` every time.
+
+        Raises:
+            ChatError: The vocabulary is not byte-level.
+        """
         if self._grammar_tokens is None:
             from .grammar_processor import GrammarTokens
 
@@ -183,8 +202,10 @@ class SharedBase:
 
     @contextmanager
     def _on_device_briefly(self) -> Iterator[None]:
-        """Weights that wait in main memory may go onto their device inside the block, and leave it after it.
-        The copy in main memory stays meanwhile, so that nothing is copied back."""
+        """Allow weights in RAM to be moved to their device within this context, and free the device after it.
+
+        The copy in RAM stays, so that nothing is copied back.
+        """
         if not self._is_offloaded:
             yield
             return
@@ -199,7 +220,7 @@ class SharedBase:
                 self.offload()
 
     def _load(self) -> Any:
-        """The model in main memory or, if it is quantised, on its device."""
+        """Return the model: in RAM, or if it is quantized on its device."""
         with READING:
             model = load_model(self.folder, self.settings, self.family)
         if self.settings.quantization is None:
@@ -220,16 +241,26 @@ _bases_lock = threading.Lock()
 
 
 def shared_base(folder: Path, settings: BaseSettings, share: bool, merged: Path | None = None) -> SharedBase:
-    """The base from memory or from its folder; `share` False loads a copy of its own, and one with an adapter
-    `merged` into it is shared by those who merge the same one. Raises ChatError, SettingsError."""
+    """Return a base from memory or from its folder.
+
+    Args:
+        folder: Folder of the checkpoint.
+        settings: How to load it.
+        share: Whether to share it with others that use the same checkpoint and settings.
+        merged: Folder of an adapter to merge into its weights; shared only with the same adapter.
+
+    Raises:
+        ChatError: The checkpoint or adapter cannot be loaded.
+        SettingsError: The weights are quantized, so the adapter cannot be merged.
+    """
     settings = settings.model_copy(update={"device": device_named(settings.device)})
     digest = checkpoint_digest(folder)
     if merged is not None:
         check_usable(merged)
         if settings.quantization is not None:
             raise SettingsError(
-                f"An adapter cannot be merged into {settings.quantization} weights.",
-                "Merge it into a checkpoint first (interleave-thinker train merge), or leave it an adapter.",
+                f"Cannot merge an adapter into {settings.quantization} weights.",
+                "Merge it into a checkpoint first (interleave-thinker train merge), or attach it.",
             )
         digest += f"+{checkpoint_digest(merged)}"
     if not share:
@@ -243,7 +274,7 @@ def shared_base(folder: Path, settings: BaseSettings, share: bool, merged: Path 
 
 
 def _empty_cache(device: str) -> None:
-    """Give freed memory back to the card, so that the next model, and other programs, find it."""
+    """Return freed memory to the GPU driver, so that the next model and other programs can use it."""
     import torch
 
     if device.startswith("cuda"):

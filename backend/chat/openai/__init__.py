@@ -1,0 +1,1 @@
+"""Agents on servers with the OpenAI chat API."""

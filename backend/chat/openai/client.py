@@ -1,10 +1,10 @@
-"""A server that speaks the OpenAI chat protocol: vLLM, SGLang, LM Studio, llama.cpp, Ollama, or a hosted one.
+"""A server with the OpenAI chat API: vLLM, SGLang, LM Studio, llama.cpp, Ollama, or a hosted one.
 
-Decision: replies are streamed, so that cancelling works in the middle of one and a watched reply costs
-nothing beyond a True verdict. An unreachable or busy server is asked again as remote/retrying.py says, but
-only before the first token. The key comes from the environment and goes nowhere but into the request's header
-(remote/server.py). While nothing arrives, `on_token` is called with an empty text, so that cancelling need
-not wait for the server; a deadline covers the whole answer, retries and pauses included (remote/call.py).
+Replies are streamed, so that they can be cancelled at any time. Requests to an unreachable or busy server are
+retried (remote/retrying.py), but only before the first token. The key comes from the environment and is used
+only in the header of the request (remote/server.py). While nothing arrives, `on_token` is called with an
+empty text, so that cancelling does not wait for the server. A deadline covers the whole answer, including
+retries and pauses (remote/call.py).
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ MAX_ARGUMENT = 4096
 TOP_LOGPROBS = 20
 MAX_TOKENS = 65536
 MIN_TOKENS = 512
-"""A server that refuses an answer for its length is asked for half of it, down to this."""
+"""If a server rejects a token limit, it is halved for the next request, down to this limit."""
 NO_ROOM = re.compile(
     r"max_(?:completion_|new_)?tokens|context|maximum[\w ]{0,20} (?:length|tokens)", re.IGNORECASE
 )
 ENDPOINT = "/chat/completions"
 DEADLINE = 1800.0
-"""Seconds for a whole reply: a long plan at three tokens a second."""
+"""Default deadline of a whole reply, in seconds: a long plan at three tokens per second."""
 
 
 class _TooManyTokens(Exception):
-    """The server has no room for so long an answer; `error` is what is raised if no shorter one helps."""
+    """The server rejects the token limit; `error` is raised if a lower limit does not help."""
 
     def __init__(self, error: ChatError) -> None:
         super().__init__(error.message)
@@ -54,12 +54,15 @@ class _TooManyTokens(Exception):
 
 
 class _NoLogprobs(Exception):
-    """The server refuses a request because it asks for log-probabilities."""
+    """The server rejects a request because it asks for log-probabilities."""
 
 
 class OpenAIChat:
-    """One model on one server. `timeout` is in seconds, for connecting and for each wait for more text;
-    `deadline` for a whole reply, its tries included."""
+    """One model on one server.
+
+    `timeout` is the time limit in seconds for connecting and for each wait for more text, `deadline` the one
+    for a whole reply including its retries.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,10 @@ class OpenAIChat:
         deadline: float = DEADLINE,
     ) -> None:
         if not (0 < timeout < math.inf and 0 < deadline < math.inf):
-            raise SettingsError("The timeout and the deadline must be above 0 seconds.")
+            raise SettingsError(
+                f"The timeout ({timeout:g} s) and the deadline ({deadline:g} s) must be above 0 seconds.",
+                "Set a positive number.",
+            )
         self._model = model
         self._url = base_url.rstrip("/").removesuffix(ENDPOINT)
         self._server = RemoteServer(self._url, key, ChatError)
@@ -82,10 +88,12 @@ class OpenAIChat:
 
     @property
     def identity(self) -> str:
+        """Model and address."""
         return f"openai:{self._model}@{self._url}"
 
     @property
     def prompt_set(self) -> PromptSet | None:
+        """`None`: the prompt set of a served model is unknown."""
         return None
 
     def __repr__(self) -> str:
@@ -97,12 +105,17 @@ class OpenAIChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """Ask the server; raises ServerError with the status and the beginning of its answer, ChatError for
-        an answer that is no reply and at the deadline."""
+        """Send a conversation to the server and return its reply.
+
+        Raises:
+            ServerError: The server cannot be reached, or answers with an error status.
+            ChatError: The answer is not valid, or the deadline has passed.
+            Cancelled: The run was cancelled.
+        """
         body, call = self._body(messages, settings), RemoteCall(self._deadline)
         late = ChatError(
-            f"{self._url} did not finish its answer within {self._deadline:g} s.",
-            "Set a later deadline if the model is slow, or allow fewer tokens.",
+            f"{self._url} did not finish its answer within the deadline of {self._deadline:g} s.",
+            "Increase the deadline if the model is slow, or lower the token limit.",
         )
         return call.carry_out(lambda take: self._ask(body, settings, take, call), on_token, late)
 
@@ -119,13 +132,13 @@ class OpenAIChat:
             try:
                 return call.retried(partial(self._ask_once, body, settings, on_token, call))
             except _NoLogprobs:
-                # The verdict is in the text as well; only its probability is lost.
+                # The text contains the verdict as well; only its probability is lost.
                 body = {name: value for name, value in body.items() if "logprobs" not in name}
             except _TooManyTokens as refused:
                 if body["max_tokens"] <= MIN_TOKENS:
                     raise refused.error from refused
                 body = {**body, "max_tokens": max(MIN_TOKENS, body["max_tokens"] // 2)}
-                # The next request need not be refused again.
+                # Later requests start with the accepted limit.
                 self._most_tokens = body["max_tokens"]
 
     def _body(self, messages: Sequence[Message], settings: ReplySettings) -> dict[str, Any]:
@@ -140,7 +153,7 @@ class OpenAIChat:
         if settings.temperature > 0 and settings.top_p < 1:
             body |= {"top_p": settings.top_p}
         if settings.temperature > 0 and settings.top_k:
-            # No part of the protocol: left out where it is not set, and an error where a server refuses it.
+            # Not part of the API: sent only if it is set, and an error if the server rejects it.
             body |= {"top_k": settings.top_k}
         if settings.watch_verdict:
             body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
@@ -163,7 +176,7 @@ class OpenAIChat:
         except httpx.TimeoutException as error:
             wrong = ServerError(
                 f"{self._url} did not answer within {self._timeout:g} s ({type(error).__name__}).",
-                "Is the server busy, or the model still loading?",
+                "Check whether the server is busy or the model is still loading, or increase the timeout.",
             )
             if isinstance(error, httpx.ConnectTimeout):
                 raise Retryable(wrong) from error
@@ -171,8 +184,8 @@ class OpenAIChat:
         except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL) as error:
             reason = self._server.quote(f"{type(error).__name__}: {error}")
             wrong = ServerError(
-                f"{self._url} cannot be reached ({reason}).",
-                "Is the server running, and is the address right?",
+                f"Cannot reach {self._url} ({reason}).",
+                "Check that the server is running and the address is correct.",
             )
             if started or not isinstance(error, (httpx.NetworkError, httpx.RemoteProtocolError)):
                 raise wrong from error
@@ -184,12 +197,10 @@ class OpenAIChat:
         text = self._server.refusal(response)
         if with_logprobs and response.status_code in (400, 422) and "logprob" in text:
             raise _NoLogprobs
-        hint = (
-            f"Set {self._key_variable} to a key that is valid there." if response.status_code == 401 else ""
-        )
+        hint = f"Set {self._key_variable} to a valid key." if response.status_code == 401 else ""
         error = ServerError(f"{self._url} answered with status {response.status_code}: {text}", hint)
         if response.status_code in (400, 413, 422) and "top_k" in text:
-            error.hint = "This server does not know top_k: leave it out."
+            error.hint = "This server does not support top_k: do not set it."
         elif response.status_code in (400, 413, 422) and NO_ROOM.search(text):
             error.hint = (
                 "Start the server with a longer context (vLLM: --max-model-len), "
@@ -217,10 +228,19 @@ def _as_json(message: Message, area: int) -> dict[str, Any]:
 def open(
     argument: str, *, timeout: float = 300.0, key_variable: str | None = None, deadline: float = DEADLINE
 ) -> OpenAIChat:
-    """Open `MODEL@BASE_URL` (such as `qwen3-vl@http://127.0.0.1:8000/v1`); the key is read from
-    INTERLEAVE_API_KEY or OPENAI_API_KEY. With `key_variable` (empty: none) it is that one's, and sent only
-    where keys.key_for allows it: for a server that a stranger may have named. `timeout` and `deadline` as for
-    OpenAIChat. Raises SettingsError for another form."""
+    """Open `MODEL@BASE_URL`, such as `qwen3-vl@http://127.0.0.1:8000/v1`.
+
+    Args:
+        argument: Model and address.
+        timeout: Time limit for each wait, in seconds.
+        key_variable: Environment variable with the key; empty for no key. The key is sent only to addresses
+            that `api_keys.key_for` allows, since the address may come from a foreign file. Default:
+            INTERLEAVE_API_KEY or OPENAI_API_KEY, sent to any address.
+        deadline: Time limit for a whole reply, in seconds.
+
+    Raises:
+        SettingsError: The argument has another form, or the variable is not allowed.
+    """
     if key_variable is not None:
         check_variable(key_variable)
     match = re.fullmatch(r"(.+)@(https?://\S+)", argument[: MAX_ARGUMENT + 1])
@@ -234,11 +254,13 @@ def open(
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise SettingsError(f"The server's address is not valid ({error}).") from error
+        raise SettingsError(
+            f"The server's address is not valid ({error}).", "Use http://HOST:PORT/PATH."
+        ) from error
     if parts.username or parts.password or parts.query or parts.fragment or not parts.hostname:
         raise SettingsError(
-            "The server's address may hold a host, a port and a path only.",
-            f"A key belongs into the environment variable {KEY_VARIABLES[0]}.",
+            "The server's address may contain only a host, a port and a path.",
+            f"Put a key into the environment variable {KEY_VARIABLES[0]}.",
         )
     if key_variable is None:
         return OpenAIChat(model, url, read_key(*KEY_VARIABLES), timeout, deadline=deadline)

@@ -1,5 +1,4 @@
-"""Planner and Critic: what the model is shown, one second chance for an unreadable reply, and never a
-guess."""
+"""Planner and critic: what the model gets, and the second attempt for a reply that cannot be parsed."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ SET = PromptSet(
 
 
 def shown(chat: ScriptedChat, request: int = 0) -> tuple[str | Picture, ...]:
-    """The content of the first message of a request, neighbouring texts joined."""
+    """Return the content of the first message of a request, with adjacent texts joined."""
     return chat.requests[request].messages[0].content
 
 
@@ -50,8 +49,7 @@ def test_images_stand_at_the_users_marks() -> None:
 
 
 def test_the_published_wording_is_asked_as_its_runners_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By their rule: one phrase is left out of the request; the text is cut at the marks, and behind each
-    piece stands the next image."""
+    """One phrase is removed from the request, and each part of the text is followed by an image."""
     told = Request(text="Explain it both visually and textually.", images=(FIRST,))
     marked = Request(text="From <image> both visually and textually", images=(FIRST,))
     own = [planned(told), planned(marked), planned(Request(text=told.text))]
@@ -145,7 +143,7 @@ def test_an_unreadable_reply_is_asked_for_once_more_with_the_reason() -> None:
 
 
 def test_a_reply_that_was_cut_off_is_quoted_in_part() -> None:
-    """It can be as long as the model reads; shown whole it would leave no room for the second answer."""
+    """The full reply would leave no room for the second answer."""
     for finish, quoted in (("length", 2_000), ("end", 9_000)):
         long = Reply(text="blah " * 1_800, tokens=1_800, finish=finish)
         _, chat = judged([long, write_verdict(REFUSAL)])
@@ -202,7 +200,7 @@ def test_the_identity_changes_with_all_that_can_change_an_answer() -> None:
 
 
 def test_runs_from_before_there_were_settings_go_on() -> None:
-    """The keys of yesterday's plans and verdicts, to the letter."""
+    """The cache keys of old plans and verdicts are unchanged."""
     told = '|prompts={}|{{"max_tokens":2048,"temperature":0.0,"seed":0,"watch_verdict":{}}}'
     chat = ScriptedChat(["a"])
     assert Planner(chat, SET).identity == chat.identity + told.format(SET.digest, "false")

@@ -1,5 +1,4 @@
-"""The number of steps that a request names in its own words, in several languages, and what is no such
-number."""
+"""The number of steps that a request names, in several languages, and numbers that mean something else."""
 
 from __future__ import annotations
 

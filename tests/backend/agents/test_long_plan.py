@@ -1,5 +1,4 @@
-"""Plans in parts: how they are asked for, what is carried from part to part, and what becomes of replies that
-cannot be read, miss the count or are cut off."""
+"""Plans in parts: their messages, what is passed from part to part, and replies that fail."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def outline(count: int, first: int = 1, always: object = "A fox in a red coat.")
 
 
 def step(number: int) -> dict[str, object]:
-    """Every fifth step is of words alone."""
+    """Every fifth step is text only."""
     drawn = None if number % 5 == 0 else f"the fox at milestone {number}"
     return {"step_number": number, "step_name": f"Mile {number}", "prompt": drawn, "auxiliary_text": "Words."}
 
@@ -97,7 +96,7 @@ def test_no_part_grows_with_the_steps_that_are_written() -> None:
     [("In exactly 12 steps: A walk.", 1), ("In exactly 13 steps: A walk.", 3), ("A walk.", 1)],
 )
 def test_what_is_asked_for_decides_the_way(asked: str, replies: int) -> None:
-    """13 steps are two parts of about the same length, and 15 of which nobody asked are one reply."""
+    """13 requested steps are two parts of similar length; 15 steps that were not requested are one reply."""
     count = {1: 12 if "12" in asked else 15, 3: 13}[replies]
     script = [part(1, count)] if replies == 1 else [outline(13), part(1, 6), part(7, 13)]
     plan, chat = planned(script, asked)
@@ -131,7 +130,7 @@ def test_a_part_that_cannot_be_read_is_asked_for_again_alone() -> None:
     assert len(plan.steps) == 40 and len(chat.requests) == 6
     again = chat.requests[3]
     assert again.messages[0] == chat.requests[2].messages[0] and len(again.messages) == 3
-    assert "There is no execution_plan" in str(again.messages[2].content[0])
+    assert "The reply does not contain an execution_plan" in str(again.messages[2].content[0])
     assert "state" in str(again.messages[2].content[0])
 
 
@@ -151,7 +150,11 @@ def test_a_part_that_counts_from_one_is_the_part_that_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "said"), [(0, r"^Outline: There is no outline"), (2, r"^Steps 11-20 of 40: There is no execution")]
+    ("at", "said"),
+    [
+        (0, r"^Outline: The reply does not contain an outline"),
+        (2, r"^Steps 11-20 of 40: The reply does not contain an execution"),
+    ],
 )
 def test_a_plan_that_fails_says_which_steps(at: int, said: str) -> None:
     replies = forty()

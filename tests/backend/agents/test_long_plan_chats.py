@@ -1,5 +1,7 @@
-"""A plan in parts with every kind of agent: scripted, on a server, and a local model whose next tokens are
-decided here; with the request's images and without."""
+"""A plan in parts with every kind of agent, with and without images in the request.
+
+The agents are a scripted one, one on a server, and a local model whose tokens are decided here.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,7 @@ REPLIES = (
 
 
 class Decided:
-    """A logits processor that leaves only the next token of the answers possible, one answer after
-    another."""
+    """A logits processor that allows only the next token of the given answers."""
 
     def __init__(self, tokenizer: Any, end: int, answers: Sequence[str]) -> None:
         self._answers = [(*tokenizer(text, add_special_tokens=False)["input_ids"], end) for text in answers]
@@ -114,5 +115,5 @@ def test_every_kind_of_agent_writes_a_plan_in_parts(
 def test_every_kind_of_agent_that_fails_says_which_steps(kind: str, tmp_path: Path) -> None:
     with KINDS[kind](tmp_path, (*REPLIES[:3], "What?")) as chat:
         planner = Planner(chat, SHORT, ReplySettings(max_tokens=900), constrained_decoding="never")
-        with pytest.raises(AnswerError, match=r"^Steps 7-13 of 13: There is no execution_plan"):
+        with pytest.raises(AnswerError, match=r"^Steps 7-13 of 13: The reply does not contain"):
             planner.plan(Request(text="In 13 steps: a fox."))

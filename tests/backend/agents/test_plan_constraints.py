@@ -1,4 +1,4 @@
-"""What a person wants of a plan besides the request: told in words, checked where it can be counted."""
+"""Constraints of a plan in addition to the request: passed as text, and checked if they can be counted."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_number_that_the_request_names_is_checked_too() -> None:
     assert "In exactly" not in first, "the request is asked as it is"
     assert f"In exactly 3 steps, not 5: {request.text}" in second
     plan = constrained_plan(Planner(ScriptedChat([reply(5), reply(5)])), request, PlanConstraints())
-    assert plan.warning.startswith("3 steps were asked for, but the agent planned 5 and then 5.")
+    assert plan.warning.startswith("3 steps were requested, but the planner wrote 5 and then 5.")
 
 
 def test_a_second_plan_that_fails_does_not_cost_the_first() -> None:
@@ -53,7 +53,7 @@ def test_a_second_plan_that_fails_does_not_cost_the_first() -> None:
         plan = constrained_plan(Planner(ScriptedChat([reply(5), *second])), request, PlanConstraints())
         assert len(plan.steps) == 5
         assert plan.warning.startswith(
-            "3 steps were asked for, but the agent planned 5. Asking again failed: "
+            "3 steps were requested, but the planner wrote 5. Planning again failed: "
         )
         chat = ScriptedChat([reply(5), *second])
         with pytest.raises((AnswerError, ChatError)):
@@ -64,7 +64,7 @@ def test_a_second_plan_that_fails_does_not_cost_the_first() -> None:
     ("text", "steps"), [("A tale in three pictures.", 4), ("About three pictures.", 5), ("A tale.", 5)]
 )
 def test_a_number_that_is_met_or_in_doubt_is_not_asked_for_again(text: str, steps: int) -> None:
-    """The last step of these plans is words alone: four steps are three pictures."""
+    """The last step of these plans is text only: four steps have three images."""
     chat = ScriptedChat([reply(steps)])
     assert constrained_plan(Planner(chat), Request(text=text), PlanConstraints()).warning == ""
 
@@ -75,13 +75,13 @@ def test_of_two_plans_of_wrong_length_the_nearest_is_taken_with_a_warning() -> N
         replies = ScriptedChat([reply(count) for count in counts])
         plan = constrained_plan(Planner(replies), Request(text="A tale."), wishes)
         assert len(plan.steps) == nearest
-        asked_for = f"3 steps were asked for, but the agent planned {counts[0]} and then {counts[1]}."
-        assert plan.warning == f"{asked_for} The plan of {nearest} is taken."
+        asked_for = f"3 steps were requested, but the planner wrote {counts[0]} and then {counts[1]}."
+        assert plan.warning == f"{asked_for} The plan of {nearest} is used."
 
 
 def test_with_an_exact_count_a_second_plan_of_the_wrong_length_is_an_error() -> None:
     with pytest.raises(
-        AnswerError, match=r"3 steps were asked for, but the agent planned 5 and then 4\..*or 0"
+        AnswerError, match=r"3 steps were requested, but the planner wrote 5 and then 4\..*or 0"
     ):
         constrained_plan(
             Planner(ScriptedChat([reply(5), reply(4)])),

@@ -1,4 +1,4 @@
-"""Texts that a template shows as examples are never content."""
+"""Example texts of a template are never used as content."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def test_other_texts_are_content(text: str) -> None:
 
 def test_an_outline_that_repeats_the_form_is_refused() -> None:
     lines = '["1. what happens in the first step", "2. what happens in the second step"]'
-    with pytest.raises(AnswerError, match="repeats the example"):
+    with pytest.raises(AnswerError, match="copy of the example"):
         read_outline(f'<answer>{{"outline": {lines}, "always": "rain"}}</answer>')
-    with pytest.raises(AnswerError, match="repeats the example"):
+    with pytest.raises(AnswerError, match="copy of the example"):
         read_outline('<answer>{"outline": ["1. A walk"], "always": "Style, place, looks"}</answer>')
 
 

@@ -1,5 +1,4 @@
-"""Outlines and parts of plans as agents answer them: every form that says which line is which step is read,
-and nothing is guessed."""
+"""Outlines and parts of plans: every unambiguous form is parsed, and nothing is guessed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What agents answer: every form seen in the wild is read, nothing is guessed, and what is written is read
-back."""
+"""Answers of agents: every known form is parsed, nothing is guessed, and written answers are read back."""
 
 from __future__ import annotations
 
@@ -354,7 +353,7 @@ def test_the_error_quotes_the_offending_part() -> None:
 
 @pytest.mark.parametrize("prompt", ["...", "the prompt to draw with", "a " * 20_000])
 def test_the_prompt_beside_a_true_verdict_is_not_looked_at(prompt: str) -> None:
-    """A reply that stops at True has none."""
+    """A reply that stops at true has none."""
     assert read_verdict(json.dumps({"previous_step_success": True, "refine_prompt": prompt})).success is True
 
 
@@ -399,7 +398,7 @@ def test_wild_plans_are_read(text: str) -> None:
 def test_a_step_may_be_called_text() -> None:
     plan = read_plan(json.dumps({"execution_plan": [TEXT_STEP | {"step_name": "Text"}]}))
     assert plan.steps[0].name == "Text"
-    with pytest.raises(AnswerError, match="repeats the example"):
+    with pytest.raises(AnswerError, match="copy of the example"):
         read_plan(json.dumps({"execution_plan": [TEXT_STEP | {"auxiliary_text": "text"}]}))
 
 
@@ -493,7 +492,7 @@ def test_what_is_wrong_is_said_without_names_of_the_program(plan: object, said: 
     with pytest.raises(AnswerError) as caught:
         read_plan(json.dumps(plan))
     assert said in str(caught.value)
-    for name in ("_StepAnswer", "Tuple", "Input should", "valid dictionary", "Value error"):
+    for name in ("StepAnswer", "Tuple", "Input should", "valid dictionary", "Value error"):
         assert name not in str(caught.value)
 
 
@@ -512,7 +511,7 @@ def test_no_reply_raises_anything_but_an_answer_error(text: str) -> None:
 def test_a_damaged_verdict_is_never_turned_around(
     verdict: Verdict, start: int, length: int, text: str
 ) -> None:
-    """Cutting a reply anywhere, or writing garbage after the cut, may lose the verdict but not invert it."""
+    """Cutting a reply anywhere, or adding garbage after the cut, may lose the verdict but not invert it."""
     written = write_verdict(verdict)
     cut = written[: min(start, len(written))]
     for damaged in (cut, cut + "\n```\n</answer>", written + text[:length]):

@@ -1,5 +1,4 @@
-"""Critics that are asked for fewer tokens: the verdict before its reasoning, or a short one; read, written,
-taught and watched."""
+"""Critics that write fewer tokens: the verdict before the reasoning, or short reasoning."""
 
 from __future__ import annotations
 
@@ -69,7 +68,7 @@ def test_the_packs_sets_differ_in_the_critic_alone() -> None:
 
 
 class Confused:
-    """Says nothing that can be read, then answers; remembers what it was told."""
+    """Returns a reply that cannot be parsed, then an answer; records its messages."""
 
     identity = "confused"
     prompt_set = named_prompt_set("verdict-first")

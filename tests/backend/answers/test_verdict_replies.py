@@ -1,4 +1,4 @@
-"""Replies that are made from a known verdict: none is read as the opposite, whole or as it arrives."""
+"""Replies that contain a known verdict: none is parsed as the opposite, complete or while it arrives."""
 
 from __future__ import annotations
 

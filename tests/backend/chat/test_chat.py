@@ -1,5 +1,4 @@
-"""Chat backends: what all of them promise, where a verdict is found in a reply, image sizes, and the scripted
-one."""
+"""Chat backends: their common contract, where a verdict is found in a reply, image sizes, scripts."""
 
 from __future__ import annotations
 
@@ -110,7 +109,7 @@ THREADS = 4
 
 
 def test_several_threads_get_what_each_would_have_got_alone(backend: ChatModel) -> None:
-    """Greedy and sampled replies, listened to and not, at the same time."""
+    """Greedy and sampled replies, with and without a listener, at the same time."""
     sampled = [
         PLAIN.model_copy(update={"temperature": 1.5, "seed": seed, "max_tokens": 24}) for seed in (1, 2)
     ]
@@ -136,7 +135,7 @@ def test_several_threads_get_what_each_would_have_got_alone(backend: ChatModel) 
 def test_two_models_that_sample_at_once_do_not_disturb_each_other(
     engines: tuple[bool, bool], checkpoint: Path
 ) -> None:
-    """With the engine and with the library's `generate`, which uses the process's random numbers."""
+    """With the engine, and with `generate`, which uses the process's random numbers."""
     models = [
         open_chat(
             f"transformers:{checkpoint}", device="cpu", share=False, engine=EngineSettings(enabled=enabled)
@@ -155,7 +154,7 @@ def test_two_models_that_sample_at_once_do_not_disturb_each_other(
 
 
 def test_two_models_sample_at_the_same_time(checkpoint: Path) -> None:
-    """Each reply waits at its first tokens until the other has come as far."""
+    """Each reply waits at its first tokens until the other has reached them."""
     models = [open_chat(f"transformers:{checkpoint}", device="cpu", share=False) for _ in range(2)]
     settings = PLAIN.model_copy(update={"temperature": 0.7, "max_tokens": 4})
     both = Barrier(2)
@@ -182,7 +181,7 @@ def test_images_are_scaled_down_to_the_area_that_is_set() -> None:
 
 
 def watched(text: str, size: int, thinking: bool | None = None, held: bool = True) -> str:
-    """As much of a reply in pieces of this size as was wanted; `held`: to the grammar of verdicts."""
+    """Return the part of a reply in pieces that was decoded; `held`: constrained to verdicts."""
     watch = VerdictWatch(thinking, held)
     for start in range(0, len(text), size):
         watch.add(text[start : start + size])
@@ -285,7 +284,7 @@ def test_the_word_is_announced_once_with_its_first_letter() -> None:
 
 def test_tokens_that_can_begin_both_words_count_for_neither() -> None:
     class Letters:
-        """Splits a leading space off, as small vocabularies do."""
+        """Splits off a leading space, as small vocabularies do."""
 
         def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
             return [ord(letter) for letter in text]

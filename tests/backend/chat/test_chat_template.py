@@ -1,4 +1,4 @@
-"""Chat templates are rendered as the library does; one that would freeze or fill the memory is an error."""
+"""Chat templates are rendered like the library does; one that would hang or fill the memory is an error."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_process_that_ends_at_once_is_an_error(monkeypatch: pytest.MonkeyPatch
 def test_a_process_that_reads_nothing_is_an_error(renderer: TemplateRenderer) -> None:
     child = renderer._child or renderer._running()
     os.kill(child.pid, signal.SIGSTOP)
-    with pytest.raises(ChatError, match="chat template takes more than"):
+    with pytest.raises(ChatError, match="chat template took more than"):
         renderer.render("x", [{"text": "a" * 1_000_000}], True, {})
     assert renderer.render("{{ messages[1].role }}", TURNS, True, {}) == "user"
 

@@ -1,5 +1,7 @@
-"""The local chat backend with a tiny but real Qwen3-VL that knows two verdicts: decoding, P(True), the shared
-base."""
+"""The local chat backend with a tiny Qwen3-VL that has learned two verdicts.
+
+It covers decoding, P(success) and the shared base.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def chat(checkpoint: Path) -> Any:
 
 
 def plain_inputs(chat: Any, messages: list[Message]) -> Any:
-    """The conversation as the library's own processor makes it."""
+    """Return the inputs that the library's processor creates for the conversation."""
     prompt, pictures = chat._prompt(messages, WATCH)
     return chat.base.processor(
         text=[prompt], images=[picture.image for picture in pictures], return_tensors="pt"
@@ -222,7 +224,7 @@ def test_quantized_agents_reply(checkpoint: Path, quantization: str) -> None:
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_an_answer_ends_where_the_context_does(checkpoint: Path, enabled: bool) -> None:
-    """Whatever limit is set, in the engine and in `generate`."""
+    """With any limit, in the engine and in `generate`."""
     chat = local.open(str(checkpoint), device="cpu", share=False, engine=EngineSettings(enabled=enabled))
     own = local.open(str(checkpoint), device="cpu").base.engine()
     assert own is not None
@@ -233,7 +235,7 @@ def test_an_answer_ends_where_the_context_does(checkpoint: Path, enabled: bool) 
     reply = chat.reply(question(240), long)
     assert (reply.tokens, reply.finish) == (5, "length")
     text.max_position_embeddings = asked
-    with pytest.raises(ChatError, match=r"can read \d+\. Show it fewer or smaller images"):
+    with pytest.raises(ChatError, match=r"the context of .* is \d+\. Show it fewer or smaller images"):
         chat.reply(question(240), long)
 
 

@@ -1,4 +1,4 @@
-"""The chat server client: what it sends, what it makes of the answers, and that the key goes nowhere else."""
+"""The chat server client: its requests, its parsing of answers, and that the key is sent nowhere else."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_body_without_end_is_cut_off(
 
 
 def test_no_server_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ChatError, match=r"127\.0\.0\.1:1/v1 cannot be reached"):
+    with pytest.raises(ChatError, match=r"Cannot reach .*127\.0\.0\.1:1/v1"):
         open_chat("openai:m@http://127.0.0.1:1/v1").reply(ASK, ReplySettings())
 
 
@@ -188,7 +188,7 @@ def test_sampling_goes_to_the_server_only_where_it_is_set(server: ChatServer, ch
 
 def test_a_server_that_does_not_know_top_k_says_so(server: ChatServer, chat: ChatModel) -> None:
     server.faults = [(400, b"Unrecognized request argument supplied: top_k")]
-    with pytest.raises(ChatError, match="does not know top_k: leave it out"):
+    with pytest.raises(ChatError, match="does not support top_k"):
         chat.reply(ASK, ReplySettings(temperature=0.7, top_k=7))
     assert len(server.requests) == 1
 

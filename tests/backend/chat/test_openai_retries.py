@@ -1,4 +1,4 @@
-"""When a chat server is asked again: as Retry-After says, else after a pause, and never for a refusal."""
+"""Retries of a chat server: after Retry-After, else after a pause, and never after a rejection."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def chat(server: ChatServer) -> ChatModel:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses between requests are a hundredth as long."""
+    """Pauses between requests take a hundredth of their time."""
     monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.0025)
     monkeypatch.setattr(retrying, "MAX_PAUSE", 0.08)
 

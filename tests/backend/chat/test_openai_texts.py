@@ -1,4 +1,4 @@
-"""Texts of a chat server: characters cut between events, content in parts, and counts that are none."""
+"""Texts of a chat server: characters split between events, content in parts, and invalid token counts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_half_at_the_end_of_the_reasoning_stays_there(server: ChatServer, chat
 
 
 def test_tokens_of_halves_stay_those_of_the_text(server: ChatServer, chat: ChatModel) -> None:
-    """Else the probability would be lost after any emoji."""
+    """Otherwise the probability would be lost after any emoji."""
     answer = ["<think>", HIGH, LOW, "</think>", "<answer>", '{"success":', " true", ",", ' "x": 1}']
     tops = [{"token": " true", "logprob": -0.1}, {"token": " false", "logprob": -2.3}]
     server.events = [

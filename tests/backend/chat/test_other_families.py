@@ -1,5 +1,7 @@
-"""Agents of families that are untested in earnest: a small model of each with random weights replies as the
-library alone would, sees its images, and keeps what the seam promises."""
+"""Agents of untested families: a small model of each with random weights replies like the library alone.
+
+It also sees its images and meets the contract of chat backends.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def test_it_is_called_untested_unless_it_is_qwen3_vl(chat: Any) -> None:
 
 
 def test_it_replies_as_the_library_does_with_its_own_inputs(chat: Any) -> None:
-    """The library lays the conversation out and tokenises it in one call, which is another way than ours."""
+    """The library renders and tokenizes the conversation in one call, which is another way than ours."""
     import torch
 
     content: list[dict[str, Any]] = [{"type": "text", "text": "before"}]
@@ -74,7 +76,7 @@ def test_it_sees_its_images(chat: Any) -> None:
 
 
 def test_control_tokens_in_a_text_stay_words(chat: Any) -> None:
-    """What a user writes is never taken for a picture or for the end of the turn."""
+    """A user's text is never taken for an image or for the end of a turn."""
     tokenizer = chat.base.processor.tokenizer
     marks = controls_of(chat.base.processor, chat.base.is_tested)
     assert "<|im_end|>" in marks
@@ -100,7 +102,7 @@ def test_it_streams_and_stops_when_cancelled(chat: Any) -> None:
 
 @pytest.mark.skipif(not grammar_is_installed(), reason="llguidance is not installed")
 def test_a_reply_held_to_the_grammar_is_a_verdict(chat: Any) -> None:
-    """Random weights write nothing that can be read."""
+    """Without the grammar, replies of random weights cannot be parsed."""
     reply = chat.reply(ask(20, 200), ReplySettings(max_tokens=160, grammar="verdict", watch_verdict=True))
     verdict = read_verdict(reply.whole)
     assert (reply.finish == "verdict") <= bool(verdict.success)

@@ -1,5 +1,4 @@
-"""Planner and critic on one base or on two: replies of each alone, merged adapters, and who is on the device
-when."""
+"""Planner and critic on one base or on two: separate replies, merged adapters, and VRAM use."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ def opened(checkpoint: Path, **options: Any) -> Any:
 
 
 def test_two_adapters_on_one_base_reply_as_each_alone(checkpoint: Path, adapters: tuple[Path, Path]) -> None:
-    """Interleaved, with all that is cached, and P(True) to the last bit."""
+    """Interleaved, with all caches; P(success) is equal to the last bit."""
     alone = [opened(checkpoint, adapter=str(folder), share=False) for folder in adapters]
     expected = [[chat.reply(*asked) for asked in ASKED] for chat in alone]
     together = [opened(checkpoint, adapter=str(folder)) for folder in adapters]
@@ -74,7 +73,7 @@ def test_a_merged_adapter_is_the_adapter_without_its_layers(
 def test_an_adapter_that_fails_while_it_is_attached_leaves_the_base_as_it_was(
     first: int, checkpoint: Path, adapters: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a base alone, and on one that has another adapter."""
+    """On a base without adapters, and on one that has another adapter."""
     import peft
 
     agents = [opened(checkpoint), *(opened(checkpoint, adapter=str(one)) for one in adapters[:first])]
@@ -97,14 +96,14 @@ def test_an_adapter_that_fails_while_it_is_attached_leaves_the_base_as_it_was(
 
 
 def test_what_cannot_be_merged_is_refused(checkpoint: Path, adapters: tuple[Path, Path]) -> None:
-    with pytest.raises(SettingsError, match="no adapter to merge"):
+    with pytest.raises(SettingsError, match="merge is set without an adapter"):
         opened(checkpoint, merge=True)
-    with pytest.raises(SettingsError, match="cannot be merged into 4bit"):
+    with pytest.raises(SettingsError, match="Cannot merge an adapter into 4bit"):
         opened(checkpoint, adapter=str(adapters[0]), merge=True, quantization="4bit")
 
 
 class PlannerByModel(Planner):
-    """Asks its model, and plans two steps whatever it says."""
+    """Calls its model, and returns a plan of two steps for any reply."""
 
     def plan(self, request: Request, on_token: Any = None) -> Plan:
         self.chat.reply(question(text="plan"), ReplySettings(max_tokens=2))

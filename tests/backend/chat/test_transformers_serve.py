@@ -1,7 +1,6 @@
-"""A chat server as people run one: `transformers serve` with the shipped agents, which must answer as they do
-in this process.
+"""A real chat server: `transformers serve` with the shipped agents, which must answer as in this process.
 
-Skipped where it is not installed: `pip install "transformers[serving]"` here, or the environment variable
+Skipped if it is not installed: `pip install "transformers[serving]"` here, or the environment variable
 INTERLEAVE_SERVE_PYTHON with the Python of an environment that has it.
 """
 
@@ -38,7 +37,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server that loads the model that a request names."""
+    """Address of a server that loads the model that a request names."""
     python = os.environ.get("INTERLEAVE_SERVE_PYTHON", sys.executable)
     if subprocess.run([python, "-c", NEEDS], capture_output=True, check=False).returncode:
         pytest.skip(f"{python} has no `transformers serve`; INTERLEAVE_SERVE_PYTHON names one that has it")
@@ -112,5 +111,5 @@ def test_the_command_line_asks_in_the_words_that_the_model_knows(address: str, t
 def test_what_it_does_not_know_it_refuses_in_words(address: str) -> None:
     chat = open_chat(f"openai:{checkpoint('planner')}@{address}")
     settings = ReplySettings(temperature=0.7, top_k=5)
-    with pytest.raises(ChatError, match="does not know top_k: leave it out"):
+    with pytest.raises(ChatError, match="does not support top_k"):
         chat.reply([Message(role="user", content=("Draw a sea page.",))], settings)

@@ -1,5 +1,4 @@
-"""What a record's `refine_prompt` is: written as published, read as meant in published files, ours of today
-and older ones."""
+"""The meaning of a record's `refine_prompt` in published files, our current ones and older ones."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ histories = st.lists(st.tuples(prompts, st.lists(said, min_size=1, max_size=5)),
 
 
 def told(history: Any) -> list[list[tuple[str, bool | None, str]]]:
-    """(drawn with, success, proposed) of every attempt, as a loop makes them."""
+    """(prompt used, success, refined prompt) of every attempt, as a loop makes them."""
     steps = []
     for prompt, attempts in history:
         step, used = [], prompt
@@ -52,7 +51,7 @@ def told(history: Any) -> list[list[tuple[str, bool | None, str]]]:
 
 
 def write_record(folder: Path, history: Any, drawn_with: bool, **more: Any) -> Path:
-    """A file as published, or with the prompts drawn with as older ones of ours."""
+    """Write a file as published, or with the prompts used, as older versions of ours did."""
     entries = [
         {
             "step": number,

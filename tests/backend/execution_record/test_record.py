@@ -1,5 +1,4 @@
-"""execution_record.json: written as published, read in its three forms, and never followed out of its
-folder."""
+"""execution_record.json: written as published, read in its three forms, never followed out of its folder."""
 
 from __future__ import annotations
 

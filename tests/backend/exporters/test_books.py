@@ -54,9 +54,9 @@ def test_all_text_of_a_pdf_can_be_selected_in_every_script() -> None:
         page.extract_text(visitor_text=lambda text, *_: lines.append(text.strip()))
         shown = page.get_contents().get_data()
         assert shown.count(b" 3 Tr ") == shown.count(b" Tj ") > 0, "selectable text lies over the visible one"
-    assert "Accepted at try 2" in lines
+    assert "Accepted at attempt 2" in lines
     # What stands at the foot of a page lies between the halves of a text.
-    body = [line for line in lines if not line.isdigit() and not line.startswith("Accepted at try ")]
+    body = [line for line in lines if not line.isdigit() and not line.startswith("Accepted at attempt ")]
     whole = "".join("".join(body).split())
     for result in trajectory.results:
         written = "".join(sheet_text.wrap(result.step.auxiliary_text or "", 12, 10**6, 9).lines)

@@ -142,17 +142,17 @@ def test_summary_and_stop_sentences_hide_nothing() -> None:
     trajectory = make_trajectory()
     assert (
         wording.summarize(trajectory).sentence
-        == "5 steps · 1 step not complete · 6 images drawn · 2 of 4 pictures accepted · 7.3 s"
+        == "5 steps · 1 step not complete · 6 images generated · 2 of 4 images accepted · 7.3 s"
     )
     assert [wording.stop_sentence(result) for result in trajectory.results] == [
-        "Accepted at try 2",
-        "Accepted at try 1",
-        "Never accepted: 3 tries used up, try 3 kept",
+        "Accepted at attempt 2",
+        "Accepted at attempt 1",
+        "Never accepted: 3 attempts used up, attempt 3 kept",
         "Not judged by a critic",
         "Text only",
     ]
     cut = make_trajectory(3, text_step=False, cut_short=True)
-    assert wording.stop_sentence(cut.results[-1]) == "Cancelled after 1 try, try 1 kept"
+    assert wording.stop_sentence(cut.results[-1]) == "Cancelled after 1 attempt, attempt 1 kept"
     assert wording.story_steps(cut)[-1].result is None
 
 
@@ -185,7 +185,7 @@ def test_a_title_with_half_a_character_is_shown_without_it(tmp_path: Path) -> No
         ("A boat.", "A boat"),
         ("A boat. And then a very long tale about it.", "A boat"),
         ("<image> Continue\n this", "Continue this"),
-        ("", "A story without words"),
+        ("", "Untitled story"),
         ("word " * 60, "word " * 15 + "word …"),
     ],
 )
@@ -348,7 +348,7 @@ def test_the_page_loads_nothing_and_runs_only_its_own_script() -> None:
 
 def test_the_page_admits_what_was_not_reached() -> None:
     shown = Page(page.render(make_trajectory(3, text_step=False, cut_short=True)))
-    assert "Not reached" in shown.words and "Cancelled after 1 try" in shown.words
+    assert "Not reached" in shown.words and "Cancelled after 1 attempt" in shown.words
     assert "No image: the run ended before this step." in shown.words
 
 
@@ -385,7 +385,7 @@ def test_a_run_that_nobody_judged_is_not_said_to_be_refused() -> None:
         one.model_copy(update={"stop_reason": StopReason.unjudged}) for one in trajectory.results if one.image
     ]
     sums = wording.summarize(trajectory.model_copy(update={"results": tuple(results)}))
-    assert "3 pictures, not judged" in sums.sentence and "accepted" not in sums.sentence
+    assert "3 images, not judged" in sums.sentence and "accepted" not in sums.sentence
 
 
 # Markdown
@@ -398,7 +398,7 @@ def test_markdown_links_its_pictures_and_tells_the_story(tmp_path: Path) -> None
     chosen = [result.image for result in trajectory.results if result.image]
     assert {Picture.open(tmp_path / link) for link in links} == {*chosen, *trajectory.request.images}
     assert len(links) == len(chosen) + 1
-    assert "Never accepted: 3 tries used up, try 3 kept." in text and "not understood" in text
+    assert "Never accepted: 3 attempts used up, attempt 3 kept." in text and "not understood" in text
 
 
 def test_markdown_signs_in_texts_stay_signs(tmp_path: Path) -> None:

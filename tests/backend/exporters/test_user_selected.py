@@ -27,19 +27,19 @@ def picked() -> Trajectory:
 
 
 def test_the_sums_count_a_pick_apart_from_what_the_critic_accepted(picked: Trajectory) -> None:
-    assert "2 of 4 pictures accepted · 1 picked by hand" in wording.summarize(picked).sentence
+    assert "2 of 4 images accepted · 1 picked by hand" in wording.summarize(picked).sentence
     assert WORD not in wording.summarize(make_trajectory()).sentence
 
 
 def test_the_page_shows_the_step_as_good_and_marks_the_attempt(picked: Trajectory) -> None:
     html = page.render(picked)
-    assert f'<span class="state good">Try 2 {WORD}</span>' in html
+    assert f'<span class="state good">Attempt 2 {WORD}</span>' in html
     assert html.count(f'<span class="state kept">{WORD}</span>') == 1
 
 
 def test_markdown_names_the_picked_try(picked: Trajectory, tmp_path: Path) -> None:
     text = markdown.export(picked, tmp_path).read_text(encoding="utf-8")
-    assert f"- Try 2: not understood, {WORD}" in text and f"*Try 2 {WORD}.*" in text
+    assert f"- Try 2: not understood, {WORD}" in text and f"*Attempt 2 {WORD}.*" in text
 
 
 def test_the_sheet_shows_the_step_as_good(picked: Trajectory) -> None:

@@ -1,4 +1,4 @@
-"""Which corrected prompt is taught for a failed attempt, and who vouches for it."""
+"""Which corrected prompt is learned for a failed attempt, and its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People's words on attempts: kept with the run, made training rows, read by the trainer."""
+"""The user's feedback on attempts: stored with the run, converted to training rows, read by the trainer."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_writer_waits_for_another_and_not_for_ever(folder: Path) -> None:
     files = RunFiles(folder)
     with (
         one_writer(files),
-        pytest.raises(JournalError, match="another program"),
+        pytest.raises(JournalError, match="Another program"),
         one_writer(files, wait=0.1),
     ):
         pass
@@ -171,9 +171,9 @@ def test_words_have_bounds(folder: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(ValidationError):
             Feedback(**({"step": 1, "attempt": 0} | broken))
-    with pytest.raises(JournalError, match="no attempt 9 of step 1"):
+    with pytest.raises(JournalError, match=r"Step 1 .* does not have an attempt 9"):
         record_feedback(folder, word(1, 8, accepted=True))
-    with pytest.raises(JournalError, match="holds no run"):
+    with pytest.raises(JournalError, match="does not contain a run"):
         record_feedback(tmp_path, word(accepted=True))
     (folder / "feedback.jsonl").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(JournalError, match="leads out"):

@@ -1,5 +1,4 @@
-"""A long story holds as many images in memory as a short one: what lies in files is forgotten and read
-again."""
+"""A long story has as many images in memory as a short one: images in files are dropped and read again."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ ATTEMPTS = 3
 
 
 class Painter(FakeGenerator):
-    """RunStore which of the images that it drew are still in memory."""
+    """Counts which of its images are still in memory."""
 
     def __init__(self) -> None:
         super().__init__(SIDE)
@@ -56,7 +55,7 @@ class Refusing:
 
 @pytest.fixture(autouse=True)
 def little_room() -> Iterator[None]:
-    """A budget of a few images, as 64 MB are to the images of a real model."""
+    """A limit of a few images, as 64 MB are for the images of a real model."""
     before, KEPT_PIXELS.budget = KEPT_PIXELS.budget, ROOM * IMAGE
     yield
     KEPT_PIXELS.budget = before

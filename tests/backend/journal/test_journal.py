@@ -1,5 +1,4 @@
-"""The run's folder: what is remembered, what is made again after an edit, and what a damaged or foreign
-folder gets."""
+"""The run folder: what is cached, what is made again after an edit, and damaged or foreign folders."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ JUDGE = JudgeKey(critic="c", before=None, after="0" * 40, original_prompt="a", p
 
 @pytest.fixture(params=["memory", "journal"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> RunStore:
-    """Every memory has to keep the same promises."""
+    """Every store has to meet the same contract."""
     store: RunStore = InMemoryStore() if request.param == "memory" else Journal(tmp_path / "run")
     store.begin(REQUEST, RunSettings(), Identities())
     request.addfinalizer(store.end)
@@ -217,7 +216,7 @@ def test_run_without_a_plan_yet(tmp_path: Path) -> None:
 
     with pytest.raises(Cancelled):
         tell(tmp_path / "run", planner=Stopped())
-    with pytest.raises(JournalError, match="no plan yet"):
+    with pytest.raises(JournalError, match="does not have a plan yet"):
         load_trajectory(tmp_path / "run")
 
 

@@ -1,5 +1,4 @@
-"""A run's folder that is damaged, foreign, in use or on a full disk: one clear error, and nothing lost or
-half written."""
+"""A run folder that is damaged, foreign, in use or on a full disk: one clear error, and no data loss."""
 
 from __future__ import annotations
 
@@ -65,10 +64,10 @@ def _swap(folder: Path) -> None:
         (_all("verdicts/*", lambda path: path.write_bytes(b"")), "verdicts"),
         (_all("verdicts/*", lambda path: path.write_bytes(b"[" * 100_000)), "verdicts"),
         (_all("pictures/*", _repaint), "does not match its digest"),
-        (_swap, "something else"),
+        (_swap, "does not match its name"),
         (lambda folder: (folder / "run.json").write_text('{"version": 1, "name": "x"}'), "run.json"),
         (lambda folder: (folder / "run.json").write_text("[]"), "run.json"),
-        (lambda folder: (folder / "run.json").unlink(), "holds no run"),
+        (lambda folder: (folder / "run.json").unlink(), "does not contain a run"),
     ],
 )
 def test_damage_is_one_clear_error(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
@@ -96,9 +95,9 @@ def test_damage_is_one_clear_error(tmp_path: Path, damage: Callable[[Path], None
                 edit(folder / "run.json", lambda record: record["request"].update(images=["../../secret"]))
                 or (folder / "trajectory.json").unlink()
             ),
-            "leads out of the run's folder",
+            "leads out of the run folder",
         ),
-        (_all("pictures/*", lambda path: path.unlink()), "Picture"),
+        (_all("pictures/*", lambda path: path.unlink()), "Image"),
     ],
 )
 def test_reading_damage_is_one_clear_error(
@@ -122,9 +121,9 @@ def test_foreign_folder_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="not empty"):
         tell(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-    with pytest.raises(JournalError, match="cannot be a run's folder"):
+    with pytest.raises(JournalError, match=r"Cannot use .* as a run folder"):
         tell(tmp_path / "thesis.txt")
-    with pytest.raises(JournalError, match="holds no run"):
+    with pytest.raises(JournalError, match="does not contain a run"):
         load_trajectory(tmp_path)
 
 
@@ -147,7 +146,7 @@ def test_paths_stay_inside(tmp_path: Path, part: str) -> None:
 
 
 def test_a_folder_of_no_possible_name_is_one_error(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match="No folder can have the name"):
+    with pytest.raises(JournalError, match="is not a valid folder name"):
         load_trajectory(tmp_path / "a\0b")
 
 

@@ -1,7 +1,7 @@
-"""A run that is killed, at any moment and as often as you like, ends with the pictures of one that was not.
+"""A run that is killed at any moment, any number of times, ends with the same images as one that was not.
 
-Two ways of killing: real processes at random moments, and a forked one that dies at every single file
-operation.
+There are two ways of killing: real processes at random moments, and a forked process that dies at every
+single file operation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL and for
 
 
 def same_pictures(one: Trajectory, other: Trajectory) -> bool:
-    """Whether both have the same steps, attempts, verdicts and pixels; only the seconds may differ."""
+    """Return whether both have the same steps, attempts, verdicts and pixels; only the seconds may differ."""
     plain = [
         [
             result.model_copy(
@@ -49,7 +49,7 @@ def same_pictures(one: Trajectory, other: Trajectory) -> bool:
 
 
 def finished(folder: Path) -> set[str]:
-    """Keys of the draws that are recorded."""
+    """Return the keys of the recorded images."""
     return {path.stem for path in folder.glob("attempts/[0-9a-f]*.json")}
 
 
@@ -100,8 +100,10 @@ def test_processes_killed_at_random_moments(tmp_path: Path) -> None:
 
 
 def _die_at(operation: int, folder: Path, work: Callable[[], object]) -> bool:
-    """Do `work` in a forked process that ends, without any clean-up, before its n-th file operation; False if
-    it ran through."""
+    """Run `work` in a forked process that dies, without cleaning up, before its n-th file operation.
+
+    Returns False if it finished.
+    """
     child = os.fork()
     if child == 0:
         seen = 0
@@ -138,7 +140,7 @@ def _die_at(operation: int, folder: Path, work: Callable[[], object]) -> bool:
 
 @pytest.mark.parametrize("replanned", [False, True])
 def test_death_before_every_file_operation(tmp_path: Path, replanned: bool) -> None:
-    """Also where a person's edit of the plan is being carried out on top of a finished run."""
+    """Also while the user's edit of the plan is run in the folder of a finished run."""
     short = Plan(steps=STORY.steps[2:])
     edited = Plan(steps=(short.steps[0], short.steps[1].model_copy(update={"prompt": "add a fish"})))
     wanted = edited if replanned else short
@@ -163,8 +165,7 @@ def test_death_before_every_file_operation(tmp_path: Path, replanned: bool) -> N
 
 
 def test_a_kill_before_judging_does_not_show_the_story_of_before(tmp_path: Path) -> None:
-    """A finished run goes on with another seed and dies when it has drawn: its old end is not its end any
-    more."""
+    """A finished run continues with another seed and dies after generating: its old end is not valid."""
     folder, short = tmp_path / "run", Plan(steps=STORY.steps[:1])
     old = tell(folder, plan=short).results[0].attempts
 
@@ -187,7 +188,7 @@ def test_a_kill_before_judging_does_not_show_the_story_of_before(tmp_path: Path)
 
 @pytest.mark.parametrize("kept", ["plan", "drawn", "judged"])
 def test_whatever_is_recorded_the_story_of_before_is_taken_away_first(tmp_path: Path, kept: str) -> None:
-    """A record that is there, or half there, beside the old end would be read as part of a finished run."""
+    """A complete or partial record next to the old end would be read as part of a finished run."""
     tell(tmp_path / "run", plan=Plan(steps=STORY.steps[:1]))
     journal = Journal(tmp_path / "run")
     end = tmp_path / "run" / "trajectory.json"

@@ -1,5 +1,4 @@
-"""A person picks another attempt as a step's result: the next run takes it and draws only what follows from
-it."""
+"""The user picks another attempt as a step's result; the next run generates only what depends on it."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ class CountingGenerator:
 
 
 class SecondIsRight:
-    """A critic that refuses every first attempt and accepts the refined one."""
+    """A critic that rejects every first attempt and accepts the refined one."""
 
     identity, prompt_set_digest = "second is right", ""
 
@@ -66,7 +65,7 @@ def test_a_picked_attempt_becomes_the_result_and_only_later_steps_are_drawn(tmp_
     result = second.results[1]
     assert (result.chosen, result.stop_reason) == (0, StopReason.picked)
     assert len(result.attempts) == 2, "the other attempts stay to be compared and picked again"
-    assert stop_sentence(result) == "Try 1 picked by hand"
+    assert stop_sentence(result) == "Attempt 1 picked by hand"
     assert second.results[2].attempts[0].source == result.image
     assert load_trajectory(tmp_path) == second
     (tmp_path / "trajectory.json").unlink()
@@ -83,8 +82,7 @@ def test_taking_a_choice_back_draws_nothing(tmp_path: Path) -> None:
 
 
 def test_a_picked_step_is_not_drawn_on(tmp_path: Path) -> None:
-    """Picked before its tries were used up: nothing new is drawn for it, even where more tries are
-    allowed."""
+    """If it was picked before its attempts were used up, nothing new is generated for it."""
     first, _ = story(tmp_path, accept_at=1.0, max_attempts=1)
     pick(tmp_path, 1, digest(first, 1, 0))
     second, drawn = story(tmp_path)
@@ -127,7 +125,7 @@ def test_only_steps_of_the_plan_can_be_picked_for(tmp_path: Path, step: int) -> 
     trajectory, _ = story(tmp_path)
     picture = digest(trajectory, 1, 0)
     for chosen in (picture, None):
-        with pytest.raises(JournalError, match=f"no step {step} that is drawn"):
+        with pytest.raises(JournalError, match=f"Step {step} of the run .* is text only"):
             pick(tmp_path, step, chosen)
     assert not (tmp_path / CHOICES).exists()
     # A step that the plan has no more is given back all the same.

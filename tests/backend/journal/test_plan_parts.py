@@ -1,5 +1,4 @@
-"""A plan in parts whose process is killed, or stopped, between two of them: what was written is not asked for
-again."""
+"""A plan in parts whose process is killed or stopped in between: finished parts are not requested again."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ def all_replies() -> list[str]:
 
 
 class OneAgent(ScriptedChat):
-    """The same agent whatever it will say."""
+    """The same identity for any replies."""
 
     identity = "one agent"
 
@@ -111,7 +110,7 @@ def begin(server: ChatServer, out: Path) -> subprocess.Popen[bytes]:
 
 
 class ThenSilent(list[str]):
-    """Replies after the last of which the server says nothing more."""
+    """After its last reply the server does not answer any more."""
 
     def __init__(self, replies: list[str], server: ChatServer) -> None:
         super().__init__(replies)

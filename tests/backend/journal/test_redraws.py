@@ -1,5 +1,4 @@
-"""A person asks for one more attempt at a step: it is drawn next, or with the next run, and becomes the
-result."""
+"""The user requests one more attempt at a step: it is generated next, and is the result."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ class CountingGenerator:
 
 
 class SecondIsRight:
-    """Refuses every first attempt and what a person wrote, accepts its own refined prompt."""
+    """Rejects every first attempt and the user's prompts, and accepts its own refined prompt."""
 
     identity, prompt_set_digest = "second is right", ""
 
@@ -107,7 +106,7 @@ def test_a_redraw_becomes_the_result_and_only_what_follows_is_drawn(tmp_path: Pa
     assert [one.prompt for one in result.attempts] == ["picture 2", "picture 2, better", "a blue whale"]
     assert [one.redraw for one in result.attempts] == [None, None, Redraw(by="user", number=1)]
     assert (result.chosen, result.stop_reason) == (2, StopReason.redrawn)
-    assert stop_sentence(result) == "Redrawn by hand at try 3, not accepted"
+    assert stop_sentence(result) == "Generated again by hand at attempt 3, not accepted"
     assert second.results[0] == first.results[0]
     assert second.results[2].attempts[0].source == result.image
     assert load_trajectory(tmp_path) == second
@@ -229,7 +228,7 @@ def test_a_run_that_nobody_asked_anything_of_is_written_as_ever(tmp_path: Path) 
 
 @pytest.mark.parametrize("redraws", [0, 1, 3])
 def test_redraws_do_not_count_against_max_draws(tmp_path: Path, redraws: int) -> None:
-    """Four draws: two each for the first two steps, then the run ends, however often a person redraws."""
+    """Four images: two each for the first two steps; requested attempts are not counted."""
     trajectory, _ = story(tmp_path, max_draws=4)
     for number in range(redraws):
         ask_redraw(tmp_path, 1, f"a blue whale {number}")
@@ -259,7 +258,7 @@ def test_what_cannot_be_redrawn_is_refused(tmp_path: Path, step: int, values: di
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match="holds no run"):
+    with pytest.raises(JournalError, match="does not contain a run"):
         ask_redraw(tmp_path, 1)
 
 
@@ -276,7 +275,7 @@ def test_redraws_are_bounded_and_of_many_at_a_time_none_is_lost(tmp_path: Path) 
     assert {one.prompt for one in asked} == {f"whale {number}" for number in range(20)}
     full = {"2": [{"planned": "picture 2", "prompt": "a whale"}] * MAX_REDRAWS}
     (tmp_path / CHOICES).write_text(json.dumps({"redraws": full}), encoding="utf-8")
-    with pytest.raises(JournalError, match="asked for at step 2 already"):
+    with pytest.raises(JournalError, match="Step 2 has 100 requested attempts"):
         ask_redraw(tmp_path, 2)
 
 

@@ -1,5 +1,4 @@
-"""A run's lock with real processes: held by the living wherever they are, by nobody once they are dead; and
-parallel picks."""
+"""The lock of a run with real processes: held by living processes only; and concurrent picks."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ def test_a_living_process_keeps_its_lock_and_is_named_and_a_killed_one_has_none(
 @pytest.mark.skipif(not _can_unshare(), reason="no PID namespaces here")
 @pytest.mark.parametrize("inside", ["holder", "other"])
 def test_a_container_and_its_machine_do_not_take_each_others_lock(tmp_path: Path, inside: str) -> None:
-    """Process numbers mean something else there: the holder's is free, or another process's, on the other
-    side."""
+    """Process ids differ there: the holder's id is unused, or another process's, on the other side."""
     spaces = OTHER_SPACE if inside == "holder" else []
     with holder(tmp_path, spaces):
         others = [] if inside == "holder" else OTHER_SPACE
@@ -94,7 +92,7 @@ def test_a_container_and_its_machine_do_not_take_each_others_lock(tmp_path: Path
 
 
 def test_a_forgotten_lock_is_nobodys(tmp_path: Path) -> None:
-    """A run that was dropped without its end, in a process that goes on."""
+    """A run that was dropped before its end, in a process that continues."""
     lock = FolderLock(tmp_path)
     lock.take()
     del lock
@@ -137,7 +135,7 @@ def test_a_link_in_the_locks_place_is_not_followed(tmp_path: Path, name: str) ->
 
 
 def forty_steps(folder: Path) -> str:
-    """A run whose plan has forty steps by now; returns the name of one of its pictures."""
+    """A run whose plan now has forty steps; returns the name of one of its images."""
     tell(folder)
     plan = Plan(steps=tuple(Step(number=number, prompt="a house") for number in range(1, 41)))
     (folder / "plan.json").write_text(plan.model_dump_json())
@@ -175,11 +173,11 @@ def test_more_picks_than_are_kept_are_refused(tmp_path: Path, monkeypatch: pytes
     picture = forty_steps(tmp_path / "run")
     full = {"steps": dict.fromkeys(range(2, journal_choices.MAX_CHOICES + 2), picture)}
     (tmp_path / "run" / journal_choices.CHOICES).write_text(json.dumps(full))
-    with pytest.raises(InterleaveError, match="choices already"):
+    with pytest.raises(InterleaveError, match="has 1000 choices"):
         pick(tmp_path / "run", 1, picture)
     pick(tmp_path / "run", journal_choices.MAX_CHOICES, None)
     monkeypatch.setattr(journal_choices, "WAIT_SECONDS", 0.2)
-    with pytest.raises(JournalError, match="being changed by others"), _picking(tmp_path / "run"):
+    with pytest.raises(JournalError, match="is locked"), _picking(tmp_path / "run"):
         pick(tmp_path / "run", 1, picture)
     assert Journal(tmp_path / "run").user_selected(1) is None
 

@@ -1,4 +1,4 @@
-"""Stories kept in files and found again: saved runs, execution records, and nothing else."""
+"""Story files that are found again: saved runs and execution records, and nothing else."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_loaded_story_is_exported_as_the_one_that_was_saved(tmp_path: Path, na
 
 def test_nothing_is_overwritten_or_left_half_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_trajectory(RUN, tmp_path / "one")
-    with pytest.raises(JournalError, match="there already"):
+    with pytest.raises(JournalError, match="exists already"):
         save_trajectory(make_trajectory(1), tmp_path / "one")
     assert load_trajectory(tmp_path / "one") == RUN
     monkeypatch.setattr(Journal, "finish", lambda *_: (_ for _ in ()).throw(JournalError("disk full")))

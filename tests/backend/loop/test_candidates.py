@@ -1,5 +1,4 @@
-"""Several candidates for each try: what is drawn and judged, which one counts, and answers about all in the
-same passes."""
+"""Several candidates per attempt: what is generated and judged, which one counts, and batched verdicts."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ ONE = Plan(steps=(Step(number=1, prompt="a house"),))
 
 
 class Together(OneInThree):
-    """Judges several at once, by these probabilities in the order of drawing; True from a half on."""
+    """Judges several images in one call, with these probabilities in order; true from 0.5."""
 
     identity = "together"
     judges_together = True
@@ -64,7 +63,7 @@ def carried_out(critic: Any, plan: Plan = ONE, **settings: Any) -> tuple[list[Ev
 
 
 class Batches(Counting):
-    """Gives so many images for one draw."""
+    """Returns this number of images per call."""
 
     draws_several = True
 
@@ -114,7 +113,7 @@ def test_too_many_images_or_none_are_a_failed_draw(size: int) -> None:
     *_, last = run(REQUEST, None, Batches(size), Together(), RunSettings(max_attempts=1), plan=ONE)
     assert isinstance(last, Finished)
     (attempt,) = last.trajectory.results[0].attempts
-    assert attempt.image is None and attempt.error and f"{size} images at once" in attempt.error.message
+    assert attempt.image is None and attempt.error and f"{size} images for one call" in attempt.error.message
 
 
 def test_the_most_probable_of_those_that_passed_counts() -> None:
@@ -158,7 +157,7 @@ def test_a_critic_that_fails_fails_for_all_candidates() -> None:
 
 
 class OneInThreeTogether(OneInThree):
-    """Says of several what the other says of each."""
+    """Gives each of several images the verdict that the other critic gives it alone."""
 
     judges_together = True
 

@@ -1,5 +1,4 @@
-"""The next step drawn while the critic reads this one: the same trajectory, and what was refused is thrown
-away."""
+"""The next step is generated while the critic judges this one; the trajectory is the same."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ THREE = Plan(steps=tuple(Step(number=number, prompt=f"thing {number}") for numbe
 
 
 def told(trajectory: Trajectory) -> object:
-    """All of a trajectory but its settings and seconds."""
+    """Return a trajectory without its settings and seconds."""
     results = [
         result.model_copy(
             update={"attempts": tuple(one.model_copy(update={"seconds": 0.0}) for one in result.attempts)}
@@ -68,7 +67,7 @@ def test_the_trajectory_is_that_of_a_run_without(request_: Request, source: str,
 
 
 class Waiting(Verdicts):
-    """Gives its first verdict only once the drawing of the second step has begun."""
+    """Returns its first verdict only after the generation of the second step has started."""
 
     def __init__(self, begun: threading.Event, *answers: bool) -> None:
         super().__init__(*answers)
@@ -80,7 +79,7 @@ class Waiting(Verdicts):
 
 
 class EventStream(Counting):
-    """Says when it draws the second step."""
+    """Signals when it generates the second step."""
 
     def __init__(self, failures: Sequence[BaseException | None] = ()) -> None:
         super().__init__(failures=failures)
@@ -119,7 +118,7 @@ def test_a_failure_that_was_wanted_is_the_attempts() -> None:
 
 
 class Following(Counting):
-    """Draws with the story's first image in sight, and notes which it had."""
+    """Uses the story's first image as its anchor, and records it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,4 @@
-"""`source: all`: which earlier images a step is shown, that they are part of what names a draw, and that a
-generator of one image says so before anything is drawn."""
+"""`source: all`: the earlier images that a step gets, their cache key, and unsupported generators."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ ALL = RunSettings(source="all")
 
 
 class Few(FakeGenerator):
-    """One whose model is shown three images."""
+    """A generator whose model accepts three images."""
 
     max_reference_images = 2
 
@@ -106,7 +105,7 @@ def test_one_step_can_be_shown_all_and_its_reference_takes_a_place() -> None:
 def test_a_generator_of_one_image_says_so_before_anything_is_drawn(story: Plan, tmp_path: Path) -> None:
     generator = Counting()
     settings = ALL if story.steps[1].settings.source is None else RunSettings()
-    with pytest.raises(SettingsError, match="this generator shows its one alone") as caught:
+    with pytest.raises(SettingsError, match="this generator's model accepts one image") as caught:
         drawn(story, settings, generator, store=Journal(tmp_path / "run"))
     assert (
         generator.drawn == [] and not (tmp_path / "run").exists() and "images:MODEL@URL" in caught.value.hint
@@ -114,7 +113,7 @@ def test_a_generator_of_one_image_says_so_before_anything_is_drawn(story: Plan, 
 
 
 def test_more_than_the_model_takes_is_refused() -> None:
-    with pytest.raises(SettingsError, match="3 images at most, and most_images asks for 4"):
+    with pytest.raises(SettingsError, match="most_images is 4, but this generator's model accepts 3"):
         drawn(plan({}, {}), RunSettings(source="all", most_images=4), Few(16))
     assert RunSettings(source="all", most_images=MAX_STEP_IMAGES).most_images == 16
 
@@ -170,5 +169,5 @@ def test_runs_without_it_are_written_as_before() -> None:
 
 
 def test_nodes_of_a_graph_cannot_hand_over_several() -> None:
-    with pytest.raises(SettingsError, match="shown all earlier images, and these nodes hand over one"):
+    with pytest.raises(SettingsError, match="all earlier images\), but these nodes pass on one"):
         run_from_plan(TEXT, plan({}, {"source": "all"}), 2, PHOTO, 0)

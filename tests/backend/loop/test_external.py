@@ -1,5 +1,4 @@
-"""Steps that somebody else draws: the loop asks for one draw after the other and ends as it would have by
-itself."""
+"""Steps that are generated outside of the loop, which requests one image after another and ends as usual."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ SETTINGS = RunSettings(max_attempts=5, seed=3)
 def carried_out(
     external_run: ExternalRun, folder: Path, settings: RunSettings = SETTINGS, critic: object | None = None
 ) -> tuple[Trajectory, list[ExternalDrawRequest]]:
-    """The trajectory, drawn from outside, each attempt by its own `ExternalAttempts`, as after a restart."""
+    """Return the trajectory, with a new `ExternalAttempts` for each attempt, as after a restart."""
     asked: list[ExternalDrawRequest] = []
     given: ExternalDrawResult | None = None
     judge = critic or OneInThree()
@@ -104,8 +103,11 @@ def test_more_tries_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
 
 
 def test_a_failed_judgement_stays_one_until_the_trial_is_begun_again(tmp_path: Path) -> None:
-    """Every try replays the records: asked again in the middle, the critic would want another draw of a
-    number that was made already, and a host that lays out the tries by their numbers would never end."""
+    """Every attempt replays the records.
+
+    If the critic were called again in between, another image would be needed under an existing number, and a
+    host that arranges attempts by number would never end.
+    """
 
     class AwayOnce(OneInThree):
         calls = 0
@@ -184,12 +186,16 @@ def test_what_was_drawn_is_readable_while_the_next_try_is_missing(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("number", "earlier", "message"),
-    [(7, 0, "no step 7"), (2, 0, "only text"), (ALL_STEPS, 3, "no step after step 3")],
+    [
+        (7, 0, "does not have a step 7"),
+        (2, 0, "text only"),
+        (ALL_STEPS, 3, "does not have a step after step 3"),
+    ],
 )
 def test_a_step_that_cannot_be_tried_says_so(number: int, earlier: int, message: str, tmp_path: Path) -> None:
     results = carried_out(run_from_plan(REQUEST, PLAN, ALL_STEPS, None, 3), tmp_path)[0].results
     kept = tuple(result for result in results if result.step.number <= earlier)
     with pytest.raises(SettingsError, match=message):
         run_from_plan(REQUEST, PLAN, number, None, 3, kept)
-    with pytest.raises(SettingsError, match="nothing to try"):
+    with pytest.raises(SettingsError, match="The prompt is empty"):
         run_from_prompt("  ", None, 3)

@@ -1,4 +1,4 @@
-"""What the loop does with every outcome of drawing and judging, and in which order it says so."""
+"""What the loop does for every outcome of generating and judging, and the order of its events."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RED, BLUE = (Picture.white((16, 16)), Picture(open_generator("fake:16").draw("bl
 
 
 def tell(*arguments, **options) -> Trajectory:
-    """The trajectory of a whole run."""
+    """Return the trajectory of a whole run."""
     last = list(run(*arguments, **options))[-1]
     assert isinstance(last, Finished)
     return last.trajectory

@@ -1,4 +1,4 @@
-"""A run whose critic gives no verdicts stops after two of them, says why, and goes on where it was."""
+"""A run whose critic returns no verdicts stops after two of them with a reason, and can be resumed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def events(critic: CriticLike, generator: Counting, folder: Path, tries: int = 5
 
 def test_two_in_a_row_stop_the_run_and_another_critic_goes_on_with_its_images(tmp_path: Path) -> None:
     generator = Counting()
-    with pytest.raises(AnswerError, match=r"verdicts in order. Nobody.*--critic.*images are kept"):
+    with pytest.raises(AnswerError, match=r"verdicts in order. Nobody.*--critic.*images are saved"):
         events(Verdicts(*[UNREADABLE] * 9), generator, tmp_path)
     assert len(generator.drawn) == 2
     stopped = load_trajectory(tmp_path)
@@ -75,7 +75,7 @@ def test_a_verdict_between_them_is_no_row(tmp_path: Path, answers: tuple) -> Non
 def test_two_failed_judgements_stop_the_run_and_their_images_are_judged_by_the_next(tmp_path: Path) -> None:
     generator = Counting()
     critic = Verdicts(True, *[GONE] * 9)
-    with pytest.raises(ChatError, match=r"in a row failed.*in order. No server: 503.*images are kept"):
+    with pytest.raises(ChatError, match=r"in a row failed.*in order. No server: 503.*images are saved"):
         events(critic, generator, tmp_path)
     assert len(generator.drawn) == 3, "no third attempt is drawn unjudged"
     stopped = load_trajectory(tmp_path)
@@ -118,7 +118,7 @@ def test_the_stop_is_the_same_without_a_journal() -> None:
 
 
 def test_a_recorded_row_stops_nothing(tmp_path: Path) -> None:
-    """As runs of earlier versions have them: queued again, they are as they were."""
+    """Runs of earlier versions have such records and stay unchanged."""
     with pytest.raises(AnswerError):
         events(Verdicts(*[UNREADABLE] * 2), Counting(), tmp_path, tries=2)
     finished = events(Verdicts(True), Counting(), tmp_path, tries=2)[-1]
@@ -126,7 +126,7 @@ def test_a_recorded_row_stops_nothing(tmp_path: Path) -> None:
 
 
 def test_a_planner_as_critic_is_named_and_not_made_to_write_a_verdict() -> None:
-    """A grammar makes any model write one, which would be no judgement."""
+    """A grammar makes any model write a verdict, which would be worthless."""
     image = Picture(Image.new("RGB", (8, 8)))
     chat = ScriptedChat([write_plan(PLAN), '{"success": true}'])
     verdict = Critic(chat).judge(None, image, "a house", "a house")

@@ -1,4 +1,4 @@
-"""Candidates over several services: made at the same time, and the same as one after another."""
+"""Candidates on several services: generated at the same time, with the same result as one after another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS = RunSettings(candidates=3, max_attempts=6)
 
 
 class Alone(threading.Barrier):
-    """Notes whether a draw meets another one."""
+    """Records whether calls overlap."""
 
     def __init__(self) -> None:
         super().__init__(2)

@@ -1,5 +1,4 @@
-"""Masks and references of single steps: read from one folder, part of the draw, and with the run wherever it
-goes."""
+"""Masks and reference images of single steps: read from one folder, cached, and stored with the run."""
 
 from __future__ import annotations
 
@@ -136,8 +135,8 @@ def test_what_cannot_be_read_is_one_line_with_the_step(images: Path, settings: A
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        (({}, {"mask": "fox.png"}), "Step 2 has a mask of its own, which this generator cannot take"),
-        (({"reference": "fox.png"},), "Step 1 has a reference of its own"),
+        (({}, {"mask": "fox.png"}), "Step 2 sets its own mask, but this generator does not support mask"),
+        (({"reference": "fox.png"},), "Step 1 sets its own reference"),
     ],
 )
 def test_a_generator_that_cannot_refuses_before_the_first_step(
@@ -151,10 +150,10 @@ def test_a_generator_that_cannot_refuses_before_the_first_step(
 
 @pytest.mark.parametrize("settings", [({"mask": "fox.png"},), ({}, {"mask": "fox.png", "source": "text"})])
 def test_a_mask_without_an_image_to_change_is_refused(images: Path, tmp_path: Path, settings: Any) -> None:
-    with pytest.raises(SettingsError, match="has a mask, but draws from text"):
+    with pytest.raises(SettingsError, match="has a mask, but it generates from text"):
         drawn(with_step_images(plan(*settings), images), tmp_path / "run")
 
 
 def test_names_that_were_not_read_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"Step 2, reference: 'fox.png' was not read"):
+    with pytest.raises(SettingsError, match=r"Step 2, reference: the image 'fox.png' was not loaded"):
         drawn(plan({}, {"reference": "fox.png"}), tmp_path / "run")

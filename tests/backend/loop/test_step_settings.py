@@ -1,4 +1,4 @@
-"""Settings of single steps: what they draw from and with, how often, and that none is ignored."""
+"""Settings of single steps: source, generation, number of attempts; none is ignored."""
 
 from __future__ import annotations
 
@@ -104,11 +104,11 @@ def test_denoise_and_negative_are_drawn_with_and_drawn_once(tmp_path: Path, matc
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        (({}, {"source": 2}), "Step 2 is to edit the image of step 2, which is no earlier step"),
-        (({"source": 3}, {}), "Step 1 is to edit the image of step 3"),
-        (({}, {"source": "anchor"}), "Step 2 is to edit the request's first image, but the request has none"),
-        (({}, {"denoise": 0.4}), "Step 2 has a denoise of its own, which this generator cannot take"),
-        (({"negative": "x"},), "Step 1 has a negative of its own"),
+        (({}, {"source": 2}), "Step 2 edits the image of step 2, but that is not an earlier step"),
+        (({"source": 3}, {}), "Step 1 edits the image of step 3"),
+        (({}, {"source": "anchor"}), "Step 2 edits the request's first image, but the request has none"),
+        (({}, {"denoise": 0.4}), "Step 2 sets its own denoise, but this generator does not support denoise"),
+        (({"negative": "x"},), "Step 1 sets its own negative"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_before_the_first_step(settings, reason: str) -> None:
@@ -124,7 +124,7 @@ def test_a_source_that_was_not_drawn_is_the_steps_fault() -> None:
     results = told(plan({}, {}, {"source": 1}, {}), generator).results
     fault = results[2].attempts[0].error
     assert results[2].stop_reason is StopReason.error and fault is not None
-    assert fault.message == "Step 1, which this step is to edit, has no image."
+    assert fault.message == "Step 1, which this step edits, does not have an image."
     assert results[3].attempts[0].source == results[1].image
 
 
@@ -147,9 +147,9 @@ def test_nodes_of_a_graph_draw_a_step_from_what_it_edits() -> None:
     drawn = told(plan({}, {})).results
     wanted = first_draw(run_from_plan(REQUEST, story, 3, None, 0, drawn))
     assert wanted.source == drawn[0].image and wanted.seed == 11
-    with pytest.raises(SettingsError, match="Step 1, which this step is to edit, has no image"):
+    with pytest.raises(SettingsError, match="Step 1, which this step edits, does not have an image"):
         run_from_plan(REQUEST, story, 3, None, 0)
-    with pytest.raises(SettingsError, match="Step 4 has a denoise of its own"):
+    with pytest.raises(SettingsError, match="Step 4 sets its own denoise"):
         first_draw(run_from_plan(REQUEST, story, 4, None, 0, drawn))
     anchored = plan({}, {"source": "anchor"})
     with pytest.raises(SettingsError, match="but the request has none"):

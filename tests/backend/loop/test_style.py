@@ -1,5 +1,4 @@
-"""A style before every prompt: as drawn, as judged, in what the critic proposes, in files and in resumed
-runs."""
+"""A style sentence before every prompt: generated, judged, refined, stored and resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A setting without effect is reported once per run, in its trajectory and wherever that is shown."""
+"""A setting without effect is reported once per run, and stored in its trajectory."""
 
 from __future__ import annotations
 

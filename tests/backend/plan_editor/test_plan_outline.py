@@ -1,5 +1,4 @@
-"""Plans as editable text: exact round trips, hand-written forms, refusals with their place, and merging with
-a new plan."""
+"""Plans as editable text: exact round trips, hand-written forms, errors with their place, and merging."""
 
 from __future__ import annotations
 
@@ -113,38 +112,40 @@ def test_moved_and_added_steps_are_numbered_anew(numbers: list[int], expected: l
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("a red house", r"Line 1: a plan begins with a step"),
-        ("1. House\n\n2.\n  do: Nothing.", (r"Line 3, step 2: nothing to draw and nothing to say\. Give it "
-                                           r"a line")),
-        ("1. House\n  drow: a house", (r"Line 2, step 1: there is no field 'drow'; there are draw, text, do, "
-                                      r"source, seed, tries, denoise, negative, mask and reference\.")),
-        ("1. House\n  draw: a\n  draw: b", r"Line 3, step 1, draw: the step has this field already"),
-        ("1. House\n  a house", r"Line 2, step 1: it is not said what 'a house' is"),
-        ("0. House", r"Line 1: steps are numbered from 1"),
-        ('1. House\n  draw: \\"open', r"Line 2, step 1, draw: after"),
-        ("1. a\nmade from: here", r"Line 2: this 'made from' line was damaged"),
-        (f"1. House\n  draw: {'x' * 100_001}", r"Line 1, step 1, prompt: longer than 100000 characters"),
-        ("\n".join(f"{n}. a" for n in range(1, 102)), r"Line 101: a plan has at most 100 steps"),
-        ("x" * (MAX_PLAN_TEXT + 1), r"has 1000001 characters; at most 1000000"),
-        ("1. a \ud800", r"Line 1: the text holds half a character"),
-        ('{"execution_plan": [}', r"Line 1, column 21: this is not JSON"),
-        ('{"execution_plan": []}', r"no steps"),
+        ("a red house", r"Line 1: a plan starts with a step"),
+        ("1. House\n\n2.\n  do: Nothing.", r"Line 3, step 2: it has neither a prompt nor a text\. Add"),
+        (
+            "1. House\n  drow: a house",
+            r"Line 2, step 1: 'drow' is not a field\. The fields are draw, text, do, source, seed, tries, "
+            r"denoise, negative, mask and reference\.",
+        ),
+        ("1. House\n  draw: a\n  draw: b", r"Line 3, step 1, draw: the step already has this field"),
+        ("1. House\n  a house", r"Line 2, step 1: 'a house' does not belong to a field"),
+        ("0. House", r"Line 1: step numbers start at 1"),
+        ('1. House\n  draw: \\"open', r"Line 2, step 1, draw: .* must be followed by"),
+        ("1. a\nmade from: here", r"Line 2: this 'made from' line is damaged"),
+        (f"1. House\n  draw: {'x' * 100_001}", "prompt: it is longer than 100000 characters"),
+        ("\n".join(f"{n}. a" for n in range(1, 102)), r"Line 101: a plan can have at most 100 steps"),
+        ("x" * (MAX_PLAN_TEXT + 1), r"has 1000001 characters; the maximum is 1000000"),
+        ("1. a \ud800", r"Line 1: the text contains half a character"),
+        ('{"execution_plan": [}', r"Line 1, column 21: the text is not JSON"),
+        ('{"execution_plan": []}', r"does not have any steps"),
         ('{"execution_plan": [{"prompt": "a"}], "x": 1}', r"unknown field 'x'"),
         ('[\n {"prompt": "a"},\n {"step_number": 7, "prompt": 5}]', r"Line 3, step 7, prompt: .*be a text"),
         ('[\n {"prompt": "a"},\n {"promt": "a"}]', r"Line 3, step 2, promt: .*not permitted"),
         ('[{"prompt": "a", "prompt": "b"}]', r"'prompt' twice"),
-        ('[\n {}]', r"Line 2, step 1: nothing to draw"),
+        ('[\n {}]', r"Line 2, step 1: it has neither a prompt nor a text"),
         ('[{"prompt": "\\ud800"}]', r"Line 1, step 1, prompt"),
         ("1. a\n  draw: b\n  tries: many", r"Line 1, step 1, tries: it must be a whole number"),
         ("1. a\n  draw: b\n  denoise: 0", r"Line 1, step 1, denoise: it must be greater than 0"),
         ("1. a\n  draw: b\n  source: above", r"Line 1, step 1, source: it must be 'previous'"),
         ('[{"prompt": "a", "settings": {"sampler": "x"}}]', r"Line 1, step 1, sampler: .*not permitted"),
-        ("style: a\nstyle: b\n1. a", r"Line 2: the plan has a style already"),
-        (f"style: {'x' * 2_001}\n1. a", r"Line 1: the style has 2001 characters, at most 2000"),
-        ("1. a\n  style: b", r"Line 2, step 1: there is no field 'style'"),
-        ('{"style": 5, "execution_plan": [{"prompt": "a"}]}', r"'style' must be a text"),
-        ("[" * 100_000, r"not JSON"),
-        ('[{"step_number": ' + "9" * 5000 + "}]", r"not JSON"),
+        ("style: a\nstyle: b\n1. a", r"Line 2: the plan already has a style"),
+        (f"style: {'x' * 2_001}\n1. a", r"Line 1: the style has 2001 characters; the maximum is 2000"),
+        ("1. a\n  style: b", r"Line 2, step 1: 'style' is not a field"),
+        ('{"style": 5, "execution_plan": [{"prompt": "a"}]}', r"'style' is not a text"),
+        ("[" * 100_000, r"as JSON"),
+        ('[{"step_number": ' + "9" * 5000 + "}]", r"as JSON"),
         (json.dumps([{"prompt": "a"}] * 101), r"at most 100 steps"),
     ],
 )  # fmt: skip

@@ -1,5 +1,4 @@
-"""Prompt sets: the pack's own wording, filling in one pass, and the import of the official wording without
-running it."""
+"""Prompt sets: the pack's own, filling in one pass, and the import of the official one without execution."""
 
 from __future__ import annotations
 
@@ -111,7 +110,7 @@ def test_a_critic_is_told_every_point(name: str, point: str) -> None:
 
 
 def test_the_parts_of_a_long_plan_are_asked_for_in_full() -> None:
-    """What a planner is told of steps and prompts stands before the form, which the parts replace."""
+    """The rules for steps and prompts come before the answer format, which the parts replace."""
     own = default_prompt_set()
     for point in PLANNER_POINTS.values():
         for template in (own.planner_text, own.planner_images):
@@ -151,7 +150,7 @@ def test_half_of_the_parts_is_a_clear_error(tmp_path: Path) -> None:
     own = default_prompt_set()
     own.save(tmp_path)
     (tmp_path / "planner_part.txt").unlink()
-    with pytest.raises(SettingsError, match=r"planner_outline\.txt needs .*planner_part"):
+    with pytest.raises(SettingsError, match=r"planner_outline\.txt is there.*planner_part"):
         PromptSet.load(tmp_path)
     own.save(tmp_path)
     (tmp_path / "planner_text.txt").write_text("Plan {text_input}.")
@@ -191,12 +190,12 @@ def test_an_imported_set_is_stored_beside_a_checkpoint(tmp_path: Path) -> None:
     ("source", "said"),
     [
         (OFFICIAL.replace("NARRATIVE", "NARRATION"), "NARRATIVE_PROMPT_JSON"),
-        (OFFICIAL.replace("{rewritten_prompt}", ""), r"lacks the slot \{rewritten_prompt\}"),
+        (OFFICIAL.replace("{rewritten_prompt}", ""), r"does not have the slot \{rewritten_prompt\}"),
         (OFFICIAL.replace('"<image><image>" +', "os.getcwd() +"), "Iterative_T2I_PROMPT_QWEN"),
         (OFFICIAL.replace('"<image><image>" +', "f'{os.sep}' +"), "Iterative_T2I_PROMPT_QWEN"),
-        ("this is: not python", "not a Python module"),
-        ("(" * 5000, "not a Python module"),
-        ("\0", "not a Python module"),
+        ("this is: not python", "as a Python module"),
+        ("(" * 5000, "as a Python module"),
+        ("\0", "as a Python module"),
         ("#" * (MAX_MODULE + 1), "larger than"),
         (OFFICIAL + "\nA = 'x'\n" + "A = A + A\n" * 60 + "NARRATIVE_PROMPT_JSON = A", "plain string"),
         (

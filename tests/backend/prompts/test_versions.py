@@ -1,4 +1,4 @@
-"""Every wording of the pack's own has a number, and pages and reports of a run say which it was asked in."""
+"""Every prompt set of the pack has a number, and pages and reports of a run show which one it used."""
 
 from __future__ import annotations
 

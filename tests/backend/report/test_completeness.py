@@ -1,4 +1,4 @@
-"""Which runs are complete: what a next run of the same settings would make is missing, and nothing else."""
+"""Which runs are complete: only what another run with the same settings would make is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images and their texts are two lists of one length, whatever the steps hold."""
+"""Images and their texts are two lists of the same length for any steps."""
 
 from __future__ import annotations
 

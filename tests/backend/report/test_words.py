@@ -1,4 +1,4 @@
-"""The words of exports in ten languages: every one that an export says is there, and nothing else."""
+"""Texts of exports in ten languages: every text of an export is translated, and there are no others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXPORTERS = Path(__file__).resolve().parents[3] / "backend" / "exporters"
 SAID = re.compile(r"""\bsay\(\s*(["'])((?:(?!\1)[^\\]|\\.)+)\1""")
 FROM_ELSEWHERE = {
     *("generator", "critic", "source", "planner", "prompt set"),
-    *("Not reached", "No image", "kept", "picked by hand", "A story without words"),
+    *("Not reached", "No image", "kept", "picked by hand", "Untitled story"),
 }
 """Names, and texts that reach `say` or `heard` as values."""
 OTHERS = LANGUAGES[1:]
@@ -52,7 +52,7 @@ def test_lines_of_the_run_are_found_by_their_pattern() -> None:
     assert words.heard(stop_sentence(trajectory.results[0])) != stop_sentence(trajectory.results[0])
     assert "étapes" in words.heard(summarize(trajectory).sentence)
     assert words.heard("A stranger's own words.") == "A stranger's own words."
-    assert words_in("en").heard("Accepted at try 2") == "Accepted at try 2"
+    assert words_in("en").heard("Accepted at attempt 2") == "Accepted at attempt 2"
 
 
 @pytest.mark.parametrize("language", OTHERS)
@@ -66,7 +66,7 @@ def test_drift_is_said_in_the_language(language: str, first: Drift | None) -> No
 
 @pytest.mark.parametrize("language", ["", "de", "../zh", "EN"])
 def test_a_language_that_there_is_not_is_refused(language: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="no words for the language"):
+    with pytest.raises(SettingsError, match="is not supported"):
         export_by_name("page", make_trajectory(), tmp_path, language=language)
 
 
@@ -79,7 +79,14 @@ def test_a_page_is_in_the_language_and_the_story_as_it_was_written(
     written = export_by_name(name, trajectory, tmp_path, language=language).read_text(encoding="utf-8")
     page = html.unescape(written)
     assert words.say("The plan") in page and words.heard(stop_sentence(trajectory.results[0])) in page
-    english = {"The request", "Accepted at try", "Prompt used", "Show every attempt", "Made by", "not judged"}
+    english = {
+        "The request",
+        "Accepted at attempt",
+        "Prompt used",
+        "Show every attempt",
+        "Made by",
+        "not judged",
+    }
     assert not [text for text in english if text in page]
     assert (trajectory.plan.steps[0].name or "") in page
     if name == "page":

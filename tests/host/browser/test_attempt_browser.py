@@ -92,13 +92,13 @@ def test_a_pair_is_followed_corrected_and_continued(
     (folder,) = journals(host, request)
     assert json.loads((folder / "feedback.jsonl").read_text().splitlines()[0])["accepted"] is False
     ran(page)
-    page.get_by_text("Try 1 picked by hand").first.wait_for()
+    page.get_by_text("Attempt 1 picked by hand").first.wait_for()
     assert ran_in(host).count("paint") == painted
     # Opened again it shows the same: from the server first, and from the run's folder when it forgot.
     for again in (REOPENED, FORGOTTEN):
         page.evaluate(again)
         page.wait_for_selector(".it-live[data-status=finished]")
-        page.get_by_text("Try 1 picked by hand").first.wait_for()
+        page.get_by_text("Attempt 1 picked by hand").first.wait_for()
         assert page.locator(".it-attempt").count() == 2
     assert page.outside == [] and page.faults == []
 

@@ -191,7 +191,7 @@ def test_a_new_plan_is_shown_and_taken_when_asked(planned: Any, tmp_path: Path) 
     page.evaluate(SET_REPLIES, json.dumps([reply("x", "y", "z", "w")]))
     ran(page)
     assert page.evaluate(TEXT) == before
-    page.get_by_text("The planner has written another plan").first.wait_for()
+    page.get_by_text("The planner wrote a new plan").first.wait_for()
     photographed(page, "edit-plan-new-plan", tmp_path)
     page.get_by_role("button", name="Show new steps").click()
     assert prompts(page) == ["x", "by hand", PROMPTS[2], "w"]
@@ -203,7 +203,7 @@ def test_a_typed_fault_is_shown_at_once_and_mended(planned: Any, tmp_path: Path)
     page = planned
     page.get_by_role("button", name="Edit as text").click()
     page.evaluate(SET_TEXT, "1. House\n   drow: a house")
-    page.get_by_text("Line 2, step 1: there is no field 'drow'").wait_for()
+    page.get_by_text("Line 2, step 1: 'drow' is not a field").wait_for()
     photographed(page, "edit-plan-fault", tmp_path)
     page.evaluate(SET_TEXT, "1. House\n   draw: a house")
     page.get_by_role("button", name="As JSON").click()

@@ -142,7 +142,7 @@ def test_a_plan_of_another_length_is_said_in_a_notice_once(page: Any, tmp_path: 
     page.evaluate(COUNTED)
     ran(page)
     # The node's own line, where it stays, begins otherwise.
-    notice = page.get_by_text(re.compile("^3 steps were asked for, but the agent planned 2 and then 1"))
+    notice = page.get_by_text(re.compile("^3 steps were requested, but the planner wrote 2 and then 1"))
     notice.wait_for()
     photographed(page, "notice-of-a-plan", tmp_path)
     notice.locator("xpath=ancestor::*[.//button][1]").get_by_role("button").first.click()

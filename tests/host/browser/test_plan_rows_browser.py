@@ -70,7 +70,7 @@ def test_every_row_has_the_picture_and_the_state_of_its_step(canvas: tuple[Any, 
     page.wait_for_function(
         "() => [...document.querySelectorAll('.itp-picture img')].every(one => one.naturalWidth > 0)"
     )
-    assert states(page) == ["Accepted at try 2", "Accepted at try 1"]
+    assert states(page) == ["Accepted at attempt 2", "Accepted at attempt 1"]
     screenshot(page, f"plan-rows-{kind}", tmp_path)
     page.locator(".it-card-head").first.click()
     page.wait_for_timeout(500)
@@ -83,7 +83,7 @@ def test_every_row_has_the_picture_and_the_state_of_its_step(canvas: tuple[Any, 
     first.click()
     first.press("End")
     first.type(", green")
-    assert states(page) == ["changed since it was generated", "Accepted at try 1"]
+    assert states(page) == ["changed since it was generated", "Accepted at attempt 1"]
     assert first.evaluate("one => document.activeElement === one"), "typing was interrupted"
     screenshot(page, f"plan-rows-changed-{kind}", tmp_path)
     # Reopened, the rows find the run again.

@@ -156,18 +156,18 @@ def test_pictures_open_in_full_size(canvas: tuple[Any, str], tmp_path: Path) -> 
 
 TREE = """
 - region "Steps of the story":
-  - status /2 steps · 3 images drawn · 2 of 2 pictures accepted/
+  - status /2 steps · 3 images generated · 2 of 2 images accepted/
   - progressbar "Progress of the story"
   - list "Steps":
     - listitem:
       - button "Step 1 in full size"
-      - button "1. Step 1 Accepted at try 2"
+      - button "1. Step 1 Accepted at attempt 2"
     - listitem:
       - button "Step 2 in full size"
-      - button "2. Step 2 Accepted at try 1"
+      - button "2. Step 2 Accepted at attempt 1"
   - group "Selected step":
     - heading "1. Step 1" [level=4]
-    - text: Accepted at try 2
+    - text: Accepted at attempt 2
     - status
     - button "Redraw this step"
     - paragraph: Text 1

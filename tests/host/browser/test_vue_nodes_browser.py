@@ -48,7 +48,7 @@ def test_the_live_view_is_on_its_node(vue: Any, tmp_path: Path) -> None:
     page.wait_for_timeout(1000)
     photographed(page, "vue-finished", tmp_path)
     assert page.evaluate(INSIDE, ".it-live")
-    page.locator(".it-card-head", has_text="at try 2").first.click()
+    page.locator(".it-card-head", has_text="at attempt 2").first.click()
     rejected = page.locator(".it-attempt", has_text="Attempt 1").first
     if not rejected.get_by_text("Use this attempt").is_visible():
         rejected.locator("summary").click()

@@ -227,7 +227,7 @@ def test_a_story_of_ten_steps(page: Any, host: ComfyServer, tmp_path: Path) -> N
 
     page.evaluate(CHANGED, ["InterleavePlanner", "request", ANOTHER])
     run_on(page)
-    page.get_by_text("The planner has written another plan").first.wait_for()
+    page.get_by_text("The planner wrote a new plan").first.wait_for()
     assert not page.get_by_text("Step 2 is drawn again with the next run.").is_visible(), "of the run before"
     photographed(page, "afternoon-4-planned-anew", tmp_path)
     page.get_by_role("button", name="Show new steps").click()

@@ -19,7 +19,7 @@ EDIT_PLAN = """() => {
 }"""
 TOO_MUCH = {
     "1. a\n   draw: " + "x" * 5_000_000: "The text is too long for the list",
-    "[" * 100_000: "The plan is not JSON that can be read",
+    "[" * 100_000: "The plan cannot be read as JSON",
 }
 
 

@@ -70,7 +70,10 @@ def test_a_steps_reference_is_drawn_as_a_pinned_one(host: ComfyServer, photos: t
     [
         ("mask: nowhere.png", r"Step 1, mask: There is no image 'nowhere.png' in 'input'"),
         ("mask: ../output/x.png", "Step 1, mask: There is no image"),
-        ("reference: {photo}", "Step 1 has a reference of its own, which this generator cannot take"),
+        (
+            "reference: {photo}",
+            "Step 1 sets its own reference, but this generator does not support reference",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(

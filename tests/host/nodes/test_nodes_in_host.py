@@ -55,8 +55,8 @@ def test_a_step_is_redrawn_until_the_critic_accepts(host: ComfyServer) -> None:
     graph = story("redrawn", ["a house", "add a tree"], SIZE, critic=json.dumps(replies), max_attempts=5)
     outputs = host.run(graph)
     report = report_of(outputs)
-    assert "1. Step 1: Accepted at try 2" in report
-    assert "2. Step 2: Accepted at try 1" in report
+    assert "1. Step 1: Accepted at attempt 2" in report
+    assert "2. Step 2: Accepted at attempt 1" in report
     assert "a red house, larger" in report and "20%" in report
     assert len(outputs["out"]["images"]) == 2
     assert len(outputs["loop"]["images"]) == 2

@@ -46,8 +46,8 @@ def test_of_plans_of_a_wrong_length_the_nearest_is_taken_with_a_warning(host: Co
     outputs = host.run(planned(reply("a", "b"), reply("a"), **counts))
     assert "2. Step 2" in text_of(outputs, "planned")
     (warning,) = outputs["planner"]["interleave_plan_warning"]
-    assert warning.startswith("3 steps were asked for, but the agent planned 2 and then 1. The plan of 2")
-    with pytest.raises(HostError, match=r"3 steps were asked for, but the agent planned 2 and then 1"):
+    assert warning.startswith("3 steps were requested, but the planner wrote 2 and then 1. The plan of 2")
+    with pytest.raises(HostError, match=r"3 steps were requested, but the planner wrote 2 and then 1"):
         host.run(planned(reply("c", "d"), reply("a"), exact_count=True, **counts))
 
 
@@ -129,7 +129,9 @@ def test_a_step_by_hand_is_drawn_with_its_own_settings(host: ComfyServer) -> Non
     assert third["attempts"][0]["source"] == first["attempts"][0]["image"]
     assert third["attempts"][0]["seed"] == 77
     graph["edit"]["inputs"]["edits"] = f"{text}\n  denoise: 0.5"
-    with pytest.raises(HostError, match="Step 3 has a denoise of its own, which this generator cannot take"):
+    with pytest.raises(
+        HostError, match="Step 3 sets its own denoise, but this generator does not support denoise"
+    ):
         host.run(graph)
 
 
@@ -217,13 +219,13 @@ def test_a_plan_by_hand_is_drawn_without_a_planner(host: ComfyServer) -> None:
 @pytest.mark.parametrize(
     ("edits", "reason"),
     [
-        ("1. House\n  drow: a house", "Line 2, step 1: there is no field 'drow'"),
-        ("2. End\n  do: nothing", "Line 1, step 2: nothing to draw and nothing to say"),
+        ("1. House\n  drow: a house", "Line 2, step 1: 'drow' is not a field"),
+        ("2. End\n  do: nothing", "Line 1, step 2: it has neither a prompt nor a text"),
         ('[{"prompt": 5}]', "Line 1, step 1, prompt: it must be a text"),
         ("[" * 100_000, "is not JSON"),
         ("x" * 1_000_001, "has 1000001 characters"),
         ("1. a\n" * 101, "at most 100 steps"),
-        ("1. ../../etc/passwd\nmade from: ../..", "'made from' line was damaged"),
+        ("1. ../../etc/passwd\nmade from: ../..", "'made from' line is damaged"),
     ],
 )  # fmt: skip
 def test_a_broken_plan_is_refused_before_anything_runs(host: ComfyServer, edits: str, reason: str) -> None:
@@ -237,7 +239,7 @@ def test_a_broken_plan_on_a_wire_is_refused_when_it_comes(host: ComfyServer) -> 
     graph = edited("") | {"typed": node("PrimitiveString", value="1. House\n  a house")}
     graph["edit"]["inputs"]["edits"] = ["typed", 0]
     with pytest.raises(
-        HostError, match=r"InterleaveEditPlan: Line 2, step 1: it is not said what 'a house' is"
+        HostError, match=r"InterleaveEditPlan: Line 2, step 1: 'a house' does not belong to a field"
     ):
         host.run(graph)
 
@@ -276,7 +278,7 @@ def test_half_a_character_is_refused(host: ComfyServer, graph: Graph) -> None:
 
 
 def test_neither_planner_nor_text_says_what_to_do(host: ComfyServer) -> None:
-    with pytest.raises(HostError, match=r"There is no plan\. Connect a Planner, or write steps"):
+    with pytest.raises(HostError, match=r"The plan is empty\. Connect a Planner, or write steps"):
         host.run(edited(""))
 
 

@@ -162,7 +162,7 @@ def test_a_record_in_the_input_folder_is_a_story(host: ComfyServer, run: Traject
     folder = host.base / "input" / "published" / "boat"
     export_by_name("record", run, folder)
     shown = host.run(graph("input/published/boat", "InterleaveExport", **export(format="GIF")))
-    assert "1. The harbour at dawn: Accepted at try 2" in shown["report"]["text"][0]
+    assert "1. The harbour at dawn: Accepted at attempt 2" in shown["report"]["text"][0]
     # The file changes: the host must not hand out what it read before.
     record = json.loads((folder / "execution_record.json").read_text())
     record["global_context"]["execution_plan"][0]["step_name"] = "Another morning"
@@ -294,7 +294,7 @@ def test_feedback_is_kept_with_the_run_and_as_training_data(host: ComfyServer, r
     [
         ({"step": 99}, "no kept image"),
         ({"step": 4}, "no kept image"),
-        ({"attempt": 9}, "so there is no try 9"),
+        ({"attempt": 9}, "does not have an attempt 9"),
         ({"step": 3, "attempt": 1}, "has no image"),
         ({"word": "better prompt", "better_prompt": "  "}, "better prompt is empty"),
         ({"word": "better prompt", "better_prompt": "x" * 30_000}, "at most 20000"),

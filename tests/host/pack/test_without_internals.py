@@ -34,7 +34,7 @@ def bare(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def tinted(words: str, kind: str) -> Graph:
-    """Accepted at try 2; what comes after the sampler is of another class."""
+    """Accepted at attempt 2; what comes after the sampler is of another class."""
     graph = pair(words, None, replies=[verdict(False, "better"), verdict(True)] * 2)
     return {**graph, "tint": {**graph["tint"], "class_type": kind}}
 

@@ -39,7 +39,7 @@ def test_cancel_in_the_body_keeps_the_tries_before(host: ComfyServer) -> None:
     drawn = ran_in(host).count("paint")
     outputs = host.run(slow)
     assert ran_in(host).count("paint") - drawn == 4 - (drawn - before - 1)
-    assert "4 tries used up" in outputs["text"]["text"][0]
+    assert "4 attempts used up" in outputs["text"]["text"][0]
 
 
 def test_cancel_while_judging_stops_within_a_word(host: ComfyServer) -> None:
@@ -51,7 +51,7 @@ def test_cancel_while_judging_stops_within_a_word(host: ComfyServer) -> None:
     cancel(host, started)
     painted = ran_in(host).count("paint")
     graph["agent"] = node("InterleaveTestSlowAgent", seconds_a_word=0.0, words=1)
-    assert "3 tries used up" in host.run(graph)["text"]["text"][0]
+    assert "3 attempts used up" in host.run(graph)["text"]["text"][0]
     assert ran_in(host).count("paint") - painted == 2
 
 

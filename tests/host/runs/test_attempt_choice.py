@@ -21,7 +21,7 @@ def test_a_picked_try_is_taken_without_drawing(host: ComfyServer) -> None:
     answer = host.post(f"{ROUTE}/choice", {"run": folder.name, "step": 1, "picture": refused})
     assert answer.status_code == 200
     second = host.run(graph)
-    assert "Try 1 picked by hand" in second["text"]["text"][0]
+    assert "Attempt 1 picked by hand" in second["text"]["text"][0]
     assert second["final"]["text"] == ["picked between"], "what hangs on it is made anew"
     assert [image["filename"] for image in second["close"]["images"]] == [f"{refused}.png"]
     assert host.post(f"{ROUTE}/choice", {"run": folder.name, "step": 1, "picture": None}).status_code == 200

@@ -59,7 +59,7 @@ def test_every_try_is_heard_once_in_few_bytes(host: ComfyServer, listener: Liste
     assert {message.data["node"] for message in messages} == {"close"}
     state = newest([message.data for message in messages])
     assert state["run", None, None]["status"] == "finished"
-    assert state["step", 1, None]["sentence"] == "Accepted at try 3"
+    assert state["step", 1, None]["sentence"] == "Accepted at attempt 3"
     attempts = [state["attempt", 1, number] for number in range(3)]
     assert [one["outcome"] for one in attempts] == ["refused", "refused", "accepted"]
     assert not any(one["reused"] for one in attempts), "what was just drawn is not from before"
@@ -123,7 +123,7 @@ def test_a_cancel_while_judging_is_the_runs_own(host: ComfyServer, listener: Lis
     host.wait(started)
     state = state_of(host)
     assert state["run", None, None]["status"] == "cancelled"
-    assert state["step", 1, None]["sentence"] == "Cancelled after 1 try, try 1 kept"
+    assert state["step", 1, None]["sentence"] == "Cancelled after 1 attempt, attempt 1 kept"
 
 
 def test_a_failure_in_the_body_is_shown(host: ComfyServer) -> None:
@@ -152,7 +152,7 @@ def test_a_batch_is_shown_and_recorded_as_candidates(host: ComfyServer) -> None:
 
 
 def test_a_critic_that_fails_stops_the_tries(host: ComfyServer) -> None:
-    with pytest.raises(HostError, match=r"Two judgements in a row failed.*has 1 replies.*images are kept"):
+    with pytest.raises(HostError, match=r"Two judgements in a row failed.*has 1 replies.*images are saved"):
         host.run(pair("failing pair", None, replies=[verdict(False, "another")]))
     (folder,) = journals(host, "failing pair")
     assert len(list((folder / "attempts").iterdir())) == 3

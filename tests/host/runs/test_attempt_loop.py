@@ -78,7 +78,7 @@ def scenario(cache: str, *prompts: Graph) -> dict[str, Any]:
 
 
 def twice(words: str) -> Graph:
-    """Accepted at try 2, and once more if the critic is asked again."""
+    """Accepted at attempt 2, and once more if the critic is asked again."""
     return pair(words, None, replies=[verdict(False, "better"), verdict(True)] * 2)
 
 
@@ -164,10 +164,10 @@ WRONG: dict[str, tuple[Graph, str]] = {
         value=0)},
         "max_attempts",
     ),
-    "nothing": (pair(" ", 1), "nothing to try"),
+    "nothing": (pair(" ", 1), "The prompt is empty"),
     "both": ({**pair("a boat", 1, plan=["plan", 0]), "page": PAGE, "plan": planned("x")}, "Clear the prompt"),
     "step": ({**pair("", 1, plan=["plan", 0], step=9), "page": PAGE, "plan": planned("x")}, "no step 9"),
-    "text": ({**pair("", 1, plan=["plan", 0], step=2), "page": PAGE, "plan": planned("x")}, "only text"),
+    "text": ({**pair("", 1, plan=["plan", 0], step=2), "page": PAGE, "plan": planned("x")}, "text only"),
     "source": (editing(pair("a boat", 1)), "no image to edit"),
     "batch": (with_body(pair("a boat", 1), "paint", batch=17), "has 17 images"),
     "same": (with_body(pair("a boat", 1), "paint", prompt="x", seed=1), "every attempt would be the same"),
@@ -222,12 +222,12 @@ def test_results_are_the_same_with_every_cache_and_queued_again(ran: Answers) ->
             for answer in ran[f"{name} at 3"]:
                 assert text(answer, "final") == "better 2"
                 assert text(answer, "accepted") == "True"
-                assert "Accepted at try 3" in text(answer, "text")
+                assert "Accepted at attempt 3" in text(answer, "text")
                 assert len(answer["outputs"]["out"]["images"]) == 1
                 assert len(answer["outputs"]["tries"]["images"]) == 3
             raised = ran[f"{name} never"][2]
             assert text(raised, "accepted") == "False"
-            assert "5 tries used up" in text(raised, "text")
+            assert "5 attempts used up" in text(raised, "text")
             assert len(raised["outputs"]["tries"]["images"]) == 5
 
 
@@ -258,7 +258,7 @@ def test_pairs_in_a_chain_make_one_story(ran: Answers) -> None:
     assert count(again) == (0, 0, 0)
     assert count(fewer)[1:] == (0, 0)
     words = text(first, "text2")
-    assert "1. Step 1: Accepted at try 2" in words and "3. Step 3: Never accepted: 5 tries" in words
+    assert "1. Step 1: Accepted at attempt 2" in words and "3. Step 3: Never accepted: 5 attempts" in words
     assert "board" in first["outputs"]
     assert count(ran["chain none"][0]) == (2, 7, 7)
 
@@ -278,7 +278,7 @@ def test_of_a_batch_the_critic_keeps_the_best(ran: Answers) -> None:
     assert [answer["error"] for answer in (first, again, more)] == [""] * 3
     assert [count(answer)[1] for answer in (first, again, more)] == [2, 0, 2], "a batch is one run"
     assert len(first["outputs"]["tries"]["images"]) == 6
-    assert "Never accepted: 6 tries used up, try 5 kept" in text(first, "text")
+    assert "Never accepted: 6 attempts used up, attempt 5 kept" in text(first, "text")
     assert text(first, "final") == "better 1", "the best candidate's prompt is drawn next"
     assert len(more["outputs"]["tries"]["images"]) == 12
     judged, again = ran["one batch"]
@@ -290,7 +290,7 @@ def test_candidates_are_drawn_one_by_one_and_the_best_kept(ran: Answers) -> None
     (answer,) = ran["candidates"]
     lines = [line.split() for line in answer["ran"] if line.startswith("paint")]
     assert len({line[-1] for line in lines}) == 3 and {line[1] for line in lines} == {"candidates"}
-    assert "3 tries used up, try 2 kept" in text(answer, "text")
+    assert "3 attempts used up, attempt 2 kept" in text(answer, "text")
 
 
 @pytest.mark.parametrize(("name", "tries"), [("list", 3), ("list previewed", 2), ("list none", 2)])
@@ -298,7 +298,7 @@ def test_a_list_is_one_story_an_item(ran: Answers, name: str, tries: int) -> Non
     first, *again = ran[name]
     assert first["error"] == "" and count(first) == (1, 2 + tries, 2 + tries)
     accepted, never = first["outputs"]["text"]["text"]
-    assert "Accepted at try 2" in accepted and f"{tries} tries used up" in never
+    assert "Accepted at attempt 2" in accepted and f"{tries} attempts used up" in never
     assert first["outputs"]["accepted"]["text"] == ["True", "False"]
     assert len(first["outputs"]["out"]["images"]) == 2
     assert len(first["outputs"]["tries"]["images"]) == 2 + tries

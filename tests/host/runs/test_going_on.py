@@ -113,7 +113,7 @@ def attempts_of(host: ComfyServer, request: str) -> dict[str, Any]:
 
 
 def test_a_critic_that_fails_stops_the_loop_and_its_images_are_judged_later(host: ComfyServer) -> None:
-    with pytest.raises(HostError, match=r"Two judgements in a row failed.*has 1 replies.*images are kept"):
+    with pytest.raises(HostError, match=r"Two judgements in a row failed.*has 1 replies.*images are saved"):
         host.run(critical("failing critic", ["a", "b"], 1))
     before = attempts_of(host, "failing critic")
     assert len(before) == 3, "one of the first step and two of the next"

@@ -73,8 +73,8 @@ def test_a_browser_hears_everything_in_few_bytes(host: ComfyServer, listener: Li
     shown_messages = listener.shown()
     state = newest([message.data for message in shown_messages])
     assert state["run", None, None]["status"] == "finished" and state["run", None, None]["share"] == 1.0
-    assert state["step", 1, None]["sentence"].startswith("Never accepted: 3 tries used up")
-    assert state["step", 2, None]["sentence"] == "Accepted at try 2"
+    assert state["step", 1, None]["sentence"].startswith("Never accepted: 3 attempts used up")
+    assert state["step", 2, None]["sentence"] == "Accepted at attempt 2"
     attempt = state["attempt", 2, 1]
     assert (attempt["tone"], attempt["probability"]) == ("good", 0.9)
     assert attempt["prompt"] == [["same", "a tree"], ["ins", ", larger"]]
@@ -139,7 +139,7 @@ def test_a_picked_try_is_taken_with_the_next_run(host: ComfyServer) -> None:
     second = host.run(graph)
     assert chosen_images(second)[0] == f"{refused}.png" != chosen_images(first)[0]
     assert chosen_images(second)[1] != chosen_images(first)[1]
-    assert "Try 1 picked by hand" in second["report"]["text"][0]
+    assert "Attempt 1 picked by hand" in second["report"]["text"][0]
     assert len({path.name for path in (folder / "attempts").iterdir()} - before) == 1, "only step 2 was drawn"
     assert executed(host.wait(host.queue(graph))) == set()
     (folder / "choices.json").unlink()

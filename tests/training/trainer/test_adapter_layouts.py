@@ -363,7 +363,7 @@ def test_adapters_that_change_a_layer_in_two_ways_do_not_share_a_base(
     first: Any = open_chat(f"transformers:{base}", device="cpu", adapter=added)
     with first.base.selected(first.adapter) as model:
         before = logits(model, agent.base.processor)
-    with pytest.raises(ChatError, match="in two ways"):
+    with pytest.raises(ChatError, match="in incompatible ways"):
         open_chat(f"transformers:{base}", device="cpu", adapter=whole)
     with first.base.selected(first.adapter) as model:
         assert torch.equal(logits(model, agent.base.processor), before)

@@ -81,9 +81,9 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
     "a norm": (lacking("language_model.norm"), "lacks 1 weights"),
     "one layer more": (deeper, "lacks 11 weights"),
     "narrower": (narrower, "size|mismatch|shape"),
-    "no chat template": (without("chat_template.jinja"), "no chat template"),
+    "no chat template": (without("chat_template.jinja"), "not have a chat template"),
     "no processor": (without("processor_config.json"), "image processor"),
-    "no tokenizer": (without("tokenizer.json", "tokenizer_config.json"), "Processor of"),
+    "no tokenizer": (without("tokenizer.json", "tokenizer_config.json"), "tokenizer"),
 }
 
 

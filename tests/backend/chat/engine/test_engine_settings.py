@@ -1,4 +1,4 @@
-"""Engine settings change no reply: each alone and all together, against transformers' own `generate`."""
+"""Engine settings change no reply: each alone and all together, compared with `generate`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_no_setting_changes_a_reply(way: str, checkpoint: Path, expected: list[R
 
 
 def test_a_reply_does_not_depend_on_what_is_cached(checkpoint: Path) -> None:
-    """To the last bit: a run that was resumed judges as one that was not stopped."""
+    """The values are equal to the last bit, so a resumed run judges like one that was not stopped."""
     chat = opened(checkpoint, EngineSettings())
     chat.reply(question(255, 60), WATCH)
     with counting() as counts:
@@ -88,7 +88,7 @@ def test_a_reply_does_not_depend_on_what_is_cached(checkpoint: Path) -> None:
 
 
 def counted(chat: Any, messages: list[Message], settings: ReplySettings = WATCH) -> tuple[Counts, Counts]:
-    """One reply as the product counts it, and as hooks on the modules see it."""
+    """Return one reply with the product's counters, and the counts of hooks on the modules."""
     seen = Counts()
 
     def on_language(module: Any, given: Any, options: dict[str, Any]) -> None:
@@ -137,8 +137,7 @@ def test_a_stop_at_true_is_counted_and_saves_passes(checkpoint: Path) -> None:
 
 @pytest.mark.parametrize("inline", [True, False])
 def test_prompt_lookup_saves_passes_and_changes_no_token(checkpoint: Path, inline: bool) -> None:
-    """Whatever is drafted: an answer that repeats itself and the question, hot ones, and one that ends in the
-    middle."""
+    """Drafts of repetitive answers, sampled answers, and an answer that ends inside a draft."""
     settings = ENGINE.model_copy(update={"inline_layers": inline})
     one_by_one = opened(checkpoint, settings)
     drafting = opened(checkpoint, settings.model_copy(update={"prompt_lookup_tokens": 8}))

@@ -1,5 +1,4 @@
-"""Replies held to the grammar of their answer: all can be read, and those of agents that know the form stay
-as they are."""
+"""Constrained replies: all can be parsed, and replies that already have the right format are unchanged."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ VERDICT_FIRST = (
 
 @pytest.fixture(scope="module")
 def untaught(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Random weights: what it says without a grammar is noise."""
+    """Random weights: without a grammar its replies are noise."""
     folder = tiny_checkpoint.build_checkpoint(tmp_path_factory.mktemp("untaught") / "tiny")
     return open_chat(f"transformers:{folder}", device="cpu")
 
@@ -79,7 +78,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_replies_in_the_form_stay_as_they_are(
     checkpoint: Path, engine: EngineSettings, settings: ReplySettings
 ) -> None:
-    """Also P(True), which is read before the mask; a watched reply ends at True."""
+    """P(success) is unchanged too, since it is read before the mask; a watched reply ends at true."""
     chat = local.open(str(checkpoint), device="cpu", share=False, engine=engine)
     for grey in (240, 20):
         free = chat.reply(question(grey), settings)
@@ -134,7 +133,7 @@ def test_the_grammar_lets_through_what_is_written_here_and_nothing_that_cannot_b
 
 
 def passes(chat: Any, name: GrammarName, text: str) -> bool:
-    """Whether the grammar takes the whole text and may end there."""
+    """Return whether the grammar accepts the whole text and may end there."""
     from llguidance import LLMatcher
 
     matcher = LLMatcher(chat.base.grammar_tokens(chat._ends).tokenizer, answer_grammar(name), log_level=0)
@@ -143,7 +142,7 @@ def passes(chat: Any, name: GrammarName, text: str) -> bool:
 
 
 class Muddled:
-    """Answers nonsense first; notes what it was asked for."""
+    """Returns nonsense first; records its settings."""
 
     identity, prompt_set = "muddled", None
 

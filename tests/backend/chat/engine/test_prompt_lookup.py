@@ -1,4 +1,4 @@
-"""What is guessed of an answer: what followed the longest equal stretch before, and never more than that."""
+"""Drafts: the tokens after the longest equal sequence, and never more than its length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of transformers' Qwen3-VL that the engine reads are where they are expected."""
+"""The internal names of Qwen3-VL in transformers that the engine uses exist."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The check that switches off what would change answers, the cache that grows in place, and the one with a
-budget."""
+"""The check that switches off settings that change answers, the growing cache, and the cache with a limit."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def faulty(
     checkpoint: Path, wrong: Callable[[int, int], bool], dtype: str = "float32", inline: bool = True
 ) -> Any:
-    """A model in a library with a fault: tokens land one position too far where `wrong(tokens, tokens
-    before)`."""
+    """A model with a fault: tokens are one position too far where `wrong(tokens, tokens before)` is true."""
     engine = EngineSettings(inline_layers=inline)
     chat = local.open(str(checkpoint), device="cpu", dtype=dtype, share=False, engine=engine)
     language = chat.model.model.language_model
@@ -65,7 +63,7 @@ def test_a_fault_with_several_tokens_at_once_switches_only_prompt_lookup_off(
 def test_layers_that_changed_are_the_librarys_again(
     checkpoint: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As if another version scaled what its attention gives."""
+    """Simulates a version that scales the output of attention."""
     chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False, engine=EngineSettings())
     attention = chat.model.model.language_model.layers[0].self_attn
     forward = attention.forward
@@ -107,7 +105,7 @@ def opened(
 
 
 def breaking(chat: Any, error: BaseException) -> Any:
-    """The chat with language layers that end in this error whenever something is in their cache."""
+    """The chat, with language layers that raise this error when their cache is not empty."""
     language = chat.model.model.language_model
     forward, name = language.forward, cache_argument(type(language))
 
@@ -177,7 +175,7 @@ def test_names_that_a_version_lacks_leave_generate(
 def test_the_least_fault_ever_seen_is_none_of_rounding(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, least: float, most: float
 ) -> None:
-    """The least fault was 0.092 (self_check.TOLERANCE_16_BITS)."""
+    """The smallest fault was 0.092 (self_check.TOLERANCE_16_BITS)."""
     import torch
 
     def off(apart: float) -> dict[str, str]:
@@ -197,7 +195,7 @@ def test_the_least_fault_ever_seen_is_none_of_rounding(
 
 
 def test_the_identity_names_what_changes_the_last_bits(checkpoint: Path) -> None:
-    """Replies of engines that round differently must not be taken for one another's."""
+    """Replies of engines that round differently must not share cache entries."""
     plain = opened(checkpoint, engine=PLAIN).identity
     marked = {
         ":drafts=16": EngineSettings(),

@@ -1,5 +1,4 @@
-"""Agents in GGUF: which files they are, how their server is started and stopped, and what is said when it
-fails."""
+"""Agents in GGUF: their files, the start and stop of their server, and its error messages."""
 
 from __future__ import annotations
 
@@ -88,7 +87,7 @@ def test_the_projector_is_the_one_whose_name_fits(
     if taken:
         assert projector_name(tmp_path / model) == taken
     else:
-        with pytest.raises(ChatError, match=r"mmproj-.*gguf|own, with its projector"):
+        with pytest.raises(ChatError, match=r"mmproj-.*gguf|own folder, with its projector"):
             find_gguf(str(tmp_path / model))
     for name in beside:
         assert projector_name(tmp_path / model, str(tmp_path / name)) == name
@@ -102,7 +101,7 @@ def test_a_model_in_parts_is_its_first_part_and_needs_all(tmp_path: Path) -> Non
     with pytest.raises(ChatError, match="the first"):
         find_gguf(str(tmp_path / "m-00002-of-00002.gguf"))
     (tmp_path / "m-00002-of-00002.gguf").unlink()
-    with pytest.raises(ChatError, match=r"lacks its part 'm-00002.*download"):
+    with pytest.raises(ChatError, match=r"Part .*m-00002.*ownload"):
         find_gguf(str(tmp_path / "m-00001-of-00002.gguf"))
 
 
@@ -137,9 +136,9 @@ def test_a_model_of_text_alone_plans_requests_without_images(tmp_path: Path) -> 
     (model.parent / "mmproj-tiny-F16.gguf").unlink()
     chat: Any = open_chat(f"llamacpp:{model}", llama_server=str(program))
     assert chat.server.files.projector is None and chat.server.size == model.stat().st_size
-    with pytest.raises(ChatError, match=r"no projector beside it.*mmproj-"):
+    with pytest.raises(ChatError, match=r"its projector is missing.*mmproj-"):
         chat.reply(question(200), PLAIN)
-    with pytest.raises(SettingsError, match=r"judges images.*mmproj"):
+    with pytest.raises(SettingsError, match=r"cannot judge images.*mmproj"):
         Critic(chat)
     assert starts_of(program) == []
     assert Planner(chat).chat is chat
@@ -159,7 +158,7 @@ def test_no_server_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv("LLAMA_SERVER", raising=False)
     with pytest.raises(SettingsError, match=r"llama-server.*github.com/ggml-org/llama.cpp"):
         open_chat(f"llamacpp:{model}")
-    with pytest.raises(SettingsError, match=r"no program.*LLAMA_SERVER"):
+    with pytest.raises(SettingsError, match=r"not an executable program.*LLAMA_SERVER"):
         open_chat(f"llamacpp:{model}", llama_server=str(model))
 
 
@@ -203,11 +202,11 @@ def test_it_is_started_once_with_a_key_of_its_own_and_stops_with_its_last_agent(
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("dies", r"ended as it started.*failed to load model.*mmproj belong together"),
-        ("no memory", r"out of memory.*Leave the card free"),
-        ("other projector", r"mismatch between text model.*one of another model.*its mmproj file"),
+        ("dies", r"ended at its start.*failed to load model.*mmproj belong together"),
+        ("no memory", r"out of memory.*Free VRAM"),
+        ("other projector", r"mismatch between text model.*belongs to another model.*its mmproj file"),
         ("old", r"invalid argument.*Update llama\.cpp"),
-        ("ends", r"ended while it answered.*GGML_ASSERT.*starts it again"),
+        ("ends", r"ended during its answer.*GGML_ASSERT.*restarts it"),
     ],
 )
 def test_a_server_that_dies_says_its_last_lines(tmp_path: Path, fault: str, said: str) -> None:
@@ -265,7 +264,7 @@ def test_a_killed_program_leaves_no_server(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems' kernels end no child with its parent")
 def test_a_killed_supervisor_leaves_no_server(tmp_path: Path) -> None:
-    """As when both it and the program that started it are killed at once."""
+    """The supervisor and the program that started it are killed at the same time."""
     chat, program = opened(tmp_path)
     chat.reply(question(200), PLAIN)
     supervisor = chat.server.process.process_id

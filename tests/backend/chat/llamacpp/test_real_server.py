@@ -1,5 +1,8 @@
-"""The seam over llama.cpp's real server, where the environment names one (LLAMA_SERVER) and a model in GGUF
-with its projector beside it (LLAMA_TEST_MODEL), of whatever weights; benchmarks/agent_peers.py makes one."""
+"""The chat interface with a real llama.cpp server and a GGUF model with any weights.
+
+LLAMA_SERVER names the server, LLAMA_TEST_MODEL the model with its projector next to it.
+benchmarks/agent_peers.py creates one.
+"""
 
 from __future__ import annotations
 
@@ -64,5 +67,5 @@ def test_a_broken_file_says_llama_cpps_own_reason(tmp_path: Any) -> None:
 
     model = write_agent(tmp_path)
     broken: Any = open_chat(f"llamacpp:{model}", gpu_layers=0)
-    with pytest.raises(ChatError, match=r"ended as it started.*(load|failed|gguf)"):
+    with pytest.raises(ChatError, match=r"ended at its start.*(load|failed|gguf)"):
         broken.reply(question(200), SHORT)

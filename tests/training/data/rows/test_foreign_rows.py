@@ -151,7 +151,7 @@ def test_a_system_text_is_the_first_turn(tmp_path: Path) -> None:
                 "system": "One.",
                 "messages": [{"role": "system", "content": "Two."}, *ROWS["critic-sft"]["messages"]],
             },
-            "both 'system' and a system turn",
+            "it has 'system' and a system turn",
         ),
     ],
 )
@@ -170,7 +170,7 @@ def test_conversations_of_sharegpt_are_read(tmp_path: Path) -> None:
     (row,) = read_rows(written(tmp_path, {"conversations": text_alone, "images": None}))
     assert row.images == [] and row.messages[0].content == "A boat."
     called = [turns[0], {"from": "function_call", "value": "{}"}, turns[1]]
-    with pytest.raises(SettingsError, match=r"row 0, row: a turn is from 'function_call'"):
+    with pytest.raises(SettingsError, match=r"row 0, row: the role 'function_call' is not supported"):
         check_rows(written(tmp_path, {"conversations": called, "images": ["a.png"]}))
 
 

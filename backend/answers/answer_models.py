@@ -1,20 +1,22 @@
-"""Explains validation errors of answers and plans in plain words."""
+"""Pydantic models of the answers of planner and critic, and their validation errors in plain words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from ..errors import AnswerError
+from ..types import MAX_STEPS, Several, Text
 from .found_object import FoundObject
+from .other_verdicts import bool_from_word
 
 WORDS: Mapping[str, str] = {
     "missing": "it is missing",
     "string_type": "it must be a text",
-    "string_too_long": "it may have at most {max_length} characters",
+    "string_too_long": "it must have at most {max_length} characters",
     "string_too_short": "it must have at least {min_length} characters",
     "int_type": "it must be a whole number",
     "int_parsing": "it must be a whole number",
@@ -31,22 +33,58 @@ WORDS: Mapping[str, str] = {
     "model_attributes_type": "it must be an object with keys",
     "dict_type": "it must be an object with keys",
     "too_short": "it must have at least {min_length} entries",
-    "too_long": "it may have at most {max_length} entries",
+    "too_long": "it must have at most {max_length} entries",
 }
-"""Explanations of pydantic's error types for users."""
+"""Explanations of pydantic's error types, for users."""
 MAX_SHOWN = 120
 
 
+def _none_from_word(value: object) -> object:
+    return None if isinstance(value, str) and value.strip().lower() in ("none", "null") else value
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+
+OptionalText = Annotated[Text | None, Field(strict=True), BeforeValidator(_none_from_word)]
+
+
+class StepAnswer(_Answer):
+    """A step as an agent writes it."""
+
+    step_number: int = Field(ge=0)
+    step_name: Annotated[Text | None, Field(strict=True)] = None
+    instruction: OptionalText = None
+    prompt: OptionalText = None
+    auxiliary_text: OptionalText = None
+
+
+class PlanAnswer(_Answer):
+    """A plan as an agent writes it."""
+
+    execution_plan: Several[StepAnswer] = Field(min_length=1, max_length=MAX_STEPS)
+
+
+class VerdictAnswer(_Answer):
+    """A verdict as an agent writes it."""
+
+    previous_step_success: Annotated[bool, Field(strict=True), BeforeValidator(bool_from_word)]
+    refine_prompt: OptionalText = None
+
+
 def unfit(what: str, error: ValidationError, found: FoundObject) -> AnswerError:
-    """The first problem as an AnswerError that names the path and the value, such as
-    `execution_plan[0].prompt is 5; it must be a text`."""
+    """Return the first problem as an AnswerError that names the path and the value.
+
+    Example: `execution_plan[0].prompt is 5; it must be a text`.
+    """
     first = error.errors(include_url=False)[0]
     if not first["loc"] and first["type"] == "value_error":
         return AnswerError(f"The {what} cannot be used: {reason_of(first)}.", found.raw)
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
     shown = "" if first["type"] == "missing" else f" is {_shown(first.get('input'))}"
     return AnswerError(
-        f"The {what} does not have its form: {path or 'the answer'}{shown}; {reason_of(first)}.", found.raw
+        f"The {what} has the wrong format: {path or 'the answer'}{shown}; {reason_of(first)}.", found.raw
     )
 
 
@@ -54,7 +92,7 @@ def reason_of(fault: ErrorDetails) -> str:
     """Return the reason of an error without Python terms."""
     context = fault.get("ctx", {})
     if fault["type"] == "value_error":
-        # Our own validators: their texts are written for people.
+        # These come from the validators of this package, whose texts are written for users.
         return str(context["error"])
     if fault["type"] in WORDS:
         return WORDS[fault["type"]].format(**context)
@@ -62,7 +100,7 @@ def reason_of(fault: ErrorDetails) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as an answer writes it, cut where it is long."""
+    """Return a value as it is written in an answer, shortened if it is long."""
     if isinstance(value, (list, tuple)) and not value:
         return "an empty list"
     text = repr(value)
