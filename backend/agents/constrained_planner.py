@@ -6,6 +6,8 @@ it is the planner that it wraps, and runs from before go on.
 
 from __future__ import annotations
 
+from pydantic import ValidationError
+
 from ..types import Plan, Request
 from .plan_constraints import PlanConstraints, constrained_plan
 from .planner import Planner
@@ -33,3 +35,14 @@ class ConstrainedPlanner:
     def offload(self, staying: object) -> None:
         """As Planner.offload."""
         self._planner.offload(staying)
+
+
+def constraints_in(identity: str) -> PlanConstraints:
+    """Return the constraints that are part of a planner's identity; the defaults if there are none."""
+    at = identity.find("|{")
+    while at >= 0:
+        try:
+            return PlanConstraints.model_validate_json(identity[at + 1 :])
+        except ValidationError:
+            at = identity.find("|{", at + 1)
+    return PlanConstraints()

@@ -72,9 +72,9 @@ def test_run_tells_a_story_and_says_where_it_is(tmp_path: Path, scripts: Scripts
     for step in trajectory.results:
         if step.image:
             assert str(out / "pictures" / f"{step.image.digest}.png") in result.output
-    assert "try 1: not right" in result.output
+    assert "attempt 1: rejected" in result.output
     assert "prompt: better" in result.output
-    assert "3 of 3 pictures accepted." in result.output
+    assert "3 of 3 images accepted." in result.output
     assert str(out / "index.html") in result.output
 
 
@@ -84,8 +84,8 @@ def test_same_out_again_keeps_everything(tmp_path: Path, scripts: Scripts) -> No
     before = load_trajectory(tmp_path / "out")
     result = call(*command)
     assert result.exit_code == 0, result.output
-    assert "(kept)" in result.output
-    assert result.output.count(", kept") == 4
+    assert "(from the run folder)" in result.output
+    assert result.output.count(", cached") == 4
     assert load_trajectory(tmp_path / "out") == before
 
 
@@ -93,16 +93,16 @@ def test_a_refused_step_is_exit_code_3(tmp_path: Path, scripts: Scripts) -> None
     story = scripts.story(False, False, True, True)
     result = call("run", "x", "--out", tmp_path / "out", "--max-attempts", 2, *story)
     assert result.exit_code == 3, result.output
-    assert "tries used up: try 2" in result.output
-    assert "2 of 3 pictures accepted." in result.output
+    assert "not accepted, no attempts left: attempt 2" in result.output
+    assert "2 of 3 images accepted." in result.output
 
 
 def test_no_critic_draws_once(tmp_path: Path, scripts: Scripts) -> None:
     arguments = [*scripts.planner(write_plan(STORY)), "--critic", "none", "--generator", "fake"]
     result = call("run", "x", "--out", tmp_path / "out", *arguments)
     assert result.exit_code == 0, result.output
-    assert "3 pictures, not judged." in result.output
-    assert result.output.count("try 1: drawn") == 3
+    assert "3 images, not judged." in result.output
+    assert result.output.count("attempt 1: generated") == 3
 
 
 def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts: Scripts) -> None:
@@ -226,12 +226,12 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, scripts: Scripts) -> N
     process = start("run", "x", "--out", out, *story)
     assert process.stdout
     for line in process.stdout:
-        if "try 3" in line:
+        if "attempt 3" in line:
             break
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "run the same again" in errors
+    assert "run the same command again" in errors
     assert f"--out {out}" in errors
     assert "Traceback" not in errors
     assert not (out / "in-use.lock").exists()
@@ -242,7 +242,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, scripts: Scripts) -> N
     stamps = {name: (out / "attempts" / name).stat().st_mtime_ns for name in finished}
     again = call("run", "x", "--out", out, *story[:-1], 4)
     assert again.exit_code == 3, again.output
-    assert again.output.count(", kept") >= 3
+    assert again.output.count(", cached") >= 3
     assert stamps == {name: (out / "attempts" / name).stat().st_mtime_ns for name in finished}
 
 
@@ -265,7 +265,7 @@ def test_a_style_is_drawn_and_a_plan_by_hand_takes_it_too(tmp_path: Path, script
     first = call("run", "a house", *drawing, *planner, "--style", "Ink")
     assert first.exit_code == 0, first.output
     again = call("run", "a house", *drawing, *planner, "--style", "Ink")
-    assert "(kept)" in again.output
+    assert "(from the run folder)" in again.output
     plan = tmp_path / "plan.json"
     plan.write_text(STORY.model_dump_json(), encoding="utf-8")
     for style, given in ("Oil", ["--plan", plan]), ("Chalk", []):

@@ -73,9 +73,9 @@ def test_run_reads_a_plan_as_planners_and_edit_plan_write_it(tmp_path: Path, for
 @pytest.mark.parametrize(
     ("replies", "code", "said"),
     [
-        ([verdict_reply(True)], 0, "Verdict: right"),
-        ([verdict_reply(False, "a red house")], 3, "Draw next: a red house"),
-        (["blah", "blah"], 1, "not understood"),
+        ([verdict_reply(True)], 0, "Verdict: accepted"),
+        ([verdict_reply(False, "a red house")], 3, "Refined prompt: a red house"),
+        (["blah", "blah"], 1, "could not be parsed"),
     ],
 )
 def test_judge(tmp_path: Path, scripts: Scripts, replies: list[str], code: int, said: str) -> None:
@@ -93,7 +93,7 @@ def test_a_redraw_is_drawn_by_the_same_command(tmp_path: Path, scripts: Scripts)
     assert call(*arguments).exit_code == 0
     asked = call("redraw", tmp_path / "out", "--step", 1, "--prompt", "a green house")
     assert asked.exit_code == 0 and "same command again" in asked.output
-    assert "try 2" in call(*arguments).output
+    assert "attempt 2" in call(*arguments).output
     results = load_trajectory(tmp_path / "out").results
     assert results[0].attempts[-1].prompt == "a green house" and results[0].chosen == 1
     assert call("redraw", tmp_path / "out", "--step", 1, "--attempt", 2).exit_code == 0
@@ -239,8 +239,8 @@ def test_a_terminal_sees_every_outcome() -> None:
         lines.show(event)
     shown = screen.getvalue()
     assert "generator failed: no memory left" in shown
-    assert "critic not understood" in shown
-    assert "try 3: right" in shown
+    assert "could not be parsed" in shown
+    assert "attempt 3: accepted" in shown
     assert "[red]House[/red]" in shown
     assert "Then the sun rose." in shown
     assert "\x1b[?25h" in shown, "the cursor is shown again"

@@ -14,6 +14,7 @@ from support.small_agents import STORY
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.remote import retrying
+from interleave_thinker.backend.report.outcomes import UNUSED
 from interleave_thinker.backend.types import StopReason
 
 DRAWN_STEPS = sum(step.prompt is not None for step in STORY.steps)
@@ -74,18 +75,18 @@ def test_a_critic_that_dies_stops_the_run_and_the_next_one_goes_on(
     assert len(after) == len(kept) + 1
 
 
-def test_accept_at_without_probabilities_is_said_once(tmp_path: Path, critic: ChatServer) -> None:
+def test_accept_at_without_probabilities_is_one_warning(tmp_path: Path, critic: ChatServer) -> None:
     critic.has_logprobs = False
-    said = "accept_at had no effect: the critic reports no probabilities"
-    options = line(tmp_path, critic)
-    done = call(*options, "--accept-at", 0.8)
-    assert done.exit_code == 0 and done.output.count(said) == 1
-    assert said in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    events = [json.loads(one) for one in call(*options, "--accept-at", 0.8, "--json").output.splitlines()]
-    told = [one for one in events if one["event"] == "setting_unused"]
-    assert told == [{"event": "setting_unused", "setting": "accept_at"}]
+    options = [*line(tmp_path, critic), "--accept-at", 0.8]
+    done = call(*options)
+    warning = "Warning: --accept-at has no effect: the critic reports no probabilities"
+    assert done.exit_code == 0 and done.stderr.count(warning) == 1 and warning not in done.stdout
+    assert UNUSED["accept_at"] in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    events = [json.loads(one) for one in call(*options, "--json").stdout.splitlines()]
+    reported = [one for one in events if one["event"] == "setting_unused"]
+    assert reported == [{"event": "setting_unused", "setting": "accept_at"}]
 
 
-def test_accept_at_with_probabilities_is_not_mentioned(tmp_path: Path, critic: ChatServer) -> None:
+def test_accept_at_with_probabilities_gives_no_warning(tmp_path: Path, critic: ChatServer) -> None:
     done = call(*line(tmp_path, critic), "--accept-at", 0.8)
-    assert done.exit_code == 0 and "had no effect" not in done.output
+    assert done.exit_code == 0 and "has no effect" not in done.output
