@@ -69,8 +69,9 @@ def _place(command: Any) -> Callable[[Any], tuple[int, int]]:
 def _name_value(option: Any) -> None:
     kind = getattr(getattr(option, "type_descriptor", None), "annotation", None)
     kind = next(iter(getattr(kind, "__args__", ())), kind)  # the items of a list
-    if option.metavar is None and getattr(kind, "__name__", None) in NAMES:
-        option.metavar = NAMES[kind.__name__]
+    name = getattr(kind, "__name__", "")
+    if option.metavar is None and name in NAMES:
+        option.metavar = NAMES[name]
 
 
 def _show_range(option: Any) -> None:

@@ -38,13 +38,13 @@ PROMPTS_HELP = (
 
 
 def reply_option(name: str) -> Any:
-    """Return an option for a reply setting; None stands for the default of the setting."""
+    """Return an option for a reply setting; None means the default of the setting."""
     field = ReplySettings.model_fields[name]
     return FieldInfo.merge_field_infos(field, default=None)
 
 
 def gguf_option(name: str) -> Any:
-    """Return an option for GGUF agents; None stands for the default of the setting."""
+    """Return an option for GGUF agents; None means the default of the setting."""
     return FieldInfo.merge_field_infos(LlamaCppSettings.model_fields[name], default=None)
 
 

@@ -228,7 +228,7 @@ def attempt_line(number: int, attempt: Attempt, reused: bool = False, accept_at:
 def verdict_text(verdict: Verdict, accept_at: float | None = None) -> str:
     """Return whether a verdict accepts an image, and P(success).
 
-    If the acceptance threshold overrules the critic, the text says so.
+    If the acceptance threshold overrules the critic, the text gives the threshold.
     """
     if verdict.success is None:
         return "not judged (the critic's reply could not be parsed)"
@@ -245,7 +245,7 @@ def verdict_text(verdict: Verdict, accept_at: float | None = None) -> str:
 
 
 def _digits(probability: float, accept_at: float | None) -> str:
-    """Return a probability with as many digits as it takes to tell it from 1 and from the threshold."""
+    """Return a probability with enough digits to distinguish it from 1 and from the threshold."""
     limits = [1.0] if accept_at is None else [1.0, accept_at]
     for digits in range(LEAST_DIGITS, MOST_DIGITS):
         text = f"{probability:.{digits}g}"

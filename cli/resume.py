@@ -20,7 +20,7 @@ from ..backend.types import Identities, Request, RunSettings
 from .progress import JsonLines, Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from ..backend.agents.critic import Critic
     from ..backend.agents.planner import Planner
@@ -70,7 +70,7 @@ class Before:
                 )
 
 
-def last_run(folder: Path, typed: Collection[str], roles: dict[str, Collection[str]]) -> Before:
+def last_run(folder: Path, typed: Collection[str], roles: Mapping[str, Collection[str]]) -> Before:
     """Read the run in a folder.
 
     Args:
@@ -84,7 +84,7 @@ def last_run(folder: Path, typed: Collection[str], roles: dict[str, Collection[s
     """
     if not (folder / RUN).is_file():
         raise SettingsError(
-            f"There is no request, and {str(folder)!r} does not contain a run to resume.",
+            f"No request is given, and {str(folder)!r} does not contain a run to resume.",
             "Give a request, --requests FILE, or the --out folder of a run.",
         )
     journal = Journal(folder)

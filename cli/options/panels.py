@@ -25,8 +25,8 @@ FIRST = (
 PLANNER, CRITIC, GENERATOR, SAMPLING = "Planner", "Critic", "Generator", "Sampling"
 LIMITS, LOADING, SERVICES = "Resume and limits", "Loading models", "Image services"
 GGUF, AUTOMATION, COST = "GGUF agents (llama.cpp)", "Automation", "Cost"
-DATA, EXAMINATION = "Data selection", "Regression gate"
-ORDER = (PLANNER, CRITIC, GENERATOR, SAMPLING, LIMITS, LOADING, GGUF, SERVICES, AUTOMATION)
+DATA, PARALLEL = "Data selection", "Parallel work"
+ORDER = (PLANNER, CRITIC, GENERATOR, SAMPLING, LIMITS, COST, PARALLEL, LOADING, GGUF, SERVICES, AUTOMATION)
 """Panels of commands that run a story, in the order of `--help`."""
 
 Fields = dict[str, tuple[str, ...]]
@@ -85,7 +85,7 @@ MODELS: dict[str, tuple[str, Fields]] = {
     "ServiceOptions": (SERVICES, {}),
     "RewarderOptions": ("Generator and judge of the rewards", {}),
     "JudgeOptions": ("Judge", {"": ("judge",)}),
-    "BenchmarkOptions": (LIMITS, {"": ("max_attempts", "seed"), "Items": ("preset", "split", "limit")}),
+    "BenchmarkOptions": ("Benchmark", {"": ("max_attempts", "seed")}),
     "TrajectoryOptions": (LIMITS, {"": ("max_attempts", "accept_at", "seed"), COST: ("budget",)}),
     "RunsData": (DATA, {}),
     "FilterData": (DATA, {}),
@@ -98,7 +98,7 @@ MODELS: dict[str, tuple[str, Fields]] = {
     "PlanRewardSettings": ("Reward", {}),
     "DrawingSettings": ("Generating and scoring", {}),
     "JudgingSettings": ("Judge", {}),
-    "GateSettings": (EXAMINATION, {}),
+    "GateSettings": ("Regression gate", {}),
     "Rehearsal": ("Old rows and split", {}),
     "SftTraining": ("Supervised fine-tuning", _TRAINING),
     "DpoTraining": ("Preference training", _TRAINING | _DPO),

@@ -153,16 +153,16 @@ NO_HOST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 80
         ([], "--generator SPEC"),
         (["--generator", "nope"], "no generator 'nope'"),
         (["--generator", "fake", "--host", "0.0.0.0"], "INTERLEAVE_SERVICE_KEY"),
-        (["--generator", "fake", "--steps", "3"], "--steps is no option"),
+        (["--generator", "fake", "--steps", "3"], "does not support --steps"),
         (["--generator", "fake", "--key-env", "sk-secret"], "may be a key itself"),
         (
             ["--generator", "fake", "--open", "--host", NO_HOST],
             "cannot listen",
         ),
-        (["--generator", "fake", "--published-ports"], "no model has a port"),
+        (["--generator", "fake", "--published-ports"], "none of the models has a port"),
         (["--generator", "fake", "--certificate", "no.pem"], "no.pem"),
         (["--config", "absent.yaml"], "absent.yaml"),
-        (["--config", "x.yaml", "--generator", "fake"], "--generator is of one model"),
+        (["--config", "x.yaml", "--generator", "fake"], "--generator cannot be combined with --config"),
     ],
 )
 def test_a_wrong_call_is_one_line(
