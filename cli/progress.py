@@ -245,11 +245,11 @@ def verdict_text(verdict: Verdict, accept_at: float | None = None) -> str:
 
 
 def _digits(probability: float, accept_at: float | None) -> str:
-    """Return a probability with enough digits to distinguish it from 1 and from the threshold."""
+    """Return a probability with enough digits to show how far it is from 1 and from the threshold."""
     limits = [1.0] if accept_at is None else [1.0, accept_at]
     for digits in range(LEAST_DIGITS, MOST_DIGITS):
         text = f"{probability:.{digits}g}"
-        if all((float(text) >= limit) == (probability >= limit) for limit in limits):
+        if all(abs(float(text) - probability) <= abs(limit - probability) / 10 for limit in limits):
             return text
     return repr(probability)
 

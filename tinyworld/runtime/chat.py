@@ -10,7 +10,8 @@ from ...backend.chat.local.chat import TransformersChat
 from ...backend.chat.protocol import Message, Reply, ReplySettings
 from ...backend.errors import SettingsError
 from ...backend.machine.threads import one_thread
-from . import checkpoint, vocabulary
+from ...backend.types import Plan
+from . import checkpoint, left_out, vocabulary
 
 ROLES = ("planner", "critic")
 
@@ -21,6 +22,10 @@ class TinyWorldChat(TransformersChat):
     def check_request(self, text: str) -> None:
         """Raise SettingsError for a request with words that it was not trained on."""
         vocabulary.check_request(text)
+
+    def plan_warning(self, text: str, plan: Plan) -> str:
+        """Return what the plan leaves out of the request, and whether it has invented steps."""
+        return left_out.plan_warning(text, plan)
 
     def reply(
         self,
