@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from .help_layout import lay_out
+from .options.help_layout import lay_out
 
 COMMANDS = {
     "demo": (".commands.demo:command", "Run a built-in story and write its page; no downloads, no GPU."),

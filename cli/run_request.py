@@ -26,9 +26,9 @@ from ..backend.plan_editor.json_form import STEPS
 from ..backend.plan_editor.merge import apply_edits, read_edits
 from ..backend.report.completeness import GOOD, all_accepted, lacks
 from ..backend.types import Plan, Request, RunSettings, StopReason, Trajectory
+from .commands.resume import Before, show_changes
 from .open_models import TINY_WORLD, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
 from .progress import JsonLines, Lines, plural, warn
-from .resume import Before, show_changes
 
 if TYPE_CHECKING:
     from ..backend.agents.constrained_planner import ConstrainedPlanner

@@ -15,8 +15,8 @@ from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, Planner
 from ..options.models import typed_options, with_model_options
 from ..options.panels import AUTOMATION, PLANNER
 from ..options.teachers import TeacherOptions, run_requests
-from ..resume import last_run
 from ..run_request import ModelOptions, carry_out, read_plan_file
+from .resume import last_run
 
 ROLES = {
     "planner": PlannerOptions.model_fields,

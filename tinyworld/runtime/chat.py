@@ -11,7 +11,7 @@ from ...backend.chat.protocol import Message, Reply, ReplySettings
 from ...backend.errors import SettingsError
 from ...backend.machine.threads import one_thread
 from ...backend.types import Plan
-from . import checkpoint, left_out, vocabulary
+from . import checkpoint, vocabulary
 
 ROLES = ("planner", "critic")
 
@@ -25,7 +25,7 @@ class TinyWorldChat(TransformersChat):
 
     def plan_warning(self, text: str, plan: Plan) -> str:
         """Return what the plan leaves out of the request, and whether it has invented steps."""
-        return left_out.plan_warning(text, plan)
+        return vocabulary.plan_warning(text, plan)
 
     def reply(
         self,

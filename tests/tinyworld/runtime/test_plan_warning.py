@@ -10,7 +10,7 @@ from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, 
 from interleave_thinker.backend.types import Plan, Step
 from interleave_thinker.tinyworld.lab.planning.other_wordings import reworded_story
 from interleave_thinker.tinyworld.lab.world.requests import random_story
-from interleave_thinker.tinyworld.runtime.left_out import plan_warning
+from interleave_thinker.tinyworld.runtime.vocabulary import plan_warning
 
 BOAT = "a sea page with a red boat at the middle"
 REQUEST = "Draw a sea page with a red boat in the middle. Make it blue. Add a bird. Change it to night."

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .options.panels import FIRST, ORDER
+from .panels import FIRST, ORDER
 
 LARGE = 10**6
 """Upper limits from here on are not shown."""
