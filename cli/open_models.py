@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
 from ..backend.chat.llamacpp.settings import LlamaCppSettings
 from ..backend.chat.protocol import ReplySettings
 from ..backend.errors import SettingsError
 from ..backend.pipeline.models import TINY_WORLD, ModelOpener
+from .options.engine import engine_options, read_engine
 from .options.service import ServiceOptions
 
 if TYPE_CHECKING:
@@ -271,55 +271,3 @@ def prompts_in(folder: str | None) -> PromptSet | None:
         folder = str(checkpoint(agent))
     path = Path(folder).expanduser()
     return PromptSet.load(path / FOLDER_NAME if (path / FOLDER_NAME).is_dir() else path)
-
-
-def read_engine(text: str) -> dict[str, str]:
-    """Parse `NAME=VALUE,NAME=VALUE`. A renamed setting is accepted, and its new name is printed to stderr.
-
-    Raises:
-        SettingsError: A setting is unknown or was removed, or a part is not NAME=VALUE.
-    """
-    from ..backend.chat.engine.settings import REMOVED, RENAMED, EngineSettings
-    from ..backend.generators.encoding_cache import EncodingCacheSettings
-
-    known = (*EngineSettings.model_fields, *EncodingCacheSettings.model_fields)
-    settings = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if name in RENAMED:
-            typer.echo(f"--engine: {name} is now {RENAMED[name]}.", err=True)
-            name = RENAMED[name]
-        if name in REMOVED:
-            raise SettingsError(
-                f"--engine: {name} was removed after version {REMOVED[name]}, because it saved too little.",
-                "Remove the setting.",
-            )
-        if name not in known or not equals:
-            raise SettingsError(
-                f"--engine: {part!r} is not a known setting.",
-                f"Use NAME=VALUE with one of: {', '.join(known)}.",
-            )
-        settings[name] = value
-    return settings
-
-
-def engine_options(given: dict[str, str]) -> dict[str, object]:
-    """Return the settings of `--engine` as options of the models that they belong to.
-
-    Raises:
-        SettingsError: A value is not valid.
-    """
-    from ..backend.chat.engine.settings import EngineSettings
-    from ..backend.generators.encoding_cache import EncodingCacheSettings
-
-    kinds: dict[str, type[BaseModel]] = {"engine": EngineSettings, "encoding_cache": EncodingCacheSettings}
-    options: dict[str, object] = {}
-    for option, kind in kinds.items():
-        values = {name: value for name, value in given.items() if name in kind.model_fields}
-        try:
-            if values:
-                options[option] = kind(**values)
-        except ValidationError as error:
-            fault = error.errors()[0]
-            raise SettingsError(f"--engine: {fault['loc'][0]}: {fault['msg']}.") from error
-    return options
