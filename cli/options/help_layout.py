@@ -61,7 +61,7 @@ def _place(command: Any) -> Callable[[Any], tuple[int, int]]:
         if panel is None:
             used = by_use and parameter.name in FIRST
             return 0, FIRST.index(parameter.name) if used else len(FIRST)
-        return 1, ORDER.index(panel) if panel in ORDER else len(ORDER)
+        return 1, ORDER.index(panel) if by_use and panel in ORDER else len(ORDER)
 
     return key
 
