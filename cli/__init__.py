@@ -1,14 +1,16 @@
-"""The command line `interleave-thinker`. This file is all that `--help` imports; every command is loaded when
-called.
+"""The command line `interleave-thinker`.
 
-Exit codes, the same for every command:
+`--help` imports only this file; a command is imported when it is called.
 
-- 0: done; every drawn step was accepted (or no critic was asked).
-- 1: an error: a model, file or server that cannot be used; nothing finished is lost.
-- 2: wrong usage: an option, name or path that cannot be used.
-- 3: done, but some step was not accepted (`judge`: the critic said no; `train`: the critic is worse, not
-  published; `data guard check`: rows were taken from a benchmark).
-- 130: stopped with Ctrl-C; `run`, `demo` and `data trajectories` go on when called again.
+Exit codes of all commands:
+
+- 0: finished; every generated step was accepted or not judged.
+- 1: error: a model, file or server cannot be used. Finished work is saved.
+- 2: wrong usage: an option, name or path is not valid.
+- 3: finished, but a step was not accepted (`judge`: the critic rejects the image; `train`: the new critic is
+worse
+  and was not published; `data guard check`: rows come from a benchmark).
+- 130: stopped with Ctrl-C; `run`, `demo` and `data trajectories` resume when called again.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ import typer
 from .lazy_group import LazyGroup
 
 EXIT_CODES = (
-    "Exit codes: 0 every step accepted (or not judged), 1 error, 2 wrong usage, "
-    "3 finished with a step not accepted, 130 stopped (run again to go on)."
+    "Exit codes: 0 finished, every step accepted or not judged; 1 error; 2 wrong usage; "
+    "3 finished, a step not accepted; 130 stopped (run the same command again to resume)."
 )
 
 app = typer.Typer(
@@ -36,8 +38,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from .. import __version__
 
         typer.echo(f"interleave-thinker {__version__}")
@@ -50,16 +52,19 @@ def options(
         bool,
         typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Any image model tells a story in steps: a planner writes them, a generator draws, a critic has it
-    redrawn."""
+    """Generate stories of images and texts, step by step, with any image model.
+
+    A planner writes the steps, a generator makes the images, and a critic rejects each image until it
+    matches its prompt.
+    """
 
 
 def main() -> None:
-    """Entry point of the console script."""
-    # A console or pipe of another encoding (cp1252 on Windows) shows a question mark for what it lacks; it
-    # ends no run.
+    """Run the command line; entry point of the console script."""
+    # A console or pipe with another encoding (cp1252 on Windows) shows question marks instead of ending the
+    # run.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -1,7 +1,7 @@
-"""Sub-commands that are imported when they are called and not when they are listed.
+"""Subcommands that are imported when they are called, and the exit code of errors.
 
-Decision: `--help` names every command from this one table, so that it costs no import of the pipeline. It is
-also the one place where an error becomes a line on stderr and an exit code.
+`--help` lists the commands from one table, so that it does not import the pipeline. An error is turned into
+one line on stderr and an exit code in one place, here.
 """
 
 from __future__ import annotations
@@ -13,49 +13,56 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from .options.help_layout import lay_out
+
 COMMANDS = {
-    "demo": (".commands.demo:command", "Tell a built-in story in the tiny world and write a page of it."),
-    "run": (".commands.run:command", "Plan, draw, judge and redraw a request; the same --out again goes on."),
-    "redraw": (".commands.run:redraw", "Ask for one more try at a step of a run; the next run draws it."),
-    "plan": (".commands.plan:command", "Print the plan of a request without drawing it."),
-    "judge": (".commands.judge:command", "Ask the critic about one pair of images."),
-    "export": (".commands.export:command", "Write a run as a page, Markdown, a contact sheet or a record."),
-    "evaluate": (".evaluate.command:app", "Measure planner, critic and whole stories."),
+    "demo": (".commands.demo:command", "Run a built-in story and write its page; no downloads, no GPU."),
+    "run": (".commands.run:command", "Plan, generate, judge and refine a story. The same --out resumes it."),
+    "redraw": (".commands.run:redraw", "Request one more attempt at a step of a run."),
+    "plan": (".commands.plan:command", "Print the plan of a request without generating images."),
+    "judge": (".commands.judge:command", "Ask the critic about one image."),
+    "export": (".commands.export:command", "Write a run as a page, PDF, comic, animation, Markdown or JSON."),
+    "evaluate": (".evaluate.command:app", "Measure planner, critic and complete stories in the tiny world."),
     "benchmark": (
         ".benchmark.app:app",
-        "Run WISE, UEval, RISEBench, SpecV, CoMM or the tiny world's, and score it.",
+        "Run and score WISE, UEval, RISEBench, SpecV, CoMM, ViStoryBench or the tiny world.",
     ),
-    "data": (".data.command:app", "Make training data: prompts, trajectories, rows, packed to share."),
-    "train": (".train.command:app", "Make training data and train planner and critic."),
-    "serve": (".serve.command:app", "Serve image models over HTTP to many clients."),
-    "prompts": (".commands.prompts:app", "Import the prompt set that a checkpoint was trained with."),
-    "doctor": (".commands.doctor:command", "Show what is installed, found and missing, and how to get it."),
+    "data": (".data.command:app", "Make training data: requests, trajectories, rows, packed datasets."),
+    "train": (".train.command:app", "Train planner and critic: SFT, DPO, GRPO, your own critic."),
+    "serve": (".serve.command:app", "Serve image models over HTTP."),
+    "prompts": (".commands.prompts:app", "Store a prompt set with a checkpoint."),
+    "doctor": (
+        ".commands.doctor:command",
+        "Show installed packages, devices and models, and what is missing.",
+    ),
 }
-"""Name: where it is (a function or a typer app, relative to this package) and what the list says about it."""
+"""Command name: its function or typer app, relative to this package, and its line in `--help`."""
 
 
 EXTRAS = ("trl", "peft", "accelerate", "datasets", "yaml", "scipy", "tensorboard")
-"""Modules of the optional `training` libraries: without them a command says so, anything else missing is a
-fault."""
+"""Modules of the optional `training` libraries. If another module is missing, that is a bug."""
 HOW_TO_GET = 'Install it: pip install "interleave-thinker[training]"'
 
 
 class LazyCommand(TyperCommand):
-    """Stands for a command in the list; the real one takes over when it is called."""
+    """Placeholder of a command in `--help`; it loads the real command when called."""
 
     def __init__(self, name: str, target: str, summary: str) -> None:
         super().__init__(name, help=summary)
         self.target = target
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of the real command, which typer then invokes."""
+        """Return the context of the real command, which typer then invokes."""
         command = self.load()
-        if "--help" in args:
-            _name_plugins(command)
+        lay_out(command, _name_plugins)
         return command.make_context(info_name, args, parent=parent, **extra)
 
     def load(self) -> Any:
-        """Import the real command; raises SettingsError if a library that it needs is not installed."""
+        """Import the real command.
+
+        Raises:
+            SettingsError: A library that it needs is not installed.
+        """
         module_name, _, attribute = self.target.partition(":")
         try:
             target = getattr(import_module(module_name, __package__), attribute)
@@ -75,7 +82,7 @@ class LazyCommand(TyperCommand):
 
 
 def _name_plugins(command: Any) -> None:
-    """Add the installed plug-ins to the help of options that take them, those of sub-commands too."""
+    """Add the names of the installed plug-ins to the help of the options that select them."""
     from ..backend.chat import CHAT_BACKENDS
     from ..backend.exporters import EXPORTERS
     from ..backend.generators import GENERATORS
@@ -87,8 +94,6 @@ def _name_plugins(command: Any) -> None:
         names = registries[option.name].plugins if option.name in registries else []
         if names:
             option.help = f"{option.help} Installed plug-ins: {', '.join(names)}."
-    for one in getattr(command, "commands", {}).values():
-        _name_plugins(one)
 
 
 class LazyGroup(TyperGroup):
@@ -99,8 +104,12 @@ class LazyGroup(TyperGroup):
         self.commands = {name: LazyCommand(name, *entry) for name, entry in COMMANDS.items()}  # type: ignore[assignment]
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an InterleaveError becomes one red line and exit code 1, or 2 where the usage is
-        wrong."""
+        """Run the command.
+
+        Raises:
+            typer.Exit: With code 2 after a usage error, 130 after Ctrl-C or a cancellation, 1 after any other
+                InterleaveError; the error is printed as one red line.
+        """
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:
@@ -116,7 +125,7 @@ class LazyGroup(TyperGroup):
                 from .renamed_options import new_option
 
                 now = new_option(option, error.ctx.command)  # type: ignore[attr-defined]
-                error = SettingsError(f"{option} is called {now} now.") if now else error
+                error = SettingsError(f"{option} was renamed to {now}.", f"Use {now}.") if now else error
             if not isinstance(error, InterleaveError):
                 raise
             if ctx.params.get("debug"):

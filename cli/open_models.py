@@ -1,7 +1,7 @@
-"""From the options of a command to a planner, a generator and a critic.
+"""Opens the planner, the generator and the critic that a command's options name.
 
-Decision: models are named by specs (NAME or NAME:ARGUMENT, as the registries read them). A planner and a
-critic that name the same model with the same adapter share it, so that it is in memory once.
+Models are named by specs (NAME or NAME:ARGUMENT, as in the registries). A planner and a critic with the same
+model and the same adapter share it, so that it is in memory once.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
 from ..backend.chat.llamacpp.settings import LlamaCppSettings
 from ..backend.chat.protocol import ReplySettings
 from ..backend.errors import SettingsError
 from ..backend.pipeline.models import TINY_WORLD, ModelOpener
+from .options.engine import engine_options, read_engine
 from .options.service import ServiceOptions
 
 if TYPE_CHECKING:
@@ -27,59 +27,69 @@ if TYPE_CHECKING:
     from ..backend.prompts import PromptSet
 
 NONE = "none"
-
+"""Value of `--critic` for a run without a critic."""
 
 SAMPLING = ("max_tokens", "temperature", "top_p", "top_k", "seed", "max_pixels")
-"""Settings of replies that a planner and a critic each have options for."""
+"""Reply settings for which planner and critic have an option each."""
 PROMPTS_HELP = (
-    "Folder with the prompt set that this model was trained with (as `prompts import` writes it); by default "
-    "the one beside a local checkpoint, else the pack's own."
+    "Folder of the prompt set that this model was trained with (see `prompts import`). "
+    "Default: the one stored with a local checkpoint, otherwise the built-in set."
 )
 
 
 def reply_option(name: str) -> Any:
-    """An option for a setting of replies, which is the setting's own default where it is not given."""
+    """Return an option for a reply setting; None means the default of the setting."""
     field = ReplySettings.model_fields[name]
     return FieldInfo.merge_field_infos(field, default=None)
 
 
 def gguf_option(name: str) -> Any:
-    """An option for agents in GGUF, left to its default where it is not given."""
+    """Return an option for GGUF agents; None means the default of the setting."""
     return FieldInfo.merge_field_infos(LlamaCppSettings.model_fields[name], default=None)
 
 
 class LocalOptions(ServiceOptions):
-    """How models are loaded, and waited for. Each option goes to every model that takes it, and must be taken
-    by one."""
+    """Options for loading models and for timeouts.
+
+    Each option is passed to every model that supports it. An option that no model supports is an error.
+    """
 
     dtype: Literal["bfloat16", "float16", "float32"] | None = Field(
-        default=None, description="Number type of local models; by default what suits the device."
+        default=None,
+        description="Dtype of local models. Default: the checkpoint's own for agents; for image models "
+        "bfloat16 on a "
+        "GPU (float16 if it has no bfloat16) and float32 on the CPU.",
     )
-    device: str | None = Field(default=None, description="Device of local models, such as cpu or cuda:0.")
+    device: str | None = Field(
+        default=None,
+        description="Device of local models, such as cuda:0 or cpu. Default: the GPU if there is one.",
+    )
     quantization: Literal["4bit", "8bit", "fp8"] | None = Field(
         default=None,
         description=(
-            "Load local agents in 4 or 8 bits (needs bitsandbytes), "
-            "or in fp8 on a card that has it (needs torchao)."
+            "Quantize local agents to need less VRAM: 4bit and 8bit need bitsandbytes, fp8 needs torchao "
+            "and a "
+            "GPU that computes in fp8."
         ),
     )
-    download: bool = Field(default=False, description="Allow downloading models that are not here yet.")
+    download: bool = Field(default=False, description="Download models that are not in the local cache.")
     deadline: float | None = Field(
         default=None,
         gt=0.0,
-        description=(
-            "Seconds that a server may take for a whole answer (1800 if not said) or for an image (300)."
-        ),
+        description="Timeout of model servers in seconds. Default: 1800 for an agent's answer, 300 for an "
+        "image.",
     )
     engine: str | None = Field(
         default=None,
-        description="How local models decode and cache, as NAME=VALUE,NAME=VALUE, such as vision_bytes=0; "
-        "all names: docs/explanation/speed.md.",
+        description="Decoding and cache settings of local models as NAME=VALUE,NAME=VALUE, such as "
+        "vision_bytes=0. "
+        "All names: docs/speed.md.",
     )
     constrained_decoding: Literal["never", "retry", "always"] = Field(
         default="retry",
-        description="Constrain replies of local agents to the grammar of their answer (needs llguidance): "
-        "only the second try after one that could not be read, always, or never.",
+        description="When to constrain a local agent's reply to the answer grammar (needs llguidance): "
+        "after a "
+        "reply that could not be parsed (retry), always or never.",
     )
     mmproj: str | None = gguf_option("mmproj")
     context: int | None = gguf_option("context")
@@ -89,13 +99,13 @@ class LocalOptions(ServiceOptions):
 
 
 class PlannerOptions(BaseModel):
-    """Who plans."""
+    """Options of the planner."""
 
     planner: str = Field(
         default=TINY_WORLD,
-        description="Planner, such as transformers:FOLDER, llamacpp:FILE.gguf or openai:MODEL@URL.",
+        description="Planner: transformers:FOLDER, llamacpp:FILE.gguf, openai:MODEL@URL or tinyworld.",
     )
-    planner_adapter: str | None = Field(default=None, description="Folder of a LoRA adapter for the planner.")
+    planner_adapter: str | None = Field(default=None, description="LoRA adapter of the planner (folder).")
     planner_prompts: str | None = Field(default=None, description=PROMPTS_HELP)
     planner_max_tokens: int | None = reply_option("max_tokens")
     planner_temperature: float | None = reply_option("temperature")
@@ -105,19 +115,22 @@ class PlannerOptions(BaseModel):
         default=None,
         ge=0,
         le=2**53,
-        description="Another number, another plan; the same number, the same plan. 0 is the likeliest plan.",
+        description="Sampling seed of the plan. 0 keeps greedy decoding; any other seed samples, at "
+        "temperature 0.7 "
+        "unless --planner-temperature is set.",
     )
     planner_max_pixels: int | None = reply_option("max_pixels")
 
 
 class CriticOptions(BaseModel):
-    """Who judges."""
+    """Options of the critic."""
 
     critic: str = Field(
         default=TINY_WORLD,
-        description="Critic, such as transformers:FOLDER or llamacpp:FILE.gguf; none draws each step once.",
+        description="Critic: transformers:FOLDER, llamacpp:FILE.gguf, openai:MODEL@URL or tinyworld. "
+        "With none, each step is generated once and not judged.",
     )
-    critic_adapter: str | None = Field(default=None, description="Folder of a LoRA adapter for the critic.")
+    critic_adapter: str | None = Field(default=None, description="LoRA adapter of the critic (folder).")
     critic_prompts: str | None = Field(default=None, description=PROMPTS_HELP)
     critic_max_tokens: int | None = reply_option("max_tokens")
     critic_temperature: float | None = reply_option("temperature")
@@ -128,45 +141,48 @@ class CriticOptions(BaseModel):
     merge_critic: bool = Field(
         default=False,
         description=(
-            "Add the critic's adapter to weights of its own: "
-            "it answers sooner, and needs the memory of one more model."
+            "Merge the critic's adapter into a copy of its base model. "
+            "The critic answers faster, and the copy needs the memory of one more model."
         ),
     )
 
 
 class DrawingOptions(BaseModel):
-    """How images are drawn."""
+    """Options of the generator, except its model."""
 
-    size: str | None = Field(default=None, description="Size of the images as WIDTHxHEIGHT in pixels.")
-    steps: int | None = Field(default=None, ge=1, description="Sampling steps.")
+    size: str | None = Field(default=None, description="Image size as WIDTHxHEIGHT in pixels.")
+    steps: int | None = Field(default=None, ge=1, description="Sampling steps per image.")
     guidance: float | None = Field(default=None, ge=0.0, description="Guidance scale.")
     strength: float | None = Field(
-        default=None, ge=0.0, le=1.0, description="How much an edit may change, for image-to-image models."
+        default=None,
+        ge=0.0,
+        le=1.0,
+        description="How much an edit may change its source image, for image-to-image models.",
     )
     lora: str | None = Field(
-        default=None, description="LoRA, a safetensors file, that is laid over a diffusers model."
+        default=None, description="LoRA file (safetensors) to load into a diffusers model."
     )
     lora_scale: float | None = Field(
-        default=None, ge=-10.0, le=10.0, description="How strong the LoRA is; 1 is as trained."
+        default=None, ge=-10.0, le=10.0, description="LoRA strength. 1 is the strength of the training."
     )
     mask: str | None = Field(
         default=None,
-        description="Image, white where an edit may change its source, for models that repaint (FLUX Fill, "
-        "FIBO 2).",
+        description="Mask image for inpainting models (FLUX Fill, FIBO 2): edits change only the white area.",
     )
 
 
 class GeneratorOptions(DrawingOptions):
-    """Who draws, and how."""
+    """Options of the generator."""
 
     generator: str = Field(
         default=TINY_WORLD,
-        description="Image model, such as diffusers:FOLDER, http:URL1,URL2 (services of one model) or fake.",
+        description="Image model: diffusers:FOLDER, http:URL1,URL2 (services with the same model), "
+        "images:MODEL@URL, tinyworld or fake.",
     )
 
 
 class Opener:
-    """Opens agents and generators for one command; `finish` once all are open."""
+    """Opens the agents and the generator of one command. Call `finish` when all of them are open."""
 
     def __init__(self, local: LocalOptions) -> None:
         given = local.model_dump(exclude={"engine", "constrained_decoding"})
@@ -175,13 +191,27 @@ class Opener:
         self._models = ModelOpener(shared | self._engine, local.constrained_decoding)
 
     def planner(self, options: PlannerOptions, on_part: Callable[[str], None] | None = None) -> Planner:
-        """`on_part` is told which part of a long plan is being written. Raises SettingsError or ChatError."""
+        """Open the planner.
+
+        Args:
+            options: Options of the planner.
+            on_part: Called with the name of each part of a long plan before it is written.
+
+        Raises:
+            SettingsError: An option is not valid for this model.
+            ChatError: The model cannot be loaded or reached.
+        """
         settings = reply_settings("planner", options).seeded(options.planner_seed or 0)
         prompts = prompts_in(options.planner_prompts)
         return self._models.planner(options.planner, options.planner_adapter, prompts, settings, on_part)
 
     def critic(self, options: CriticOptions) -> Critic | None:
-        """None for `none`; raises SettingsError or ChatError."""
+        """Open the critic; None for `none`.
+
+        Raises:
+            SettingsError: An option is not valid for this model.
+            ChatError: The model cannot be loaded or reached.
+        """
         if options.critic == NONE:
             return None
         prompts = prompts_in(options.critic_prompts)
@@ -191,27 +221,45 @@ class Opener:
         )
 
     def generator(self, options: GeneratorOptions) -> Generator:
-        """Raises SettingsError or GeneratorError."""
+        """Open the generator.
+
+        Raises:
+            SettingsError: An option is not valid for this model.
+            GeneratorError: The model cannot be loaded or reached.
+        """
         return self._models.generator(options.generator, **options.model_dump(exclude={"generator"}))
 
     def finish(self) -> None:
-        """Raise SettingsError for an option that none of the opened models could use."""
+        """Check that each option was supported by at least one of the opened models.
+
+        Raises:
+            SettingsError: No model supports an option.
+        """
         unused = set(self._models.unused)
         if not self._engine.keys() <= unused:  # one kind of model took its part of --engine
             unused -= self._engine.keys()
         for name in sorted({"engine" if name in self._engine else name for name in unused}):
-            raise SettingsError(f"--{name} is no option of any of the models named here.", "Leave it out.")
+            flag = f"--{name.replace('_', '-')}"
+            raise SettingsError(f"None of the selected models supports {flag}.", "Remove the option.")
 
 
 def reply_settings(role: str, options: BaseModel) -> ReplySettings:
-    """The settings of replies that the options `ROLE_...` give, the others as they are by default."""
+    """Return the reply settings that the options `ROLE_...` set; the others keep their defaults."""
     given = {name: getattr(options, f"{role}_{name}") for name in SAMPLING}
     return ReplySettings(**{name: value for name, value in given.items() if value is not None})
 
 
 def prompts_in(folder: str | None) -> PromptSet | None:
-    """The prompt set in a folder, or in the folder `prompt_set` of a checkpoint (tinyworld:planner and
-    tinyworld:critic are the shipped ones); raises SettingsError if there is none."""
+    """Read a prompt set.
+
+    Args:
+        folder: Folder of a prompt set or of a checkpoint that has one, `tinyworld:planner` or
+        `tinyworld:critic`.
+            None gives None.
+
+    Raises:
+        SettingsError: The folder does not contain a prompt set.
+    """
     from ..backend.prompts import FOLDER_NAME, PromptSet
 
     if folder is None:
@@ -223,47 +271,3 @@ def prompts_in(folder: str | None) -> PromptSet | None:
         folder = str(checkpoint(agent))
     path = Path(folder).expanduser()
     return PromptSet.load(path / FOLDER_NAME if (path / FOLDER_NAME).is_dir() else path)
-
-
-def read_engine(text: str) -> dict[str, str]:
-    """Names and values of `NAME=VALUE,NAME=VALUE`; a name of an earlier version is read with a line on
-    stderr. Raises SettingsError for a name that no kind of model has."""
-    from ..backend.chat.engine.settings import REMOVED, RENAMED, EngineSettings
-    from ..backend.generators.encoding_cache import EncodingCacheSettings
-
-    known = (*EngineSettings.model_fields, *EncodingCacheSettings.model_fields)
-    settings = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if name in RENAMED:
-            typer.echo(f"--engine: {name} is now {RENAMED[name]}.", err=True)
-            name = RENAMED[name]
-        if name in REMOVED:
-            raise SettingsError(
-                f"--engine: {name} is gone, {REMOVED[name]} was its last version: it saved too little.",
-                "Leave it out.",
-            )
-        if name not in known or not equals:
-            raise SettingsError(
-                f"--engine: {part!r} is no setting.", f"Write NAME=VALUE; known: {', '.join(known)}."
-            )
-        settings[name] = value
-    return settings
-
-
-def engine_options(given: dict[str, str]) -> dict[str, object]:
-    """The settings of `--engine` as the options of the models that they are for; raises SettingsError."""
-    from ..backend.chat.engine.settings import EngineSettings
-    from ..backend.generators.encoding_cache import EncodingCacheSettings
-
-    kinds: dict[str, type[BaseModel]] = {"engine": EngineSettings, "encoding_cache": EncodingCacheSettings}
-    options: dict[str, object] = {}
-    for option, kind in kinds.items():
-        values = {name: value for name, value in given.items() if name in kind.model_fields}
-        try:
-            if values:
-                options[option] = kind(**values)
-        except ValidationError as error:
-            fault = error.errors()[0]
-            raise SettingsError(f"--engine: {fault['loc'][0]}: {fault['msg']}.") from error
-    return options

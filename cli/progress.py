@@ -1,9 +1,7 @@
-"""What a person or a program sees while a run goes on: the loop's events as lines, with a spinner on a
-terminal.
+"""Prints the events of a run as lines, or as JSON objects, while the run progresses.
 
-Decision: a terminal and a pipe get the same lines, so that a log reads like the screen did; colours and the
-line that moves are the terminal's extra. Text from users and models is printed as it is, never read as
-markup.
+A terminal and a pipe get the same lines, so that a log reads like the screen. Only a terminal gets colors
+and the status line. Texts from users and models are printed as they are and never read as markup.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ import json
 from functools import singledispatchmethod
 from typing import Any
 
+import typer
 from pydantic import TypeAdapter
 from rich.console import Console
 from rich.text import Text
@@ -26,29 +25,56 @@ from ..backend.loop.events import (
     SettingUnused,
     StepFinished,
 )
+from ..backend.loop.policy import accepted
 from ..backend.report.completeness import GOOD
-from ..backend.report.outcomes import UNUSED
 from ..backend.shown_text import shown_text
-from ..backend.types import Attempt, Plan, StepResult, StopReason
+from ..backend.types import Attempt, Plan, StepResult, StopReason, UnusedSetting, Verdict
+
+UNUSED: dict[UnusedSetting, str] = {
+    "accept_at": "--accept-at has no effect: the critic reports no probabilities, so its own verdict "
+    "decides.",
+    "seed": "--seed has no effect: the image service does not support seeds.",
+    "constrained_decoding": "--constrained-decoding has no effect: the agent's backend does not support it.",
+}
+STOP_REASONS = {
+    StopReason.accepted: "accepted",
+    StopReason.attempts_used_up: "not accepted, no attempts left",
+    StopReason.picked: "picked by hand",
+    StopReason.redrawn: "generated on request, not accepted",
+    StopReason.unjudged: "not judged",
+    StopReason.text_only: "text only",
+    StopReason.budget: "time budget used up",
+    StopReason.cancelled: "cancelled",
+    StopReason.error: "failed",
+}
+"""Why a step ended, as the last line of a step says it."""
+LEAST_DIGITS, MOST_DIGITS = 4, 17
 
 
 class Lines:
-    """Prints the run for a person."""
+    """Prints a run as lines of text.
 
-    def __init__(self, console: Console | None = None) -> None:
+    Args:
+        console: Where the lines go. Default: standard output.
+        accept_at: Acceptance threshold of the run, for the lines about verdicts.
+    """
+
+    def __init__(self, console: Console | None = None, accept_at: float | None = None) -> None:
         self.console = console or Console(highlight=False)
+        self._accept_at = accept_at
         self._status: Any = None
         self._steps = 0
         self._done = 0
-        self._tries = 0
+        self._attempts = 0
         self._prompt: str | None = None
+        self._cached = False
 
     def say(self, text: str = "", style: str = "") -> None:
-        """One line, unwrapped where nobody looks at a terminal."""
+        """Print one line. It is wrapped only on a terminal."""
         self.console.print(Text(shown_text(text), style=style), soft_wrap=not self.console.is_terminal)
 
     def wait(self, text: str) -> None:
-        """Show on a terminal what is being waited for; an empty text ends it."""
+        """Show a status line on a terminal; an empty text removes it."""
         if not self.console.is_terminal:
             return
         if self._status is not None:
@@ -63,13 +89,19 @@ class Lines:
 
     @singledispatchmethod
     def show(self, event: Event) -> None:
-        raise TypeError(f"{type(event).__name__} is no event of a run")
+        """Print what is to be said about an event.
+
+        Raises:
+            TypeError: The object is not an event of a run.
+        """
+        raise TypeError(f"Cannot show {type(event).__name__}: it is not an event of a run.")
 
     @show.register
     def _plan(self, event: PlanReady) -> None:
         self.wait("")
         self._steps = len(event.plan.steps)
-        self.say(f"Plan of {plural(self._steps, 'step')}{' (kept)' if event.reused else ''}", "bold")
+        origin = " (from the run folder)" if event.reused else ""
+        self.say(f"Plan with {plural(self._steps, 'step')}{origin}", "bold")
         for line in plan_lines(event.plan):
             self.say(f"  {line}")
 
@@ -80,28 +112,31 @@ class Lines:
         elif event.prompt != self._prompt:
             self.say(f"    prompt: {event.prompt}", "dim")
         self._prompt = event.prompt
-        self._tries = event.attempt + 1
-        self.wait(f"Step {self._done + 1} of {self._steps}, try {self._tries}: drawing")
+        self._attempts = event.attempt + 1
+        self._wait_for("generating")
 
     @show.register
     def _drawn(self, event: AttemptDrawn) -> None:
+        self._cached = event.reused
         if event.record.image is None:
             self.wait("")
             self.say(f"    {attempt_line(event.attempt, event.record, event.reused)}", "red")
         else:
-            self.wait(f"Step {self._done + 1} of {self._steps}, try {self._tries}: judging")
+            self._wait_for("judging")
 
     @show.register
     def _judged(self, event: AttemptJudged) -> None:
         self.wait("")
-        success = event.record.verdict.success if event.record.verdict else None
-        style = {True: "green", False: "yellow", None: "red"}[success]
-        self.say(f"    {attempt_line(event.attempt, event.record, event.reused)}", style)
+        verdict = event.record.verdict
+        judged = verdict is not None and verdict.success is not None
+        style = "red" if not judged else "green" if accepted(verdict, self._accept_at) else "yellow"
+        line = attempt_line(event.attempt, event.record, event.reused, self._accept_at)
+        self.say(f"    {line}", style)
 
     @show.register
     def _unused(self, event: SettingUnused) -> None:
         self.wait("")
-        self.say(f"    {UNUSED[event.setting]}", "yellow")
+        warn(UNUSED[event.setting])
 
     @show.register
     def _finished_step(self, event: StepFinished) -> None:
@@ -110,7 +145,7 @@ class Lines:
         if not result.attempts:
             self._heading(result.step.number, result.step.name or result.step.instruction or "")
         elif result.attempts[-1].verdict is None and result.attempts[-1].error is None:
-            self.say(f"    {attempt_line(len(result.attempts) - 1, result.attempts[-1])}")
+            self.say(f"    {attempt_line(len(result.attempts) - 1, result.attempts[-1], self._cached)}")
         if result.step.auxiliary_text:
             self.say(f"    {result.step.auxiliary_text}", "italic")
         self.say(f"    {step_line(result)}", "green" if result.stop_reason in GOOD else "yellow")
@@ -120,6 +155,9 @@ class Lines:
     def _finished(self, event: Finished) -> None:
         self.wait("")
 
+    def _wait_for(self, activity: str) -> None:
+        self.wait(f"Step {self._done + 1} of {self._steps}, attempt {self._attempts}: {activity}")
+
     def _heading(self, number: int, text: str) -> None:
         place = self._done + 1
         step = f"{place}" if number == place else f"{number} ({place})"
@@ -127,19 +165,20 @@ class Lines:
 
 
 class JsonLines:
-    """Prints one JSON object a line: the events as they happen, pictures as digests."""
+    """Prints a run as one JSON object per line; images are named by their digests."""
 
     def say(self, text: str = "", style: str = "") -> None:
-        """Nothing: a program reads only objects."""
+        """Print nothing: the output consists of JSON objects only."""
 
     def wait(self, text: str) -> None:
-        """Nothing."""
+        """Print nothing."""
 
     def planning(self, part: str) -> None:
-        """A line, since a long plan takes minutes."""
-        print(json.dumps({"event": "planning", "part": part}), flush=True)
+        """Print which part of a long plan is being written, since that takes minutes."""
+        self.object("planning", part=part)
 
     def show(self, event: Event) -> None:
+        """Print an event."""
         kind = type(event)
         print(
             json.dumps({"event": _snake(kind.__name__)} | TypeAdapter(kind).dump_python(event, mode="json")),
@@ -147,49 +186,91 @@ class JsonLines:
         )
 
     def result(self, **fields: object) -> None:
-        """The last line: what the command came to."""
-        print(json.dumps({"event": "result"} | fields), flush=True)
+        """Print the result of the command, the last line."""
+        self.object("result", **fields)
+
+    def object(self, event: str, **fields: object) -> None:
+        """Print one object with these fields."""
+        print(json.dumps({"event": event} | fields), flush=True)
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    """A line or two for every step of a plan."""
+    """Return the lines that describe the steps of a plan."""
     lines: list[str] = []
     for step in plan.steps:
         title = step.name or step.instruction or ""
         lines.append(f"{step.number}. {title or step.prompt or 'text'}")
         if step.prompt and step.prompt != title and title:
-            lines.append(f"   draw: {step.prompt}")
+            lines.append(f"   prompt: {step.prompt}")
         if step.auxiliary_text:
             lines.append(f"   text: {step.auxiliary_text}")
     return lines
 
 
-def attempt_line(number: int, attempt: Attempt, reused: bool = False) -> str:
-    """What one attempt came to: the critic's word, its probability, seconds, or the fault."""
+def attempt_line(number: int, attempt: Attempt, reused: bool = False, accept_at: float | None = None) -> str:
+    """Return the line about one attempt: its outcome and how long it took.
+
+    Args:
+        number: Index of the attempt, from 0.
+        attempt: The attempt.
+        reused: Whether its image and verdict are cached.
+        accept_at: Acceptance threshold of the run.
+    """
     if attempt.error is not None:
-        word = f"{attempt.error.where} failed: {attempt.error.message}"
+        outcome = f"{attempt.error.where} failed: {attempt.error.message}"
     elif attempt.verdict is None:
-        word = "drawn"
+        outcome = "generated"
     else:
-        word = {True: "right", False: "not right", None: "critic not understood"}[attempt.verdict.success]
-        if attempt.verdict.probability is not None:
-            word += f", P(success) {attempt.verdict.probability:.4g}"
-    return f"try {number + 1}: {word}, {'kept' if reused else f'{attempt.seconds:.1f} s'}"
+        outcome = verdict_text(attempt.verdict, accept_at)
+    return f"attempt {number + 1}: {outcome}, {'cached' if reused else f'{attempt.seconds:.1f} s'}"
+
+
+def verdict_text(verdict: Verdict, accept_at: float | None = None) -> str:
+    """Return whether a verdict accepts an image, and P(success).
+
+    If the acceptance threshold overrules the critic, the text gives the threshold.
+    """
+    if verdict.success is None:
+        return "not judged (the critic's reply could not be parsed)"
+    passed = accepted(verdict, accept_at)
+    word = "accepted" if passed else "rejected"
+    if verdict.probability is None:
+        return word
+    probability = f"P(success) {_digits(verdict.probability, accept_at)}"
+    if passed == verdict.success:
+        return f"{word}, {probability}"
+    if passed:
+        return f"{word}: {probability} is at least {accept_at}, although the critic's verdict is no"
+    return f"{word}: {probability} is below {accept_at}"
+
+
+def _digits(probability: float, accept_at: float | None) -> str:
+    """Return a probability with enough digits to show how far it is from 1 and from the threshold."""
+    limits = [1.0] if accept_at is None else [1.0, accept_at]
+    for digits in range(LEAST_DIGITS, MOST_DIGITS):
+        text = f"{probability:.{digits}g}"
+        if all(abs(float(text) - probability) <= abs(limit - probability) / 10 for limit in limits):
+            return text
+    return repr(probability)
 
 
 def step_line(result: StepResult) -> str:
-    """Why the step ended, and which picture it has."""
+    """Return why a step ended and which image it has."""
+    reason = STOP_REASONS[result.stop_reason]
     if result.stop_reason is StopReason.text_only:
-        return "text only"
-    picture = (
-        f"try {result.chosen + 1}, picture {result.image.digest[:12]}"
-        if result.image and result.chosen is not None
-        else "no picture"
-    )
-    return f"{result.stop_reason.value}: {picture}"
+        return reason
+    if result.image is None or result.chosen is None:
+        return f"{reason}: no image"
+    return f"{reason}: attempt {result.chosen + 1}, image {result.image.digest[:12]}"
+
+
+def warn(text: str) -> None:
+    """Print a warning to stderr."""
+    typer.secho(f"Warning: {shown_text(text)}", err=True)
 
 
 def plural(count: int, noun: str) -> str:
+    """Return a count with its noun, such as "2 steps"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 

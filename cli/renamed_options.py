@@ -1,4 +1,4 @@
-"""Options of earlier commits, which are refused with the name that they have now."""
+"""Renamed options: the old name is an error that gives the new one."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ RENAMED = {
     "count": "rows",
     **RENAMED_SETTINGS,
 }
-"""New names by old ones."""
+"""Old name: new name."""
 
 
 def new_option(option: str, command: Any) -> str | None:
-    """Return today's name of an unknown option, None if this command never had the option.
+    """Return the new name of an unknown option, or None if the option was not renamed in this command.
 
-    A switch may have become an option with a value: `--no-ordered` is `--train-sampling-strategy` today.
+    A switch may have become an option with a value: `--no-ordered` is now `--train-sampling-strategy`.
     """
     name = option.removeprefix("--")
     new = RENAMED.get(name.removeprefix("no-").replace("-", "_"), "").replace("_", "-")
     names = [f"--no-{new}", f"--{new}"] if name.startswith("no-") else [f"--{new}"]
     known = {one for parameter in command.params for one in (*parameter.opts, *parameter.secondary_opts)}
-    return next((now for now in names if now in known), None)
+    return next((name for name in names if name in known), None)

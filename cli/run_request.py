@@ -1,7 +1,6 @@
-"""Carrying out a run for a command: open what it needs, show it going on, write the page, say how it ended.
+"""Carries out a run for a command: opens the models, shows progress, writes the page and prints the result.
 
-Decision: `demo` and `run` are this one function with different defaults, so what the demo shows is what a run
-does.
+`demo` and `run` share this code, so the demo shows what a run does.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from ..backend.plan_editor.edited_plan import PlanTextError
 from ..backend.plan_editor.json_form import STEPS
 from ..backend.plan_editor.merge import apply_edits, read_edits
 from ..backend.report.completeness import GOOD, all_accepted, lacks
-from ..backend.shown_text import shown_text
 from ..backend.types import Plan, Request, RunSettings, StopReason, Trajectory
+from .commands.resume import Before, show_changes
 from .open_models import TINY_WORLD, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
-from .progress import JsonLines, Lines, plural
+from .progress import JsonLines, Lines, plural, warn
 
 if TYPE_CHECKING:
     from ..backend.agents.constrained_planner import ConstrainedPlanner
@@ -60,14 +59,14 @@ def read_plan_file(path: Path) -> Plan:
         except PlanTextError as error:
             raise SettingsError(f"Plan {str(path)!r}: {error.message}", error.hint) from error
         return with_step_images(plan, path.parent)
-    beside = RunFiles(path.parent)
+    folder = RunFiles(path.parent)
 
     def picture(digest: str) -> Picture:
-        found = beside.read_picture(digest)
+        found = folder.read_picture(digest)
         if found is None:
             raise SettingsError(
-                f"Plan {str(path)!r} names a picture {digest!r}, which is not beside it.",
-                "Give the plan.json in its run's folder, or write the name of an image file alone.",
+                f"Plan {str(path)!r} refers to image {digest!r}, which is not in the folder of the plan.",
+                "Use the plan.json in its run folder, or name an image file without a digest.",
             )
         return found
 
@@ -79,7 +78,11 @@ def read_plan_file(path: Path) -> Plan:
 
 
 def check_words(planner: str, text: str) -> None:
-    """Raise SettingsError for a request that the built-in planner cannot plan, before anything is loaded."""
+    """Check a request for the built-in planner before a model is loaded.
+
+    Raises:
+        SettingsError: The request has words that the built-in planner does not know.
+    """
     from ..tinyworld.runtime.vocabulary import check_request
 
     if planner.partition(":")[0] == TINY_WORLD:
@@ -88,7 +91,7 @@ def check_words(planner: str, text: str) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: the exit code, and the page if one was written."""
+    """Result of a run: the exit code and the page, if one was written."""
 
     code: int
     page: Path | None
@@ -96,7 +99,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which models a command opens, and how."""
+    """The models that a command opens, and the constraints on the plan."""
 
     planner: PlannerOptions
     constraints: PlanConstraints
@@ -112,29 +115,48 @@ def carry_out(
     models: ModelOptions,
     plan: Plan | None = None,
     as_json: bool = False,
+    before: Before | None = None,
 ) -> Outcome:
-    """Run the request in folder `out`, show it, and write its page; Ctrl-C ends it with code 130. Raises
-    InterleaveError."""
-    view = JsonLines() if as_json else Lines()
+    """Carry out a request in a folder, print its progress and write its page.
+
+    Args:
+        request: The request.
+        out: Run folder; an existing run is resumed.
+        settings: Settings of the loop.
+        models: The models, and the constraints on the plan.
+        plan: Plan to carry out instead of asking a planner.
+        as_json: Print JSON objects instead of lines.
+        before: What the last run in the folder was like, if the request comes from it.
+
+    Returns:
+        The exit code (130 after Ctrl-C) and the page.
+
+    Raises:
+        InterleaveError: As `PreparedRun` and the models do.
+    """
+    view = JsonLines() if as_json else Lines(accept_at=settings.accept_at)
     trajectory: Trajectory | None = None
     stopped = False
     try:
         prepared = PreparedRun(request, out, settings, models.constraints, plan)
+        show_changes(view, out, settings)
         if prepared.needs_planner:
             check_words(models.planner.planner, request.text)
-        view.wait("Opening the models")
+        view.wait("Loading the models")
         opener = Opener(models.local)
         generator = opener.generator(models.generator)
         planner = opener.planner(models.planner, view.planning) if prepared.needs_planner else None
         critic = opener.critic(models.critic) if prepared.needs_critic else None
         opener.finish()
+        if before is not None:
+            before.check_models(planner, critic, generator)
         view.wait("Planning")
         for event in prepared.events(planner, generator, critic):
             if isinstance(event, Finished):
                 trajectory = event.trajectory
             view.show(event)
             if isinstance(event, PlanReady):
-                warn(event.plan)
+                warn_of(event.plan)
     except (KeyboardInterrupt, Cancelled):
         stopped = True
     finally:
@@ -148,46 +170,44 @@ def carry_out(
 
 
 def constrained(planner: Planner, constraints: PlanConstraints) -> ConstrainedPlanner:
-    """The planner, held to the constraints."""
+    """Return the planner with the constraints applied to its plans."""
     from ..backend.agents.constrained_planner import ConstrainedPlanner
 
     return ConstrainedPlanner(planner, constraints)
 
 
-def warn(plan: Plan) -> None:
-    """Say on stderr where a plan is not as it was asked for."""
+def warn_of(plan: Plan) -> None:
+    """Print to stderr how a plan differs from what was requested."""
     if plan.warning:
-        typer.secho(f"Warning: {shown_text(plan.warning)}", err=True)
+        warn(plan.warning)
 
 
 def exit_code(trajectory: Trajectory) -> int:
-    """0 if the run is complete and no step was rejected, else 3."""
+    """Return 0 if the run is complete and no step was rejected, otherwise 3."""
     return 0 if all_accepted(trajectory) else 3
 
 
 def _conclude(view: Lines | JsonLines, outcome: Outcome, trajectory: Trajectory | None, out: Path) -> None:
     results = trajectory.results if trajectory else ()
-    pictures = [out / "pictures" / f"{result.image.digest}.png" for result in results if result.image]
+    images = [out / "pictures" / f"{result.image.digest}.png" for result in results if result.image]
     if isinstance(view, JsonLines):
         page = str(outcome.page) if outcome.page else None
-        view.result(
-            exit_code=outcome.code, out=str(out), page=page, pictures=[str(path) for path in pictures]
-        )
+        view.result(exit_code=outcome.code, out=str(out), page=page, pictures=[str(path) for path in images])
     elif trajectory is not None:
-        drawn = [result for result in results if result.stop_reason is not StopReason.text_only]
-        good = sum(result.stop_reason in GOOD for result in drawn)
-        judged = any(result.stop_reason is not StopReason.unjudged for result in drawn)
+        generated = [result for result in results if result.stop_reason is not StopReason.text_only]
+        good = sum(result.stop_reason in GOOD for result in generated)
+        judged = any(result.stop_reason is not StopReason.unjudged for result in generated)
         missing = len(trajectory.plan.steps) - len(results)
-        rest = f", {plural(missing, 'step')} not begun" if missing else ""
+        rest = f", {plural(missing, 'step')} not started" if missing else ""
         incomplete = sum(map(len, lacks(trajectory).values())) - missing
-        rest += f", {plural(incomplete, 'step')} not complete" if incomplete else ""
-        pictures_line = plural(len(drawn), "picture")
-        line = f"{good} of {pictures_line} accepted" if judged else f"{pictures_line}, not judged"
+        rest += f", {plural(incomplete, 'step')} incomplete" if incomplete else ""
+        count = plural(len(generated), "image")
+        line = f"{good} of {count} accepted" if judged else f"{count}, not judged"
         view.say(f"{line}{rest}.", "bold")
-        for path in pictures:
+        for path in images:
             view.say(f"  {path}")
         if outcome.page:
             view.say(f"Page: {outcome.page}")
     if outcome.code == 130:
-        typer.secho("Stopped. What was finished is kept; to go on, run the same again:", err=True)
+        typer.secho("Stopped. Finished work is saved. To resume, run the same command again:", err=True)
         typer.secho(f"  {shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}", err=True)

@@ -6,6 +6,8 @@ the identity is that of the wrapped planner, so old runs can be resumed.
 
 from __future__ import annotations
 
+from pydantic import ValidationError
+
 from ..types import Plan, Request
 from .plan_constraints import PlanConstraints, constrained_plan
 from .planner import Planner
@@ -41,3 +43,14 @@ class ConstrainedPlanner:
     def offload(self, staying: object) -> None:
         """Free VRAM, as `Planner.offload` does."""
         self._planner.offload(staying)
+
+
+def constraints_in(identity: str) -> PlanConstraints:
+    """Return the constraints that are part of a planner's identity; the defaults if there are none."""
+    at = identity.find("|{")
+    while at >= 0:
+        try:
+            return PlanConstraints.model_validate_json(identity[at + 1 :])
+        except ValidationError:
+            at = identity.find("|{", at + 1)
+    return PlanConstraints()

@@ -121,7 +121,7 @@ def constrained_plan(
         )
     nearest = min(reversed(plans), key=lambda plan: abs(len(plan.steps) - wanted))
     warning = f"{problem}. The plan of {len(nearest.steps)} is used."
-    return _finished(nearest.model_copy(update={"warning": warning}), constraints)
+    return _finished(_with_warning(nearest, warning), constraints)
 
 
 def _of_another_length(plan: Plan, wanted: int, error: InterleaveError) -> Plan:
@@ -130,7 +130,12 @@ def _of_another_length(plan: Plan, wanted: int, error: InterleaveError) -> Plan:
         f"{wanted} steps were requested, but the planner wrote {len(plan.steps)}. "
         f"Planning again failed: {error.message}"
     )
-    return plan.model_copy(update={"warning": warning})
+    return _with_warning(plan, warning)
+
+
+def _with_warning(plan: Plan, warning: str) -> Plan:
+    """Return the plan with a warning before its own."""
+    return plan.model_copy(update={"warning": f"{warning} {plan.warning}".strip()})
 
 
 def _named_count(text: str) -> int:

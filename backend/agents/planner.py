@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..answers.reading import GRAMMAR_OF_PLANS, read_plan
-from ..chat.protocol import ChatModel, ChecksRequests, OnDevice, Reply, ReplySettings, Reserves
+from ..chat.protocol import ChatModel, ChecksRequests, OnDevice, Reply, ReplySettings, Reserves, ReviewsPlans
 from ..errors import AnswerError
 from ..prompts import PromptSet
 from ..types import Plan, Request
@@ -65,6 +65,12 @@ class Planner(Agent):
         """
         if isinstance(self.chat, ChecksRequests):
             self.chat.check_request(request.text)
+        plan = self._written(request, on_token)
+        warning = self.chat.plan_warning(request.text, plan) if isinstance(self.chat, ReviewsPlans) else ""
+        return plan.model_copy(update={"warning": warning}) if warning else plan
+
+    def _written(self, request: Request, on_token: OnToken | None) -> Plan:
+        """Return the plan that the model writes, in one reply or in parts."""
         count, settings = asked_count(request.text), self._reply_settings()
         parts = PartProgress(self.on_part, self.part_store)
         in_parts = LongPlan(self, request, settings, on_token, parts)

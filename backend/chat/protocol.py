@@ -16,7 +16,7 @@ from ..answers.grammar import GrammarName
 from ..pictures import Picture
 from ..prompts import PromptSet
 from ..prompts.trained_with import TrainedWith
-from ..types import Text, Value
+from ..types import Plan, Text, Value
 from .image_limits import MAX_PIXELS, MAX_PIXELS_BOUND
 
 MAX_TOKENS = 4096
@@ -270,6 +270,15 @@ class ChecksRequests(Protocol):
         Raises:
             SettingsError: It cannot.
         """
+        ...
+
+
+@runtime_checkable
+class ReviewsPlans(Protocol):
+    """A chat backend that can tell what a plan leaves out of its request."""
+
+    def plan_warning(self, text: str, plan: Plan) -> str:
+        """Return a warning about the plan of a request; empty if there is none."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""What a benchmark will take, shown before its first image; and whether it may begin.
+"""Shows the estimate of a benchmark run before its first image, and decides whether the run may start.
 
-Decision: a local run always begins. Where a hosted model is named, whoever pays has seen the figures first.
+A local run always starts. With a hosted model, the user sees the estimated cost first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class OpenedOnce:
-    """Opens models at the first call and gives the same ones ever after."""
+    """Opens models at the first call and returns the same ones afterwards."""
 
     def __init__(self, opens: OpenTeachers) -> None:
         self._opens = opens
@@ -31,7 +31,11 @@ class OpenedOnce:
         self._lock = threading.Lock()
 
     def __call__(self) -> Teachers:
-        """Raises as the opening does."""
+        """Return the models.
+
+        Raises:
+            InterleaveError: The models cannot be opened.
+        """
         with self._lock:
             if self._opened is None:
                 self._opened = self._opens()
@@ -46,7 +50,7 @@ def before_start(
     published_input: bool,
     yes: bool,
 ) -> bool:
-    """Plan some items, show the estimate unless nothing is to do, and say whether the run may begin."""
+    """Plan some items, show the estimate if there is work to do, and return whether the run may start."""
     from ...backend.remote.hosted import hosted_specs
     from ...evaluation.runs.estimate import Estimator, as_lines
     from ...evaluation.runs.running import row_of
@@ -61,24 +65,24 @@ def before_start(
     found = estimator.estimate(prompts, unplanned)
     if not found.to_do:
         return True
-    wanted = {one.row.id for one in prompts}
-    calls = sum(benchmark.judge_calls(item) for item in items if row_of(item).id in wanted)
+    included = {one.row.id for one in prompts}
+    calls = sum(benchmark.judge_calls(item) for item in items if row_of(item).id in included)
     for line in (*as_lines(found, calls), ""):
         run.log(line)
     hosted = hosted_specs(models.values())
     if hosted and not run.prices:
-        run.log("What that costs: give --prices FILE.")
+        run.log("Add --prices FILE to estimate the cost.")
     if hosted and not yes:
         typer.echo(
-            f"{shown_text(', '.join(hosted))} is hosted and may cost money. Nothing was drawn. "
-            "The same command with --yes begins.",
+            f"{shown_text(', '.join(hosted))} is hosted and may cost money. Nothing was generated. "
+            "Add --yes to start.",
             err=True,
         )
     return yes or not hosted
 
 
 def _longest_verdict(judging: CriticOptions) -> tuple[int, int]:
-    """Tokens in and out that a verdict takes at most: both images at full size, the longest answer."""
+    """Return the most input and output tokens of a verdict: two full-size images and the longest answer."""
     from ...backend.prompts import default_prompt_set
     from ...training.data.trajectories.usage import CHARACTERS_A_TOKEN, PIXELS_A_TOKEN
 

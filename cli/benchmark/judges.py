@@ -1,4 +1,4 @@
-"""The options of a judge, and `benchmark judge-bridge`: a judge at an address that evaluators can ask."""
+"""Options of a judge, and `benchmark judge-bridge`: serves a judge to the official evaluators."""
 
 from __future__ import annotations
 
@@ -19,44 +19,55 @@ if TYPE_CHECKING:
     from ...evaluation.judges.bridge import JudgeBridge
 
 TOKEN_VARIABLE = "INTERLEAVE_BRIDGE_KEY"
-LOOKED_EVERY = 0.5
-TOLD_EVERY = 60.0
+POLL_SECONDS = 0.5
+REPORT_SECONDS = 60.0
 
 
 class JudgeOptions(BaseModel):
-    """The judge."""
+    """Options of the judge."""
 
     judge: str | None = Field(
         default=None,
-        description="Who judges, such as openai:MODEL@URL; fake:RATE only tries a chain out.",
+        description="Judge, such as openai:MODEL@URL. fake:RATE accepts this share of all questions, to "
+        "test a setup.",
     )
     answers: str | None = Field(
         default=None,
-        description="File of the judge's answers: nothing is asked twice. "
-        "By default OUT/answers.sqlite, for a bridge judge-answers.sqlite.",
+        description="Cache file of the judge's answers, so that no question is sent twice. "
+        "Default: OUT/answers.sqlite; for judge-bridge judge-answers.sqlite.",
     )
     judge_deadline: float = Field(
-        default=180.0, gt=0, le=86400, description="Seconds for a judge's answer; then it is asked once more."
+        default=180.0,
+        gt=0,
+        le=86400,
+        description="Timeout of a judge's answer in seconds; one retry follows.",
     )
     judge_parallel: int = Field(
-        default=16, ge=1, le=256, description="Questions that a judge is asked at the same time."
+        default=16, ge=1, le=256, description="Questions sent to the judge at the same time."
     )
     judge_dtype: Literal["bfloat16", "float16", "float32"] | None = Field(
-        default=None, description="Number type of a local judge; by default what suits the device."
+        default=None, description="Dtype of a local judge. Default: chosen for its device."
     )
     judge_device: str | None = Field(default=None, description="Device of a local judge, such as cuda:0.")
     judge_quantization: Literal["4bit", "8bit", "fp8"] | None = Field(
-        default=None, description="Load a local judge in 4 or 8 bits, or in fp8."
+        default=None, description="Quantize a local judge."
     )
 
     def open(self, answers: Path) -> BenchmarkJudge:
-        """The judge, which keeps its answers in `answers` unless another file was named. Raises
-        SettingsError, ChatError."""
+        """Open the judge.
+
+        Args:
+            answers: Cache file of its answers, unless the options name another one.
+
+        Raises:
+            SettingsError: No judge is named, or an option is not valid.
+            ChatError: The judge cannot be loaded or reached.
+        """
         from ...backend.errors import SettingsError
         from ...evaluation.judges import open_judge
 
         if self.judge is None:
-            raise SettingsError("No judge is named.", "Say --judge, such as openai:MODEL@URL.")
+            raise SettingsError("This command needs a judge.", "Add --judge, such as openai:MODEL@URL.")
         local = ("dtype", "device", "quantization")
         return open_judge(
             self.judge,
@@ -70,44 +81,45 @@ class JudgeOptions(BaseModel):
 def bridge(
     *,
     judge: JudgeOptions,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 is any that is free.")] = 8123,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")] = 8123,
 ) -> None:
-    """Answer evaluators in OpenAI's and Gemini's forms, at this machine alone, until Ctrl-C.
+    """Serve a judge to the official evaluators, on this machine, until Ctrl-C.
 
-    Clients show the key in INTERLEAVE_BRIDGE_KEY if it is set, and any otherwise. /health says what is wrong.
+    It implements the APIs of OpenAI, Gemini and SpecV. If INTERLEAVE_BRIDGE_KEY is set, clients have to send
+    this key. /health reports problems of the judge.
     """
     from ...evaluation.judges.bridge import JudgeBridge
 
     opened = judge.open(Path("judge-answers.sqlite"))
     one = JudgeBridge(opened, judge.judge_parallel, os.environ.get(TOKEN_VARIABLE, ""))
     with closing(opened), one.serving(port) as address:
-        _say(f"{opened.identity} answers at:")
-        _say(f"  {address}/v1  OpenAI's form (WISE --api_base; CoMM OPENAI_BASE_URL)")
-        _say(f"  {address}/v1/chat/completions  the same in full (RISEBench's api_base)")
-        _say(f"  {address}  Gemini's form (UEval GOOGLE_GEMINI_BASE_URL)")
-        _say(f"  {address}/native  SpecV's form (JUDGE_API_URL)")
+        _say(f"{opened.identity} is served at:")
+        _say(f"  {address}/v1  OpenAI API (WISE --api_base; CoMM OPENAI_BASE_URL)")
+        _say(f"  {address}/v1/chat/completions  OpenAI API, full address (RISEBench api_base)")
+        _say(f"  {address}  Gemini API (UEval GOOGLE_GEMINI_BASE_URL)")
+        _say(f"  {address}/native  SpecV API (JUDGE_API_URL)")
         try:
             _watch(one, opened)
         finally:
-            _say("ending once the answers under way are sent; Ctrl-C again ends at once")
+            _say("Stopping after the current answers are sent. Press Ctrl-C again to stop at once.")
 
 
 def _watch(one: JudgeBridge, opened: BenchmarkJudge) -> None:
-    """Say what there is to say, until Ctrl-C."""
-    said, trouble = time.monotonic(), None
+    """Print changes of the judge's state and regular counts, until Ctrl-C."""
+    reported, trouble = time.monotonic(), None
     while True:
-        time.sleep(LOOKED_EVERY)
+        time.sleep(POLL_SECONDS)
         if one.client.trouble is not trouble:
             trouble = one.client.trouble
             if trouble is None:
                 _say("The judge answers again.")
             elif trouble.seconds is not None:
-                _say(f"{trouble} The judge is asked again from time to time.")
+                _say(f"{trouble} Requests to the judge are retried.")
             else:
-                _say(f"Given up: {trouble} Start the bridge again once that is mended.")
-        if time.monotonic() - said > TOLD_EVERY:
-            said = time.monotonic()
-            _say(f"{opened.asked} questions asked, {opened.remembered} answers known")
+                _say(f"The judge cannot be used: {trouble} Fix this, then restart the bridge.")
+        if time.monotonic() - reported > REPORT_SECONDS:
+            reported = time.monotonic()
+            _say(f"{opened.asked} questions sent, {opened.remembered} answers cached")
 
 
 def _say(line: str) -> None:

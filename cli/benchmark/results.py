@@ -1,4 +1,4 @@
-"""`benchmark collect`, `score` and `compare`: what becomes of a benchmark's folder."""
+"""`benchmark collect`, `score`, `compare` and `table`: submissions and scores of benchmark runs."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ Folder = Annotated[
 def collect(
     out: Folder,
     with_gaps: Annotated[
-        bool, typer.Option("--with-gaps", help="Take items without an answer too: they count zero.")
+        bool, typer.Option("--with-gaps", help="Include items without an answer; they score zero.")
     ] = False,
     relative_to: Annotated[
-        Path | None, typer.Option(help="Name images (UEval) relative to this folder; by default in full.")
+        Path | None,
+        typer.Option(help="UEval: write image paths relative to this folder. Default: absolute paths."),
     ] = None,
     link: Annotated[
-        Path | None, typer.Option(help="Checkout of SpecV: link the submission where its code looks.")
+        Path | None,
+        typer.Option(help="Checkout of SpecV in which to link the submission where its code expects it."),
     ] = None,
 ) -> None:
-    """Write OUT/submission in the evaluator's form, and read it back as the evaluator does."""
+    """Write OUT/submission in the format of the official evaluator, and check it by reading it back."""
     from ...evaluation.runs import submission as collecting
 
     collecting.collect(out, with_gaps, relative_to, _say)
@@ -46,51 +48,57 @@ def score(
     *,
     out: Folder,
     results: Annotated[
-        Path | None, typer.Option(help="What the benchmark's own evaluator wrote; none for tinyworld.")
+        Path | None, typer.Option(help="Results of the official evaluator. Not needed for tinyworld.")
     ] = None,
     official: Annotated[
         Path | None,
-        typer.Option(help="Checkout of the benchmark's own evaluator: it is run as it is, with --judge."),
+        typer.Option(help="Checkout of the official evaluator, which is run unchanged with --judge."),
     ] = None,
     python: Annotated[
-        str | None, typer.Option(help="Python that has the evaluator's requirements; by default this one.")
+        str | None,
+        typer.Option(help="Python with the requirements of the official evaluator. Default: this one."),
     ] = None,
     silence: Annotated[
-        float, typer.Option(min=1.0, help="Seconds without a question after which an evaluator is ended.")
+        float,
+        typer.Option(
+            min=1.0, help="Timeout of the official evaluator: seconds without a question to the judge."
+        ),
     ] = 900.0,
     repeats: Annotated[
-        int, typer.Option(min=1, max=20, help="Ask --judge so often, to see how far it agrees with itself.")
+        int,
+        typer.Option(
+            min=1, max=20, help="Number of times to ask --judge, to measure its agreement with itself."
+        ),
     ] = 1,
     order_swap: Annotated[
         bool,
-        typer.Option("--order-swap", help="Ask --judge in both orders where two images are compared (RISE)."),
+        typer.Option("--order-swap", help="Ask --judge in both orders if two images are compared (RISE)."),
     ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Ask a hosted judge, which may cost money, without being asked.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Start even if a hosted judge may cost money.")] = False,
     judge: JudgeOptions,
 ) -> None:
-    """Write the figures with their intervals: OUT/scores.json, and scores.md, which is printed.
+    """Compute scores with confidence intervals: OUT/scores.json, and OUT/scores.md, which is also printed.
 
-    From --results of the benchmark's own evaluator, by --official, which runs it with --judge, or by --judge
-    alone in our own words: those figures are not comparable with published tables.
+    There are three ways: --results reads the results of the official evaluator, --official runs this
+    evaluator with --judge, and --judge alone uses our own questions. Scores of our own questions are not
+    comparable with published tables.
     """
     from ...evaluation.runs.scores import as_lines
     from ...evaluation.runs.scores import score as scored
 
     if results is not None and (official is not None or judge.judge is not None):
         made_by = "--judge" if official is None else "--official"
-        raise SettingsError(f"{made_by} makes the results.", "Leave out --results.")
+        raise SettingsError(f"--results cannot be combined with {made_by}.", "Remove one of them.")
     own = official is None and judge.judge is not None
     if not own and (repeats > 1 or order_swap):
         raise SettingsError(
-            "--repeats and --order-swap are of our own questions.",
-            "Give --judge without --official, or leave them out.",
+            "--repeats and --order-swap only apply to our own questions.",
+            "Use --judge without --official, or remove them.",
         )
     if official is not None:
         from ...evaluation.runs.official_scoring import ANSWERS, OfficialScoring, score_officially
 
-        _ask_first(judge, "The evaluator's questions go", yes)
+        _confirm(judge, "The questions of the official evaluator", yes)
         how = OfficialScoring(official, python or sys.executable, judge.judge_parallel, silence)
         found = score_officially(out, how, lambda: judge.open(out / ANSWERS), _say)
     else:
@@ -99,37 +107,39 @@ def score(
         _say(line)
 
 
-def _ask_first(judge: JudgeOptions, what: str, yes: bool) -> None:
-    """End where a hosted judge was not agreed to."""
+def _confirm(judge: JudgeOptions, questions: str, yes: bool) -> None:
+    """End the command if a hosted judge is used without --yes."""
     from ...backend.remote.hosted import hosted_specs
 
     if hosted_specs([judge.judge or ""]) and not yes:
-        _say(f"{what} to {judge.judge}, which is hosted and may cost money. Add --yes to begin.")
+        _say(f"{questions} go to {judge.judge}, which is hosted and may cost money. Add --yes to start.")
         raise typer.Exit(3)
 
 
 def _by_judge(out: Path, judge: JudgeOptions, repeats: int, order_swap: bool, yes: bool) -> BenchmarkScores:
-    """The figures of our own questions; what the judge said is kept in OUT/answers.sqlite."""
+    """Return the scores of our own questions; the judge's answers are cached in OUT/answers.sqlite."""
     from ...evaluation.runs.own_scoring import OwnScoring, score, to_ask
 
-    asked = to_ask(out)
+    questions = to_ask(out)
     opened = judge.open(out / "answers.sqlite")
     try:
         scoring = OwnScoring(opened, repeats, order_swap, judge.judge_parallel)
-        _ask_first(judge, f"{asked.calls(scoring)} questions go, those answered before among them,", yes)
-        return score(asked, scoring, _say)
+        _confirm(judge, f"{questions.calls(scoring)} questions (including cached ones)", yes)
+        return score(questions, scoring, _say)
     finally:
         opened.close()
 
 
 def compare(
     first: Folder,
-    second: Annotated[Path, typer.Argument(help="Another, of the same data.", exists=True, file_okay=False)],
+    second: Annotated[
+        Path, typer.Argument(help="Folder of another run on the same data.", exists=True, file_okay=False)
+    ],
     page: Annotated[
-        Path | None, typer.Option(help="Write a web page of the items that differ most: FILE.html.")
+        Path | None, typer.Option(help="Write an HTML page of the items that differ most.")
     ] = None,
 ) -> None:
-    """Set two scored folders side by side, item by item."""
+    """Compare two scored runs item by item."""
     from ...evaluation.runs import comparison as comparing
 
     for line in comparing.as_lines(comparing.compare(first, second)):
@@ -142,10 +152,10 @@ def compare(
 
 def table(
     folders: Annotated[
-        list[Path], typer.Argument(help="Scored folders of one benchmark, judged alike.", exists=True)
+        list[Path], typer.Argument(help="Scored folders of the same benchmark and judge.", exists=True)
     ],
 ) -> None:
-    """Several folders in one table: figures, draws and seconds an item, steps that nobody accepted."""
+    """Print scored runs in one table: scores, images and seconds per item, steps that were not accepted."""
     from ...evaluation.runs.pages.table import table as tabled
 
     for line in tabled(folders):

@@ -1,4 +1,4 @@
-"""`benchmark NAME`: a benchmark's items carried out in a folder, which every later call continues."""
+"""`benchmark NAME`: carries out the items of a benchmark in a folder; later calls resume it."""
 
 from __future__ import annotations
 
@@ -15,44 +15,65 @@ from ...evaluation.runs.settings import BenchmarkOptions
 from ...training.data.trajectories.options import TrajectoryOptions
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ..options.models import with_model_options
+from ..options.panels import COST, LIMITS
 from ..options.teachers import Parallel, RayAddress, TeacherOptions, Workers, open_executor
 from .before_start import OpenedOnce, before_start
 
 MODEL_OPTIONS = ("dtype", "quantization", "engine", "constrained_decoding")
-"""Options of all models that change what they answer."""
+"""Options of all models that change their results."""
 
 
 @with_model_options
 def command(
     called: typer.Context,
     *,
-    out: Annotated[Path, typer.Option(help="Folder of the benchmark; the same command goes on in it.")],
+    out: Annotated[Path, typer.Option(help="Output folder. Use an existing one to resume.")],
     data: Annotated[
-        Path | None, typer.Option(help="The benchmark's data: your copy, a file or folder.")
+        Path | None, typer.Option(help="Your copy of the benchmark's data, a file or folder.")
     ] = None,
     images: Annotated[
-        Path | None, typer.Option(help="Where the data's images are looked for besides its own folder.")
+        Path | None, typer.Option(help="Second folder in which to look for the images of the data.")
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option(help="Only part i of n of the items, as i/n; by default RANK of WORLD_SIZE, or all."),
+        typer.Option(
+            help="Only part i of n of the items, as i/n. Default: RANK/WORLD_SIZE if set, otherwise all.",
+            rich_help_panel=LIMITS,
+        ),
     ] = None,
-    stop_after: Annotated[str | None, typer.Option(help="Stop after this time (90s, 30m, 4h).")] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed items again.")] = False,
+    stop_after: Annotated[
+        str | None, typer.Option(help="Stop after this time, such as 90s, 30m or 4h.", rich_help_panel=LIMITS)
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Retry failed items.", rich_help_panel=LIMITS)
+    ] = False,
     parallel: Parallel = 1,
     ray: RayAddress = None,
     workers: Workers = 2,
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="Only say what is to come; plans made for it are used later.")
+        bool,
+        typer.Option(
+            "--estimate",
+            help="Print the estimate and stop. Plans made for it are reused by the run.",
+            rich_help_panel=COST,
+        ),
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Begin although a hosted model is named, which may cost money.")
+        bool,
+        typer.Option("--yes", help="Start even if a hosted model may cost money.", rich_help_panel=COST),
     ] = False,
     prices: Annotated[
-        Path | None, typer.Option(help='Price list {"MODEL": {"input", "output" a million, "image"}}.')
+        Path | None,
+        typer.Option(
+            help='JSON price list {"MODEL": {"input", "output", "image"}}; tokens per million.',
+            rich_help_panel=COST,
+        ),
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(min=0.0, help="Stop once this much is spent, by the prices of --prices.")
+        float | None,
+        typer.Option(
+            min=0.0, help="Stop when this amount is spent, by the prices of --prices.", rich_help_panel=COST
+        ),
     ] = None,
     settings: BenchmarkOptions,
     planning: PlannerOptions,
@@ -60,6 +81,7 @@ def command(
     drawing: GeneratorOptions,
     local: LocalOptions,
 ) -> None:
+    """Carry out the items of the benchmark that the command is named after; `app.py` sets the help."""
     from ...evaluation.benchmarks import open_benchmark
     from ...evaluation.checkout import commit
     from ...evaluation.runs.running import BenchmarkRun, ShowingImages
@@ -86,7 +108,7 @@ def command(
     items = benchmark.items(setting.where())
     if settings.one_image and any(item.steps for item in items):
         raise SettingsError(
-            f"{benchmark.terms.title} says how many steps there are.", "Leave out --one-image."
+            f"{benchmark.terms.title} sets the number of steps itself.", "Remove --one-image."
         )
     setting = setting.model_copy(update={"data_digest": digest_of(items)})
     options = TrajectoryOptions(
@@ -95,14 +117,14 @@ def command(
     constraints = PlanConstraints(step_count=1) if settings.one_image else PlanConstraints()
     named = TeacherOptions(planning, constraints, judging, (drawing,), local)
     opens = ShowingImages(named) if benchmark.shows_images else named
-    # Threads share the models, also with the planning before the run; Ray's workers open their own.
+    # Threads share the models, also with the planning for the estimate; Ray workers open their own.
     teachers = opens if ray else OpenedOnce(opens)
     is_new = take_folder(out, setting)
     if benchmark.shows_images and not ray and is_new:
         try:
             teachers()
         except InterleaveError:
-            # A folder that no image was drawn in is free for another generator.
+            # Without images in it, the folder can be used with another generator.
             give_folder_back(out)
             raise
     run = BenchmarkRun(
@@ -114,16 +136,16 @@ def command(
         _say,
         read_prices(prices, named.names) if prices else {},
     )
-    wanted = items[: setting.limit]
-    begins = before_start(run, named, benchmark, wanted, settings.published_input, yes)
+    chosen = items[: setting.limit]
+    begins = before_start(run, named, benchmark, chosen, settings.published_input, yes)
     if estimate or not begins:
         raise typer.Exit(0 if estimate else 3)
-    made = run.carry_out(wanted, settings.published_input)
+    made = run.carry_out(chosen, settings.published_input)
     if made.stopped == "interrupted":
         raise typer.Exit(130)
     if made.totals.to_do or made.totals.failed:
         raise typer.Exit(3)
-    typer.echo(f"\nAll items of this part are done. Then: interleave-thinker benchmark collect {out}")
+    typer.echo(f"\nAll items of this part are done. Next: interleave-thinker benchmark collect {out}")
 
 
 def _say(line: str) -> None:
@@ -131,7 +153,7 @@ def _say(line: str) -> None:
 
 
 def _models(*options: Any) -> dict[str, Any]:
-    """What was typed of the models, as far as it changes what they do."""
+    """Return the model options that change results."""
     *models, local = options
     found: dict[str, Any] = {}
     for one in models:
@@ -140,7 +162,7 @@ def _models(*options: Any) -> dict[str, Any]:
 
 
 def _rank() -> str:
-    """The part of this process among those that torchrun started."""
+    """Return the part of this process among those that torchrun started, as i/n."""
     rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
     return f"{rank}/{size}" if rank.isdecimal() and size.isdecimal() and int(size) > 1 else "0/1"
 

@@ -1,0 +1,1 @@
+"""The single commands: run, redraw, plan, demo, judge, export, doctor and prompts."""

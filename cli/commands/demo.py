@@ -1,5 +1,4 @@
-"""`interleave-thinker demo`: the whole system on its embedded world, with nothing asked and nothing
-downloaded."""
+"""`interleave-thinker demo`: runs a built-in story in the tiny world, without downloads."""
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ from ...backend.types import RunSettings
 from ...tinyworld.runtime import DEMO_REQUEST, DEMO_SEED
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ..options.models import with_model_options
+from ..options.panels import AUTOMATION
 from ..run_request import ModelOptions, carry_out
 
 
@@ -23,17 +23,21 @@ def command(
     judging: CriticOptions,
     drawing: GeneratorOptions,
     local: LocalOptions,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the page and the run.")] = Path(
+    out: Annotated[Path, typer.Option("--out", help="Run folder; the page is index.html in it.")] = Path(
         "interleave-demo"
     ),
     seed: Annotated[
-        int, typer.Option("--seed", min=0, max=2**48, help="Another seed, other pictures.")
+        int, typer.Option("--seed", min=0, max=2**48, help="Base seed of the images.")
     ] = DEMO_SEED,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per event.", rich_help_panel=AUTOMATION)
+    ] = False,
 ) -> None:
-    """Tell a built-in story and write its page, index.html. Without options it needs no network and no
-    GPU."""
+    """Run a built-in story and write its page, index.html.
+
+    With the default models it needs neither a network nor a GPU.
+    """
     request, settings = read_request(DEMO_REQUEST, []), RunSettings(seed=seed)
     models = ModelOptions(planning, PlanConstraints(), judging, drawing, local)
     outcome = carry_out(request, out, settings, models, as_json=as_json)

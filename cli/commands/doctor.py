@@ -1,8 +1,8 @@
-"""`interleave-thinker doctor`: what is here, what is missing, and the command that gets it.
+"""`interleave-thinker doctor`: shows what is installed, what is missing and the command that installs it.
 
-Decision: it only looks. Versions come from package metadata without importing the packages, models from
-folders on this machine; nothing is loaded, downloaded or asked over the network. With `--plan` it reckons
-what fits which card instead, and with `--agent` it loads that one agent and says which savings hold with it.
+It only inspects: versions come from package metadata without importing the packages, models from local
+folders. Nothing is loaded, downloaded or requested over the network. `--plan` estimates memory instead, and
+`--agent` loads one agent to check which engine settings work with it.
 """
 
 from __future__ import annotations
@@ -42,53 +42,68 @@ PACKAGES = {
     "prometheus-client": "serve",
     "ray": "ray",
 }
-"""Package: the optional extra that brings it, empty for one that is always needed."""
+"""Package: the extra that installs it, empty for a required package."""
 
 
+PLAN_PANEL = "Memory estimate (--plan)"
 DEFAULT_AGENT = "qwen3-vl-8b"
 """The size of the published planner and critic."""
 TINY_PAGE = (96, 96)
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     plan: Annotated[
         str | None,
         typer.Option(
-            help="Show instead what fits on cards of 12 to 80 GB with this image model: "
-            "flux2-klein-4b, flux2-klein-9b, qwen-image-edit, "
-            "flux1-kontext, sdxl, sd15, tinyworld, a diffusers folder, or a file in safetensors.",
+            help="Estimate instead which precisions fit into 12 to 80 GB of VRAM with this image model: "
+            "flux2-klein-4b, flux2-klein-9b, qwen-image-edit, flux1-kontext, sdxl, sd15, tinyworld, a "
+            "diffusers "
+            "folder or a safetensors file.",
         ),
     ] = None,
     planner: Annotated[
         str | None,
         typer.Option(
-            help="With --plan: qwen3-vl-2b, -4b, -8b, -32b, "
-            f"a checkpoint folder, or openai:MODEL@URL for one that is elsewhere. [default: {DEFAULT_AGENT}]"
+            help="Planner: qwen3-vl-2b, -4b, -8b or -32b, a checkpoint folder, or openai:MODEL@URL (needs "
+            "no VRAM "
+            f"here). [default: {DEFAULT_AGENT}]",
+            rich_help_panel=PLAN_PANEL,
         ),
     ] = None,
     critic: Annotated[
-        str | None, typer.Option(help="With --plan: likewise; the same folder is one model.")
+        str | None,
+        typer.Option(
+            help="Critic, in the same forms. The same folder as the planner's is counted once.",
+            rich_help_panel=PLAN_PANEL,
+        ),
     ] = None,
-    size: Annotated[str | None, typer.Option(help="With --plan: WIDTHxHEIGHT. [default: 1024x1024]")] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(help="Image size as WIDTHxHEIGHT. Default: 1024x1024.", rich_help_panel=PLAN_PANEL),
+    ] = None,
     agent: Annotated[
         str | None,
         typer.Option(
-            help="Load this agent instead, such as transformers:FOLDER, and show which savings it uses here, "
-            "and which were switched off because they would change its answers."
+            help="Load this agent instead, such as transformers:FOLDER, and show which engine settings it "
+            "uses on "
+            "this machine and which are switched off because they would change its answers."
         ),
     ] = None,
     reserve: Annotated[
         float,
         typer.Option(
-            min=0.0, max=1000.0, help="With --plan: GB of the card that other programs use, such as a screen."
+            min=0.0,
+            max=1000.0,
+            help="VRAM in GB that other programs use, such as the desktop.",
+            rich_help_panel=PLAN_PANEL,
         ),
     ] = 0.0,
 ) -> None:
-    """Show what is installed, which device, which models are found, what is missing and how to get it.
+    """Show the installed packages, the device, the models that were found, and what is missing.
 
-    Exit code 1 if something that is always needed is missing. With --plan: which precisions of agents and
-    image model fit on which card, and what moves when.
+    The exit code is 1 if a required package is missing. With --plan, show which precisions of agents and
+    image model fit into how much VRAM, and when models have to be moved between VRAM and RAM.
     """
     if agent is not None:
         from .doctor_agent import show_agent
@@ -154,7 +169,9 @@ def _plan(
 def _size(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{2,5})x(\d{2,5})", text)
     if match is None:
-        raise SettingsError(f"The size {text!r} is not WIDTHxHEIGHT in pixels.", "Such as 1024x768.")
+        raise SettingsError(
+            f"--size {text!r} is not WIDTHxHEIGHT in pixels.", "Give a size such as 1024x768."
+        )
     return int(match[1]), int(match[2])
 
 
@@ -165,7 +182,7 @@ def _own_version() -> str:
 
 
 def _device() -> dict[str, Any]:
-    """Name of the device that models would run on, and its memory in GiB where it is known."""
+    """Return the name of the default device, and its memory in GiB if it is known."""
     processors = os.cpu_count() or 1
     cpu = {"name": f"cpu, {processors} processors", "memory_gib": _main_memory()}
     if find_spec("torch") is None:
@@ -189,7 +206,7 @@ def _main_memory() -> float | None:
 
 
 def _models() -> dict[str, list[Path]]:
-    """Folders of checkpoints by where they are: shipped, in a ComfyUI installation, in the hub's cache."""
+    """Return the checkpoint folders by place: built in, in a ComfyUI installation, in the hub cache."""
     shipped = Path(__file__).parents[2] / "tinyworld" / "runtime" / "checkpoints"
     comfy = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "comfy" / "ComfyUI")
     return {
@@ -207,7 +224,7 @@ def _hub_cache() -> Path:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    """Sub-folders that hold a model (config.json) or a pipeline (model_index.json)."""
+    """Return the subfolders with a model (config.json) or a pipeline (model_index.json)."""
     named = ("config.json", "model_index.json", "adapter_config.json")
     if not folder.is_dir():
         return []
@@ -215,7 +232,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _advice(report: dict[str, Any]) -> list[str]:
-    """One line for everything that is missing: what it would be needed for, and how to get it."""
+    """Return one line for each missing part: its purpose and how to install it."""
     absent = [name for name in PACKAGES if report["packages"][name] is None]
     advice = [f"{name} is missing: pip install {name}" for name in absent if not PACKAGES[name]]
     for name, found in report["packages"].items():
@@ -225,7 +242,7 @@ def _advice(report: dict[str, Any]) -> list[str]:
     purposes = {
         "training": "to train agents",
         "quantization": "to load agents in 4 or 8 bits",
-        "grammar": "to hold agents' answers to their grammar",
+        "grammar": "to constrain agents' answers to their grammar",
         "serve": "to serve image models",
         "ray": "to use several machines",
     }
@@ -233,15 +250,16 @@ def _advice(report: dict[str, Any]) -> list[str]:
         lacking = [name for name in absent if PACKAGES[name] == extra]
         if lacking:
             advice.append(
-                f'{purpose}, {", ".join(lacking)} is missing: pip install "interleave-thinker[{extra}]"'
+                f'{", ".join(lacking)} missing (needed {purpose}): pip install "interleave-thinker[{extra}]"'
             )
     if not report["models"]["shipped"]:
-        advice.append("the tiny world's checkpoints are missing: install the package again")
+        advice.append("the tiny world's checkpoints are missing: reinstall interleave-thinker")
     if not report["models"]["comfyui"] and not report["models"]["hub"]:
         advice.append(
-            "for requests beyond the tiny world, get a Qwen3-VL checkpoint: "
-            "give its folder as --planner transformers:FOLDER --critic transformers:FOLDER, "
-            "or its hub name with --download, or use a server with openai:MODEL@URL"
+            "no Qwen3-VL checkpoint found, which requests beyond the tiny world need: use "
+            "--planner transformers:FOLDER --critic transformers:FOLDER, a hub id with --download, or a "
+            "server "
+            "with openai:MODEL@URL"
         )
     return advice
 
@@ -255,7 +273,7 @@ def _show(report: dict[str, Any]) -> None:
     view.say("Packages", "bold")
     for name, version in report["packages"].items():
         view.say(f"  {name} {version or 'missing'}", "" if version else "yellow")
-    view.say("Where a service could run", "bold")
+    view.say("GPUs and ports for a service", "bold")
     for line in places.lines(report):
         view.say(f"  {line}")
     view.say("Models", "bold")
@@ -263,6 +281,6 @@ def _show(report: dict[str, Any]) -> None:
         for path in found or ["none"]:
             view.say(f"  {place}: {path}")
     if report["advice"]:
-        view.say("What is missing", "bold")
+        view.say("Missing", "bold")
     for line in report["advice"]:
         view.say(f"  {line}", "yellow")

@@ -1,8 +1,7 @@
-"""Which engine settings one agent uses on this machine, and which its check at first use switched off, with
-the reason.
+"""`doctor --agent`: shows which engine settings an agent uses here, and why others are switched off.
 
-Decision: this is the one part of `doctor` that loads something, because only a comparison with the weights,
-on the device where they are, can tell.
+This is the only part of `doctor` that loads a model, because the check compares results of the weights on
+their device.
 """
 
 from __future__ import annotations
@@ -14,13 +13,18 @@ from ..progress import Lines
 
 
 def show_agent(spec: str, as_json: bool) -> None:
-    """Open the agent, have it checked and print what came of it. Raises SettingsError, ChatError."""
+    """Load an agent, check its engine settings and print the result.
+
+    Raises:
+        SettingsError: The agent does not run in this process.
+        ChatError: The agent cannot be loaded.
+    """
     from ...backend.chat import open_chat
     from ...backend.chat.local.chat import TransformersChat
 
     chat = open_chat(f"{spec}:critic" if spec == "tinyworld" else spec)
     if not isinstance(chat, TransformersChat):
-        raise SettingsError(f"{spec!r} does not decode in this process.", "Name transformers:FOLDER.")
+        raise SettingsError(f"The agent {spec!r} does not run in this process.", "Use transformers:FOLDER.")
     base = chat.base
     with base.lock:
         base.engine()
@@ -38,5 +42,5 @@ def show_agent(spec: str, as_json: bool) -> None:
     view.say(f"{spec} on {report['device']}, {base.settings.quantization or base.dtype}", "bold")
     for name, value in base.settings.engine.model_dump().items():
         reason = base.switched_off.get(name)
-        said = f"switched off: {reason}" if reason else "on" if value is True else value or "off"
-        view.say(f"  {name}: {said}", "yellow" if reason else "")
+        state = f"switched off: {reason}" if reason else "on" if value is True else value or "off"
+        view.say(f"  {name}: {state}", "yellow" if reason else "")

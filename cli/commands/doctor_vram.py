@@ -1,7 +1,7 @@
-"""The plan of memory as a person reads it: one table over all cards, then for each card what to choose.
+"""`doctor --plan`: prints the memory estimate as one table over all VRAM sizes, then a choice for each size.
 
-Decision: a cell is a letter for how things fit and the peak in GB, so that the whole choice is seen at once
-on a narrow terminal; what the letters mean is said once below.
+A cell is a letter for how the models fit and the peak in GB, so that the table fits on a narrow terminal.
+The letters are explained below it.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from ...backend.vram.footprint import GB
 from ...backend.vram.placement import COMBINATIONS, WHAT_MOVES, CardPlan, Fit, MemoryPlan
 
 COMFYUI_DECODE = 2178 * 2
-"""Bytes a pixel that ComfyUI wants free before a VAE decodes in 16 bits (comfy/sd.py,
+"""Bytes per pixel that ComfyUI keeps free before a VAE decodes in 16 bits (comfy/sd.py,
 VAE.memory_used_decode)."""
 CELL = 11
 LETTERS: dict[str, str] = dict(zip(WHAT_MOVES, "ABCD", strict=True))
 
 
 def lines(plan: MemoryPlan) -> Iterator[str]:
-    """The report, line by line."""
+    """Yield the lines of the report."""
     width, height = plan.size
     yield (
         f"Image model {plan.generator}, planner {plan.planner}, critic {plan.critic}, "
-        f"images of {width}x{height}"
+        f"images of {width}x{height} pixels"
     )
     yield (
-        "Reckoned, not measured, in GB of 10⁹ bytes. "
-        f"A peak has {plan.reserve / GB:.1f} GB in reserve and a tenth more than what works, "
-        "for gaps between blocks."
+        "Estimated, not measured, in GB of 10⁹ bytes. "
+        f"A peak includes a reserve of {plan.reserve / GB:.1f} GB and 10 % of the working memory for "
+        f"fragmentation."
     )
     yield ""
     yield f"{'GB in bf16':20}" + "".join(f"{part.name:>{CELL}}" for part in plan.parts["bf16 + bf16"])
     for label, values in (
         ("weights", [part.weights for part in plan.parts["bf16 + bf16"]]),
-        ("beside them at work", [part.work for part in plan.parts["bf16 + bf16"]]),
+        ("working memory", [part.work for part in plan.parts["bf16 + bf16"]]),
     ):
         yield f"{label:20}" + "".join(f"{value / GB:{CELL}.1f}" for value in values)
     yield ""
@@ -44,13 +44,13 @@ def lines(plan: MemoryPlan) -> Iterator[str]:
     for name, meaning in WHAT_MOVES.items():
         yield f"  {LETTERS[name]} {name}: {meaning}"
     yield ""
-    for card in plan.cards:
-        yield from _advice(card)
+    for one in plan.cards:
+        yield from _advice(one)
     yield ""
-    yield "ComfyUI arranges this by itself; the command line keeps everything on the card (together)."
+    yield "ComfyUI moves models automatically; the command line keeps all of them in VRAM (together)."
     yield (
-        f"ComfyUI wants {COMFYUI_DECODE * width * height / GB:.1f} GB free "
-        "before it decodes an image of this size, and moves models away for that long where there is less."
+        f"ComfyUI needs {COMFYUI_DECODE * width * height / GB:.1f} GB free to decode an image of this size. "
+        "If less is free, it moves models to RAM during decoding."
     )
 
 
@@ -58,29 +58,30 @@ def _cell(fit: Fit) -> str:
     return f"{LETTERS[fit.arrangement] if fit.arrangement else 'no'} {fit.peak / GB:5.1f}"
 
 
-def _advice(card: CardPlan) -> Iterator[str]:
-    label = f"{card.card:>3} GB ({card.usable / GB:.1f} usable): "
-    if card.finest is None:
-        short = card.fits[-1]
+def _advice(gpu: CardPlan) -> Iterator[str]:
+    label = f"{gpu.card:>3} GB ({gpu.usable / GB:.1f} usable): "
+    if gpu.finest is None:
+        short = gpu.fits[-1]
         yield (
-            f"{label}does not fit; "
-            f"{short.short / GB:.1f} GB are missing even at {short.agents} and {short.image}."
+            f"{label}does not fit: "
+            f"{short.short / GB:.1f} GB missing even with agents in {short.agents} and the image model in "
+            f"{short.image}."
         )
-        yield f"       To lower: {'; '.join(card.lower)}."
+        yield f"       To need less: {'; '.join(gpu.lower)}."
         return
-    if card.steady is not None:
-        yield f"{label}nothing moves in the loop with {_told(card.steady)}"
+    if gpu.steady is not None:
+        yield f"{label}no model moves during the loop: {_described(gpu.steady)}"
         label = " " * 7
-    if card.finest != card.steady:
-        yield f"{label}finest {_told(card.finest)}{_cost(card.finest)}"
+    if gpu.finest != gpu.steady:
+        yield f"{label}highest precision: {_described(gpu.finest)}{_cost(gpu.finest)}"
 
 
-def _told(fit: Fit) -> str:
+def _described(fit: Fit) -> str:
     return f"agents {fit.agents}, image model {fit.image}: {fit.arrangement}, peak {fit.peak / GB:.1f} GB"
 
 
 def _cost(fit: Fit) -> str:
     if not fit.moved:
         return ""
-    again = "" if fit.agents == "bf16" else " (quantised agents are read from the disk again)"
-    return f"; {fit.moved / GB:.1f} GB move at every attempt{again}, {fit.waiting / GB:.1f} GB of main memory"
+    reread = "" if fit.agents == "bf16" else " (quantized agents are read from disk again)"
+    return f"; {fit.moved / GB:.1f} GB move at every attempt{reread}, needs {fit.waiting / GB:.1f} GB of RAM"

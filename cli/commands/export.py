@@ -1,4 +1,4 @@
-"""`interleave-thinker export`: a run's folder, finished or not, as something to show or to train on."""
+"""`interleave-thinker export`: writes a run, finished or not, in a form to publish, share or train on."""
 
 from __future__ import annotations
 
@@ -17,45 +17,47 @@ from ...backend.report.words import LANGUAGES
 def command(
     folder: Annotated[
         Path,
-        typer.Argument(help="The --out folder of a run, a story's .zip file, or an execution record."),
+        typer.Argument(help="The --out folder of a run, the .zip file of a story, or an execution record."),
     ],
     to: Annotated[
         str,
         typer.Option(
             "--to",
-            help="page, pdf, comic (CBZ), comic-pdf, comic-png, gif, webp, markdown, sheet (PNG), "
-            "record or story (JSON), or zip (the whole run as one file to share).",
+            help="Format: page (HTML), pdf, comic (CBZ), comic-pdf, comic-png, gif, webp, markdown, sheet "
+            "(PNG contact "
+            "sheet), record or story (JSON), or zip (the whole run in one file).",
         ),
     ] = "page",
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="Folder to write into; by default the run's own, or one beside the .zip file."
+            "--out", help="Output folder. Default: the run folder, or a folder next to the .zip file."
         ),
     ] = None,
     audience: Annotated[
         bool,
         typer.Option(
-            "--audience", help="Texts and kept images alone: no verdicts, tries, prompts, names of steps."
+            "--audience",
+            help="Export only the texts and the final images, without verdicts, rejected attempts, prompts "
+            "and names "
+            "of steps.",
         ),
     ] = False,
-    title: Annotated[str | None, typer.Option(help="Title; by default the beginning of the request.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title. Default: the beginning of the request.")] = None,
     language: Annotated[
-        str | None, typer.Option(help=f"Language of the export's own words: {', '.join(LANGUAGES)}.")
+        str | None, typer.Option(help=f"Language of the labels in the export: {', '.join(LANGUAGES)}.")
     ] = None,
-    panels: Annotated[
-        int | None, typer.Option(help="Images on a page of a comic, 1 to 9; 4 by default.")
-    ] = None,
+    panels: Annotated[int | None, typer.Option(help="Comic: images per page, 1 to 9. Default: 4.")] = None,
     lettering: Annotated[
-        str | None, typer.Option(help="Text of a comic: captions (the default), balloons or none.")
+        str | None, typer.Option(help="Comic: captions, balloons or none. Default: captions.")
     ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Seconds a step, for gif and webp; 2 by default.")
-    ] = None,
-    attempts: Annotated[bool, typer.Option("--attempts", help="Every try, for gif and webp.")] = False,
+    seconds: Annotated[float | None, typer.Option(help="gif and webp: seconds per step. Default: 2.")] = None,
+    attempts: Annotated[bool, typer.Option("--attempts", help="gif and webp: show every attempt.")] = False,
 ) -> None:
-    """Write a run as a page, PDF, comic, moving picture, Markdown, contact sheet, execution record, or as one
-    file to share."""
+    """Write a run as a page, PDF, comic, animation, Markdown, contact sheet, execution record or .zip file.
+
+    The run may be unfinished. Prints the path of the main file.
+    """
     given: dict[str, Any] = {
         "audience": audience or None,
         "title": title,
@@ -68,15 +70,16 @@ def command(
     options = {name: value for name, value in given.items() if value is not None}
     unknown = sorted(options.keys() - options_of(to))
     if unknown:
+        supported = [f"--{name}" for name in given if name in options_of(to)]
         raise SettingsError(
-            f"{to} takes no {' and no '.join(f'--{name}' for name in unknown)}.",
-            f"It takes: {', '.join(f'--{name}' for name in given if name in options_of(to)) or 'none'}.",
+            f"The format {to!r} does not support {' and '.join(f'--{name}' for name in unknown)}.",
+            f"It supports: {', '.join(supported) or 'no options'}.",
         )
     record = folder if folder.is_file() else folder / FILE_NAME
     overwrites = out is None or (out / FILE_NAME).resolve() == record.resolve()
     if to == "record" and overwrites and is_record(folder):
         raise SettingsError(
-            f"Exporting {str(folder)!r} as a record would overwrite it.", "Name another folder with --out."
+            f"Exporting {str(folder)!r} as a record would overwrite it.", "Give another folder with --out."
         )
     own = folder.with_suffix("") if folder.is_file() else folder
     print(export_by_name(to, load_trajectory(folder), out or own, **options))

@@ -1,4 +1,4 @@
-"""`interleave-thinker prompts`: the wording a checkpoint was trained with, from the user's own copy of it."""
+"""`interleave-thinker prompts`: stores the prompt set that a checkpoint was or will be trained with."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from ...backend.prompts.importer import import_official, store_beside
 
 app = typer.Typer(
     no_args_is_help=True,
-    help=(
-        "Import the prompt set that a checkpoint was trained with, "
-        "or choose the one it is to be trained with."
-    ),
+    help="Store a prompt set with a checkpoint: the one it was trained with, or the one for its training.",
 )
 
 
 @app.callback()
 def group() -> None:
-    """Prompt sets of checkpoints."""
+    """Store a prompt set with a checkpoint: the one it was trained with, or the one for its training."""
 
 
 @app.command("import")
 def import_prompts(
     path: Annotated[
-        Path, typer.Argument(help="Your checkout of the official repository; it is read, not run.")
+        Path, typer.Argument(help="Your checkout of the official repository. Its code is read, not executed.")
     ],
-    to: Annotated[Path, typer.Option("--to", help="Folder of the checkpoint that gets the prompt set.")],
+    to: Annotated[Path, typer.Option("--to", help="Folder of the checkpoint.")],
 ) -> None:
-    """Read the official prompts and store them beside a checkpoint, which is then asked in its own words."""
+    """Import the official prompts for a published checkpoint.
+
+    The prompt set is stored with the checkpoint and used whenever the checkpoint plans or judges.
+    """
     prompt_set = import_official(path)
     store_beside(prompt_set, to)
-    print(f"Prompt set {prompt_set.digest} is stored beside {to}.")
+    print(f"Stored prompt set {prompt_set.digest} in {to}.")
 
 
 @app.command("use")
@@ -42,14 +42,17 @@ def use_prompts(
     name: Annotated[
         str,
         typer.Argument(
-            help="default, verdict-first (the critic answers before it reasons, "
-            "so that True costs its answer alone) or short (it reasons in one sentence)."
+            help="default, verdict-first (the critic gives its verdict before its reasoning, which makes an "
+            "accepted "
+            "image cheap) or short (the critic reasons in one sentence)."
         ),
     ],
-    to: Annotated[Path, typer.Option("--to", help="Folder of the checkpoint that is to be trained with it.")],
+    to: Annotated[Path, typer.Option("--to", help="Folder of the checkpoint.")],
 ) -> None:
-    """Store one of the pack's prompt sets beside a checkpoint, before training it: data are then made, and
-    asked, in it."""
+    """Store a built-in prompt set with a checkpoint before training it.
+
+    Training data for this checkpoint is then made with this prompt set, and so are its requests later.
+    """
     prompt_set = named_prompt_set(name)
     store_beside(prompt_set, to)
-    print(f"Prompt set {prompt_set.digest} is stored beside {to}.")
+    print(f"Stored prompt set {prompt_set.digest} in {to}.")

@@ -1,4 +1,4 @@
-"""`interleave-thinker run`: a request from plan to page; `redraw`: one more try at a step of a run."""
+"""`interleave-thinker run` carries out a request; `redraw` requests one more attempt at a step of a run."""
 
 from __future__ import annotations
 
@@ -12,84 +12,132 @@ from ...backend.errors import SettingsError
 from ...backend.pipeline.request import read_request, read_text
 from ...backend.types import RunSettings
 from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
-from ..options.models import with_model_options
-from ..options.teachers import Parallel, TeacherOptions, run_requests
+from ..options.models import typed_options, with_model_options
+from ..options.panels import AUTOMATION, PLANNER
+from ..options.teachers import TeacherOptions, run_requests
 from ..run_request import ModelOptions, carry_out, read_plan_file
+from .resume import last_run
+
+ROLES = {
+    "planner": PlannerOptions.model_fields,
+    "critic": CriticOptions.model_fields,
+    "generator": GeneratorOptions.model_fields,
+}
 
 
 @with_model_options
 def command(
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder of the run; the same again goes on where it was.")
-    ],
+    called: typer.Context,
+    *,
+    out: Annotated[Path, typer.Option("--out", help="Run folder. Use an existing one to resume its run.")],
     planning: PlannerOptions,
     constraints: PlanConstraints,
     judging: CriticOptions,
     drawing: GeneratorOptions,
     settings: RunSettings,
     local: LocalOptions,
-    request: Annotated[str | None, typer.Argument(help="What to tell, in plain words.")] = None,
+    request: Annotated[
+        str | None,
+        typer.Argument(
+            help="What the story is about. Leave it out to resume the run in --out with its request."
+        ),
+    ] = None,
     requests: Annotated[
         Path | None,
         typer.Option(
-            help='Carry out a file of requests instead, {"id", "user_input", "user_input_image"?} a line, '
-            "each in a folder of its own below --out."
+            help='JSONL file of requests, {"id", "user_input", "user_input_image"?} per line. '
+            "Each is run in its own folder in --out.",
+            rich_help_panel=AUTOMATION,
         ),
     ] = None,
-    parallel: Parallel = 1,
+    parallel: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1024,
+            help="Requests of --requests to run at the same time.",
+            rich_help_panel=AUTOMATION,
+        ),
+    ] = 1,
     image: Annotated[
-        list[Path] | None, typer.Option("--image", help="An image of the request; repeat in their order.")
+        list[Path] | None,
+        typer.Option("--image", help="Input image. Repeat it for several, in the order of the request."),
     ] = None,
     plan: Annotated[
-        Path | None, typer.Option("--plan", help="Carry out this plan (as in plan.json) and ask no planner.")
+        Path | None,
+        typer.Option(
+            "--plan",
+            help="Carry out this plan (in the form of plan.json) without a planner.",
+            rich_help_panel=PLANNER,
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per event.", rich_help_panel=AUTOMATION)
+    ] = False,
 ) -> None:
-    """Plan a request, draw every step, have the critic judge it and redraw until it is right.
+    """Plan, generate, judge and refine an interleaved story of images and texts.
 
-    Everything goes into the --out folder as it happens. Stop it, kill it, edit plan.json in it: the same
-    command again repeats only what is missing or changed.
+    Results are written to --out while the run progresses. Run the same command again to resume. Edit
+    plan.json in the run folder to change the steps: the next run generates only what has changed.
     """
-    if (request is None) == (requests is None):
-        raise SettingsError("There is no request, or there are two.", "Give a text, or --requests FILE.")
+    if request is not None and requests is not None:
+        raise SettingsError("A request and --requests cannot be combined.", "Remove one of them.")
     if requests is not None:
         if image or plan or as_json:
-            raise SettingsError("--image, --plan and --json are for a single request.", "Leave them out.")
+            raise SettingsError(
+                "--image, --plan and --json cannot be combined with --requests.", "Remove them."
+            )
         teachers = TeacherOptions(planning, constraints, judging, (drawing,), local)
         raise typer.Exit(run_requests(requests, out, teachers, settings, parallel))
-    asked = read_request(request or "", image or [])
+    before = None
+    if request is None:
+        typed = typed_options(called)
+        before = last_run(out, typed, ROLES)
+        if image:
+            raise SettingsError("--image needs a request.", "Give the request too, or remove --image.")
+        settings = before.settings.model_copy(update=_chosen(settings, typed))
+        constraints = before.constraints.model_copy(update=_chosen(constraints, typed))
+        asked = before.request
+    else:
+        asked = read_request(request, image or [])
     given = read_plan_file(plan) if plan else None
     models = ModelOptions(planning, constraints, judging, drawing, local)
-    outcome = carry_out(asked, out, settings, models, given, as_json)
+    outcome = carry_out(asked, out, settings, models, given, as_json, before)
     raise typer.Exit(outcome.code)
+
+
+def _chosen(settings: RunSettings | PlanConstraints, typed: set[str]) -> dict[str, object]:
+    """Return the settings that are on the command line."""
+    return {name: getattr(settings, name) for name in type(settings).model_fields if name in typed}
 
 
 def redraw(
     *,
     run: Annotated[Path, typer.Argument(help="The --out folder of a run.", exists=True, file_okay=False)],
     step: Annotated[int, typer.Option(min=1, help="Number of the step in the plan.")],
-    prompt: Annotated[str, typer.Option(help="What to draw with; empty: the step's own prompt.")] = "",
+    prompt: Annotated[str, typer.Option(help="Prompt for the image. Default: the prompt of the step.")] = "",
     attempt: Annotated[
-        int, typer.Option("--attempt", min=0, help="Draw with the prompt of this try, from 1, instead.")
+        int, typer.Option("--attempt", min=0, help="Use the prompt of this attempt (counted from 1) instead.")
     ] = 0,
 ) -> None:
-    """Ask for one more try at a step, with another seed (choices.json in the run's folder).
+    """Request one more attempt at a step, with a new seed.
 
-    A run that is at that step draws it next. Otherwise the same run command again draws it and what depends
-    on it. It becomes the step's result; the critic's verdict on it is recorded, too.
+    The request is stored in choices.json in the run folder. A run that is at this step generates the image
+    next. Otherwise run the same command again: it generates the image and the later steps that depend on it.
+    The new image becomes the step's result, and the critic's verdict on it is recorded.
     """
     from ...backend.journal.picks import CHOICES
     from ...backend.journal.redraws import ask_redraw
 
     if prompt.strip() and attempt:
-        raise SettingsError("There are two prompts to draw with.", "Give --prompt or --attempt.")
-    asked = read_text("--prompt", prompt) if prompt.strip() else None
-    ask_redraw(run, step, asked, _picture(run, step, attempt) if attempt else None)
-    typer.echo(f"written to {run / CHOICES}; run the same command again to draw it")
+        raise SettingsError("--prompt and --attempt cannot be combined.", "Remove one of them.")
+    new_prompt = read_text("--prompt", prompt) if prompt.strip() else None
+    ask_redraw(run, step, new_prompt, _image_of(run, step, attempt) if attempt else None)
+    typer.echo(f"Saved to {run / CHOICES}. Run the same command again to generate the image.")
 
 
-def _picture(run: Path, step: int, attempt: int) -> str:
-    """Digest of the image of a try, from 1."""
+def _image_of(run: Path, step: int, attempt: int) -> str:
+    """Return the digest of the image of an attempt, counted from 1."""
     from ...backend.feedback.log import Feedback
     from ...backend.feedback.rows import find_attempt
     from ...backend.loop.replay import load_trajectory

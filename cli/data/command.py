@@ -1,5 +1,4 @@
-"""`data`: people's annotations of runs, and training data of a critic, from runs or from the tiny world's
-generator."""
+"""`data`: makes training data from runs, feedback and benchmarks, and from the tiny world."""
 
 from __future__ import annotations
 
@@ -21,17 +20,17 @@ if TYPE_CHECKING:
     from ...backend.prompts import PromptSet
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Make training data, from prompts to packed rows."
+    no_args_is_help=True, add_completion=False, help="Make training data, from requests to packed datasets."
 )
 
 
 @app.callback()
 def data() -> None:
-    """Make training data, from prompts to packed rows."""
+    """Make training data, from requests to packed datasets."""
 
 
-def wording_of(model: str | None, download: bool) -> PromptSet:
-    """The prompt set of the critic that is to learn: its checkpoint's, else the pack's own."""
+def prompt_set_for(model: str | None, download: bool) -> PromptSet:
+    """Return the prompt set of the critic to train: its checkpoint's, otherwise the built-in one."""
     from ...backend.prompts import default_prompt_set, prompt_set_of
 
     found = prompt_set_of(checkpoint_of(model, download)) if model else None
@@ -44,34 +43,33 @@ def from_runs(
     *,
     runs: Runs,
     out: Annotated[
-        Path, typer.Option(help="Folder for critic_sft.json, critic_rl.jsonl, images and report.")
+        Path, typer.Option(help="Output folder for critic_sft.json, critic_rl.jsonl, images and report.")
     ],
     model: Annotated[
         str | None,
         typer.Option(
             "--model",
             "--init",
-            help="Checkpoint of the critic that is to learn, for its wording; empty: the pack's own wording.",
+            help="Checkpoint of the critic to train, for its prompt set. Default: the built-in prompt set.",
         ),
     ] = None,
     download: Annotated[
-        bool, typer.Option("--download", help="Fetch a hub id that is not in the cache.")
+        bool, typer.Option("--download", help="Download the hub id if it is not in the local cache.")
     ] = False,
     scorer: Score = None,
     skip_bad: SkipBadRuns = False,
     guard: Annotated[
-        Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
+        Path | None, typer.Option(help="Benchmark index (`data guard`). Matching items are left out.")
     ] = None,
     settings: RunsData,
 ) -> None:
-    """Turn runs and people's annotations (accept, reject, better prompt) into rows for critic-sft and
-    critic-grpo."""
+    """Make rows for critic-sft and critic-grpo from runs and feedback (accept, reject, better prompt)."""
     from ...backend.scorers import open_scorer
     from ...training.data.from_runs.convert import RunConverter
 
     converter = RunConverter(
         settings,
-        wording_of(model, download),
+        prompt_set_for(model, download),
         open_scorer(scorer) if scorer else None,
         oracle_of(settings.reasoning),
         skip_bad,
@@ -103,12 +101,12 @@ app.command("tinyworld-planner-rl")(planner_rl.tinyworld)
 @app.command("tinyworld-critic")
 def tinyworld_critic(
     *,
-    out: Annotated[Path, typer.Option(help="Folder for critic_sft.json and its pages.")],
+    out: Annotated[Path, typer.Option(help="Output folder for critic_sft.json and its pages.")],
     rows: PageRows = 2000,
     generator: PagesOf = None,
     seed: PageSeed = 0,
 ) -> None:
-    """Make rows of the kind that the tiny world's critic learned from, to mix in against forgetting."""
+    """Generate tiny-world critic rows to mix into training, which prevents forgetting."""
     from ...tinyworld.lab.data.critic_rows import make_mistakes
     from ...tinyworld.runtime import checkpoint
     from ...tinyworld.runtime.generator import load_pipeline
@@ -121,4 +119,4 @@ def tinyworld_critic(
 
 
 OLD_SEED = 40_000
-"""Far from the seeds with which the shipped critic was trained."""
+"""First seed; far from the seeds that the built-in critic was trained on."""

@@ -1,5 +1,4 @@
-"""`data feedback`: a person's annotation of one try of a run, from the command line, into the file that the
-nodes and the page write."""
+"""`data feedback`: records a user's verdict on one attempt, in the file that nodes and page use."""
 
 from __future__ import annotations
 
@@ -15,19 +14,21 @@ def command(
     *,
     run: Annotated[Path, typer.Argument(help="The --out folder of a run.", exists=True, file_okay=False)],
     step: Annotated[int, typer.Option(min=1, help="Number of the step in the plan.")],
-    attempt: Annotated[int, typer.Option(min=1, help="Which try of the step, from 1.")],
-    accept: Annotated[bool, typer.Option("--accept", help="The image is right.")] = False,
-    reject: Annotated[bool, typer.Option("--reject", help="The image is wrong.")] = False,
-    better: Annotated[
-        str, typer.Option(help="The prompt that should have been drawn with; rejects the image.")
+    attempt: Annotated[int, typer.Option(min=1, help="Number of the attempt, counted from 1.")],
+    accept: Annotated[bool, typer.Option("--accept", help="The image matches its prompt.")] = False,
+    reject: Annotated[bool, typer.Option("--reject", help="The image does not match its prompt.")] = False,
+    better: Annotated[str, typer.Option(help="A better prompt for the image. It rejects the image.")] = "",
+    note: Annotated[
+        str, typer.Option(help="Reason of the verdict. A critic learns it as its reasoning.")
     ] = "",
-    note: Annotated[str, typer.Option(help="Why; the critic learns it as its reasoning.")] = "",
     take_back: Annotated[
-        bool, typer.Option("--take-back", help="Take the annotation of this try back.")
+        bool, typer.Option("--take-back", help="Remove the feedback on this attempt.")
     ] = False,
 ) -> None:
-    """Annotate one try of a run: whether its image is right; the last annotation counts (feedback.jsonl in
-    the run's folder)."""
+    """Record your verdict on one attempt of a run, as training data for a critic.
+
+    It is stored in feedback.jsonl in the run folder. If an attempt has several verdicts, the last one counts.
+    """
     from pydantic import ValidationError
 
     from ...backend.feedback.log import FEEDBACK, Feedback, record_feedback
@@ -37,11 +38,11 @@ def command(
     given = [accept, reject or bool(better), take_back]
     if sum(given) != 1:
         raise SettingsError(
-            "Give one annotation.",
-            "Give --accept, --reject (with --better PROMPT, if you know one) or --take-back.",
+            "`data feedback` needs exactly one verdict.",
+            "Give --accept, --reject (with --better PROMPT if you know one) or --take-back.",
         )
     if take_back and note:
-        raise SettingsError("An annotation that is taken back has no note.", "Leave --note out.")
+        raise SettingsError("--note cannot be combined with --take-back.", "Remove one of them.")
     try:
         annotation = Feedback(
             step=step,
@@ -51,6 +52,6 @@ def command(
             note=note or None,
         )
     except ValidationError as error:
-        raise SettingsError(f"This cannot be feedback{first_fault(error)}") from error
+        raise SettingsError(f"The feedback is not valid{first_fault(error)}") from error
     record_feedback(run, annotation)
-    typer.echo(f"written to {run / FEEDBACK}")
+    typer.echo(f"Saved to {run / FEEDBACK}.")

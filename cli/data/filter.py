@@ -1,4 +1,4 @@
-"""`data filter`: a teacher's trajectories become a critic's rows, by the published rules."""
+"""`data filter`: makes critic rows from a teacher's trajectories, by the published rules."""
 
 from __future__ import annotations
 
@@ -19,49 +19,57 @@ def command(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help="Folders of runs (`data trajectories`), or published folders with their records."
+            help="Run folders (`data trajectories`), or published folders with execution records."
         ),
     ],
     out: Annotated[
-        Path, typer.Option(help="Folder for critic_sft.json, critic_rl.jsonl, images and report.")
+        Path, typer.Option(help="Output folder for critic_sft.json, critic_rl.jsonl, images and report.")
     ],
     prompts: Annotated[
         str | None,
         typer.Option(
             "--critic-prompts",
-            help="Prompt set of the critic that is to learn: its checkpoint's folder, "
-            "or that of a prompt set, or tinyworld:critic; empty: the pack's own wording.",
+            help="Prompt set of the critic to train: a folder of a checkpoint or a prompt set, or "
+            "tinyworld:critic. "
+            "Default: the built-in prompt set.",
         ),
     ] = None,
     scorer: Annotated[
         str | None,
         typer.Option(
-            help="Who scores images: tinyworld, or judge:CHAT; empty: nobody, and nothing goes to RL."
+            help="Scorer of the images: tinyworld or judge:CHAT. Default: none; then no RL rows are made."
         ),
     ] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out runs that are damaged, counted and listed.")
+        bool,
+        typer.Option(
+            "--skip-bad", help="Skip damaged runs instead of stopping. They are counted and listed."
+        ),
     ] = False,
     show: Annotated[
         int,
-        typer.Option(min=0, max=5000, help="Chains of page.html, for a person to disagree with."),
+        typer.Option(min=0, max=5000, help="Number of attempt chains to show on page.html for review."),
     ] = 0,
     corrections: Annotated[
         Path | None,
         typer.Option(
-            "--corrections", "--words", help="What the page saved: it becomes feedback of the runs first."
+            "--corrections",
+            "--words",
+            help="Corrections saved by page.html; they are first added to the feedback of the runs.",
         ),
     ] = None,
     guard: Annotated[
-        Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
+        Path | None, typer.Option(help="Benchmark index (`data guard`). Matching items are left out.")
     ] = None,
     parallel: ImagesAtATime = 1,
     ray: RayAddress = None,
     workers: Workers = 2,
     settings: FilterData,
 ) -> None:
-    """Keep the chains that got somewhere, cut at their best image, balanced: rows for critic-sft and
-    critic-grpo."""
+    """Filter trajectories into rows for critic-sft and critic-grpo.
+
+    Keep those that improved, truncate each at its best image, and balance the verdicts.
+    """
     from ...backend.prompts import default_prompt_set
     from ...training.data.from_runs.convert import RunConverter
     from ...training.data.from_runs.page import take_corrections
@@ -69,7 +77,7 @@ def command(
     from ..open_models import prompts_in
 
     if corrections is not None:
-        typer.echo(f"{take_corrections(corrections, runs)} corrections written into the runs")
+        typer.echo(f"{take_corrections(corrections, runs)} corrections added to the feedback of the runs")
     judge = OpenJudge(scorer, settings.score_repeats, settings.match_size) if scorer else None
     converter = RunConverter(
         settings,

@@ -1,6 +1,6 @@
-"""`data guard`: keep benchmarks out of training data.
+"""`data guard`: keeps benchmark items out of training data.
 
-Decision: the benchmarks are the user's own copies; nothing of them ships and nothing is fetched.
+It reads the user's copies of the benchmarks. Nothing of them is included in the package or downloaded.
 """
 
 from __future__ import annotations
@@ -15,33 +15,42 @@ from ...backend.errors import SettingsError
 from ...backend.files.atomic import write_text
 from ...backend.shown_text import one_line
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Keep benchmarks out of training data.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Keep benchmark items out of training data."
+)
 
-Index = Annotated[Path, typer.Option(help="The guard's file, made by `data guard add`.")]
-ImagesIn = Annotated[Path | None, typer.Option(help="Folder of images that do not lie beside the file.")]
+Index = Annotated[Path, typer.Option(help="Benchmark index, made by `data guard add`.")]
+ImagesIn = Annotated[
+    Path | None, typer.Option(help="Folder of the images, if they are not next to the file.")
+]
 MAX_SHOWN = 20
 
 
 @app.callback()
 def guard() -> None:
-    """Keep benchmarks out of training data."""
+    """Keep benchmark items out of training data."""
 
 
 @app.command("add")
 def add(
     kind: Annotated[
         str,
-        typer.Argument(help="ueval, wise, rise, specv or comm; file for any other file of rows or lines."),
+        typer.Argument(help="ueval, wise, rise, specv or comm, or file for any other file of rows or lines."),
     ],
     path: Annotated[
-        Path, typer.Argument(help="Your copy: a JSON, JSON lines, parquet or text file, or a folder.")
+        Path,
+        typer.Argument(help="Your copy of the benchmark: a JSON, JSONL, Parquet or text file, or a folder."),
     ],
     index: Index = Path("guard.sqlite"),
-    name: Annotated[str, typer.Option(help="Name in reports, for kind `file`; by default the file's.")] = "",
+    name: Annotated[
+        str, typer.Option(help="Name in reports, for kind `file`. Default: the name of the file.")
+    ] = "",
     images: ImagesIn = None,
 ) -> None:
-    """Remember a benchmark: hashes of its words, texts, titles, ids and images, and nothing to read them back
-    from."""
+    """Add a benchmark to the index.
+
+    The index contains only hashes of its texts, titles, ids and images, from which they cannot be restored.
+    """
     from ...training.data.decontamination.benchmarks import (
         FILE,
         KINDS,
@@ -53,7 +62,7 @@ def add(
     from ...training.data.decontamination.index import BenchmarkIndex
 
     if kind not in KINDS:
-        raise SettingsError(f"{kind!r} is no benchmark that is known.", f"Known: {', '.join(KINDS)}.")
+        raise SettingsError(f"{kind!r} is not a known benchmark.", f"Use one of: {', '.join(KINDS)}.")
     files = files_of(path)
     with BenchmarkIndex.create(index) as opened:
         for file in files:
@@ -61,7 +70,7 @@ def add(
             label = kind if kind != FILE else one_line(name or file.stem)[:80]
             added = opened.add(label, items_of(kind, file, read, images), digest_of(file))
             if added is None:
-                typer.echo(one_line(f"{file.name}: known already"))
+                typer.echo(one_line(f"{file.name}: already in the index"))
                 continue
             lines = [f"{added.items} items", f"{added.images} images"]
             if read.without_fields:
@@ -75,13 +84,16 @@ def add(
 @app.command("check")
 def check(
     files: Annotated[
-        list[Path], typer.Argument(help="Files of rows: requests, training data, outside sets.")
+        list[Path], typer.Argument(help="Files of rows: requests, training data, external datasets.")
     ],
     index: Index = Path("guard.sqlite"),
     images: ImagesIn = None,
-    report: Annotated[Path | None, typer.Option(help="Write all that was found as JSON.")] = None,
+    report: Annotated[Path | None, typer.Option(help="JSON file for all matches.")] = None,
 ) -> None:
-    """Say which rows were taken from a benchmark; exit code 3 if there are any."""
+    """List the rows that come from a benchmark.
+
+    The exit code is 3 if there are any.
+    """
     from ...training.data.decontamination.checking import check_file
     from ...training.data.decontamination.index import BenchmarkIndex
 
@@ -96,7 +108,7 @@ def check(
                 one_line(
                     f"{file.name}: "
                     f"{result.rows} rows, {result.images} images ({result.missing_images} not found); "
-                    f"taken from a benchmark: {by or 'none'}"
+                    f"from a benchmark: {by or 'none'}"
                 )
             )
             for one in result.found[:MAX_SHOWN]:

@@ -1,4 +1,4 @@
-"""`data pack`: folders of rows become shards, or the published tree, to share, with a card."""
+"""`data pack` packs rows into shards with a dataset card; `data inspect` shows what is in files of rows."""
 
 from __future__ import annotations
 
@@ -16,41 +16,47 @@ from ..options.models import with_model_options
 def command(
     *,
     folders: Annotated[
-        list[Path], typer.Argument(help="Folders of rows, as filter, planner-rows and sequences leave them.")
+        list[Path], typer.Argument(help="Folders of rows, made by filter, planner-rows or sequences.")
     ],
-    out: Annotated[Path, typer.Option(help="New folder for what is packed and the card.")],
+    out: Annotated[Path, typer.Option(help="New folder for the packed dataset and its card.")],
     form: Annotated[
         Literal["hf", "parquet", "webdataset", "published"],
         typer.Option(
             "--as",
-            help="hf and parquet: Parquet that load_dataset opens; webdataset: tar shards; published: "
-            "the published tree, with the trajectories of --runs.",
+            help="Format. hf and parquet: Parquet files for load_dataset; webdataset: tar shards; "
+            "published: the folder "
+            "tree of the published dataset, with the trajectories of --runs.",
         ),
     ] = "hf",
     runs: Annotated[
         list[Path] | None,
-        typer.Option(help="The runs that the rows were made of; the card names their makers."),
+        typer.Option(help="Run folders that the rows were made from. The card names their models."),
     ] = None,
     prefix: Annotated[
         str,
-        typer.Option(help="Put before every path of a published tree: the folder where it is going to lie."),
+        typer.Option(help="Prefix of all paths in a published tree: the folder that it will be in."),
     ] = "",
     source: Annotated[
-        list[str] | None, typer.Option(help="An outside set as NAME=LICENCE, such as CoMM=cc-by-4.0; repeat.")
+        list[str] | None,
+        typer.Option(help="External dataset as NAME=LICENSE, such as CoMM=cc-by-4.0. Repeat for several."),
     ] = None,
     guard_report: Annotated[
-        Path | None, typer.Option(help="Report of `data guard check`; without it the card says: not checked.")
+        Path | None,
+        typer.Option(help="Report of `data guard check`. Without it, the card says: not checked."),
     ] = None,
     guard: Annotated[
-        Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is packed.")
+        Path | None, typer.Option(help="Benchmark index (`data guard`). Matching rows are left out.")
     ] = None,
     skip_bad: Annotated[
         bool,
-        typer.Option("--skip-bad", help="Leave out rows with images that are missing or damaged, listed."),
+        typer.Option(
+            "--skip-bad",
+            help="Skip rows with missing or damaged images instead of stopping. They are listed.",
+        ),
     ] = False,
     about: CardData,
 ) -> None:
-    """Pack rows and their images into shards, with a card that says who made them and what is not known."""
+    """Pack rows and their images into shards, with a dataset card about their origin."""
     from ...training.data.pack.pack import Packing
 
     packing = Packing(
@@ -70,16 +76,17 @@ def command(
 
 def inspect(
     *,
-    path: Annotated[Path, typer.Argument(help="A file of rows, or a folder of them.", exists=True)],
-    page: Annotated[Path | None, typer.Option(help="Write a page of samples here.")] = None,
-    samples: Annotated[int, typer.Option(min=1, max=1000, help="Rows of each file on the page.")] = 20,
+    path: Annotated[Path, typer.Argument(help="File of rows, or a folder of such files.", exists=True)],
+    page: Annotated[Path | None, typer.Option(help="HTML file for sample rows.")] = None,
+    samples: Annotated[int, typer.Option(min=1, max=1000, help="Number of sample rows per file.")] = 20,
     images: Annotated[
         Path | None,
-        typer.Option(help="Folder below which images are looked for, too; of a published tree its own."),
+        typer.Option(
+            help="Second folder in which to look for images. Default for a published tree: the tree."
+        ),
     ] = None,
 ) -> None:
-    """Show what is in files of rows: counts, images that are missing, verdicts, plans; and samples as a
-    page."""
+    """Show what is in files of rows: counts, missing images, verdicts and plans; with --page also samples."""
     from ...training.data.pack.inspect import inspect as look
     from ...training.data.pack.inspect import write_samples
 

@@ -1,5 +1,4 @@
-"""`data pairs`, `data critic-pairs`, `data planner-pairs`: answers in twos for preference training, out of
-runs or of a model's own samples."""
+"""`data pairs`, `data critic-pairs`, `data planner-pairs`: preference pairs from runs or samples."""
 
 from __future__ import annotations
 
@@ -21,11 +20,13 @@ from ..options.service import ServiceOptions
 from ..options.training import Download, Images, Model, SkipBad, checkpoint_of, existing_file, log
 from ..train.planner_grpo import opened_judge
 
-Folder = Annotated[Path, typer.Option(help="Folder for the pairs, their images and report.json.")]
+Folder = Annotated[Path, typer.Option(help="Output folder for the pairs, their images and report.json.")]
 SuccessAt = Annotated[
     float | None,
     typer.Option(
-        min=0, max=10, help="Semantics score at which an image counts as right; empty: scores do not decide."
+        min=0,
+        max=10,
+        help="Semantics score from which an image counts as correct. Default: scores are not used.",
     ),
 ]
 
@@ -34,31 +35,33 @@ SuccessAt = Annotated[
 def from_runs(
     *,
     runs: Annotated[
-        list[Path], typer.Argument(help="The --out folders of runs, or folders of such folders.")
+        list[Path], typer.Argument(help="Run folders (--out of `run`), or folders that contain run folders.")
     ],
     out: Folder,
     init: Annotated[
         str | None,
         typer.Option(
-            help="Checkpoint of the critic that is to learn, for its wording; empty: the pack's own."
+            help="Checkpoint of the critic to train, for its prompt set. Default: the built-in one."
         ),
     ] = None,
     download: Download = False,
     scorer: Annotated[
-        str | None, typer.Option(help="Who scores images that have no score: tinyworld, or judge:CHAT.")
+        str | None, typer.Option(help="Scorer for images without a score: tinyworld or judge:CHAT.")
     ] = None,
     success_at: SuccessAt = None,
     exact: Annotated[
-        bool, typer.Option("--exact-reasoning", help="Write the exact reasoning, in the tiny world.")
+        bool, typer.Option("--exact-reasoning", help="Tiny world: write exact reasoning.")
     ] = False,
     skip_bad: SkipBad = False,
     guard: Annotated[
-        Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
+        Path | None, typer.Option(help="Benchmark index (`data guard`). Matching items are left out.")
     ] = None,
     settings: RunPairs,
 ) -> None:
-    """Make pairs for critic-dpo of runs: what the critic said, against what people, scores and later tries
-    say it should have said."""
+    """Make pairs for critic-dpo from runs.
+
+    The rejected answer is the critic's own; the chosen one follows from feedback, scores and later attempts.
+    """
     from ...backend.prompts import default_prompt_set, prompt_set_of
     from ...backend.scorers import open_scorer
     from ...training.data.from_runs.convert import RunConverter
@@ -69,10 +72,10 @@ def from_runs(
         from ...tinyworld.lab.data.oracle_critic import OracleCritic
 
         oracle = OracleCritic()
-    wording = prompt_set_of(checkpoint_of(init, download)) if init else None
+    prompt_set = prompt_set_of(checkpoint_of(init, download)) if init else None
     converter = RunConverter(
         RunsData(success_at=success_at, reasoning="tinyworld" if exact else "own"),
-        wording or default_prompt_set(),
+        prompt_set or default_prompt_set(),
         open_scorer(scorer) if scorer else None,
         oracle,
         skip_bad,
@@ -89,8 +92,8 @@ def critic_pairs(
     images: Images = None,
     model: Model,
     download: Download = False,
-    generator: Annotated[str, typer.Option(help="Who redraws: NAME or NAME:ARGUMENT, as in `run`.")],
-    scorer: Annotated[str, typer.Option(help="Who scores: tinyworld, or judge:CHAT.")],
+    generator: Annotated[str, typer.Option(help="Generator for the refined prompts, as in `run`.")],
+    scorer: Annotated[str, typer.Option(help="Scorer of the images: tinyworld or judge:CHAT.")],
     out: Folder,
     skip_bad: SkipBad = False,
     settings: SampledPairs,
@@ -98,8 +101,11 @@ def critic_pairs(
     drawing: DrawingSettings,
     services: ServiceOptions,
 ) -> None:
-    """Sample answers of a critic, redraw and score them as critic-grpo does, and pair the best with the
-    worst; the same command goes on after a stop."""
+    """Make pairs for critic-dpo from sampled answers of a critic.
+
+    The answers are scored as in critic-grpo; the best and the worst make a pair. Run the same command again
+    to resume.
+    """
     from ...backend.generators import open_generator
     from ...backend.scorers import open_scorer
     from ...training.data.rows.rl import read_rl_rows
@@ -120,14 +126,14 @@ def planner_pairs(
     *,
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(help="Folders of runs whose plans for the same requests take part, if any."),
+        typer.Argument(help="Run folders whose plans for the same requests are used, too."),
     ] = None,
     data: Annotated[Path, existing_file("Data file: planner_rl.jsonl.")],
     images: Images = None,
     model: Model,
     download: Download = False,
     judge: Annotated[
-        str, typer.Option(help="Who judges plans: tinyworld, or a chat model such as openai:MODEL@URL.")
+        str, typer.Option(help="Judge of the plans: tinyworld, or a chat model such as openai:MODEL@URL.")
     ],
     out: Folder,
     skip_bad: SkipBad = False,
@@ -135,8 +141,11 @@ def planner_pairs(
     reward: PlanRewardSettings,
     judging: JudgingSettings,
 ) -> None:
-    """Sample plans of a planner, judge them as planner-grpo does, and pair the best with the worst; the same
-    command goes on after a stop."""
+    """Make pairs for planner-dpo from sampled plans.
+
+    The plans are judged as in planner-grpo; the best and the worst make a pair. Run the same command again
+    to resume.
+    """
     from ...training.data.rows.planner_rl import read_planner_rl
     from ...training.data.rows.sft import show_problems
     from ...training.dpo.pairs.sampled import PairMaker, SampledRows, plans_of_runs

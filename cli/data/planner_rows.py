@@ -1,4 +1,4 @@
-"""`data planner-rows`: accepted trajectories become a planner's rows."""
+"""`data planner-rows`: makes planner rows from accepted trajectories."""
 
 from __future__ import annotations
 
@@ -19,46 +19,54 @@ from ..options.teachers import RayAddress, RowWorkers, open_executor_for
 def command(
     *,
     runs: Annotated[
-        list[Path] | None, typer.Argument(help="Folders of runs, or published ones with their records.")
+        list[Path] | None, typer.Argument(help="Run folders, or published folders with execution records.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for planner_sft.json, its images and report.json.")],
+    out: Annotated[
+        Path, typer.Option(help="Output folder for planner_sft.json, its images and report.json.")
+    ],
     prompts: Annotated[
         str | None,
         typer.Option(
             "--planner-prompts",
-            help="Prompt set of the planner that is to learn: its checkpoint's folder, "
-            "or that of a prompt set, or tinyworld:planner; empty: the pack's own wording.",
+            help="Prompt set of the planner to train: a folder of a checkpoint or a prompt set, or "
+            "tinyworld:planner. "
+            "Default: the built-in prompt set.",
         ),
     ] = None,
     outside: Annotated[
         list[str] | None,
         typer.Option(
-            help="Another set: rows:FILE (messages and images, JSON), runs:FOLDER, "
-            "or comm:FOLDER (CoMM's train_data.pth and images); repeat."
+            help="External dataset: rows:FILE (JSON with messages and images), runs:FOLDER or comm:FOLDER "
+            "(CoMM's "
+            "train_data.pth and images). Repeat for several."
         ),
     ] = None,
     teacher: Annotated[
         str | None,
         typer.Option(
-            help="Chat model that writes the prompts of CoMM's pictures, such as openai:MODEL@URL; "
-            "without one its items teach descriptions alone."
+            help="Chat model that writes prompts for CoMM's images, such as openai:MODEL@URL. "
+            "Without it, CoMM items only give description rows."
         ),
     ] = None,
     tokenizer: Annotated[
         Path | None,
         typer.Option(
-            help="Checkpoint of the planner that is to learn: "
-            "rows longer than --max-length are cut between steps."
+            help="Checkpoint of the planner to train. With its tokenizer, rows longer than --max-length are "
+            "cut "
+            "between steps."
         ),
     ] = None,
     guard: Annotated[
-        Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
+        Path | None, typer.Option(help="Benchmark index (`data guard`). Matching items are left out.")
     ] = None,
     ray: RayAddress = None,
     workers: RowWorkers = 2,
     settings: PlannerRowsData,
 ) -> None:
-    """Turn trajectories into rows for planner-sft: whole plans, continuations, descriptions, counted ones."""
+    """Make rows for planner-sft from trajectories.
+
+    They are complete plans, continuations, descriptions and plans with a given number of steps.
+    """
     from ...backend.chat import open_chat
     from ...backend.prompts import default_prompt_set
     from ...training.data.planner_rows.make import SFT_FILE, OutsideSets, PlannerRows
@@ -69,13 +77,17 @@ def command(
         kind, _, place = spec.partition(":")
         if kind not in ("rows", "runs", "comm") or not place:
             raise SettingsError(
-                f"{spec!r} is no outside set.", "Write rows:FILE, runs:FOLDER or comm:FOLDER."
+                f"--outside {spec!r} is not valid.", "Use rows:FILE, runs:FOLDER or comm:FOLDER."
             )
         places[kind].append(Path(place))
     if not any(places.values()):
-        raise SettingsError("There is nothing to make rows of.", "Give folders of runs, or --outside.")
+        raise SettingsError(
+            "`data planner-rows` needs runs or external datasets.", "Give run folders or --outside."
+        )
     if teacher and not places["comm"]:
-        raise SettingsError("A teacher writes prompts for CoMM alone.", "Give --outside comm:FOLDER with it.")
+        raise SettingsError(
+            "--teacher only applies to CoMM.", "Add --outside comm:FOLDER, or remove --teacher."
+        )
     fits = None
     if tokenizer is not None:
         from ...training.data.planner_rows.fit import TokenFit

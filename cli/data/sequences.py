@@ -1,4 +1,4 @@
-"""`data sequences`: trajectories as interleaved sequences for models that write and draw by themselves."""
+"""`data sequences`: makes interleaved sequences for models that generate texts and images."""
 
 from __future__ import annotations
 
@@ -14,20 +14,25 @@ from ..options.teachers import RayAddress, RowWorkers, RunsAtATime, open_executo
 def command(
     *,
     runs: Annotated[
-        list[Path], typer.Argument(help="Folders of runs, or published ones with their records.")
+        list[Path], typer.Argument(help="Run folders, or published folders with execution records.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for sequences_easy.json, sequences_hard.json, images.")],
+    out: Annotated[
+        Path, typer.Option(help="Output folder for sequences_easy.json, sequences_hard.json and images.")
+    ],
     published_quirks: Annotated[
-        bool, typer.Option("--published-quirks", help="Close <plan> by <plan>, as published.")
+        bool, typer.Option("--published-quirks", help="Close <plan> with <plan>, as the published data does.")
     ] = False,
     guard: Annotated[
-        Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is taught.")
+        Path | None, typer.Option(help="Benchmark index (`data guard`). Matching items are left out.")
     ] = None,
     parallel: RunsAtATime = 1,
     ray: RayAddress = None,
     workers: RowWorkers = 2,
 ) -> None:
-    """Write accepted trajectories as sequences: easy (as they ended) and hard (every attempt, criticised)."""
+    """Write accepted trajectories as interleaved sequences.
+
+    Easy sequences have the final images only, hard ones all attempts with their critiques.
+    """
     from ...training.data.sequences.make import make_sequences
 
     executor = open_executor_for(runs, parallel, ray, workers)

@@ -1,4 +1,4 @@
-"""`data trajectories`: prompts in, one run's folder for each out."""
+"""`data trajectories`: carries out a file of requests, each in its own run folder."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ...training.data.trajectories.options import TrajectoryOptions
 from ..open_models import TINY_WORLD, CriticOptions, DrawingOptions, GeneratorOptions, LocalOptions
 from ..open_models import PlannerOptions as Planning
 from ..options.models import with_model_options
+from ..options.panels import COST
 from ..options.teachers import (
     Parallel,
     RayAddress,
@@ -28,24 +29,30 @@ from ..options.teachers import (
 def command(
     *,
     prompts: Annotated[
-        Path, typer.Argument(help='Prompts as JSONL: {"id", "user_input", "user_input_image"?} a line.')
+        Path, typer.Argument(help='Requests as JSONL: {"id", "user_input", "user_input_image"?} per line.')
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the runs; the same command goes on in it.")],
+    out: Annotated[Path, typer.Option(help="Folder for the run folders. Use an existing one to resume.")],
     images: Annotated[
-        Path | None, typer.Option(help="Where the prompts' images are looked for besides their own folder.")
+        Path | None, typer.Option(help="Second folder in which to look for the images of the requests.")
     ] = None,
     generator: Annotated[
         list[str] | None,
-        typer.Option(help="Image model, such as diffusers:FOLDER or http:URL; repeat to mix several by id."),
+        typer.Option(
+            help="Image model, such as diffusers:FOLDER or http:URL. Repeat to distribute the requests by id."
+        ),
     ] = None,
     parallel: Parallel = 1,
     ray: RayAddress = None,
     workers: Workers = 2,
     prices: Annotated[
-        Path | None, typer.Option(help='Price list {"MODEL": {"input", "output" a million, "image"}}.')
+        Path | None,
+        typer.Option(
+            help='JSON price list {"MODEL": {"input", "output", "image"}}; tokens per million.',
+            rich_help_panel=COST,
+        ),
     ] = None,
     guard: Annotated[
-        Path | None, typer.Option(help="Index of benchmarks (`data guard`), of which nothing is carried out.")
+        Path | None, typer.Option(help="Benchmark index (`data guard`). Matching requests are left out.")
     ] = None,
     settings: TrajectoryOptions,
     planning: Planning,
@@ -53,17 +60,16 @@ def command(
     drawing: DrawingOptions,
     local: LocalOptions,
 ) -> None:
-    """Plan, draw, judge and redraw every prompt of a file: a teacher's trajectories, to learn from.
+    """Plan, generate, judge and refine every request of a file: trajectories of a teacher, as training data.
 
-    Each prompt has a folder of its own. Stop it, kill it: the same command goes on at the attempt where it
-    was.
+    Each request has its own run folder. Run the same command again to resume at the last attempt.
     """
     from ...training.data.trajectories.engine import PromptFile, Trajectories
     from ...training.data.trajectories.usage import read_prices
 
-    whole = GeneratorOptions(**drawing.model_dump())
-    drawers = each_generator(generator or [TINY_WORLD], whole)
-    teachers = TeacherOptions(planning, PlanConstraints(), judging, drawers, local)
+    shared = GeneratorOptions(**drawing.model_dump())
+    generators = each_generator(generator or [TINY_WORLD], shared)
+    teachers = TeacherOptions(planning, PlanConstraints(), judging, generators, local)
     made = Trajectories(
         out,
         teachers,

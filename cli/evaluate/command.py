@@ -1,4 +1,4 @@
-"""`evaluate`: figures with intervals, on requests and pages that were never trained on."""
+"""`evaluate`: measures agents on held-out requests and pages, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from ...tinyworld.lab.evaluation import TinyWorldReport
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Measure planner, critic and whole stories."
+    no_args_is_help=True,
+    add_completion=False,
+    help="Measure planner, critic and complete stories in the tiny world.",
 )
 
 
 @app.callback()
 def measures() -> None:
-    """Measure planner, critic and whole stories."""
+    """Measure planner, critic and complete stories in the tiny world."""
 
 
 app.command("own-critic")(own_critic)
@@ -37,13 +39,15 @@ def tinyworld(
     planning: PlannerOptions,
     judging: CriticOptions,
     local: LocalOptions,
-    stories: Annotated[int, typer.Option(min=1, help="Requests to plan and run.")] = 400,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of requests and pages.")] = 0,
-    max_attempts: Annotated[str, typer.Option(help="Numbers of attempts, with commas between.")] = "1,3,5",
+    stories: Annotated[int, typer.Option(min=1, help="Number of requests to plan and run.")] = 400,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of requests and pages.")] = 0,
+    max_attempts: Annotated[
+        str, typer.Option(help="Numbers of attempts to measure, separated by commas.")
+    ] = "1,3,5",
     generator: Annotated[str, typer.Option(help="Generator: tinyworld or tinyworld:FOLDER.")] = "tinyworld",
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="JSON file for all results.")] = None,
 ) -> None:
-    """Measure the tiny world: exact plans, right verdicts, stories and steps that came out right."""
+    """Measure the tiny world: exact plans, correct verdicts, and fully correct stories and steps."""
     from ...backend.files.atomic import write_text
     from ...backend.generators import open_generator
     from ...tinyworld.lab.evaluation import EvaluationSettings, evaluate
@@ -54,15 +58,17 @@ def tinyworld(
     except ValueError:
         attempts = []
     if not attempts or attempts[0] < 1:
-        raise SettingsError(f"--max-attempts {max_attempts!r} is no list of numbers from 1 on.", "Say 1,3,5.")
+        raise SettingsError(
+            f"--max-attempts {max_attempts!r} is not a list of positive numbers.", "Use a list such as 1,3,5."
+        )
     drawing = open_generator(generator)
     if not isinstance(drawing, TinyWorldGenerator):
-        raise SettingsError(f"Generator {generator!r} does not draw pages of the tiny world.")
+        raise SettingsError(f"--generator {generator!r} is not a tiny-world generator.", "Use tinyworld.")
     opener = Opener(local)
     planner, critic = opener.planner(planning), opener.critic(judging)
     opener.finish()
     if critic is None:
-        raise SettingsError("--critic none cannot be measured.", "Name a critic.")
+        raise SettingsError("`evaluate tinyworld` needs a critic, but --critic is none.", "Name a critic.")
     report = evaluate(planner, critic, drawing, EvaluationSettings(stories, seed, attempts), _log)
     _print(report)
     if json_file is not None:
@@ -77,22 +83,22 @@ def _print(report: TinyWorldReport) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("figure", "rate", "95 % interval", "n")
+    table = Table("measure", "rate", "95 % CI", "n")
     rows = {"plans exact": report.planner.exact}
     rows |= {
         f"critic {n.replace('_', ' ')}": getattr(report.critic, n) for n in type(report.critic).model_fields
     }
     for attempts, figure in report.stories.stories.items():
-        rows[f"stories right, {attempts} attempt{'s' if attempts > 1 else ''}"] = figure
+        rows[f"stories correct, {attempts} attempt{'s' if attempts > 1 else ''}"] = figure
     for attempts, figure in report.stories.steps.items():
-        rows[f"steps right, {attempts} attempt{'s' if attempts > 1 else ''}"] = figure
+        rows[f"steps correct, {attempts} attempt{'s' if attempts > 1 else ''}"] = figure
     for name, figure in rows.items():
         table.add_row(name, f"{figure.rate:.3f}", f"{figure.low:.3f} to {figure.high:.3f}", str(figure.n))
     console = Console(width=90)
     console.print(table)
     for attempts, draws in report.stories.draws.items():
         seconds = report.stories.seconds[attempts]
-        console.print(f"{attempts} attempts: {draws:.2f} images a step, {seconds:.2f} s a story")
+        console.print(f"{attempts} attempts: {draws:.2f} images per step, {seconds:.2f} s per story")
     median, slowest = report.four_steps[len(report.four_steps) // 2], report.four_steps[-1]
-    console.print(f"a story of 4 steps with 5 attempts: {median:.2f} s (median), {slowest:.2f} s (slowest)")
+    console.print(f"story with 4 steps and 5 attempts: {median:.2f} s (median), {slowest:.2f} s (slowest)")
     console.print(f"measured in {report.seconds:.0f} s")

@@ -1,4 +1,4 @@
-"""`evaluate own-critic`: a critic of one's own, shown end to end in the tiny world."""
+"""`evaluate own-critic`: retrains the tiny world's critic on new runs and measures the effect."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ from ..options.models import with_model_options
 @with_model_options
 def command(
     *,
-    out: Annotated[
-        Path, typer.Option(help="Folder of runs, training and figures; the same folder again goes on.")
-    ],
+    out: Annotated[Path, typer.Option(help="Output folder. Use an existing one to resume.")],
     settings: ShowSettings,
 ) -> None:
-    """Retrain the tiny world's critic on runs of a generator that fails in a new way, and measure what it
-    learned."""
+    """Retrain the tiny world's critic on runs with a new kind of mistake, and measure what it learned."""
     from ...tinyworld.lab.own_critic.evaluate import as_lines, show
 
     def log(line: str) -> None:

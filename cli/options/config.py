@@ -1,7 +1,7 @@
-"""The option `--config`: a recipe's values become the defaults of the command's other options.
+"""The option `--config`: the values of a recipe become the defaults of the command's other options.
 
-Decision: click's own default map does it, so that a recipe's value is converted and checked exactly as if it
-had been typed, and what is typed wins. A key that is no option of the command is an error, never ignored.
+They go into click's default map, so a recipe's value is converted and checked like a typed one, and a typed
+one overrides it. A key that is not an option of the command is an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 SECTIONS = {"own-critic": "critic-sft"}
-"""Commands whose settings stand in the section of another one."""
+"""Commands that read the recipe section of another command."""
 
 
 def _apply(context: typer.Context, value: str | None) -> str | None:
@@ -24,17 +24,23 @@ def _apply(context: typer.Context, value: str | None) -> str | None:
     command = context.info_name or ""
     stage = SECTIONS.get(command, command)
     values = read_recipe(value, stage)
-    values.pop(
-        "devices", None
-    )  # what the recipe is reckoned for; how many there are is the launcher's to say
+    # The recipe's estimate is for this many devices. How many are used is decided by the launcher.
+    values.pop("devices", None)
     _check_keys(values, [context.command], value, stage)
     context.default_map = {**(context.default_map or {}), **values}
     return value
 
 
 def check_recipe(context: typer.Context, recipe: str) -> None:
-    """Raise SettingsError for a key of any section that no command which reads the section has as an option.
-    `context` is that of a command beside them."""
+    """Check that every key of a recipe is an option of a command that reads its section.
+
+    Args:
+        context: Context of another command in the same group.
+        recipe: Name or file of the recipe.
+
+    Raises:
+        SettingsError: A key is not an option of any command that reads the section.
+    """
     from ...training.recipes.recipe import read_recipe, stages_in
 
     assert context.parent is not None and isinstance(context.parent.command, TyperGroup)
@@ -58,7 +64,9 @@ def _check_keys(values: dict[str, Any], commands: Sequence[Any], recipe: str, st
 Config = Annotated[
     str | None,
     typer.Option(
-        help="Recipe: paper-8b, one-80gb, one-24gb, tiny, or a YAML file; options given here win over it.",
+        help="Recipe with defaults for the other options: paper-8b, one-80gb, one-24gb, tiny or a YAML "
+        "file. Options "
+        "on the command line override it; each switch also has a --no-... form.",
         callback=_apply,
         is_eager=True,
     ),

@@ -1,8 +1,7 @@
-"""Command-line options out of pydantic models, so that a setting is described once, where it is defined.
+"""Command-line options made from pydantic models, so that each setting is described in one place.
 
-Decision: a command's parameter whose type is a pydantic model becomes one option per field, with the field's
-type, range, default and description; the command gets the validated model. No option of a model is typed a
-second time.
+A parameter of a command whose type is a pydantic model becomes one option per field, with the field's type,
+range, default and description. The command gets the validated model.
 """
 
 from __future__ import annotations
@@ -18,11 +17,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from ...backend.errors import SettingsError
+from .panels import panel_of
 
 
 def with_model_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with its pydantic parameters spelled out as options; raises SettingsError for a value that
-    is wrong."""
+    """Return the command with one option per field of its pydantic parameters.
+
+    Raises:
+        SettingsError: When the command is called: a value is not valid.
+    """
     hints = get_type_hints(command, include_extras=True)
     models = {name: hint for name, hint in hints.items() if _is_model(hint)}
 
@@ -40,6 +43,12 @@ def with_model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return spelled_out
 
 
+def typed_options(context: typer.Context) -> set[str]:
+    """Return the names of the options that are on the command line."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+
+
 def _parameters(
     command: Callable[..., Any], hints: dict[str, Any], models: dict[str, Any]
 ) -> Iterator[inspect.Parameter]:
@@ -49,7 +58,7 @@ def _parameters(
             continue
         for field_name, field in models[name].model_fields.items():
             kind, default = _option_type(field_name, field)
-            panel = (models[name].__doc__ or "").partition(".")[0]
+            panel = panel_of(models[name], field_name)
             flags = _flags(_flag(field_name, field), kind)
             option = typer.Option(*flags, help=field.description, rich_help_panel=panel, **_range(field))
             yield inspect.Parameter(
@@ -76,14 +85,14 @@ def _option_type(name: str, field: FieldInfo) -> tuple[Any, Any]:
 
 
 def _flag(name: str, field: FieldInfo) -> str:
-    """The option of a field: its name, unless the field says `json_schema_extra={"option": ...}`."""
+    """Return the option of a field: its name, unless the field sets `json_schema_extra={"option": ...}`."""
     extra = field.json_schema_extra
     named = extra.get("option") if isinstance(extra, dict) else None
     return f"--{named or name.replace('_', '-')}"
 
 
 def _flags(flag: str, kind: Any) -> tuple[str, ...]:
-    # A switch has both forms, so that the command line wins over a recipe that switches it on.
+    # A switch has both forms, so that the command line can override a recipe.
     return (f"{flag}/--no-{flag[2:]}",) if kind is bool else (flag,)
 
 

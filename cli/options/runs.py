@@ -1,4 +1,4 @@
-"""Options of commands that read finished runs."""
+"""Options shared by commands that read finished runs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from ...training.data.from_runs.settings import EXACT
 if TYPE_CHECKING:
     from ...training.data.from_runs.attempts import Oracle
 
-Runs = Annotated[list[Path], typer.Argument(help="The --out folders of runs, or folders of such folders.")]
+Runs = Annotated[
+    list[Path], typer.Argument(help="Run folders (--out of `run`), or folders that contain run folders.")
+]
 SkipBadRuns = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out runs that are damaged, counted and listed.")
+    bool,
+    typer.Option("--skip-bad", help="Skip damaged runs instead of stopping. They are counted and listed."),
 ]
 Score = Annotated[
     str | None,
     typer.Option(
-        "--scorer", help="Who scores images that have no score: tinyworld, or judge:CHAT; empty: nobody."
+        "--scorer",
+        help="Scorer for images without a score: tinyworld or judge:CHAT. Default: they stay without one.",
     ),
 ]
 
 
 def oracle_of(reasoning: str) -> Oracle | None:
-    """Who writes exact reasoning: the demo world's oracle, where it is asked for."""
+    """Return the tiny world's oracle if exact reasoning is requested, otherwise None."""
     if reasoning != EXACT:
         return None
     from ...tinyworld.lab.data.oracle_critic import OracleCritic

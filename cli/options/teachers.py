@@ -1,7 +1,7 @@
-"""The models of many trajectories, from the options of a command: opened where the work is done.
+"""The models of commands that carry out many requests, opened by each worker.
 
-Decision: what travels to a worker are the options alone, and a worker opens the models from them as `run`
-does. A model is known to ledger and price list by the name that was typed.
+Only the options are sent to a worker, which opens the models as `run` does. The ledger and the price list
+know a model by the name on the command line.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.errors import SettingsError
 from ...backend.shown_text import shown_text
 from ..open_models import NONE, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
+from .panels import PARALLEL
 
 if TYPE_CHECKING:
     from ...backend.types import RunSettings
@@ -26,28 +27,59 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "interrupted"
 Parallel = Annotated[
-    int, typer.Option(min=1, max=1024, help="Trajectories at a time; with --ray, of each worker.")
+    int,
+    typer.Option(
+        min=1, max=1024, help="Requests at the same time. With --ray: per worker.", rich_help_panel=PARALLEL
+    ),
 ]
 RayAddress = Annotated[
     str | None,
-    typer.Option("--ray", help="Work on Ray: local starts it here, auto or HOST:PORT is a running cluster."),
+    typer.Option(
+        "--ray",
+        help="Work on Ray: local starts it here; auto or HOST:PORT uses a running cluster.",
+        rich_help_panel=PARALLEL,
+    ),
 ]
 Workers = Annotated[
-    int, typer.Option(min=1, max=10_000, help="With --ray: processes, each with the models of its own.")
+    int,
+    typer.Option(
+        min=1,
+        max=10_000,
+        help="With --ray: number of workers. Each loads its own models.",
+        rich_help_panel=PARALLEL,
+    ),
 ]
 RunsAtATime = Annotated[
-    int, typer.Option("--parallel", min=1, max=1024, help="Runs at a time; with --ray, of each worker.")
+    int,
+    typer.Option(
+        "--parallel",
+        min=1,
+        max=1024,
+        help="Runs at the same time. With --ray: per worker.",
+        rich_help_panel=PARALLEL,
+    ),
 ]
 ImagesAtATime = Annotated[
     int,
-    typer.Option("--parallel", min=1, max=1024, help="Images scored at a time; with --ray, by each worker."),
+    typer.Option(
+        "--parallel",
+        min=1,
+        max=1024,
+        help="Images scored at the same time. With --ray: per worker.",
+        rich_help_panel=PARALLEL,
+    ),
 ]
-RowWorkers = Annotated[int, typer.Option("--workers", min=1, max=10_000, help="With --ray: processes.")]
+RowWorkers = Annotated[
+    int,
+    typer.Option(
+        "--workers", min=1, max=10_000, help="With --ray: number of workers.", rich_help_panel=PARALLEL
+    ),
+]
 
 
 @dataclass(frozen=True)
 class TeacherOptions:
-    """Opens the models when called; can be pickled."""
+    """The model options of a worker. Calling them opens the models; they can be pickled."""
 
     planner: PlannerOptions
     constraints: PlanConstraints
@@ -56,7 +88,13 @@ class TeacherOptions:
     local: LocalOptions
 
     def __call__(self) -> Teachers:
-        """Raises SettingsError, ChatError or GeneratorError."""
+        """Open the models.
+
+        Raises:
+            SettingsError: An option is not valid.
+            ChatError: An agent cannot be loaded or reached.
+            GeneratorError: A generator cannot be loaded or reached.
+        """
         from ...training.data.trajectories.unit import Teachers
 
         opener = Opener(self.local)
@@ -72,23 +110,30 @@ class TeacherOptions:
 
     @property
     def names(self) -> list[str]:
-        """The models as ledger and price list name them."""
+        """Names of the models in the ledger and the price list."""
         critic = [] if self.critic.critic == NONE else [self.critic.critic]
         return [self.planner.planner, *critic, *(one.generator for one in self.generators)]
 
 
 def each_generator(names: Sequence[str], options: GeneratorOptions) -> tuple[GeneratorOptions, ...]:
-    """The options for every generator that is named; raises SettingsError for one that is named twice."""
+    """Return the options of each named generator.
+
+    Raises:
+        SettingsError: A generator is named twice.
+    """
     if len(set(names)) < len(names):
-        raise SettingsError("A generator is named twice.", "Name each --generator once.")
+        raise SettingsError("The same --generator is given twice.", "Give each generator once.")
     return tuple(options.model_copy(update={"generator": name}) for name in names)
 
 
 def run_requests(
     requests: Path, out: Path, teachers: TeacherOptions, settings: RunSettings, parallel: int
 ) -> int:
-    """Carry out a file of requests with the settings of `run`; returns the exit code. Raises as
-    Trajectories.make does."""
+    """Carry out a file of requests with the settings of `run` and return the exit code.
+
+    Raises:
+        InterleaveError: As `Trajectories.make` does.
+    """
     from ...training.data.trajectories.engine import PromptFile, Trajectories
     from ...training.data.trajectories.options import TrajectoryOptions
 
@@ -104,22 +149,25 @@ def run_requests(
 
 
 def exit_code(made: TrajectoriesReport) -> int:
-    """0 if every step of every prompt was accepted, 130 after Ctrl-C, else 3."""
+    """Return 0 if every step of every request was accepted, 130 after Ctrl-C, otherwise 3."""
     if made.stopped == INTERRUPTED:
         return 130
     return 0 if made.totals.whole == made.totals.prompts else 3
 
 
 def open_executor_for(runs: Sequence[Path], parallel: int, ray: str | None, workers: int) -> Executor:
-    """As `open_executor`, for runs that the workers read. Raises SettingsError for a story in one file, which
-    is unpacked on this machine alone."""
+    """Return an executor whose workers read these runs.
+
+    Raises:
+        SettingsError: With --ray, a run is a .zip file, which is unpacked on this machine only.
+    """
     if ray is not None and any(run.is_file() for run in runs):
-        raise SettingsError("Other machines cannot read a story in one file.", "Leave out --ray.")
+        raise SettingsError("Ray workers cannot read a .zip story.", "Unpack it, or remove --ray.")
     return open_executor(parallel, ray, workers)
 
 
 def open_executor(parallel: int, ray: str | None, workers: int) -> Executor:
-    """Threads of this process, or Ray."""
+    """Return an executor: threads of this process, or Ray."""
     if ray is None:
         from ...training.data.executors.threads import ThreadExecutor
 

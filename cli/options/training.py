@@ -1,4 +1,4 @@
-"""Options that several stages of training share, and what they mean."""
+"""Options that several training commands share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TINYWORLD = "tinyworld:"
 
 
 def existing_file(description: str) -> Any:
-    """Return an option that takes a file which exists."""
+    """Return an option for an existing file."""
     return typer.Option(help=description, exists=True, dir_okay=False)
 
 
@@ -26,32 +26,42 @@ Model = Annotated[
         help="Checkpoint to start from: a Qwen3-VL folder, a hub id in the local cache, or tinyworld:critic.",
     ),
 ]
-Download = Annotated[bool, typer.Option("--download", help="Fetch a hub id that is not in the cache.")]
-SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used, counted and listed.")
+Download = Annotated[
+    bool, typer.Option("--download", help="Download the hub id if it is not in the local cache.")
 ]
-Out = Annotated[Path, typer.Option(help="Folder of the run; the same folder again goes on.")]
+SkipBad = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad", help="Skip rows that cannot be used instead of stopping. They are counted and listed."
+    ),
+]
+Out = Annotated[Path, typer.Option(help="Output folder of the training. Use the same folder to resume.")]
 Images = Annotated[
     Path | None,
     typer.Option(
         "--images",
         help=(
-            "Folder below which the images of rows are looked for, too, by the end of their paths; empty: "
-            "only beside the data file."
+            "Second place to look for the images of the rows, matched by the end of their paths. "
+            "Default: only the folder of the data file."
         ),
         exists=True,
         file_okay=False,
     ),
 ]
-PageRows = Annotated[int, typer.Option(min=2, help="Rows, half of them about right pages.")]
+PageRows = Annotated[int, typer.Option(min=2, help="Number of rows; half of them are about correct pages.")]
 PagesOf = Annotated[
-    Path | None, typer.Option(help="Pipeline folder whose pages they are; empty: the shipped one.")
+    Path | None, typer.Option(help="Pipeline folder of the generator. Default: the built-in one.")
 ]
-PageSeed = Annotated[int, typer.Option(min=0, help="Seed of the pages.")]
+PageSeed = Annotated[int, typer.Option(min=0, help="Random seed of the pages.")]
 
 
 def checkpoint_of(model: str, download: bool) -> Path:
-    """The folder that `--model` names; raises SettingsError or ChatError."""
+    """Return the folder of the checkpoint that `--model` names.
+
+    Raises:
+        SettingsError: The name is not valid.
+        ChatError: The checkpoint cannot be found or downloaded.
+    """
     from ...backend.checkpoints.checkpoint import find_checkpoint
 
     if model.startswith(TINYWORLD):
@@ -60,13 +70,13 @@ def checkpoint_of(model: str, download: bool) -> Path:
 
 
 def folder_of(model: str) -> Path:
-    """The folder of a model that is on this machine; `tinyworld:ROLE` is a shipped one."""
+    """Return the folder of a local model; `tinyworld:ROLE` is a built-in one."""
     from ...tinyworld.runtime import checkpoint
 
     return checkpoint(model.removeprefix(TINYWORLD)) if model.startswith(TINYWORLD) else Path(model)
 
 
 def log(line: str) -> None:
-    """Say a line, in one process of several."""
+    """Print a line; in distributed training only the first process prints."""
     if os.environ.get("RANK", "0") == "0":
         typer.echo(shown_text(line))

@@ -1,1 +1,1 @@
-"""`interleave-thinker serve` and the commands beside it."""
+"""`interleave-thinker serve` and its subcommands."""

@@ -1,8 +1,8 @@
-"""`interleave-thinker serve`: image models of this machine as a service.
+"""`interleave-thinker serve`: serves image models over HTTP.
 
-Decision: what can be wrong with how it is called (a key, a port, a model's name, a missing library) ends it
-at once with one line; what is wrong with one of several models stands in `/status`, and the others go on. If
-none of them can be loaded, the command ends with the reason.
+A wrong option (key, port, model name, missing library) ends the command at once with one line. If one of
+several models fails, `/status` reports it and the others are served. If no model can be loaded, the command
+ends with the reason.
 """
 
 from __future__ import annotations
@@ -34,23 +34,25 @@ from .quiet_log import FewRepeats
 
 LIBRARIES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 
-app = typer.Typer(add_completion=False, help="Serve image models over HTTP, and look after such services.")
+app = typer.Typer(add_completion=False)
 
 
 class ServedModel(DrawingOptions):
-    """The model. All of it can also stand in a file (--config), for several models."""
+    """Options of the served model. A file (--config) can set them for several models."""
 
     generator: str | None = Field(
-        default=None, description="Image model to serve, such as diffusers:FOLDER, tinyworld or fake."
+        default=None, description="Image model to serve: diffusers:FOLDER, tinyworld or fake."
     )
     devices: str = Field(
         default="auto",
-        description="Devices, a worker process for each: 0,1 are cards, else torch's names (cpu, mps).",
+        description="Devices, one worker process each: GPU numbers such as 0,1, or cpu or mps.",
     )
     dtype: Literal["bfloat16", "float16", "float32"] | None = Field(
-        default=None, description="Number type of the model; by default what suits the device."
+        default=None,
+        description="Dtype of the model. Default: bfloat16 on a GPU (float16 if it has no "
+        "bfloat16), float32 on the CPU.",
     )
-    download: bool = Field(default=False, description="Allow downloading a model that is not here yet.")
+    download: bool = Field(default=False, description="Download the model if it is not in the local cache.")
 
 
 @app.callback(invoke_without_command=True)
@@ -64,19 +66,22 @@ def serve(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Serve with Ray Serve instead: on the cluster at this address, "
-            "`auto` for the one that this machine belongs to, `local` to start one here.",
+            help="Serve with Ray Serve: on the cluster at this address, on this machine's cluster (auto) or "
+            "on a new "
+            "local one (local).",
         ),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="YAML file with `models:` and settings of the service; options given here win."),
+        typer.Option(
+            help="YAML file with `models:` and service settings. Options on the command line override it."
+        ),
     ] = None,
 ) -> None:
-    """Serve image models: the routes of the published services, and the Images API.
+    """Serve image models over HTTP: the routes of the published services and the Images API.
 
-    One process for each device draws; one that dies is started again, and its request drawn by another. /docs
-    of the running service shows every route.
+    One process per device generates images. A process that dies is restarted, and another one takes over its
+    request. /docs of the running service lists all routes.
     """
     if context.invoked_subcommand is not None:
         return
@@ -86,7 +91,7 @@ def serve(
     _check_libraries()
     if ray is not None:
         if len(ports) > 1:
-            raise SettingsError("With --ray there is one port.", "Leave out --published-ports.")
+            raise SettingsError("--published-ports cannot be combined with --ray.", "Remove one of them.")
         from .on_ray import serve_on_ray
 
         serve_on_ray(ray, models, settings, cluster)
@@ -114,7 +119,7 @@ def serve(
 def _models(
     context: typer.Context, model: ServedModel, service: ServiceSettings, config: Path | None
 ) -> tuple[list[ModelSettings], ServiceSettings]:
-    """What is served, and how: from the options, or from the file with the options over it."""
+    """Return the models and the settings, from the options or from the file; options override the file."""
     if config is None:
         return [_single(model)], service
     _refuse_beside_file(context, model)
@@ -128,7 +133,8 @@ def _single(model: ServedModel) -> ModelSettings:
 
     if model.generator is None:
         raise SettingsError(
-            "No model is named.", "Say --generator SPEC, such as diffusers:FOLDER, or --config FILE."
+            "`serve` needs a model.",
+            "Give --generator SPEC, such as diffusers:FOLDER, or --config FILE.",
         )
     accepted = GENERATORS.option_names(model.generator)
     given = model.model_dump(exclude={"generator", "devices"})
@@ -136,7 +142,8 @@ def _single(model: ServedModel) -> ModelSettings:
     for name in options:
         if name not in accepted:
             raise SettingsError(
-                f"--{name.replace('_', '-')} is no option of {model.generator!r}.", "Leave it out."
+                f"The generator {model.generator!r} does not support --{name.replace('_', '-')}.",
+                "Remove the option.",
             )
     return ModelSettings(
         name=name_of(model.generator),
@@ -147,7 +154,7 @@ def _single(model: ServedModel) -> ModelSettings:
 
 
 def name_of(generator: str) -> str:
-    """A model's name from its spec: the end of what stands behind the colon, else what stands before it."""
+    """Return a model's name from its spec: the last part after the colon, otherwise the part before it."""
     kind, _, argument = generator.partition(":")
     last = re.split(r"[/\\]", argument.partition("@")[0].rstrip("/\\"))[-1]
     name = re.sub(r"[^A-Za-z0-9._-]", "-", last).strip(".-_")[:100]
@@ -158,8 +165,8 @@ def _refuse_beside_file(context: typer.Context, model: BaseModel) -> None:
     for name in type(model).model_fields:
         if _typed(context, name):
             raise SettingsError(
-                f"--{name.replace('_', '-')} is of one model, and --config names several.",
-                "Write it into the file.",
+                f"--{name.replace('_', '-')} cannot be combined with --config, which lists the models.",
+                "Set it in the file.",
             )
 
 
@@ -171,20 +178,20 @@ def _typed(context: typer.Context, name: str) -> bool:
 def _refuse_without_ray(context: typer.Context) -> None:
     for name in ClusterSettings.model_fields:
         if _typed(context, name):
-            raise SettingsError(f"--{name.replace('_', '-')} is for a cluster.", "Say --ray ADDRESS too.")
+            raise SettingsError(f"--{name.replace('_', '-')} needs a Ray cluster.", "Add --ray ADDRESS.")
 
 
 def _check_key(settings: ServiceSettings) -> None:
     check_variable(settings.key_env)
     if settings.host not in THIS_MACHINE and not settings.open and not read_key(settings.key_env):
         raise SettingsError(
-            f"At {settings.host} anybody on the network could draw.",
-            f"Set the environment variable {settings.key_env} to a key, or say --open.",
+            f"The service at {settings.host} would be open to everyone on the network.",
+            f"Set the environment variable {settings.key_env} to a key, or add --open.",
         )
 
 
 def _ports(models: list[ModelSettings], settings: ServiceSettings) -> dict[int, str]:
-    """The ports to listen at, and the model that is asked at each; "" is what the request names."""
+    """Return the ports and the model of each; "" means the model that a request names."""
     ports = {settings.port: ""}
     if not settings.published_ports:
         return ports
@@ -193,12 +200,14 @@ def _ports(models: list[ModelSettings], settings: ServiceSettings) -> dict[int, 
         if port is None:
             continue
         if ports.get(port):
-            raise SettingsError(f"Port {port} is of two models, {ports[port]!r} and {model.name!r}.")
+            raise SettingsError(
+                f"The models {ports[port]!r} and {model.name!r} have the same port {port}.", "Change one."
+            )
         ports[port] = model.name
     if len(ports) == 1 and not ports[settings.port]:
         raise SettingsError(
-            "--published-ports: no model has a port.",
-            f"Give them a `port`, or the published services' names: {', '.join(PUBLISHED_PORTS)}.",
+            "--published-ports: none of the models has a port.",
+            f"Set `port`, or use names of the published services: {', '.join(PUBLISHED_PORTS)}.",
         )
     return ports
 
@@ -209,7 +218,7 @@ def _check_libraries() -> None:
     absent = [name for name in LIBRARIES if find_spec(name) is None]
     if absent:
         raise SettingsError(
-            f"A service needs {', '.join(absent)}, which is not installed.",
+            f"`serve` needs {', '.join(absent)}, which is not installed.",
             'Install it: pip install "interleave-thinker[serve]"',
         )
 

@@ -1,4 +1,4 @@
-"""`serve nginx`: the configuration of a balancer before several services."""
+"""`serve nginx`: prints the configuration of a load balancer for several services."""
 
 from __future__ import annotations
 
@@ -11,23 +11,31 @@ from ...backend.remote.addresses import DEFAULT_PORT
 
 def command(
     services: Annotated[
-        str, typer.Argument(help="URL1,URL2,..., or @FILE with one address a line (# begins a comment).")
+        str, typer.Argument(help="URL1,URL2,... or @FILE with one address per line (# starts a comment).")
     ],
     service_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port of addresses without one.")
+        int, typer.Option(min=1, max=65535, help="Port of addresses that have none.")
     ] = DEFAULT_PORT,
-    listen: Annotated[str, typer.Option(help="PORT or ADDRESS:PORT of nginx.")] = "127.0.0.1:8080",
-    server_name: Annotated[str, typer.Option(help="Host name that it answers to; empty: any.")] = "",
-    body_mib: Annotated[int, typer.Option(min=1, max=4096, help="Largest request in MiB.")] = 64,
+    listen: Annotated[
+        str, typer.Option(help="PORT or ADDRESS:PORT that nginx listens on.")
+    ] = "127.0.0.1:8080",
+    server_name: Annotated[str, typer.Option(help="Host name that nginx answers to. Default: any.")] = "",
+    body_mib: Annotated[int, typer.Option(min=1, max=4096, help="Maximum size of a request in MiB.")] = 64,
     read_timeout: Annotated[
-        int, typer.Option(min=1, max=86400, help="Seconds for a draw, its wait in the queue included.")
+        int,
+        typer.Option(
+            min=1, max=86400, help="Timeout of an image in seconds, including the time in the queue."
+        ),
     ] = 900,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Print a whole file for `nginx -c`, not one for conf.d.")
+        bool, typer.Option("--whole", help="Print a complete file for `nginx -c` instead of one for conf.d.")
     ] = False,
 ) -> None:
-    """Print an nginx configuration that balances image services: kept connections, least busy first, a full
-    queue passed on to the next service."""
+    """Print an nginx configuration that balances the load of several image services.
+
+    Connections are reused, the least busy service is chosen, and a request that meets a full queue goes to
+    the next service.
+    """
     from ...backend.remote.addresses import Addresses
     from ...service.client_tools.balancer import Balancer
 

@@ -1,4 +1,4 @@
-"""`serve --ray`: the service on a Ray cluster, from its start to Ctrl-C or SIGTERM."""
+"""`serve --ray`: runs the service on a Ray cluster until Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -18,34 +18,38 @@ from ...service.settings import ModelSettings, ServiceSettings
 def serve_on_ray(
     address: str, models: Sequence[ModelSettings], settings: ServiceSettings, cluster: ClusterSettings
 ) -> None:
-    """Serve until this process is told to end. Raises SettingsError."""
+    """Serve until SIGTERM or Ctrl-C.
+
+    Raises:
+        SettingsError: Ray or the service cannot be started with these settings.
+    """
     started_here = start_ray(address, lambda line: typer.echo(line, err=True))
-    # After Ray, whose own handlers end the process at once.
-    with _end_asked() as asked:
+    # Set after Ray starts, whose own handlers end the process at once.
+    with _end_signal() as ending:
         service = Service(settings, models, cluster)
         try:
             service.deploy()
             scheme = "https" if settings.certificate else "http"
             typer.echo(f"Listening at {scheme}://{settings.host}:{settings.port}", err=True)
-            while not asked.wait(1.0):
+            while not ending.wait(1.0):
                 pass
-            typer.echo("Ending", err=True)
+            typer.echo("Stopping", err=True)
             service.end()
         finally:
             stop_ray(started_here)
 
 
 @contextmanager
-def _end_asked() -> Iterator[threading.Event]:
-    """Set once SIGTERM or Ctrl-C comes."""
-    asked = threading.Event()
+def _end_signal() -> Iterator[threading.Event]:
+    """Yield an event that is set by SIGTERM and Ctrl-C."""
+    ending = threading.Event()
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        asked.set()
+    def end(number: int, frame: FrameType | None) -> None:
+        ending.set()
 
-    before = {one: signal.signal(one, ask) for one in (signal.SIGTERM, signal.SIGINT)}
+    before = {one: signal.signal(one, end) for one in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield asked
+        yield ending
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)

@@ -1,7 +1,7 @@
-"""Where a service could run on this machine: the cards, and which of the usual ports nobody listens at.
+"""Finds GPUs and free ports on this machine for a service.
 
-Decision: a port is tried by taking it for a moment, as the service would; that says more than a list of
-connections, and needs no rights.
+A port is tested by binding to it for a moment, as the service would. That is more reliable than a list of
+connections and needs no privileges.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from importlib.util import find_spec
 from typing import Any
 
 PORTS = tuple(range(8000, 8012))
-"""Those of the published services, ours (8011) among them."""
+"""Default ports of the published services and of `serve` (8011)."""
 THIS_MACHINE = "127.0.0.1"
 GIB = 2**30
 
 
 def free_ports() -> list[int]:
-    """Those of PORTS at which a service of this machine could listen."""
+    """Return the ports in PORTS that a service on this machine could listen on."""
     return [port for port in PORTS if _is_free(port)]
 
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         if os.name == "posix":
-            # As servers do: a port whose last connections are only fading away is free.
+            # As servers do: a port with connections in TIME_WAIT counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((THIS_MACHINE, port))
@@ -35,7 +35,7 @@ def _is_free(port: int) -> bool:
 
 
 def cards() -> list[dict[str, Any]]:
-    """Every card that torch sees, as `--devices` names it, with its memory in GiB and how much is free."""
+    """Return every GPU that torch sees: its name for `--devices`, and its total and free memory in GiB."""
     if find_spec("torch") is None:
         return []
     import torch
@@ -60,11 +60,11 @@ def cards() -> list[dict[str, Any]]:
 
 
 def lines(places: dict[str, Any]) -> list[str]:
-    """The cards and ports of a report as lines."""
+    """Return the GPUs and ports of a report as lines."""
     shown = []
-    for card in places["cards"]:
-        memory = f"{card['free_gib']} of {card['memory_gib']} GiB free" if "name" in card else card["fault"]
-        shown.append(f"{card['device']}: {card.get('name', 'cannot be used')}, {memory}")
+    for gpu in places["cards"]:
+        memory = f"{gpu['free_gib']} of {gpu['memory_gib']} GiB free" if "name" in gpu else gpu["fault"]
+        shown.append(f"{gpu['device']}: {gpu.get('name', 'cannot be used')}, {memory}")
     taken = [str(port) for port in PORTS if port not in places["free_ports"]]
-    said = f"ports {PORTS[0]} to {PORTS[-1]}: " + (f"taken {', '.join(taken)}" if taken else "all free")
-    return [*(shown or ["no card: models run on the processor, or on Apple's mps"]), said]
+    ports = f"ports {PORTS[0]} to {PORTS[-1]}: " + (f"in use {', '.join(taken)}" if taken else "all free")
+    return [*(shown or ["no GPU: models run on the CPU or on Apple's mps"]), ports]

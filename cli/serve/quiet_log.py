@@ -1,4 +1,4 @@
-"""Limits equal warnings in the service's log to a few per minute, so that clients cannot fill it."""
+"""Limits equal warnings in the log of a service to a few per minute, so that clients cannot fill it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ MAX_KINDS = 1000
 
 
 class FewRepeats(logging.Filter):
-    """Passes at most `most` equal warnings or errors in `seconds`; the next one says how many were left out.
+    """Passes at most `most` equal warnings or errors in `seconds`.
+
+    The next one reports how many were left out.
 
     Messages are equal if they come from the same logger and were written with the same text, before their
     values are put in.

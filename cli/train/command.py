@@ -1,4 +1,4 @@
-"""`train`: fine-tuning of any planner or critic, and reinforcement learning of both."""
+"""`train`: supervised fine-tuning, preference training and reinforcement learning of planners and critics."""
 
 from __future__ import annotations
 
@@ -37,21 +37,23 @@ if TYPE_CHECKING:
     from ...training.data.rows.row_sets import RowSet
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Train planner, critic and the tiny world's models."
+    no_args_is_help=True,
+    add_completion=False,
+    help="Train planners, critics and the models of the tiny world.",
 )
 
-Data = Annotated[Path, existing_file("Data file: a JSON list, or JSON lines, of messages and images.")]
+Data = Annotated[Path, existing_file("Data file: JSON list or JSONL with messages and images.")]
 
 
 class MergeFormat(str, Enum):
-    """What a merged checkpoint is to become."""
+    """Format of a merged checkpoint."""
 
     safetensors = "safetensors"
     gguf = "gguf"
 
 
 class SftFiles(NamedTuple):
-    """The data of a fine-tuning as the command names it; `role`: of the agent that is trained."""
+    """The data options of a fine-tuning, and the role of the agent that is trained."""
 
     data: Path
     images: Path | None
@@ -60,7 +62,12 @@ class SftFiles(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """Held-out rows of a fine-tuning: those that a gate asks about, or those whose loss is measured."""
+    """Held-out rows of a fine-tuning.
+
+    Attributes:
+        asked: Rows that the regression gate evaluates.
+        measured: Rows whose loss is measured during training.
+    """
 
     asked: RowSet | None = None
     measured: RowSet | None = None
@@ -107,13 +114,14 @@ def planner_sft(
     held_out: Annotated[
         Path | None,
         existing_file(
-            "Rows that are not trained on, another planner_sft.json: their answers are shown, and the "
-            "loss of --loss-rows of them is measured. Empty: a few of --data."
+            "Held-out rows (another planner_sft.json): sample answers are shown, and the loss of "
+            "--loss-rows of them "
+            "is measured. Default: a few rows of --data."
         ),
     ] = None,
     settings: SftTraining,
 ) -> None:
-    """Fine-tune a planner on planner_sft.json."""
+    """Fine-tune a planner (SFT) on planner_sft.json."""
     from ...training.data.rows.row_sets import read_row_set
 
     measured = None if held_out is None else read_row_set(held_out, "planner", skip_bad, log, images)
@@ -137,8 +145,11 @@ def critic_sft(
     settings: SftTraining,
     gate: GateSettings,
 ) -> None:
-    """Fine-tune a critic on critic_sft.json; with --held-out, it becomes OUT/final only if it is not worse
-    than before."""
+    """Fine-tune a critic (SFT) on critic_sft.json.
+
+    With --held-out, the regression gate compares it with the old critic. It is published as OUT/final only
+    if it is not worse than allowed; otherwise the exit code is 3.
+    """
     files = SftFiles(data, images, skip_bad, "critic")
     if held_out is None:
         _fine_tune(model, download, files, out, settings, Checked())
@@ -156,7 +167,7 @@ def critic_sft(
     limit = TokenLimit(settings.max_length, "--max-length", skip_bad)
     asked = examination(askable(given, before, limit, settings.image_pixels, log), gate)
     made = _fine_tune(model, download, files, out, settings, Checked(asked))
-    if os.environ.get("RANK", "0") != "0":  # the first process asks and publishes
+    if os.environ.get("RANK", "0") != "0":  # only the first process runs the gate and publishes
         return
     result = RegressionGate(gate, settings.device, log).check(before, made, asked, out)
     try:
@@ -178,16 +189,20 @@ def merge_command(
     *,
     model: Model,
     adapter: Annotated[
-        Path, typer.Option(help="LoRA folder that a training made.", exists=True, file_okay=False)
+        Path, typer.Option(help="LoRA adapter of a training (folder).", exists=True, file_okay=False)
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the merged checkpoint, which must not exist.")],
+    out: Annotated[Path, typer.Option(help="New folder for the merged checkpoint.")],
     download: Download = False,
-    shard: Annotated[str, typer.Option(help="Largest weight file, such as 4GB.")] = "4GB",
+    shard: Annotated[str, typer.Option(help="Maximum size of a weight file, such as 4GB.")] = "4GB",
     to: Annotated[
-        MergeFormat, typer.Option(help="gguf: say, too, how llama.cpp makes its file of the checkpoint.")
+        MergeFormat,
+        typer.Option(help="With gguf, also print the llama.cpp commands that convert the checkpoint."),
     ] = MergeFormat.safetensors,
 ) -> None:
-    """Merge a LoRA adapter into its base: a checkpoint in safetensors, with processor and prompt set."""
+    """Merge a LoRA adapter into its base model.
+
+    The result is a safetensors checkpoint with its processor and prompt set.
+    """
     from ...training.trainer.merge import merge
     from ...training.trainer.to_gguf import conversion
 
@@ -203,14 +218,17 @@ def doctor_command(
     context: typer.Context,
     *,
     config: Annotated[
-        str | None, typer.Option(help="A recipe to reckon; empty: all that are shipped.")
+        str | None, typer.Option(help="Recipe to estimate. Default: all built-in recipes.")
     ] = None,
     devices: Annotated[
-        int | None, typer.Option(min=1, help="GPUs to reckon with; empty: the recipe's, or those here.")
+        int | None,
+        typer.Option(
+            min=1, help="Number of GPUs. Default: as in the recipe, otherwise those of this machine."
+        ),
     ] = None,
-    weights: Annotated[bool, typer.Option("--weights", help="List the weights that train.")] = False,
+    weights: Annotated[bool, typer.Option("--weights", help="List the weights that are trained.")] = False,
 ) -> None:
-    """Show what this machine can train: libraries, memory, and what the recipes need."""
+    """Show the training libraries, the memory of this machine, and an estimate of what each recipe needs."""
     from ...training.recipes.estimates.doctor import lines
 
     if config is not None:

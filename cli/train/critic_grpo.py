@@ -1,4 +1,4 @@
-"""`train critic-grpo`: reinforcement of a critic by its verdicts and by what its refined prompts draw."""
+"""`train critic-grpo`: reinforcement learning of a critic from verdicts and refined prompts."""
 
 from __future__ import annotations
 
@@ -26,20 +26,23 @@ def command(
     data: Annotated[Path, existing_file("Data file: critic_rl.jsonl.")],
     held_out: Annotated[
         Path | None,
-        existing_file("Rows to check on, another critic_rl.jsonl; empty: the last ones of --data."),
+        existing_file("Held-out rows (another critic_rl.jsonl). Default: the last rows of --data."),
     ] = None,
     images: Images = None,
-    generator: Annotated[str, typer.Option(help="Who redraws: NAME or NAME:ARGUMENT, as in `run`.")],
+    generator: Annotated[str, typer.Option(help="Generator for the refined prompts, as in `run`.")],
     scorer: Annotated[
         str,
         typer.Option(
-            help="Who scores: tinyworld, judge:CHAT, or judge:base (the model under the adapter that is "
-            "trained: no second copy)."
+            help="Scorer of the images: tinyworld, judge:CHAT, or judge:base (the base model of the trained "
+            "adapter, "
+            "without a second copy)."
         ),
     ],
     cache: Annotated[
         Path | None,
-        typer.Option(help="File of drawn and scored images, to be shared by runs; empty: within --out."),
+        typer.Option(
+            help="Cache file of generated and scored images, which trainings can share. Default: in --out."
+        ),
     ] = None,
     out: Out,
     skip_bad: SkipBad = False,
@@ -49,7 +52,10 @@ def command(
     rewarders: RewarderOptions,
     services: ServiceOptions,
 ) -> None:
-    """Train a critic by reinforcement on critic_rl.jsonl: its refined prompts are drawn and scored."""
+    """Train a critic with reinforcement learning (GRPO) on critic_rl.jsonl.
+
+    Images are generated from its refined prompts and scored. Verdict and score are the reward.
+    """
     from ...backend.generators import open_generator
     from ...backend.scorers import open_scorer
     from ...training.data.rows.rl import other_sources, read_rl_rows
@@ -64,20 +70,20 @@ def command(
 
     check_options(settings)
     if drawing.take_turns and settings.use_vllm:
-        raise SettingsError("--take-turns leaves no card to vLLM.", "Leave --use-vllm out.")
+        raise SettingsError("--take-turns cannot be combined with --use-vllm.", "Remove one of them.")
     rows, problems = read_rl_rows(data, skip_bad, images)
     show_problems(problems, len(rows), log)
     if held_out is not None:
         checked, problems = read_rl_rows(held_out, skip_bad, images)
         show_problems(problems, len(checked), log)
         held = [row.moved(held_out.parent) for row in check_rows_of(checked, settings)]
-        asked_about = {row.edited_image_path for row in held}
-        rows = [row for row in rows if row.moved(data.parent).edited_image_path not in asked_about]
+        held_out_images = {row.edited_image_path for row in held}
+        rows = [row for row in rows if row.moved(data.parent).edited_image_path not in held_out_images]
     else:
         rows, held = split_held_out(rows, settings)
     right = sum(row.evaluation.success for row in rows)
     log(
-        f"{len(rows)} rows, {right} of right images and {len(rows) - right} of wrong ones; {len(held)} "
+        f"{len(rows)} rows, {right} about correct and {len(rows) - right} about wrong images; {len(held)} "
         "held out"
     )
     folder = checkpoint_of(model, download)

@@ -1,4 +1,4 @@
-"""`train critic-dpo` and `train planner-dpo`: preference training on pairs of answers."""
+"""`train critic-dpo` and `train planner-dpo`: preference training (DPO) on pairs of answers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 HeldOut = Annotated[
     Path | None,
-    existing_file("Pairs to check on, another file of the same kind; empty: up to a fifth of --data."),
+    existing_file("Held-out pairs, in a file of the same kind. Default: up to a fifth of --data."),
 ]
 
 
 class PairFiles(NamedTuple):
-    """The data as the command names it."""
+    """The data options of a preference training."""
 
     data: Path
     held_out: Path | None
@@ -50,7 +50,10 @@ def critic(
     skip_bad: SkipBad = False,
     settings: DpoTraining,
 ) -> None:
-    """Train a critic on pairs of answers (critic_pairs.jsonl), a cheap stage before critic-grpo."""
+    """Train a critic on preference pairs (critic_pairs.jsonl).
+
+    DPO is a cheap stage before critic-grpo.
+    """
     from ...training.data.rows.preference import read_critic_pairs
     from ...training.dpo.task import CriticPairs
     from ...training.dpo.train import train
@@ -59,7 +62,7 @@ def critic(
     check_options(settings)
     pairs = _read(PairFiles(data, held_out, images, skip_bad), read_critic_pairs, settings)
     right = sum(row.truth for row in pairs.rows)
-    log(f"{right} pairs about right images and {len(pairs.rows) - right} about wrong ones")
+    log(f"{right} pairs about correct images and {len(pairs.rows) - right} about wrong ones")
     made = train(checkpoint_of(model, download), pairs, out, settings, CriticPairs(), log)
     log(f"checkpoint: {made}")
 
@@ -76,15 +79,19 @@ def planner(
     judge: Annotated[
         str | None,
         typer.Option(
-            help="Who judges the plans for held-out requests: tinyworld, or a chat model such as "
-            "openai:MODEL@URL; empty: only their form is looked at."
+            help="Judge of the plans for held-out requests: tinyworld, or a chat model such as "
+            "openai:MODEL@URL. "
+            "Default: only their format is checked."
         ),
     ] = None,
     out: Out,
     skip_bad: SkipBad = False,
     settings: PlannerDpoTraining,
 ) -> None:
-    """Train a planner on pairs of plans (planner_pairs.jsonl), a cheap stage before planner-grpo."""
+    """Train a planner on preference pairs (planner_pairs.jsonl).
+
+    DPO is a cheap stage before planner-grpo.
+    """
     from ...training.data.rows.preference import read_planner_pairs
     from ...training.dpo.task import PlannerPairs
     from ...training.dpo.train import train
@@ -98,7 +105,11 @@ def planner(
 
 
 def _read(files: PairFiles, read: Read[Pair], settings: DpoTraining) -> TrainingData[Pair]:
-    """The pairs to train on and those to check on, none about the same image or request."""
+    """Return the training pairs and the held-out pairs, which are about other images or requests.
+
+    Raises:
+        SettingsError: A file cannot be read, or all pairs are held out.
+    """
     from ...training.data.rows.sft import show_problems
     from ...training.dpo.settings import split_pairs
     from ...training.gate.monitored_run import TrainingData
@@ -112,11 +123,11 @@ def _read(files: PairFiles, read: Read[Pair], settings: DpoTraining) -> Training
         checked, problems = read(files.held_out, files.skip_bad, files.images)
         show_problems(problems, len(checked), log)
         held = [row.moved(files.held_out.parent) for row in checked[: settings.check_rows]]
-        asked = {row.subject for row in held}
-        rows = [row for row in rows if row.moved(files.data.parent).subject not in asked]
+        subjects = {row.subject for row in held}
+        rows = [row for row in rows if row.moved(files.data.parent).subject not in subjects]
     if not rows:
         raise SettingsError(
-            "Every pair is held out, and none is left to train on.", "Give other --held-out pairs."
+            "All pairs are held out, so none is left to train on.", "Give other --held-out pairs."
         )
     log(f"{len(rows)} pairs; {len(held)} held out")
     return TrainingData(rows, held, files.data.parent, files.skip_bad)

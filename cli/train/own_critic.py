@@ -1,4 +1,4 @@
-"""`train own-critic`: from runs and people's annotations to a critic of one's own, in one command."""
+"""`train own-critic`: retrains a critic on your own runs and feedback in one command."""
 
 from __future__ import annotations
 
@@ -20,28 +20,34 @@ from ..options.runs import Runs, Score, SkipBadRuns, oracle_of
 from ..options.training import Images, checkpoint_of, existing_file, log
 
 REFUSED = 3
-"""Exit code of a training whose critic was not published."""
+"""Exit code if the new critic was not published."""
 
 HeldOut = Annotated[
     Path | None,
     existing_file(
-        "Rows that the critic must still judge as well as before, a critic_sft.json that is not trained on."
+        "Held-out rows for the regression gate (another critic_sft.json): the new critic must judge them as "
+        "well as "
+        "the old one."
     ),
 ]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Publish the critic even if it is worse on held-out rows than allowed."),
+    typer.Option("--force", help="Publish the critic even if the regression gate rejects it."),
 ]
 
 
 def refused(error: Exception) -> typer.Exit:
-    """How a command ends whose critic was not published."""
+    """Print why the critic was not published, and return the exit of the command."""
     typer.secho(f"Error: {one_line(str(error))}", fg="red", err=True)
     return typer.Exit(REFUSED)
 
 
 def reinforcement_of(recipe: str) -> ReinforcementStage:
-    """The `critic-grpo` section of a recipe, opened; raises SettingsError."""
+    """Open the reinforcement stage that the `critic-grpo` section of a recipe describes.
+
+    Raises:
+        SettingsError: A key is unknown or missing, or a value is not valid.
+    """
     from pydantic import BaseModel, ValidationError
 
     from ...backend.generators import open_generator
@@ -54,12 +60,14 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     from ..options.service import RewarderOptions, ServiceOptions
 
     values = read_recipe(recipe, "critic-grpo")
-    for name in ("devices", "model"):  # the critic is the one that was just fine-tuned
+    for name in ("devices", "model"):  # the model is the critic that was just fine-tuned
         values.pop(name, None)
     try:
         generator, scorer = str(values.pop("generator")), str(values.pop("scorer"))
     except KeyError as error:
-        raise SettingsError(f"Recipe {recipe!r}, critic-grpo, does not say {error}.") from error
+        raise SettingsError(
+            f"Recipe {recipe!r}: the critic-grpo section does not set {error}.", "Set it in the recipe."
+        ) from error
 
     parts = (GrpoTraining, RewardSettings, DrawingSettings, ServiceOptions, RewarderOptions)
 
@@ -71,12 +79,12 @@ def reinforcement_of(recipe: str) -> ReinforcementStage:
     except ValidationError as error:
         fault = error.errors()[0]
         raise SettingsError(f"Recipe {recipe!r}, critic-grpo, {fault['loc'][0]}: {fault['msg']}.") from error
-    check_options(settings)  # found out after the fine-tuning, it would have cost hours
+    check_options(settings)  # before the fine-tuning, which takes hours
     if values:
         known = {name for kind in parts for name in kind.model_fields}
         raise unknown_key(recipe, "critic-grpo", sorted(values)[0], known)
-    drawer = open_generator(generator, **rewarders.generator, **services.given)
-    setup = RewardSetup(drawer, open_scorer(scorer, **rewarders.judge), reward, drawing)
+    opened = open_generator(generator, **rewarders.generator, **services.given)
+    setup = RewardSetup(opened, open_scorer(scorer, **rewarders.judge), reward, drawing)
     return ReinforcementStage(settings, setup)
 
 
@@ -90,23 +98,23 @@ def command(
         typer.Option(
             "--model",
             "--init",
-            help="The critic to retrain: a Qwen3-VL folder, a hub id, or tinyworld:critic.",
+            help="Critic to retrain: a Qwen3-VL folder, a hub id or tinyworld:critic.",
         ),
     ],
     download: Annotated[
-        bool, typer.Option("--download", help="Fetch a hub id that is not in the cache.")
+        bool, typer.Option("--download", help="Download the hub id if it is not in the local cache.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder of the whole training; the same folder again goes on.")],
+    out: Annotated[Path, typer.Option(help="Output folder of the training. Use the same folder to resume.")],
     old: Annotated[
         Path | None,
-        existing_file("Rows the critic learned from before, a critic_sft.json, mixed in against forgetting."),
+        existing_file("Earlier training rows (critic_sft.json) to mix in, which prevents forgetting."),
     ] = None,
     held_out: HeldOut = None,
     images: Images = None,
     scorer: Score = None,
     grpo: Annotated[
         str | None,
-        typer.Option(help="Reinforce it after that, by the critic-grpo section of this recipe; empty: not."),
+        typer.Option(help="Recipe whose critic-grpo section adds a reinforcement stage. Default: none."),
     ] = None,
     skip_bad: SkipBadRuns = False,
     force: Force = False,
@@ -115,11 +123,11 @@ def command(
     rehearsal: Rehearsal,
     gate: GateSettings,
 ) -> None:
-    """Retrain a critic on your own runs: rows from runs, fine-tuning among old rows, the gate, reinforcement
-    if wanted.
+    """Retrain a critic on your own runs and feedback.
 
-    OUT/final is what Load Agent takes. A critic that is worse on held-out rows than allowed is not published
-    (exit code 3).
+    The stages are: rows from runs, fine-tuning together with old rows, the regression gate, and
+    reinforcement learning with --grpo. Load the published critic from OUT/final. If it is worse on held-out
+    rows than allowed, it is not published and the exit code is 3.
     """
     from ...backend.scorers import open_scorer
     from ...training.gate.regression_gate import GateRefused

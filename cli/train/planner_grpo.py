@@ -1,4 +1,4 @@
-"""`train planner-grpo`: reinforcement of a planner by what its plans are worth, nothing drawn."""
+"""`train planner-grpo`: reinforcement learning of a planner from scores of its plans."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ def command(
     data: Annotated[Path, existing_file("Data file: planner_rl.jsonl.")],
     held_out: Annotated[
         Path | None,
-        existing_file("Rows to check on, another planner_rl.jsonl; empty: the last ones of --data."),
+        existing_file("Held-out rows (another planner_rl.jsonl). Default: the last rows of --data."),
     ] = None,
     images: Images = None,
     judge: Annotated[
         str,
         typer.Option(
-            help="Who judges plans: tinyworld (by states), or a chat model by the rows' checklists, such as "
-            "openai:MODEL@URL."
+            help="Judge of the plans: tinyworld (simulates them), or a chat model such as openai:MODEL@URL "
+            "(checks the "
+            "checklists of the rows)."
         ),
     ],
     out: Out,
@@ -43,7 +44,10 @@ def command(
     reward: PlanRewardSettings,
     judging: JudgingSettings,
 ) -> None:
-    """Train a planner by reinforcement on planner_rl.jsonl: its plans are judged, and nothing is drawn."""
+    """Train a planner with reinforcement learning (GRPO) on planner_rl.jsonl.
+
+    Its plans are judged as texts; no images are generated.
+    """
     from ...training.data.rows.planner_rl import read_planner_rl
     from ...training.data.rows.sft import show_problems
     from ...training.gate.monitored_run import TrainingData
@@ -61,8 +65,8 @@ def command(
         checked, problems = read_planner_rl(held_out, skip_bad, images)
         show_problems(problems, len(checked), log)
         held = [row.moved(held_out.parent) for row in checked[: settings.check_rows]]
-        asked = {row.request for row in held}
-        rows = [row for row in rows if row.request not in asked]
+        held_out_requests = {row.request for row in held}
+        rows = [row for row in rows if row.request not in held_out_requests]
     log(f"{len(rows)} requests; {len(held)} held out")
     task = PlannerTask(opened_judge(judge), reward, judging, data.parent)
     folder = checkpoint_of(model, download)
@@ -71,7 +75,12 @@ def command(
 
 
 def opened_judge(judge: str) -> PlanJudge:
-    """The tiny world, or a judge over the chat model of that name; raises SettingsError."""
+    """Open a judge of plans: the tiny world or a chat model.
+
+    Raises:
+        SettingsError: The name is not valid.
+        ChatError: The chat model cannot be loaded or reached.
+    """
     if judge == "tinyworld":
         from ...tinyworld.lab.planning.simulated_world import SimulatedWorld
 

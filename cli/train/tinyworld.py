@@ -1,7 +1,6 @@
-"""`train tinyworld-...`: the commands that make the models of the tiny world anew.
+"""`train tinyworld-...`: trains the models of the tiny world from scratch.
 
-Decision: they stand beside the training of real agents because they are its stages in miniature, with recipes
-of their own.
+The commands are in the same group as the training of real agents, because they are its stages in miniature.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ..options.training import Out, PageRows, PageSeed, PagesOf, log
 
 @with_model_options
 def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
-    """Make the tiny world's generator."""
+    """Train the tiny world's generator from scratch."""
     from ...tinyworld.lab.models.generator import train
 
     typer.echo(f"pipeline: {train(settings, out, log)}")
@@ -27,7 +26,7 @@ def tinyworld_generator(*, out: Out, settings: GeneratorTraining) -> None:
 
 @with_model_options
 def tinyworld_base(*, out: Out, recipe: BaseRecipe) -> None:
-    """Make agents that can read and see and have never planned a story nor judged a page: to begin from."""
+    """Pretrain tiny-world agents that can read and see, as a starting point for planner and critic."""
     from ...backend.machine.requirements import TRAINERS, require
 
     require(*TRAINERS)
@@ -42,11 +41,11 @@ def tinyworld_planner(
     *,
     out: Out,
     start: Annotated[
-        Path | None, typer.Option(help="Folder of a planner to go on from; empty: from random weights.")
+        Path | None, typer.Option(help="Planner to start from (folder). Default: random weights.")
     ] = None,
     recipe: PlannerRecipe,
 ) -> None:
-    """Make the tiny world's planner."""
+    """Train the tiny world's planner."""
     from ...backend.machine.requirements import TRAINERS, require
 
     require(*TRAINERS)
@@ -60,11 +59,14 @@ def tinyworld_critic(
     *,
     out: Out,
     generator: Annotated[
-        Path | None, typer.Option(help="Pipeline folder to learn the mistakes of; empty: the shipped one.")
+        Path | None,
+        typer.Option(
+            help="Pipeline folder of the generator whose mistakes it learns. Default: the built-in one."
+        ),
     ] = None,
     recipe: CriticRecipe,
 ) -> None:
-    """Make the tiny world's critic, from a generator's real pages."""
+    """Train the tiny world's critic on pages of a generator."""
     from ...backend.machine.requirements import TRAINERS, require
     from ...tinyworld.runtime import checkpoint
 
@@ -76,17 +78,17 @@ def tinyworld_critic(
 
 def tinyworld_rl_data(
     *,
-    out: Annotated[Path, typer.Option(help="Folder for critic_rl.jsonl and its pages.")],
+    out: Annotated[Path, typer.Option(help="Output folder for critic_rl.jsonl and its pages.")],
     rows: PageRows = 1000,
     generator: PagesOf = None,
     seed: PageSeed = 0,
 ) -> None:
-    """Make rows for the tiny critic's reinforcement learning from a generator's real pages."""
+    """Make reinforcement learning rows (critic_rl.jsonl) for the tiny critic from pages of a generator."""
     from ...backend.generators import open_generator
     from ...tinyworld.lab.data.rl_rows import make_rl
 
-    drawer = open_generator(f"tinyworld:{generator}" if generator else "tinyworld")
-    typer.echo(f"data: {make_rl(out, drawer.pipeline, rows, seed, drawer.identity)}")  # type: ignore[attr-defined]
+    opened = open_generator(f"tinyworld:{generator}" if generator else "tinyworld")
+    typer.echo(f"data: {make_rl(out, opened.pipeline, rows, seed, opened.identity)}")  # type: ignore[attr-defined]
 
 
 TINYWORLD = {
@@ -96,4 +98,4 @@ TINYWORLD = {
     "tinyworld-critic": tinyworld_critic,
     "tinyworld-rl-data": tinyworld_rl_data,
 }
-"""Commands by their names, in the order of `train --help`."""
+"""Commands by name, in the order of `train --help`."""

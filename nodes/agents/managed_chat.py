@@ -22,12 +22,14 @@ from ...backend.chat.protocol import (
     Reply,
     ReplySettings,
     Reserves,
+    ReviewsPlans,
     Settles,
     WasTrained,
 )
 from ...backend.pictures import Picture
 from ...backend.prompts import PromptSet
 from ...backend.prompts.trained_with import TrainedWith
+from ...backend.types import Plan
 from ...backend.vram.agent_shapes import AgentShape, agent_shape
 from ...backend.vram.footprint import FRAGMENTS, AgentPrecision, agent_work
 from .. import host
@@ -136,6 +138,10 @@ class ManagedChat:
         """Raise SettingsError for a request that the model cannot plan, if it knows that beforehand."""
         if isinstance(self._chat, ChecksRequests):
             self._chat.check_request(text)
+
+    def plan_warning(self, text: str, plan: Plan) -> str:
+        """Return a warning about the plan of a request, if the model can give one."""
+        return self._chat.plan_warning(text, plan) if isinstance(self._chat, ReviewsPlans) else ""
 
     @property
     def most_tokens(self) -> int:

@@ -1,4 +1,4 @@
-"""Savings and the grammar as a person sets them on the command line, and what `doctor` says of one agent."""
+"""Options of agents on the command line, and the report of `doctor --agent`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def engine_of(agent: Any) -> EngineSettings:
     return agent.chat.base.settings.engine
 
 
-def test_savings_are_set_by_name(checkpoint: Path) -> None:
+def test_engine_settings_are_set_by_name(checkpoint: Path) -> None:
     opener = Opener(
         LocalOptions(
             engine="inline_layers=off, vision_bytes=0, encodings_bytes=0", constrained_decoding="always"
@@ -52,24 +52,24 @@ def test_savings_are_set_by_name(checkpoint: Path) -> None:
         ("speed=on", "vision_bytes"),
         ("enabled", "NAME=VALUE"),
         ("vision_bytes=-1", "greater"),
-        ("static_cache=eager", "is gone, 0.1.0 was its last version"),
-        ("prefix_bytes=0", "is gone, 0.1.0 was its last version"),
+        ("static_cache=eager", "was removed after version 0.1.0"),
+        ("prefix_bytes=0", "was removed after version 0.1.0"),
     ],
 )
-def test_savings_that_do_not_exist_are_refused(text: str, words: str) -> None:
+def test_unknown_engine_settings_are_rejected(text: str, words: str) -> None:
     with pytest.raises(SettingsError, match="--engine") as error:
         Opener(LocalOptions(engine=text)).planner(PlannerOptions(planner="tinyworld"))
     assert words in str(error.value)
 
 
-def test_savings_that_no_model_takes_are_refused() -> None:
+def test_engine_settings_that_no_model_supports_are_rejected() -> None:
     opener = Opener(LocalOptions(engine="encodings_bytes=0"))
     opener.planner(PlannerOptions(planner="tinyworld"))
     with pytest.raises(SettingsError, match="--engine"):
         opener.finish()
 
 
-def test_names_of_earlier_versions_are_read_with_a_line(
+def test_renamed_engine_settings_are_accepted_with_a_note(
     checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = LocalOptions(engine="own_loop=on, written_out=off, draft_tokens=4")
@@ -84,14 +84,16 @@ def doctor(*arguments: str) -> Any:
     return result.output
 
 
-def test_doctor_says_what_was_switched_off_and_why(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_shows_which_settings_are_switched_off_and_why(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "switched off" not in doctor("--agent", "tinyworld")
     from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextAttention
 
     forward = Qwen3VLTextAttention.forward
 
     def scaled(*arguments: Any, **options: Any) -> Any:
-        """As if another version scaled what its attention gives."""
+        """Simulate a version that scales the result of its attention."""
         attended, weights = forward(*arguments, **options)
         return attended * 3, weights
 
@@ -102,12 +104,12 @@ def test_doctor_says_what_was_switched_off_and_why(checkpoint: Path, monkeypatch
     assert "inline_layers: switched off: logits differ" in " ".join(doctor("--agent", spec).split())
 
 
-def test_fp8_is_refused_where_the_card_does_not_have_it(checkpoint: Path) -> None:
+def test_fp8_is_rejected_on_a_device_without_it(checkpoint: Path) -> None:
     with pytest.raises(ChatError, match="fp8 requires an NVIDIA GPU"):
         open_chat(f"transformers:{checkpoint}", device="cpu", quantization="fp8")
 
 
-def test_how_agents_answer_is_an_option_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_agent_has_its_own_reply_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from interleave_thinker.backend.prompts import default_prompt_set
     from interleave_thinker.cli.open_models import CriticOptions, LocalOptions, Opener, PlannerOptions
 
@@ -129,11 +131,11 @@ def test_how_agents_answer_is_an_option_of_each(tmp_path: Path, monkeypatch: pyt
     )
     assert critic is not None and untouched[1] is not None
     assert (planner.settings.max_tokens, planner.settings.temperature) == (9000, 0.5)
-    told = critic.settings
-    assert (told.top_p, told.top_k, told.seed, told.max_pixels, told.watch_verdict) == (0.9, 5, 3, 4096, True)
+    used = critic.settings
+    assert (used.top_p, used.top_k, used.seed, used.max_pixels, used.watch_verdict) == (0.9, 5, 3, 4096, True)
     assert planner.prompt_set == critic.prompt_set == other
     assert other.digest in planner.identity and other.digest in critic.identity
-    assert planner.chat is untouched[0].chat, "they are asked otherwise, and not loaded again"
+    assert planner.chat is untouched[0].chat, "other settings do not load the model again"
     for plain, role in zip(untouched, ("false", "true"), strict=True):
         assert plain.identity.endswith(
             f'"max_tokens":2048,"temperature":0.0,"seed":0,"watch_verdict":{role}}}'

@@ -1,5 +1,4 @@
-"""The command line as a person and as a program meets it: what is printed, what is written, and the exit
-code."""
+"""Output, files and exit codes of the command line."""
 
 from __future__ import annotations
 
@@ -33,14 +32,14 @@ def test_help_lists_every_command() -> None:
     assert "130" in result.output
 
 
-def test_version_is_the_project_s() -> None:
+def test_version_is_that_of_the_project() -> None:
     project = (Path(__file__).parents[2] / "pyproject.toml").read_text()
     result = call("--version")
     assert result.exit_code == 0
     assert f'version = "{result.output.split()[-1]}"' in project
 
 
-def test_python_m_is_the_command_line() -> None:
+def test_python_m_runs_the_command_line() -> None:
     code = (
         "import sys, runpy; sys.path[:0] = [sys.argv.pop(1)]; import conftest; "
         "runpy.run_module('interleave_thinker', run_name='__main__', alter_sys=True)"
@@ -54,15 +53,15 @@ def test_python_m_is_the_command_line() -> None:
 
 
 @pytest.mark.parametrize("name", ["demo", "run", "plan", "judge", "export", "doctor", "prompts"])
-def test_every_command_explains_itself(name: str) -> None:
+def test_every_command_has_help(name: str) -> None:
     if name == "demo" and not hasattr(tinyworld, "DEMO_REQUEST"):
-        pytest.skip("the tiny world has no story yet")
+        pytest.skip("needs the tiny world's demo story")
     result = call(name, "--help")
     assert result.exit_code == 0, result.output
     assert f" {name} " in result.output
 
 
-def test_run_tells_a_story_and_says_where_it_is(tmp_path: Path, scripts: Scripts) -> None:
+def test_run_prints_its_progress_and_the_paths_of_its_results(tmp_path: Path, scripts: Scripts) -> None:
     out = tmp_path / "out"
     result = call("run", "a house", "--out", out, *scripts.story(False, True, True, True))
     assert result.exit_code == 0, result.output
@@ -72,43 +71,43 @@ def test_run_tells_a_story_and_says_where_it_is(tmp_path: Path, scripts: Scripts
     for step in trajectory.results:
         if step.image:
             assert str(out / "pictures" / f"{step.image.digest}.png") in result.output
-    assert "try 1: not right" in result.output
+    assert "attempt 1: rejected" in result.output
     assert "prompt: better" in result.output
-    assert "3 of 3 pictures accepted." in result.output
+    assert "3 of 3 images accepted." in result.output
     assert str(out / "index.html") in result.output
 
 
-def test_same_out_again_keeps_everything(tmp_path: Path, scripts: Scripts) -> None:
+def test_the_same_command_again_reuses_everything(tmp_path: Path, scripts: Scripts) -> None:
     command = ["run", "a house", "--out", tmp_path / "out", *scripts.story(False, True, True, True)]
     call(*command)
     before = load_trajectory(tmp_path / "out")
     result = call(*command)
     assert result.exit_code == 0, result.output
-    assert "(kept)" in result.output
-    assert result.output.count(", kept") == 4
+    assert "(from the run folder)" in result.output
+    assert result.output.count(", cached") == 4
     assert load_trajectory(tmp_path / "out") == before
 
 
-def test_a_refused_step_is_exit_code_3(tmp_path: Path, scripts: Scripts) -> None:
+def test_a_rejected_step_is_exit_code_3(tmp_path: Path, scripts: Scripts) -> None:
     story = scripts.story(False, False, True, True)
     result = call("run", "x", "--out", tmp_path / "out", "--max-attempts", 2, *story)
     assert result.exit_code == 3, result.output
-    assert "tries used up: try 2" in result.output
-    assert "2 of 3 pictures accepted." in result.output
+    assert "not accepted, no attempts left: attempt 2" in result.output
+    assert "2 of 3 images accepted." in result.output
 
 
-def test_no_critic_draws_once(tmp_path: Path, scripts: Scripts) -> None:
+def test_without_a_critic_each_step_is_generated_once(tmp_path: Path, scripts: Scripts) -> None:
     arguments = [*scripts.planner(write_plan(STORY)), "--critic", "none", "--generator", "fake"]
     result = call("run", "x", "--out", tmp_path / "out", *arguments)
     assert result.exit_code == 0, result.output
-    assert "3 pictures, not judged." in result.output
-    assert result.output.count("try 1: drawn") == 3
+    assert "3 images, not judged." in result.output
+    assert result.output.count("attempt 1: generated") == 3
 
 
 def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts: Scripts) -> None:
     image = tmp_path / "in.png"
     Picture.white((16, 16)).image.save(image)
-    wanted = RunSettings(
+    chosen = RunSettings(
         max_attempts=2,
         accept_at=0.25,
         keep="last",
@@ -123,18 +122,18 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
         time_budget=99.5,
         max_draws=20,
     )
-    assert all(getattr(wanted, name) != field.default for name, field in RunSettings.model_fields.items()), (
+    assert all(getattr(chosen, name) != field.default for name, field in RunSettings.model_fields.items()), (
         "this test has to set every field"
     )
     arguments: list[object] = []
-    for name, value in wanted.model_dump().items():
+    for name, value in chosen.model_dump().items():
         flag = name.replace("_", "-")
         arguments += (
             [f"--{flag}" if value else f"--no-{flag}"] if isinstance(value, bool) else [f"--{flag}", value]
         )
     out = tmp_path / "out"
     call("run", "x", "--out", out, "--image", image, *arguments, *scripts.story(True, True, True))
-    assert load_trajectory(out).settings == wanted
+    assert load_trajectory(out).settings == chosen
     words = " ".join(call("run", "--help").output.replace("│", " ").split())
     for field in RunSettings.model_fields.values():
         assert field.description
@@ -142,7 +141,7 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["--generator", "crayons"], "crayons"),
         (["--generator", "fake:huge"], "huge"),
@@ -159,11 +158,11 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
     ],
 )
 def test_wrong_usage_is_exit_code_2_and_one_message(
-    tmp_path: Path, scripts: Scripts, arguments: list[str], said: str
+    tmp_path: Path, scripts: Scripts, arguments: list[str], expected: str
 ) -> None:
     result = call("run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True), *arguments)
     assert result.exit_code == 2, result.output
-    assert said in result.output
+    assert expected in result.output
     assert "Traceback" not in result.output
     assert not (tmp_path / "out").exists()
 
@@ -191,7 +190,7 @@ def test_another_request_needs_another_folder(tmp_path: Path, scripts: Scripts) 
     assert "Choose another folder" in result.output
 
 
-def test_json_is_one_object_a_line(tmp_path: Path, scripts: Scripts) -> None:
+def test_json_is_one_object_per_line(tmp_path: Path, scripts: Scripts) -> None:
     process = start("run", "x", "--out", tmp_path / "out", "--json", *scripts.story(False, True, True, True))
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
@@ -220,18 +219,18 @@ def test_a_pipe_gets_plain_unwrapped_lines(tmp_path: Path, scripts: Scripts) -> 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT to a child is POSIX")
-def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, scripts: Scripts) -> None:
+def test_a_run_stopped_with_ctrl_c_can_be_resumed(tmp_path: Path, scripts: Scripts) -> None:
     out = tmp_path / "out"
     story = [*scripts.story(*[False] * 300), "--generator", "fake:1024", "--max-attempts", "100"]
     process = start("run", "x", "--out", out, *story)
     assert process.stdout
     for line in process.stdout:
-        if "try 3" in line:
+        if "attempt 3" in line:
             break
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "run the same again" in errors
+    assert "run the same command again" in errors
     assert f"--out {out}" in errors
     assert "Traceback" not in errors
     assert not (out / "in-use.lock").exists()
@@ -242,30 +241,32 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, scripts: Scripts) -> N
     stamps = {name: (out / "attempts" / name).stat().st_mtime_ns for name in finished}
     again = call("run", "x", "--out", out, *story[:-1], 4)
     assert again.exit_code == 3, again.output
-    assert again.output.count(", kept") >= 3
+    assert again.output.count(", cached") >= 3
     assert stamps == {name: (out / "attempts" / name).stat().st_mtime_ns for name in finished}
 
 
-def test_a_plan_of_another_length_is_a_warning_on_stderr_or_refused(tmp_path: Path, scripts: Scripts) -> None:
-    asked = [*scripts.planner(write_plan(STORY), write_plan(STORY)), "--step-count", "3"]
-    result = call("plan", "a house", *asked, "--json")
+def test_a_plan_with_another_number_of_steps_is_a_warning_or_an_error(
+    tmp_path: Path, scripts: Scripts
+) -> None:
+    options = [*scripts.planner(write_plan(STORY), write_plan(STORY)), "--step-count", "3"]
+    result = call("plan", "a house", *options, "--json")
     assert "Warning: 3 steps were requested, but the planner wrote 4 and then 4" in result.stderr
     assert json.loads(result.stdout)["warning"].endswith("The plan of 4 is used.")
     drawn = call(
-        "run", "a house", "--out", tmp_path / "out", *asked, "--critic", "none", "--generator", "fake:16"
+        "run", "a house", "--out", tmp_path / "out", *options, "--critic", "none", "--generator", "fake:16"
     )
     assert drawn.exit_code == 0 and "Warning: 3 steps" in drawn.stderr
-    refused = call("plan", "a house", *asked, "--exact-count")
-    assert refused.exit_code == 1 and "3 steps were requested" in refused.stderr
+    rejected = call("plan", "a house", *options, "--exact-count")
+    assert rejected.exit_code == 1 and "3 steps were requested" in rejected.stderr
 
 
-def test_a_style_is_drawn_and_a_plan_by_hand_takes_it_too(tmp_path: Path, scripts: Scripts) -> None:
+def test_a_style_precedes_every_prompt_also_of_a_given_plan(tmp_path: Path, scripts: Scripts) -> None:
     drawing = ["--critic", "none", "--generator", "fake:16", "--out", tmp_path / "out"]
     planner = scripts.planner(write_plan(STORY))
     first = call("run", "a house", *drawing, *planner, "--style", "Ink")
     assert first.exit_code == 0, first.output
     again = call("run", "a house", *drawing, *planner, "--style", "Ink")
-    assert "(kept)" in again.output
+    assert "(from the run folder)" in again.output
     plan = tmp_path / "plan.json"
     plan.write_text(STORY.model_dump_json(), encoding="utf-8")
     for style, given in ("Oil", ["--plan", plan]), ("Chalk", []):
@@ -275,7 +276,7 @@ def test_a_style_is_drawn_and_a_plan_by_hand_takes_it_too(tmp_path: Path, script
         assert trajectory.plan.style == style
 
 
-def test_another_planner_seed_asks_above_temperature_zero(scripts: Scripts) -> None:
+def test_a_planner_seed_samples_above_temperature_zero(scripts: Scripts) -> None:
     from interleave_thinker.cli.open_models import LocalOptions, Opener, PlannerOptions
 
     spec = scripts.planner(write_plan(STORY))[1]

@@ -1,4 +1,4 @@
-"""The single commands: plan, judge, export, doctor, prompts, demo, each as a person calls it."""
+"""The single commands: plan, judge, export, doctor, prompts and demo."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scripts(tmp_path: Path) -> Scripts:
     return Scripts(tmp_path)
 
 
-def test_plan_is_printed_and_its_json_is_carried_out(tmp_path: Path, scripts: Scripts) -> None:
+def test_a_plan_is_printed_and_its_json_can_be_carried_out(tmp_path: Path, scripts: Scripts) -> None:
     planner = scripts.planner(write_plan(STORY))
     shown = call("plan", "a house", *planner)
     assert shown.exit_code == 0, shown.output
@@ -49,7 +49,7 @@ def test_plan_is_printed_and_its_json_is_carried_out(tmp_path: Path, scripts: Sc
 
 
 @pytest.mark.parametrize("form", ["object", "list"])
-def test_run_reads_a_plan_as_planners_and_edit_plan_write_it(tmp_path: Path, form: str) -> None:
+def test_run_reads_plans_in_the_form_of_planners_and_edit_plan(tmp_path: Path, form: str) -> None:
     steps = [
         {"step_number": 0, "step_name": "House", "prompt": "a house"},
         {"step_number": 1, "step_name": "End", "instruction": "Then the sun rose."},
@@ -71,40 +71,40 @@ def test_run_reads_a_plan_as_planners_and_edit_plan_write_it(tmp_path: Path, for
 
 
 @pytest.mark.parametrize(
-    ("replies", "code", "said"),
+    ("replies", "code", "expected"),
     [
-        ([verdict_reply(True)], 0, "Verdict: right"),
-        ([verdict_reply(False, "a red house")], 3, "Draw next: a red house"),
-        (["blah", "blah"], 1, "not understood"),
+        ([verdict_reply(True)], 0, "Verdict: accepted"),
+        ([verdict_reply(False, "a red house")], 3, "Refined prompt: a red house"),
+        (["blah", "blah"], 1, "could not be parsed"),
     ],
 )
-def test_judge(tmp_path: Path, scripts: Scripts, replies: list[str], code: int, said: str) -> None:
+def test_judge(tmp_path: Path, scripts: Scripts, replies: list[str], code: int, expected: str) -> None:
     Picture.white((16, 16)).image.save(tmp_path / "a.png")
     for before in ("none", tmp_path / "a.png"):
         result = call("judge", before, tmp_path / "a.png", "a house", *scripts.critic(*replies))
         assert result.exit_code == code, result.output
-        assert said in result.output
+        assert expected in result.output
     as_json = call("judge", "none", tmp_path / "a.png", "a house", *scripts.critic(*replies), "--json")
     assert json.loads(as_json.output)["success"] == {0: True, 3: False, 1: None}[code]
 
 
-def test_a_redraw_is_drawn_by_the_same_command(tmp_path: Path, scripts: Scripts) -> None:
+def test_a_redraw_is_generated_by_the_same_command(tmp_path: Path, scripts: Scripts) -> None:
     arguments = ["run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True)]
     assert call(*arguments).exit_code == 0
-    asked = call("redraw", tmp_path / "out", "--step", 1, "--prompt", "a green house")
-    assert asked.exit_code == 0 and "same command again" in asked.output
-    assert "try 2" in call(*arguments).output
+    requested = call("redraw", tmp_path / "out", "--step", 1, "--prompt", "a green house")
+    assert requested.exit_code == 0 and "same command again" in requested.output
+    assert "attempt 2" in call(*arguments).output
     results = load_trajectory(tmp_path / "out").results
     assert results[0].attempts[-1].prompt == "a green house" and results[0].chosen == 1
     assert call("redraw", tmp_path / "out", "--step", 1, "--attempt", 2).exit_code == 0
     prompts = [one.prompt for one in read_choices(tmp_path / "out").redraws[1]]
-    assert prompts == ["a green house", "a green house"], "that try's prompt"
+    assert prompts == ["a green house", "a green house"], "the prompt of that attempt"
     assert call("redraw", tmp_path / "out", "--step", 9).exit_code == 1
     both = call("redraw", tmp_path / "out", "--step", 1, "--attempt", 1, "--prompt", "b")
     assert both.exit_code == 2
 
 
-def test_a_redraw_that_failed_is_not_complete(tmp_path: Path) -> None:
+def test_a_failed_redraw_is_incomplete(tmp_path: Path) -> None:
     plan = Plan(steps=STORY.steps[:1])
 
     def ended(*failures: GeneratorError) -> Trajectory:
@@ -116,12 +116,12 @@ def test_a_redraw_that_failed_is_not_complete(tmp_path: Path) -> None:
     assert exit_code(ended()) == 0
     ask_redraw(tmp_path, 1)
     failed = ended(GeneratorError("Out of memory."))
-    assert failed.results[0].stop_reason is StopReason.accepted, "the image that was there stays"
+    assert failed.results[0].stop_reason is StopReason.accepted, "the earlier image stays"
     assert exit_code(failed) == 3
 
 
 @pytest.mark.parametrize("to", ["page", "markdown", "sheet", "record", "pdf", "comic", "gif", "webp"])
-def test_export_prints_the_file_it_wrote(tmp_path: Path, scripts: Scripts, to: str) -> None:
+def test_export_prints_the_path_of_its_file(tmp_path: Path, scripts: Scripts, to: str) -> None:
     call("run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True))
     result = call("export", tmp_path / "out", "--to", to, "--out", tmp_path / "exported")
     assert result.exit_code == 0, result.output
@@ -146,7 +146,7 @@ def test_export_of_an_execution_record(tmp_path: Path, scripts: Scripts) -> None
     assert (record / "execution_record.json").read_bytes() == before
 
 
-def test_export_of_nothing(tmp_path: Path, scripts: Scripts) -> None:
+def test_export_errors(tmp_path: Path, scripts: Scripts) -> None:
     assert call("export", tmp_path).exit_code == 1
     call("run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True))
     assert call("export", tmp_path / "out", "--to", "film").exit_code == 2
@@ -155,7 +155,7 @@ def test_export_of_nothing(tmp_path: Path, scripts: Scripts) -> None:
     assert call("export", tmp_path / "out", "--to", "gif", "--seconds", "900").exit_code == 2
 
 
-def test_doctor_finds_models_and_says_what_is_missing(
+def test_doctor_finds_models_and_lists_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = tmp_path / "comfy" / "models" / "interleave_agents" / "critic-8b"
@@ -178,17 +178,15 @@ def test_doctor_finds_models_and_says_what_is_missing(
     assert "transformers:FOLDER" in call("doctor").output
 
 
-def test_doctor_says_what_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_lists_packages_that_are_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libraries, "version", lambda name: "4.57.1" if name == "transformers" else "99")
     advice = json.loads(call("doctor", "--json").output)["advice"]
-    (said,) = [line for line in advice if "too old" in line]
-    assert (
-        said.startswith("transformers 4.57.1 is too old: pip install")
-        and libraries.least("transformers") in said
-    )
+    (line,) = [one for one in advice if "too old" in one]
+    assert line.startswith("transformers 4.57.1 is too old: pip install")
+    assert libraries.least("transformers") in line
 
 
-def test_prompts_import_stores_beside_a_checkpoint(tmp_path: Path) -> None:
+def test_prompts_import_stores_the_prompt_set_with_a_checkpoint(tmp_path: Path) -> None:
     module = tmp_path / "official" / "UEval" / "system.py"
     module.parent.mkdir(parents=True)
     module.write_text(
@@ -203,7 +201,7 @@ def test_prompts_import_stores_beside_a_checkpoint(tmp_path: Path) -> None:
     assert call("prompts", "import", tmp_path / "nothing", "--to", tmp_path / "checkpoint").exit_code == 2
 
 
-@pytest.mark.skipif(not hasattr(tinyworld, "DEMO_REQUEST"), reason="the tiny world has no story yet")
+@pytest.mark.skipif(not hasattr(tinyworld, "DEMO_REQUEST"), reason="needs the tiny world's demo story")
 def test_demo_writes_its_page(tmp_path: Path, scripts: Scripts) -> None:
     result = call("demo", "--out", tmp_path / "demo", *scripts.story(True, True, True))
     assert result.exit_code == 0, result.output
@@ -211,8 +209,8 @@ def test_demo_writes_its_page(tmp_path: Path, scripts: Scripts) -> None:
     assert (tmp_path / "demo" / "run.json").is_file()
 
 
-def test_tiny_world_is_the_default_of_every_role(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without its checkpoints the error names the one that is missing, planner and critic each their own."""
+def test_the_tiny_world_is_the_default_of_every_role(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without its checkpoints, the error names the one that is missing."""
     monkeypatch.setattr(tinyworld, "CHECKPOINTS", tmp_path)
     Picture.white((16, 16)).image.save(tmp_path / "a.png")
     planning = call("plan", "a house")
@@ -223,9 +221,8 @@ def test_tiny_world_is_the_default_of_every_role(monkeypatch: pytest.MonkeyPatch
         assert f"tiny world's {part}" in result.output
 
 
-def test_a_terminal_sees_every_outcome() -> None:
-    """Errors, unreadable verdicts and text steps each get their line; the text of users is not read as
-    markup."""
+def test_a_terminal_shows_every_outcome() -> None:
+    """Errors, unreadable verdicts and text-only steps have a line each; texts are not read as markup."""
     screen = io.StringIO()
     lines = Lines(Console(file=screen, force_terminal=True, width=200, highlight=False))
     plan = Plan(steps=(STORY.steps[0].model_copy(update={"name": "[red]House[/red]"}), STORY.steps[1]))
@@ -239,21 +236,21 @@ def test_a_terminal_sees_every_outcome() -> None:
         lines.show(event)
     shown = screen.getvalue()
     assert "generator failed: no memory left" in shown
-    assert "critic not understood" in shown
-    assert "try 3: right" in shown
+    assert "could not be parsed" in shown
+    assert "attempt 3: accepted" in shown
     assert "[red]House[/red]" in shown
     assert "Then the sun rose." in shown
     assert "\x1b[?25h" in shown, "the cursor is shown again"
 
 
-def test_program_entry() -> None:
+def test_the_console_script_reports_wrong_usage() -> None:
     process = start("run")
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "Missing" in errors
 
 
-def test_how_many_rows_is_one_option_everywhere(tmp_path: Path) -> None:
+def test_the_number_of_rows_is_the_same_option_everywhere(tmp_path: Path) -> None:
     for command in ("prompts", "tinyworld-prompts", "tinyworld-planner", "tinyworld-planner-rl"):
         shown = call("data", command, "--help").output
         assert "--rows" in shown and "--count" not in shown, command

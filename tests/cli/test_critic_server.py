@@ -1,4 +1,4 @@
-"""A run whose critic's server is busy or dies: nothing is generated twice, nothing passes for complete."""
+"""A run whose critic server is busy or dies: no image is generated twice, and the run is not complete."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from support.small_agents import STORY
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.remote import retrying
+from interleave_thinker.backend.report.outcomes import UNUSED
 from interleave_thinker.backend.types import StopReason
 
 DRAWN_STEPS = sum(step.prompt is not None for step in STORY.steps)
@@ -34,22 +35,24 @@ def line(folder: Path, critic: ChatServer) -> list[object]:
 
 
 def written(folder: Path) -> dict[str, int]:
-    """The records of images, and when each was written."""
+    """Return the records of images and the times at which they were written."""
     return {path.name: path.stat().st_mtime_ns for path in (folder / "out" / "attempts").iterdir()}
 
 
-def test_a_busy_critic_is_waited_for_and_no_image_is_drawn_twice(tmp_path: Path, critic: ChatServer) -> None:
+def test_a_busy_critic_is_waited_for_and_no_image_is_generated_twice(
+    tmp_path: Path, critic: ChatServer
+) -> None:
     critic.busy_seconds = 0.9
     done = call(*line(tmp_path, critic))
     assert done.exit_code == 0, done.output
-    assert critic.refused == 1, "asked again after the second that it named"
+    assert critic.refused == 1, "retried after the second that it named"
     assert len(written(tmp_path)) == DRAWN_STEPS
     attempts = [one for result in load_trajectory(tmp_path / "out").results for one in result.attempts]
     assert len(attempts) == DRAWN_STEPS and all(one.verdict and one.verdict.success for one in attempts)
 
 
 @pytest.mark.parametrize("status", [0, 401, 429, 500, 503])
-def test_a_critic_that_dies_stops_the_run_and_the_next_one_goes_on(
+def test_a_critic_that_dies_stops_the_run_and_the_next_run_resumes(
     tmp_path: Path, critic: ChatServer, status: int
 ) -> None:
     critic.dies_after, critic.dies_with = 1, status
@@ -58,7 +61,7 @@ def test_a_critic_that_dies_stops_the_run_and_the_next_one_goes_on(
     assert "Two judgements in a row failed" in died.output and "All images are saved" in died.output
     assert (f"status {status}: it died" if status else "cannot be reached") in died.output
     kept = written(tmp_path)
-    assert len(kept) == 3, "one of the first step and two of the next, no more"
+    assert len(kept) == 3, "one image of the first step and two of the next"
     assert not (tmp_path / "out" / "trajectory.json").exists()
     stopped = load_trajectory(tmp_path / "out").results
     assert stopped[0].stop_reason is StopReason.accepted and stopped[-1].stop_reason is StopReason.cancelled
@@ -70,22 +73,22 @@ def test_a_critic_that_dies_stops_the_run_and_the_next_one_goes_on(
     done = call(*line(tmp_path, critic))
     assert done.exit_code == 0, done.output
     after = written(tmp_path)
-    assert {name: after[name] for name in kept} == kept, "no image was drawn again"
+    assert {name: after[name] for name in kept} == kept, "no image was generated again"
     assert len(after) == len(kept) + 1
 
 
-def test_accept_at_without_probabilities_is_said_once(tmp_path: Path, critic: ChatServer) -> None:
+def test_accept_at_without_probabilities_is_one_warning(tmp_path: Path, critic: ChatServer) -> None:
     critic.has_logprobs = False
-    said = "accept_at had no effect: the critic reports no probabilities"
-    options = line(tmp_path, critic)
-    done = call(*options, "--accept-at", 0.8)
-    assert done.exit_code == 0 and done.output.count(said) == 1
-    assert said in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    events = [json.loads(one) for one in call(*options, "--accept-at", 0.8, "--json").output.splitlines()]
-    told = [one for one in events if one["event"] == "setting_unused"]
-    assert told == [{"event": "setting_unused", "setting": "accept_at"}]
+    options = [*line(tmp_path, critic), "--accept-at", 0.8]
+    done = call(*options)
+    warning = "Warning: --accept-at has no effect: the critic reports no probabilities"
+    assert done.exit_code == 0 and done.stderr.count(warning) == 1 and warning not in done.stdout
+    assert UNUSED["accept_at"] in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    events = [json.loads(one) for one in call(*options, "--json").stdout.splitlines()]
+    reported = [one for one in events if one["event"] == "setting_unused"]
+    assert reported == [{"event": "setting_unused", "setting": "accept_at"}]
 
 
-def test_accept_at_with_probabilities_is_not_mentioned(tmp_path: Path, critic: ChatServer) -> None:
+def test_accept_at_with_probabilities_gives_no_warning(tmp_path: Path, critic: ChatServer) -> None:
     done = call(*line(tmp_path, critic), "--accept-at", 0.8)
-    assert done.exit_code == 0 and "had no effect" not in done.output
+    assert done.exit_code == 0 and "has no effect" not in done.output

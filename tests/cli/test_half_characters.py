@@ -1,4 +1,4 @@
-"""A run whose agents' server cuts characters in two, and arguments that are not UTF-8."""
+"""Runs with a server that splits characters in two, and arguments that are not UTF-8."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUN = Path(__file__).parents[1] / "data" / "run"
 
 
 def halves(text: str) -> list[str]:
-    """Events of a stream with one UTF-16 unit each, as servers in other languages cut texts."""
+    """Return stream events with one UTF-16 unit each, as some servers split texts."""
     units = text.encode("utf-16-le", "surrogatepass")
     pieces = [units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2)]
     choices = [{"delta": {"content": piece}, "finish_reason": None} for piece in pieces]
@@ -25,12 +25,12 @@ def halves(text: str) -> list[str]:
     return [json.dumps({"choices": [one]}) for one in (*choices, end)]
 
 
-@pytest.mark.parametrize(("said", "read"), [("better 😀", "better 😀"), ("better \ud83d", "better \ufffd")])
-def test_a_run_goes_on_and_is_read_again(tmp_path: Path, said: str, read: str) -> None:
+@pytest.mark.parametrize(("sent", "read"), [("better 😀", "better 😀"), ("better \ud83d", "better \ufffd")])
+def test_a_run_continues_and_can_be_read_again(tmp_path: Path, sent: str, read: str) -> None:
     out = tmp_path / "out"
     with chat_server("") as planner, chat_server("") as critic:
         planner.events = halves(write_plan(STORY))
-        critic.events = halves(verdict_reply(False, "REPLACED").replace("REPLACED", said))
+        critic.events = halves(verdict_reply(False, "REPLACED").replace("REPLACED", sent))
         line = ["run", "a story", "--out", out, "--planner", f"openai:{planner.spec}"]
         line += ["--critic", f"openai:{critic.spec}", "--generator", "fake:16", "--max-attempts", 2]
         done = call(*line)
@@ -41,8 +41,8 @@ def test_a_run_goes_on_and_is_read_again(tmp_path: Path, said: str, read: str) -
     assert trajectory["results"][0]["attempts"][1]["prompt"] == read
 
 
-def test_a_prompt_that_is_no_text_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_prompt_that_is_not_valid_text_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(RUN, folder)
-    refused = call("redraw", folder, "--step", 1, "--prompt", "caf\udce9")
-    assert refused.exit_code == 2 and "--prompt is not valid text (character 4)" in refused.output
+    result = call("redraw", folder, "--step", 1, "--prompt", "caf\udce9")
+    assert result.exit_code == 2 and "--prompt is not valid text (character 4)" in result.output

@@ -1,4 +1,4 @@
-"""Many requests from the command line: `run --requests`, `data trajectories`, and what is done with them."""
+"""Many requests: `run --requests`, `data trajectories` and the commands that read their runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_from_prompts_to_packed_rows(tmp_path: Path, prompts: Path) -> None:
     assert packed.exit_code == 0, packed.output
 
 
-def test_what_went_wrong_is_said_in_the_exit_code(tmp_path: Path, prompts: Path) -> None:
+def test_failed_requests_give_exit_code_3(tmp_path: Path, prompts: Path) -> None:
     scripts = Scripts(tmp_path)
     models = [*scripts.planner("nonsense", "nonsense"), *scripts.critic("x"), "--generator", "fake:16"]
     done = call("data", "trajectories", prompts, "--out", tmp_path / "runs", *models)

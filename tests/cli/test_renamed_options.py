@@ -1,4 +1,4 @@
-"""Options and recipe keys with the names of earlier commits are refused, and the error names today's."""
+"""Renamed options and recipe keys are errors that give the new name."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from interleave_thinker.training.renamed_settings import RENAMED as RENAMED_SETT
 @pytest.mark.parametrize(
     ("command", "old", "new"),
     [
-        (("judge",), "--levers=speed=on", "--levers is called --engine now."),
-        (("judge",), "--hold", "--hold is called --constrained-decoding now."),
-        (("data", "prompts"), "--count", "--count is called --rows now."),
-        (("data", "from-runs"), "--no-keep-words", "--no-keep-words is called --no-keep-labelled now."),
-        (("train", "critic-sft"), "--rate", "--rate is called --learning-rate now."),
-        (("train", "critic-sft"), "--save-every", "--save-every is called --save-steps now."),
-        (("train", "critic-grpo"), "--clip-high", "--clip-high is called --epsilon-high now."),
-        (("train", "critic-sft"), "--no-ordered", "--no-ordered is called --train-sampling-strategy now."),
-        (("train", "planner-dpo"), "--beyond-shorter=1", "--beyond-shorter is called --ld-alpha now."),
+        (("judge",), "--levers=speed=on", "--levers was renamed to --engine."),
+        (("judge",), "--hold", "--hold was renamed to --constrained-decoding."),
+        (("data", "prompts"), "--count", "--count was renamed to --rows."),
+        (("data", "from-runs"), "--no-keep-words", "--no-keep-words was renamed to --no-keep-labelled."),
+        (("train", "critic-sft"), "--rate", "--rate was renamed to --learning-rate."),
+        (("train", "critic-sft"), "--save-every", "--save-every was renamed to --save-steps."),
+        (("train", "critic-grpo"), "--clip-high", "--clip-high was renamed to --epsilon-high."),
+        (("train", "critic-sft"), "--no-ordered", "--no-ordered was renamed to --train-sampling-strategy."),
+        (("train", "planner-dpo"), "--beyond-shorter=1", "--beyond-shorter was renamed to --ld-alpha."),
     ],
 )
-def test_an_old_option_is_refused_with_its_new_name(command: tuple[str, ...], old: str, new: str) -> None:
+def test_an_old_option_is_an_error_with_its_new_name(command: tuple[str, ...], old: str, new: str) -> None:
     result = call(*command, old, "1")
     assert result.exit_code == 2 and new in result.stderr
 
 
-def test_an_option_that_never_was_one_of_the_command_is_unknown() -> None:
+def test_an_option_that_the_command_never_had_is_unknown() -> None:
     result = call("run", "--clip-high", "1", "a story")
     assert result.exit_code == 2 and "No such option" in result.stderr and "epsilon" not in result.stderr
 
@@ -44,7 +44,7 @@ def test_an_option_that_never_was_one_of_the_command_is_unknown() -> None:
         ("critic-grpo", "vllm: off", "'use_vllm'"),
     ],
 )
-def test_a_recipe_with_an_old_key_is_refused_with_its_new_name(
+def test_a_recipe_with_an_old_key_is_an_error_with_its_new_name(
     stage: str, line: str, new: str, tmp_path: Path
 ) -> None:
     recipe = tmp_path / "mine.yaml"

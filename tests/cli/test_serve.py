@@ -1,4 +1,4 @@
-"""`interleave-thinker serve` as a process: how it is called, how it ends."""
+"""`interleave-thinker serve` as a process: options, startup and shutdown."""
 
 from __future__ import annotations
 
@@ -40,7 +40,13 @@ CALL = "import sys; sys.argv[0] = 'interleave-thinker'; from interleave_thinker.
 def serving(
     folder: Path, *options: str, files: int | None = None
 ) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """The command, and the addresses that it listens at; `files`: how many it may open."""
+    """Run the command; yield it and the addresses that it listens on.
+
+    Args:
+        folder: Folder for the log.
+        options: Options of the command.
+        files: Limit of open files.
+    """
 
     def limit_files() -> None:
         if files is not None:
@@ -69,8 +75,8 @@ def is_alive(url: str) -> bool:
         return False
 
 
-def test_told_to_end_it_finishes_what_it_draws_and_leaves(tmp_path: Path) -> None:
-    """The draw is of a megapixel, so it is under way when the signal comes; all processes are gone after."""
+def test_sigterm_ends_it_after_the_current_images(tmp_path: Path) -> None:
+    """The images are large, so that one is being generated when the signal comes."""
     with serving(tmp_path, "--generator", "fake:2048", "--devices", "cpu") as (process, (url,)):
         wait_until(lambda: is_alive(url))
         worker = httpx.get(f"{url}/status").json()
@@ -85,7 +91,7 @@ def test_told_to_end_it_finishes_what_it_draws_and_leaves(tmp_path: Path) -> Non
             answers = [one.result() for one in asked]
         assert process.wait(30) == 0
         for seed, answer in enumerate(answers):
-            # One that had not been read when the signal came is told that the service ends.
+            # A request that was not read when the signal came gets an error.
             if answer.status_code == 200:
                 drawn = Picture.from_base64(answer.json()["edited_image"])
                 assert drawn == FakeGenerator(2048).draw("a", None, seed)
@@ -94,8 +100,8 @@ def test_told_to_end_it_finishes_what_it_draws_and_leaves(tmp_path: Path) -> Non
         assert any(answer.status_code == 200 for answer in answers)
 
 
-def test_half_headers_shut_out_nobody_and_fill_no_log(tmp_path: Path) -> None:
-    """There are more of them than files that the service may open, and garbage beside them."""
+def test_incomplete_headers_do_not_block_clients_or_fill_the_log(tmp_path: Path) -> None:
+    """There are more of them than files that the service may open, mixed with garbage."""
     options = ("--generator", "fake:16", "--devices", "cpu", "--header-seconds", "3600")
     with serving(tmp_path, *options, files=128) as (_, (url,)), ExitStack() as attack:
         wait_until(lambda: is_alive(url))
@@ -110,7 +116,7 @@ def test_half_headers_shut_out_nobody_and_fill_no_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups")
-def test_its_workers_end_with_it(tmp_path: Path) -> None:
+def test_workers_end_with_the_service(tmp_path: Path) -> None:
     with serving(tmp_path, "--generator", "fake:16", "--devices", "cpu") as (process, (url,)):
         wait_until(lambda: is_alive(url))
         children = children_of(process.pid)
@@ -132,7 +138,7 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-def test_a_file_names_several_models_and_options_win(tmp_path: Path) -> None:
+def test_a_file_lists_several_models_and_options_override_it(tmp_path: Path) -> None:
     config = tmp_path / "service.yaml"
     config.write_text(
         "queue: 7\nper-client: 5\nmodels:\n  klein: 'fake:16'\n"
@@ -144,29 +150,29 @@ def test_a_file_names_several_models_and_options_win(tmp_path: Path) -> None:
 
 
 NO_HOST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 80
-"""Longer than a label of a host's name, which Python says by other errors than OSError."""
+"""Longer than a label of a host name, for which Python raises other errors than OSError."""
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         ([], "--generator SPEC"),
         (["--generator", "nope"], "no generator 'nope'"),
         (["--generator", "fake", "--host", "0.0.0.0"], "INTERLEAVE_SERVICE_KEY"),
-        (["--generator", "fake", "--steps", "3"], "--steps is no option"),
+        (["--generator", "fake", "--steps", "3"], "does not support --steps"),
         (["--generator", "fake", "--key-env", "sk-secret"], "may be a key itself"),
         (
             ["--generator", "fake", "--open", "--host", NO_HOST],
             "cannot listen",
         ),
-        (["--generator", "fake", "--published-ports"], "no model has a port"),
+        (["--generator", "fake", "--published-ports"], "none of the models has a port"),
         (["--generator", "fake", "--certificate", "no.pem"], "no.pem"),
         (["--config", "absent.yaml"], "absent.yaml"),
-        (["--config", "x.yaml", "--generator", "fake"], "--generator is of one model"),
+        (["--config", "x.yaml", "--generator", "fake"], "--generator cannot be combined with --config"),
     ],
 )
-def test_a_wrong_call_is_one_line(
-    options: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_wrong_usage_is_one_line(
+    options: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from interleave_thinker.cli import main
 
@@ -176,12 +182,12 @@ def test_a_wrong_call_is_one_line(
     with pytest.raises(SystemExit) as end:
         main()
     error = capsys.readouterr().err
-    assert end.value.code == 2 and said in error and "Traceback" not in error
+    assert end.value.code == 2 and expected in error and "Traceback" not in error
     assert "sk-secret" not in error and time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize("folder", ["absent", "empty"])
-def test_a_model_that_can_never_be_loaded_ends_it(tmp_path: Path, folder: str) -> None:
+def test_a_model_that_cannot_be_loaded_ends_the_service(tmp_path: Path, folder: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "package").mkdir()
     with importable(tmp_path / "package"):
@@ -193,7 +199,7 @@ def test_a_model_that_can_never_be_loaded_ends_it(tmp_path: Path, folder: str) -
     assert "Traceback" not in ended.stderr and "again in" not in ended.stderr
 
 
-def test_models_of_a_file_take_the_cards_in_order(tmp_path: Path) -> None:
+def test_models_of_a_file_use_the_gpus_in_order(tmp_path: Path) -> None:
     file = tmp_path / "service.yaml"
     file.write_text(
         "timeout: 60\nmodels:\n  a: {generator: fake, devices: 2}\n"
@@ -222,14 +228,14 @@ def test_models_of_a_file_take_the_cards_in_order(tmp_path: Path) -> None:
         "a: &a [x,x]\nb: [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nmodels: {a: fake}",
     ],
 )
-def test_a_file_that_is_wrong_is_one_error(tmp_path: Path, text: str) -> None:
+def test_an_invalid_file_is_one_error(tmp_path: Path, text: str) -> None:
     file = tmp_path / "service.yaml"
     file.write_text(text)
     with pytest.raises(SettingsError):
         models_in(file)
 
 
-def test_devices_and_names_are_read_from_their_texts() -> None:
+def test_devices_and_names_are_parsed() -> None:
     assert devices_in("0,1, cpu") == ("cuda:0", "cuda:1", "cpu")
     for wrong in ("", " , ", ",".join(["cpu"] * (MAX_DEVICES + 1))):
         with pytest.raises(SettingsError):
@@ -240,7 +246,7 @@ def test_devices_and_names_are_read_from_their_texts() -> None:
 
 
 def signed_certificate(folder: Path) -> dict[str, str]:
-    """A certificate of this machine, its key, and the authority that signed it, by their paths."""
+    """Return the paths of a certificate of this machine, its key, and the authority that signed it."""
     if shutil.which("openssl") is None:
         pytest.skip("needs the program openssl")
     new = "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
@@ -254,7 +260,7 @@ def signed_certificate(folder: Path) -> dict[str, str]:
     return {name: str(folder / f"{name}.pem") for name in ("cert", "key", "ca")}
 
 
-def test_a_private_authority_is_named_by_the_environment(
+def test_a_private_authority_is_set_in_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = signed_certificate(tmp_path)

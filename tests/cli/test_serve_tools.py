@@ -1,4 +1,4 @@
-"""`serve check` and `serve nginx` as a person calls them."""
+"""The commands `serve check` and `serve nginx`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.stand_in_service import stand_in_service
 from interleave_thinker.cli.serve import places
 
 
-def test_check_says_what_is_right_and_exits_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_prints_its_tests_and_sets_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLEAVE_GENERATOR_KEY", "sesame")
     with stand_in_service() as service:
         shown = call("serve", "check", service.url, "--size", "32x32")
@@ -31,14 +31,14 @@ def test_check_says_what_is_right_and_exits_by_it(monkeypatch: pytest.MonkeyPatc
         assert json.loads(faulty.output)["findings"][-1]["right"] is False
 
 
-def test_check_refuses_what_is_not_a_size() -> None:
+def test_check_rejects_an_invalid_size() -> None:
     for size in ("big", "0x32", "9000x32"):
         shown = call("serve", "check", "http://127.0.0.1:9", "--size", size)
         assert shown.exit_code == 2 and "WIDTHxHEIGHT" in shown.output
 
 
 def test_nginx_reads_the_published_list(tmp_path: Path) -> None:
-    (tmp_path / "ip.txt").write_text("# cards\n10.0.0.1\n\nhttp://10.0.0.2:9000 # the new one\n10.0.0.1\n")
+    (tmp_path / "ip.txt").write_text("# workers\n10.0.0.1\n\nhttp://10.0.0.2:9000 # the new one\n10.0.0.1\n")
     shown = call("serve", "nginx", f"@{tmp_path / 'ip.txt'}")
     assert shown.exit_code == 0, shown.output
     servers = [line.split()[1] for line in shown.output.splitlines() if line.strip().startswith("server 1")]
@@ -46,11 +46,11 @@ def test_nginx_reads_the_published_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("services", ["", "@nowhere.txt", "ftp://a", "http://user:word@a", "a:port"])
-def test_nginx_refuses_what_is_no_service(services: str) -> None:
+def test_nginx_rejects_invalid_addresses(services: str) -> None:
     assert call("serve", "nginx", services).exit_code == 2
 
 
-def test_doctor_knows_where_a_service_could_run() -> None:
+def test_doctor_shows_gpus_and_free_ports() -> None:
     with socket.socket() as taken:
         port = next(port for port in places.PORTS if port in places.free_ports())
         taken.bind(("127.0.0.1", port))
@@ -60,5 +60,5 @@ def test_doctor_knows_where_a_service_could_run() -> None:
         assert set(report["free_ports"]) <= set(places.PORTS)
         assert str(port) in places.lines(report)[-1]
     assert port in places.free_ports()
-    card = {"device": "cuda:0", "name": "A card", "memory_gib": 80.0, "free_gib": 10.5}
-    assert places.lines({"cards": [card], "free_ports": []})[0] == "cuda:0: A card, 10.5 of 80.0 GiB free"
+    gpu = {"device": "cuda:0", "name": "A GPU", "memory_gib": 80.0, "free_gib": 10.5}
+    assert places.lines({"cards": [gpu], "free_ports": []})[0] == "cuda:0: A GPU, 10.5 of 80.0 GiB free"

@@ -1,5 +1,8 @@
-"""Twenty requests as people write them, planned and judged through a real chat server, in the forms in which
-untrained agents answer: what has a meaning is read, the rest is one clear error after the second try."""
+"""Replies of untrained agents, sent by a real chat server.
+
+Replies with a clear meaning are parsed in whatever form they come. Others are one clear error after the
+second reply.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Step = dict[str, Any]
 
 
 def step(number: int, **fields: Any) -> Step:
-    """A step with all five keys; a field that is `...` is left out."""
+    """Return a step with all five keys, without the fields that are `...`."""
     whole = {
         "step_number": number,
         "step_name": f"Part {number}",
@@ -45,8 +48,7 @@ def fenced(value: object, before: str = "", after: str = "") -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A request, the server's replies in order, and what the plan is: numbers, prompts drawn, and one text
-    that stands in it."""
+    """A request, the server's replies, and the expected plan: step numbers, prompts and a text in it."""
 
     request: str
     replies: Sequence[str]
@@ -164,7 +166,7 @@ CASES = {
     "Python, thought not opened": Case(
         "A fox in a hat.", [f"A fox.</think>\n{{'execution_plan': {steps(2)!r},}}"], (1, 2), 2
     ),
-    "read at the second try": Case(
+    "parsed at the second reply": Case(
         "A fox asleep.",
         ["Of course! Which colour should the fox have?", answer({"execution_plan": steps(1)})],
         (1,),
@@ -186,7 +188,7 @@ def picture(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_twenty_requests_are_planned(case: Case, server: ChatServer, picture: Path) -> None:
+def test_plans_in_many_forms_are_parsed(case: Case, server: ChatServer, picture: Path) -> None:
     server.script = list(case.replies)
     images = [option for _ in range(case.images) for option in ("--image", picture)]
     result = call("plan", case.request, "--planner", f"openai:{server.spec}", "--json", *images)
@@ -217,7 +219,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("reply", UNREADABLE.values(), ids=UNREADABLE)
-def test_what_has_no_clear_meaning_is_one_error_after_two_tries(reply: str, server: ChatServer) -> None:
+def test_unclear_plans_are_one_error_after_two_replies(reply: str, server: ChatServer) -> None:
     server.text = reply
     result = call("plan", "A fox.", "--planner", f"openai:{server.spec}")
     assert result.exit_code == 1 and result.stdout == ""
@@ -248,7 +250,7 @@ JUDGED = {
 
 
 @pytest.mark.parametrize(("reply", "code", "refined"), JUDGED.values(), ids=JUDGED)
-def test_verdicts_of_untrained_agents_are_read(
+def test_verdicts_in_many_forms_are_parsed(
     reply: str, code: int, refined: str, server: ChatServer, picture: Path
 ) -> None:
     server.text = reply

@@ -1,5 +1,4 @@
-"""Every training command without the training libraries: one line that names what is missing and how to get
-it."""
+"""Training commands without the training libraries: one line names the missing one."""
 
 from __future__ import annotations
 
@@ -59,8 +58,8 @@ COMMANDS = {
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[object, str, str, Path]]:
-    """Exit code, output and error of every command, and the folder in which they ran."""
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[object, str, str, Path]]:
+    """Run all commands; return the exit code, output and error of each, and their folder."""
     folder = tmp_path_factory.mktemp("bare")
     Image.new("RGB", (32, 32)).save(folder / "a.png")
     answer = write_verdict(Verdict(success=True, refined_prompt="b", reasoning="so"))
@@ -83,8 +82,10 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[object, st
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_one_line_says_what_is_missing(name: str, said: dict[str, tuple[object, str, str, Path]]) -> None:
-    code, out, error, folder = said[name]
+def test_one_line_names_the_missing_library(
+    name: str, results: dict[str, tuple[object, str, str, Path]]
+) -> None:
+    code, out, error, folder = results[name]
     assert code == 2, (code, out, error)
     assert error.startswith("Error: ") and error.count("\n") == 1, error
     assert "pip install" in error and "training" in error and "not installed" in error
@@ -93,14 +94,14 @@ def test_one_line_says_what_is_missing(name: str, said: dict[str, tuple[object, 
     assert not (folder / "made" / COMMANDS[name][-1]).exists()
 
 
-def test_nothing_was_begun(said: dict[str, tuple[object, str, str, Path]]) -> None:
-    folder = said["doctor"][3]
+def test_no_training_was_started(results: dict[str, tuple[object, str, str, Path]]) -> None:
+    folder = results["doctor"][3]
     assert not list(folder.rglob("training.json"))
 
 
-def test_doctor_says_it_of_the_machine_and_of_every_recipe(
-    said: dict[str, tuple[object, str, str, Path]],
+def test_doctor_lists_the_missing_libraries_for_every_recipe(
+    results: dict[str, tuple[object, str, str, Path]],
 ) -> None:
-    code, out, _, _ = said["doctor"]
+    code, out, _, _ = results["doctor"]
     assert code == 0
     assert out.count("needs peft, without which nothing is counted") == 12 and "needs trl" in out

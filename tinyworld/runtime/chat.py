@@ -10,6 +10,7 @@ from ...backend.chat.local.chat import TransformersChat
 from ...backend.chat.protocol import Message, Reply, ReplySettings
 from ...backend.errors import SettingsError
 from ...backend.machine.threads import one_thread
+from ...backend.types import Plan
 from . import checkpoint, vocabulary
 
 ROLES = ("planner", "critic")
@@ -25,6 +26,10 @@ class TinyWorldChat(TransformersChat):
             SettingsError: If it does not.
         """
         vocabulary.check_request(text)
+
+    def plan_warning(self, text: str, plan: Plan) -> str:
+        """Return what the plan leaves out of the request, and whether it has invented steps."""
+        return vocabulary.plan_warning(text, plan)
 
     def reply(
         self,

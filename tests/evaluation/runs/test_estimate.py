@@ -110,7 +110,7 @@ def test_only_hosted_models_need_confirmation(tmp_path: Path) -> None:
     hosted = ("--critic", "openai:judge@https://api.example.com/v1")
     command = ["benchmark", "wise", "--data", data, *planner, "--generator", "fake:64", "--out"]
     shown = call(*command, tmp_path / "a", *hosted)
-    assert shown.exit_code == 3 and "--yes begins" in shown.output, shown.output
+    assert shown.exit_code == 3 and "Add --yes to start." in shown.output, shown.output
     assert "judge calls of the evaluator, later | 9" in shown.output and "--prices FILE" in shown.output
     assert not list((tmp_path / "a").glob("items/*/attempts"))
     local = call(*command, tmp_path / "b", "--critic", "none", "--max-attempts", 1, "--limit", 2)

@@ -98,7 +98,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     source.write_text(json.dumps([ROWS["wise"]]))
     rows.write_text(json.dumps({"id": "a", "user_input": TEXT}) + "\n")
     run = CliRunner()
-    for said in ("1 items, 0 images", "known already"):
+    for said in ("1 items, 0 images", "already in the index"):
         result = run.invoke(app, ["add", "wise", str(source), "--index", str(index)])
         assert (result.exit_code, said in result.output) == (0, True), result.output
     report = tmp_path / "report.json"

@@ -1,0 +1,135 @@
+"""Resuming the run in a folder: without a request, with other settings, with other models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.cli_calls import Scripts, call
+from support.small_agents import STORY
+
+from interleave_thinker.backend.agents.constrained_planner import constraints_in
+from interleave_thinker.backend.agents.plan_constraints import PlanConstraints
+from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Attempt, RunSettings, Verdict
+from interleave_thinker.cli.progress import attempt_line
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> list[str]:
+    return Scripts(tmp_path).story(False, True, True, True)
+
+
+def test_a_run_without_a_request_continues_the_recorded_one(tmp_path: Path, story: list[str]) -> None:
+    out, image = tmp_path / "out", tmp_path / "in.png"
+    Picture.white((16, 16)).image.save(image)
+    first = ["run", "a house", "--image", image, "--style", "Ink", "--keep", "last", "--seed", 3]
+    assert call(*first, "--out", out, *story).exit_code == 0
+    before = load_trajectory(out)
+    again = call("run", "--out", out, *story)
+    assert again.exit_code == 0, again.output
+    assert "(from the run folder)" in again.output and again.output.count(", cached") == 4
+    assert "Changed since" not in again.output
+    assert load_trajectory(out) == before and before.plan.style == "Ink"
+    other = call("run", "--out", out, *story, "--seed", 4)
+    assert "Changed since the last run: --seed 4 (was 3)." in other.output
+    assert load_trajectory(out).settings == before.settings.model_copy(update={"seed": 4})
+
+
+def test_a_run_without_a_request_needs_a_run_in_the_folder(tmp_path: Path, story: list[str]) -> None:
+    result = call("run", "--out", tmp_path / "out", *story)
+    assert result.exit_code == 2 and "does not contain a run to resume" in result.stderr
+    assert not (tmp_path / "out").exists()
+    call("run", "x", "--out", tmp_path / "out", *story)
+    image = call("run", "--out", tmp_path / "out", "--image", tmp_path / "a.png", *story)
+    assert image.exit_code == 2 and "--image needs a request" in image.stderr
+
+
+def test_a_run_is_not_resumed_with_default_models_that_did_not_make_it(
+    tmp_path: Path, story: list[str]
+) -> None:
+    out = tmp_path / "out"
+    call("run", "a house", "--out", out, *story)
+    before = load_trajectory(out)
+    result = call("run", "--out", out, *story[:4])
+    assert result.exit_code == 2
+    assert "with the default generator" in result.stderr and "Add --generator" in result.stderr
+    assert load_trajectory(out) == before
+
+
+def test_changed_settings_are_one_line(tmp_path: Path, story: list[str]) -> None:
+    command = ["run", "a house", "--out", tmp_path / "out", *story]
+    call(*command)
+    result = call(*command, "--max-attempts", 1, "--accept-at", 0.5)
+    (line,) = [one for one in result.stdout.splitlines() if one.startswith("Changed since")]
+    assert "--max-attempts 1 (was 5), --accept-at 0.5 (was not set). A single attempt is not judged." in line
+    events = [json.loads(one) for one in call(*command, "--json").stdout.splitlines()]
+    assert events[0] == {
+        "event": "settings_changed",
+        "settings": {"max_attempts": {"before": 1, "now": 5}, "accept_at": {"before": 0.5, "now": None}},
+    }
+    assert "Changed since" not in call(*command).output
+
+
+def test_the_constraints_of_a_plan_are_in_the_identity_of_its_planner() -> None:
+    constraints = PlanConstraints(step_count=4, style='Ink |{"a')
+    identity = f'agent |{{"max_tokens":1}}|{constraints.model_dump_json(exclude_defaults=True)}'
+    assert constraints_in(identity) == constraints
+    assert constraints_in("agent") == PlanConstraints()
+
+
+@pytest.mark.parametrize(
+    ("success", "probability", "accept_at", "expected"),
+    [
+        (True, 0.999994, 0.999999, "rejected: P(success) 0.999994 is below 0.999999"),
+        (True, 0.9999937, 1.0, "rejected: P(success) 0.999994 is below 1.0"),
+        (True, 0.49999999, 0.5, "rejected: P(success) 0.49999999 is below 0.5"),
+        (
+            False,
+            1.056e-05,
+            1e-05,
+            "accepted: P(success) 1.056e-05 is at least 1e-05, although the critic's verdict is no",
+        ),
+        (True, 0.9999937, None, "accepted, P(success) 0.999994"),
+        (True, 1.0, None, "accepted, P(success) 1"),
+        (True, 0.93, 0.5, "accepted, P(success) 0.93"),
+        (False, 0.02, 0.5, "rejected, P(success) 0.02"),
+        (True, None, 0.9, "accepted"),
+        (None, None, 0.9, "not judged (the critic's reply could not be parsed)"),
+    ],
+)
+def test_the_line_of_an_attempt_gives_the_rule_that_decided(
+    success: bool | None, probability: float | None, accept_at: float | None, expected: str
+) -> None:
+    attempt = Attempt(
+        prompt="a",
+        seed=1,
+        image=Picture.white((8, 8)),
+        verdict=Verdict(success=success, probability=probability),
+    )
+    assert attempt_line(0, attempt, True, accept_at) == f"attempt 1: {expected}, cached"
+
+
+def test_an_image_that_the_critic_accepts_and_the_threshold_rejects(tmp_path: Path) -> None:
+    request = "Draw a sea page with a red boat in the middle."
+    result = call("run", request, "--out", tmp_path / "out", "--accept-at", 1, "--max-attempts", 2)
+    assert result.exit_code == 3
+    assert "attempt 1: rejected: P(success) 0." in result.stdout and " is below 1.0" in result.stdout
+
+
+def test_a_sentence_that_the_tiny_planner_leaves_out_is_a_warning() -> None:
+    request = "Draw a sea page with a red boat in the middle. Make it blue. Add a bird. Change it to night."
+    assert 'Warning: The plan leaves out: "Add a bird".' in call("plan", request).stderr
+    short = "Draw a sea page with a red boat in the middle. Then make it blue."
+    assert "describes 2 steps, but 4 were requested" in call("plan", short, "--step-count", 4).stderr
+
+
+def test_settings_are_those_of_the_command_line_if_there_is_a_request(tmp_path: Path) -> None:
+    planner = Scripts(tmp_path).planner(write_plan(STORY))
+    command = ["run", "x", "--out", tmp_path / "out", *planner, "--critic", "none", "--generator", "fake:16"]
+    call(*command, "--seed", 7)
+    call(*command)
+    assert load_trajectory(tmp_path / "out").settings == RunSettings()
