@@ -260,7 +260,7 @@ def _measuring(settings: SftTraining) -> dict[str, Any]:
 
 def _ending(history: Sequence[Mapping[str, Any]], whole_steps: int, chosen: Path | None) -> list[str]:
     """Return a note on how the training ended and which checkpoint was used, if a loss decided it."""
-    losses =  measured_losses(history)
+    losses = measured_losses(history)
     if not losses or chosen is None:
         return []
     last = max(losses)

@@ -4,11 +4,11 @@ A journal contains one answer per question, so most pairs compare this answer wi
 reliable source. There are three rules; a case that none of them covers makes no pair.
 
 - "overruled": a person or a score contradicts the critic, and the corrected answer is chosen. The correction
-needs reasoning (a note or an exact teacher); otherwise it would teach to answer without thinking.
+  needs reasoning (a note or an exact teacher); otherwise it would teach to answer without thinking.
 - "remedy": the verdict is right, but the image generated from the critic's refined prompt was rejected, or a
-person wrote a better prompt. The same verdict with the prompt that led to an accepted image is chosen.
-- "two answers": several runs asked the same question and got different answers. The right verdict is chosen or,
-of two rejections, the one whose prompt led to the better next image.
+  person wrote a better prompt. The same verdict with the prompt that led to an accepted image is chosen.
+- "two answers": several runs asked the same question and got different answers. The right verdict is
+  chosen or, of two rejections, the one whose prompt led to the better next image.
 
 Plans are not compared by the outcome of their stories: a critic accepts easy steps sooner, so the emptier
 plan would win. Pairs for planners are made with a judge of plans (sampled.py).
