@@ -62,9 +62,9 @@ CHARTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ),
     ("Reward standard deviation within a group", (("spread", "reward/spread"),)),
     (
-        "Groups without reward differences, failed calls",
+        "Dead groups (equal rewards), failed calls",
         (
-            ("no differences", "reward/dead"),
+            ("dead groups", "reward/dead"),
             ("failed redraws", "redraw/failed"),
             ("not judged", "plan/failed"),
         ),
