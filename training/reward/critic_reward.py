@@ -86,7 +86,7 @@ class RewardSettings(RewardWeights):
 class Reading(NamedTuple):
     """Parts of an answer that matter for the reward.
 
-    `verdict` is None if it cannot be parsed; `drawn` is the prompt for the redraw, or None for no redraw. With
+    `verdict` is None if it cannot be parsed; `drawn` is the prompt for the redraw, None for no redraw. With
     `worthless` the reward is 0 whatever the terms are.
     """
 

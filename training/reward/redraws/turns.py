@@ -70,8 +70,7 @@ class Card:
         """Move generator and judge off the GPU they were opened on, as the trained model is loaded next."""
         self.holder: Role | None = "policy"
         self._there: set[Role] = {"policy"}
-        """Models that may have weights on the GPU: the holder, and those not moved off completely.
-        """
+        """Models that may have weights on the GPU: the holder, and those not moved off completely."""
         self.moves: Counter[Role] = Counter()
         self._places: dict[Role, OnCard] = {}
         self._judge: Role = "policy" if isinstance(scorer, UsesPolicy) else "judge"
