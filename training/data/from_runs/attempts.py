@@ -128,12 +128,8 @@ class ReadCounts:
 class RunReader:
     """Reads runs into steps.
 
-    Args:
-        wording: Digest of the prompt set of the critic to train.
-        scores: Scores of images that the runs did not score.
-        success_at: Semantics (0 to 10) from which a score counts as right. None: scores do not decide.
-        oracle: Writes exact reasoning.
-        screening: Finds runs that are in a benchmark.
+    `wording` is the digest of the prompt set of the critic to train. A score counts as right from
+    `success_at` semantics (0 to 10); with None scores do not decide.
     """
 
     def __init__(
@@ -159,11 +155,7 @@ class RunReader:
         return self._in_benchmark[name]
 
     def read(self, folder: Path, name: str) -> list[JudgedStep]:
-        """Return the steps of a run, empty if it is in a benchmark.
-
-        Raises:
-            JournalError: The folder is not a run, is damaged, or was written by a newer version.
-        """
+        """Return a run's steps, none if it is in a benchmark; raises JournalError for a damaged folder."""
         trajectory = load_trajectory(folder)
         if self.in_benchmark(name, trajectory):
             return []

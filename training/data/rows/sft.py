@@ -187,8 +187,8 @@ def show_balance(rows: Sequence[SftRow], log: Callable[[str], None]) -> None:
     if rarer < RARE:
         more = "True" if right > wrong else "False"
         log(
-            f"WARNING: only {rarer:.0%} of the verdicts differ from {more}; a critic trained on them tends to "
-            f"always say {more}."
+            f"WARNING: only {rarer:.0%} of the verdicts differ from {more}; a critic trained on them tends "
+            f"to always say {more}."
         )
 
 

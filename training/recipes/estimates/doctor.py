@@ -151,10 +151,10 @@ def _stage(
     model = str(values.get("model", ""))
     config = config_of(model, folder_of)
     if config is None:
-        yield f"{stage}: the model {model!r} is not available locally, so nothing is estimated"
+        yield f"  {stage}: the model {model!r} is not available locally, so nothing is estimated"
         return
     if settings.lora_r and missing(["peft"]):
-        yield f"{stage}: {model}, {_how(settings)}: needs peft (pip install peft) for an estimate"
+        yield f"  {stage}: {model}, {_how(settings)}: needs peft (pip install peft) for an estimate"
         return
     wanted = devices or int(values.get("devices", 0)) or max(1, len(cards))
     if isinstance(settings, GrpoTraining):

@@ -26,13 +26,13 @@ CHARTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("Loss", (("training", "loss"), ("held out", "eval_loss"))),
     (
         "Token accuracy",
-        (("trained on", "mean_token_accuracy"), ("held out", "eval_mean_token_accuracy")),
+        (("training", "mean_token_accuracy"), ("held out", "eval_mean_token_accuracy")),
     ),
     (
         "Accuracy on pairs (chosen above rejected)",
-        (("trained on", "rewards/accuracies"), ("held out", "eval_rewards/accuracies")),
+        (("training", "rewards/accuracies"), ("held out", "eval_rewards/accuracies")),
     ),
-    ("Reward margin of the pairs", (("trained on", "rewards/margins"), ("held out", "eval_rewards/margins"))),
+    ("Reward margin of the pairs", (("training", "rewards/margins"), ("held out", "eval_rewards/margins"))),
     (
         "Implicit reward of held-out answers",
         (("chosen", "eval_rewards/chosen"), ("rejected", "eval_rewards/rejected")),
