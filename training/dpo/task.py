@@ -155,7 +155,7 @@ class PlannerPairs:
         lengths: Sequence[int],
         prompt_set: PromptSet,
     ) -> Any:
-        """Judge the plans as planner-grpo does, or check their format if there is no judge."""
+        """Judge the plans as planner-grpo does, or check their format without a judge."""
         if self.judge is None:
             return plan_form_check(answers, lengths)
         known = [one for row in rows if (one := row.judged_by()) is not None]

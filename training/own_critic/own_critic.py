@@ -201,7 +201,7 @@ class _OwnCritic:
             return examination(self._askable(held), gate), rest
         if not annotated.rows:
             raise SettingsError(
-                "There are no rows for the gate to test the retrained critic on.",
+                "The gate has nothing to test the retrained critic on.",
                 "Give --held-out or --old, or hold out annotated runs with --held-out-runs 0.2.",
             )
         self.log("WARNING: no old rows (--old). The critic may forget what these runs do not show.")

@@ -87,7 +87,7 @@ class Reading(NamedTuple):
     """Parts of an answer that matter for the reward.
 
     `verdict` is None if it cannot be parsed; `drawn` is the prompt for the redraw, None for no redraw. With
-    `worthless` the reward is 0 whatever the terms are.
+    `worthless` the reward is 0 regardless of the terms.
     """
 
     verdict: bool | None

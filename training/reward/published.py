@@ -5,7 +5,7 @@ a run can be compared with the published one. Our reward is the default because 
 answers and never rewards an answer that the running system cannot parse. The differences:
 
 - White space around "<", ">" and "/" is first removed from the whole reply, also in the refined prompt.
-- The first closed `<answer>` counts, whatever precedes or follows it; invalid JSON is repaired. Tags with
+- The first closed `<answer>` counts, regardless of the text around it; invalid JSON is repaired. Tags with
   other capitalization and unclosed ones do not count.
 - The format reward is 1 for a bool verdict and a string refined prompt under exactly these two keys, if no
   `<think>` follows `<answer>`. Thoughts may be unclosed, or closed without being opened.

@@ -151,7 +151,7 @@ class RolloutReward(ABC, Generic[Row, Sample]):
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the mean, or NaN if there are no values."""
+    """Return the mean, or NaN without values."""
     return sum(values) / len(values) if values else math.nan
 
 

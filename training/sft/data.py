@@ -51,7 +51,7 @@ class SftData:
         """Return the same data, with the rows held out that the settings need and the caller did not give.
 
         Raises:
-            SettingsError: Early stopping is set, but there are no rows to measure the loss on.
+            SettingsError: Early stopping is set without rows to measure the loss on.
         """
         loss_rows = settings.loss_rows or 0
         if settings.early_stopping_patience and not loss_rows:

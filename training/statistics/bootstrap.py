@@ -77,7 +77,7 @@ def stratified_means(
         The means.
 
     Raises:
-        ValueError: There are no values.
+        ValueError: `values` is empty.
         SettingsError: scipy is not installed.
     """
     groups = [np.asarray(ones, dtype=np.float64) for _, ones in sorted(values.items()) if len(ones)]
@@ -106,7 +106,7 @@ def stratified_means(
         mean = float(means @ weights)
         if whole == 1:
             return Mean(mean=mean, low=bounds[0], high=bounds[1], n=1)
-        # The variance of single items is one estimate, whatever their number.
+        # The variance of single items is one estimate, regardless of their number.
         parts = np.append(weights**2 * variances, (weights[single] ** 2).sum() * variance)
         return _mean(mean, drawn @ weights, _wider(parts, np.append(sizes, len(spread))), bounds)
 
@@ -134,7 +134,7 @@ def two_level_mean(
         The mean.
 
     Raises:
-        ValueError: There are no values, or a seed has none.
+        ValueError: `values` is empty, or a seed has no values.
         SettingsError: scipy is not installed.
     """
     seeds = [np.asarray(ones, dtype=np.float64) for ones in values]

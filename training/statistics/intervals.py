@@ -62,7 +62,7 @@ def sign_test(first: int, second: int) -> float:
 def sign_flip_test(differences: Sequence[float]) -> float:
     """Return the two-sided exact p-value of a sum under random signs (R. A. Fisher, 1935).
 
-    It is 1 if there are no differences. With n differences it is at least 2 / 2^n.
+    It is 1 without differences. With n differences it is at least 2 / 2^n.
 
     Raises:
         ValueError: There are more than 20 differences.

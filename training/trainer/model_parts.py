@@ -2,7 +2,7 @@
 
 No model family or layer name is hard-coded. The library reports the decoder (`get_decoder`) and the output
 layer; modules with weights next to the decoder are the vision parts (vision tower, projector). Adapters go to
-every linear layer of a part, whatever its name, so that fused or recurrent layers of a new family are
+every linear layer of a part, with any name, so that fused or recurrent layers of a new family are
 included. The names are combined into one regular expression without layer numbers, which keeps the adapter's
 file short.
 """

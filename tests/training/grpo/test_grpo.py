@@ -1,5 +1,4 @@
-"""Reinforcement learning of the tiny critic, run small: it learns, goes on after a kill, leaves what can be
-used."""
+"""GRPO training of the tiny critic: it learns, resumes after a kill, and leaves a usable checkpoint."""
 
 from __future__ import annotations
 
@@ -74,7 +73,7 @@ def test_a_training_leaves_a_critic_its_log_and_a_page(straight: tuple[Path, lis
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Represents a killed process: the exception is not caught."""
 
 
 def test_a_killed_training_goes_on_to_the_same_weights(
@@ -119,7 +118,7 @@ def test_a_lora_is_trained_with_a_reference_that_is_the_start_and_merged(data: P
     lines: list[str] = []
     settings = SMALL.model_copy(update={"lora_r": 4, "beta": 1e-3, "rollouts": 1, "freeze_vision": True})
     adapter = run(data, tmp_path / "run", settings, lines.append)
-    assert any("of 1," in line or "weights train" in line for line in lines)
+    assert any("of 1," in line or " parameters" in line for line in lines)
     assert (adapter / "adapter_model.safetensors").is_file() and (adapter / "prompt_set").is_dir()
     merged = merge(checkpoint("critic"), adapter, tmp_path / "merged")
     old, new = weights(checkpoint("critic")), weights(merged)

@@ -1,5 +1,7 @@
-"""Reinforcement of the tiny planner, run small: requests with and without an image in one rollout, resumed
-after a kill, one command from a recipe."""
+"""GRPO training of the tiny planner: requests with and without an image in one rollout.
+
+It is resumed after a kill, and started by one command with a recipe.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ SMALL = PlannerGrpoTraining(
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Short stories, of which the first rollout has some that go on from a page and some that do not."""
+    """Short stories, some of which start from an image and some of which do not."""
     path = make_planner_rl(tmp_path_factory.mktemp("rl"), 40, 1, StoryKind(1, 2))
     rows, _ = read_planner_rl(path)
     paged = [row for row in rows if row.images]
@@ -62,7 +64,7 @@ def run(data: Path, out: Path, log: Callable[[str], None] = lambda line: None, *
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Represents a killed process: the exception is not caught."""
 
 
 def weights(folder: Path) -> bytes:

@@ -1,5 +1,4 @@
-"""What trl's trainer is told, and what is added to it: the loss over the answers that count, the order in
-which things start."""
+"""Configuration of trl's GRPO trainer and the changes to it: the loss, and the order of initialization."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from interleave_thinker.training.reward.redraws.drawing_settings import DrawingS
 
 
 class EveryOther:
-    """A generator that fails every other time."""
+    """A generator that fails every second time."""
 
     identity = "every other"
 

@@ -1,5 +1,4 @@
-"""The held-out loss of a fine-tuning: which rows it is of, when it stops a training, which checkpoint is
-taken, and what a kill in between changes."""
+"""The held-out loss of fine-tuning: its rows, early stopping, the chosen checkpoint, and interruptions."""
 
 from __future__ import annotations
 
@@ -79,7 +78,7 @@ def same(one: Path, other: Path) -> bool:
 
 
 def opposite(images: Path) -> RowSet:
-    """Rows that want what nobody is taught: the better the lesson is learned, the higher their loss."""
+    """Rows with answers that are never taught: the more is learned, the higher is their loss."""
     return RowSet([row(100 + number, OTHER) for number in range(4)], images)
 
 
@@ -123,7 +122,7 @@ def test_a_rising_loss_ends_it_and_the_lowest_is_taken(base: Path, images: Path,
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone."""
+    """Represents a killed process."""
 
 
 def test_a_killed_one_stops_at_the_same_step(base: Path, images: Path, tmp_path: Path) -> None:

@@ -1,5 +1,4 @@
-"""Which checkpoints count as whole, in the forms in which trainers leave them, and whose training a folder
-is."""
+"""Which checkpoints count as complete, in all forms that trainers write, and whose training a folder is."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def checkpoint(folder: Path, optimizer: str) -> Path:
 
 @pytest.mark.parametrize("optimizer", ["optimizer.pt", "optimizer.bin"])
 def test_one_file_of_the_optimiser_is_enough(tmp_path: Path, optimizer: str) -> None:
-    """The second is what FSDP writes for a full state."""
+    """The second is what FSDP writes for a full state dict."""
     older = checkpoint(tmp_path / "checkpoint-1", optimizer)
     newer = checkpoint(tmp_path / "checkpoint-2", optimizer)
     assert newest_checkpoint(tmp_path) == newer
@@ -50,7 +49,7 @@ def test_the_weights_that_are_spread_count_too(tmp_path: Path) -> None:
 
 
 def test_a_training_goes_on_with_as_many_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With others the schedule would bend and every device see other rows."""
+    """With another number of devices, the schedule and the rows of each device would change."""
     monkeypatch.setenv("WORLD_SIZE", "8")
     claim_run(tmp_path, {"learning_rate": 1.0})
     claim_run(tmp_path, {"learning_rate": 1.0})

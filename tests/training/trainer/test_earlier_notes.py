@@ -1,4 +1,4 @@
-"""The note of a training that earlier code began is read under the names that settings have today."""
+"""The record of a training from an earlier version is read with today's names of settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Half precision: a weight that would become infinite is an error with a remedy."""
+"""Half precision: a weight that would become infinite is an error with a hint."""
 
 from __future__ import annotations
 

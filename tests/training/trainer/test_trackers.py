@@ -1,4 +1,4 @@
-"""Where a training is logged besides its own page: trackers are passed on, and a missing one is an error."""
+"""Experiment trackers are passed to the trainer, and a missing one is an error."""
 
 from __future__ import annotations
 

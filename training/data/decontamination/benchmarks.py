@@ -99,7 +99,7 @@ def items_of(kind: str, path: Path, read: ItemsRead, images: Path | None = None)
     Images are looked for next to the file, in the benchmark's folders above it, and in `images`.
 
     Raises:
-        SettingsError: The file cannot be read, or none of its rows has the fields of its kind.
+        SettingsError: The file cannot be read, or none of its rows has the expected fields.
     """
     fields = KINDS[kind]
     for row in rows_of(path):

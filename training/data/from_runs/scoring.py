@@ -1,7 +1,7 @@
 """Scores the images of runs in parallel before the runs are read, since a judge takes seconds per image.
 
 Scores are cached immediately, so that an interrupted call loses nothing; reading the runs calls no scorer. An
-image without a score is recorded, and the next call tries it again. A judge that is unavailable, or whose
+image without a score is recorded, and scored again by the next call. A judge that is unavailable, or whose
 answers cannot be parsed at all, stops the call.
 """
 

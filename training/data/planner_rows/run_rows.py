@@ -82,7 +82,7 @@ class WriteRows:
 
 
 def unfit(trajectory: Trajectory) -> str:
-    """Return why a trajectory gives no row, or an empty text."""
+    """Return why a trajectory cannot be used for rows, or an empty text."""
     if reason := not_accepted(trajectory):
         return reason
     bad = bad_prompt(trajectory.plan)

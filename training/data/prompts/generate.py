@@ -86,7 +86,7 @@ def load(settings: PromptsData) -> Taxonomy:
     banks = read_banks([BANKS, *([settings.words] if settings.words else [])])
     if settings.taxonomy is None and settings.language not in SHIPPED:
         raise SettingsError(
-            f"There is no built-in taxonomy for the language {settings.language[:20]!r} "
+            f"The built-in taxonomy does not support the language {settings.language[:20]!r} "
             f"(available: {', '.join(SHIPPED)}).",
             "Give a taxonomy with --taxonomy FILE.yaml, or let a model translate with --polish CHAT.",
         )

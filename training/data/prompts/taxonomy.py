@@ -180,7 +180,7 @@ def _listed(content: Any, where: str) -> list[str | TemplateFile]:
         templates: list[str | TemplateFile] = Field(min_length=1, max_length=1000)
 
     if content is None:
-        raise SettingsError(f"{where}: there are no templates for it.", "Add at least one template.")
+        raise SettingsError(f"{where} does not have templates.", "Add at least one template.")
     return _validated(Templates, {"templates": content}, where).templates
 
 

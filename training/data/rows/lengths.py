@@ -3,7 +3,7 @@
 Most rows are decided by an upper estimate (text, images and a generous allowance for the chat template); only
 rows near the limit are put through the template, so that a hundred thousand rows take seconds. A special
 token of the tokenizer (`<|image_pad|>`, `<|im_end|>`) in a row's text is refused. It would be read as a
-missing image or as the end of a turn, and stop the training or teach a conversation that nobody wrote.
+missing image or as the end of a turn, and stop the training or teach a wrong conversation.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def fitting(
     fitting = [row for row, length in zip(rows, lengths, strict=True) if isinstance(length, int)]
     show_problems(problems, len(fitting), log)
     if not fitting:
-        first = problems[0] if problems else "there are no rows"
+        first = problems[0] if problems else "the file is empty"
         raise SettingsError(
             f"None of the {which}rows can be used; the first problem: {first}", "Fix the data file."
         )

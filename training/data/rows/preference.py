@@ -99,7 +99,7 @@ class CriticPair(PreferenceRow):
 
     @property
     def subject(self) -> str:
-        """The judged image, whatever it is compared with."""
+        """The judged image, regardless of its source image."""
         return self.images[-1] if self.images else self.question
 
 

@@ -1,6 +1,6 @@
 """Rows with the folder that their image paths are relative to, and comparison of their questions by content.
 
-Two rows have the same question if texts and pixels are equal, whatever the files are called. Data that is
+Two rows have the same question if texts and pixels are equal, regardless of file names. Data that is
 created again or merged contains the same images under other names, and a critic must not be tested on rows it
 was trained on.
 """

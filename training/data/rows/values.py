@@ -48,7 +48,7 @@ class RowProblem:
 
 
 def read_values(path: Path) -> Iterator[tuple[str, Any]]:
-    """Read a JSON list or JSON lines, whatever the file's ending is.
+    """Read a JSON list or JSON lines, regardless of the file's ending.
 
     Yields:
         ("row N", value) for each element of a list; ("line N", value or RowProblem) for each line that is not

@@ -74,7 +74,7 @@ def _said(attempt: Attempt) -> str:
 
 
 def unfit(trajectory: Trajectory) -> str:
-    """Return why a trajectory gives no sequence, or an empty text."""
+    """Return why a trajectory cannot be used for a sequence, or an empty text."""
     if reason := not_accepted(trajectory):
         return reason
     if any(tag in text for text in _texts(trajectory) for tag in TAGS):

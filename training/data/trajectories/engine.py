@@ -2,7 +2,7 @@
 
 The only state is in the folders: a prompt is done if its record exists, so any call resumes where another one
 ended. The shard, generator and seed of a prompt depend only on its id. An unavailable teacher or generator
-would fail thousands of prompts in minutes, so many consecutive failures end the call; they can be retried on
+would fail thousands of prompts in minutes, so a series of failures ends the call; they can be retried on
 request.
 """
 

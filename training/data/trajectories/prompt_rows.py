@@ -32,7 +32,7 @@ def _as_text(value: object) -> object:
 
 
 def _as_list(value: object) -> object:
-    """Return the images of a row as a list; an empty text is no image."""
+    """Return the images of a row as a list; an empty text is left out."""
     several = value if isinstance(value, list | tuple) else [value]
     return [one for one in several if one not in (None, "")]
 

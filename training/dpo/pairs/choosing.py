@@ -57,7 +57,7 @@ class PairCounts(BaseModel):
         pairs: Number of pairs.
         longer: Mean length of the chosen answers divided by that of the rejected ones.
         chosen_true: Share of accepting verdicts among the chosen ones, of the pairs whose verdicts differ.
-            None if there are no such pairs.
+            None if the verdicts never differ.
         by_rule: Number of pairs of each rule.
     """
 

@@ -157,7 +157,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def _as_said(answer: Verdict, said: Verdict) -> Verdict:
-    """Return the target answer, with the critic's own reasoning if there is no other."""
+    """Return the target answer, with the critic's own reasoning if it has none."""
     return answer if answer.reasoning.strip() else answer.model_copy(update={"reasoning": said.reasoning})
 
 

@@ -102,14 +102,14 @@ class Machine:
     """Machine that a training runs on: number of devices; bytes of VRAM per GPU, RAM and free disk space."""
 
     devices: int
-    card: float
+    vram: float
     ram: float
     free: float
 
 
 def lines(config: Any, memory: Memory, settings: Stage, machine: Machine, parallel: int) -> Iterator[str]:
     """Yield the lines of the report; each device makes `parallel` redraws or judgments at the same time."""
-    devices, card, ram, free = machine.devices, machine.card, machine.ram, machine.free
+    devices, vram, ram, free = machine.devices, machine.vram, machine.ram, machine.free
     host = host_memory(memory, settings, devices)
     small = "" if host < 0.9 * ram else f"; this machine has {ram / GB:.0f} GB"
     how = f", {devices} processes that each read the weights" if devices > 1 else ""
@@ -118,7 +118,7 @@ def lines(config: Any, memory: Memory, settings: Stage, machine: Machine, parall
     small = "" if all_of_it < free else f"; {free / GB:.0f} GB are free here"
     yield f"disk: about {_gb(all_of_it)} (estimated: {KEPT} checkpoints of {_gb(one)}, and the result){small}"
     if isinstance(settings, GrpoTraining) and settings.use_vllm and settings.vllm_mode == "colocate":
-        need, share = vllm_need(config, memory, settings), settings.vllm_gpu_memory_utilization * card
+        need, share = vllm_need(config, memory, settings), settings.vllm_gpu_memory_utilization * vram
         needs = (
             f"vLLM: {_gb(need)} for its weights and a cache of {vllm_length(settings):,} tokens (estimated)"
         )
@@ -127,7 +127,7 @@ def lines(config: Any, memory: Memory, settings: Stage, machine: Machine, parall
             if need <= share
             else (
                 f"{needs}, but its share of the VRAM is {_gb(share)}, so it would not start. Raise "
-                f"--vllm-gpu-memory-utilization to {need / card + 0.005:.2f} or "
+                f"--vllm-gpu-memory-utilization to {need / vram + 0.005:.2f} or "
                 "--vllm-tensor-parallel-size, or "
                 "lower --max-prompt-length or --max-completion-length"
             )

@@ -30,7 +30,7 @@ from ...sft.train import SftTraining
 from ...trainer.model_loading import ModelTraining, libraries_of
 from ..recipe import about, read_recipe, recipe_names, stages_in
 from . import costs
-from .vram import Memory, Stage, groups, meta_model, reckon
+from .vram import Memory, Stage, estimate, groups, meta_model
 
 LIBRARIES = (
     "torch",
@@ -69,14 +69,14 @@ def lines(
         SettingsError: The recipe cannot be read.
     """
     yield from _machine()
-    cards = _cards()
+    gpus = _gpus()
     require("yaml")
     for name in [recipe] if recipe else recipe_names():
         yield ""
         yield f"recipe {name}"
         yield from (f"  {line}" for line in about(name))
         for stage in stages_in(name):
-            yield from _stage(name, stage, devices, cards, weights, folder_of)
+            yield from _stage(name, stage, devices, gpus, weights, folder_of)
 
 
 def _machine() -> Iterator[str]:
@@ -88,10 +88,8 @@ def _machine() -> Iterator[str]:
             found.append(f"{library} not installed")
     yield "libraries: " + ", ".join(found)
     yield f"CPU: {os.cpu_count()} cores, {_ram() / GB:.0f} GB RAM"
-    cards = _cards()
-    yield "GPU: " + (
-        ", ".join(f"{name} {size / GB:.0f} GB" for name, size in cards) or "none usable by torch"
-    )
+    gpus = _gpus()
+    yield "GPU: " + (", ".join(f"{name} {size / GB:.0f} GB" for name, size in gpus) or "none usable by torch")
 
 
 def _ram() -> float:
@@ -101,13 +99,13 @@ def _ram() -> float:
         return 0.0
 
 
-def _cards() -> list[tuple[str, float]]:
+def _gpus() -> list[tuple[str, float]]:
     import torch
 
     if not torch.cuda.is_available():
         return []
-    cards = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
-    return [(card.name, float(card.total_memory)) for card in cards]
+    gpus = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
+    return [(gpu.name, float(gpu.total_memory)) for gpu in gpus]
 
 
 def settings_of(values: dict[str, Any], stage: str) -> Stage:
@@ -142,7 +140,7 @@ def _stage(
     name: str,
     stage: str,
     devices: int | None,
-    cards: list[tuple[str, float]],
+    gpus: list[tuple[str, float]],
     weights: bool,
     folder_of: Callable[[str], Path],
 ) -> Iterator[str]:
@@ -156,11 +154,11 @@ def _stage(
     if settings.lora_r and missing(["peft"]):
         yield f"  {stage}: {model}, {_how(settings)}: needs peft (pip install peft) for an estimate"
         return
-    wanted = devices or int(values.get("devices", 0)) or max(1, len(cards))
+    wanted = devices or int(values.get("devices", 0)) or max(1, len(gpus))
     if isinstance(settings, GrpoTraining):
         batches(settings, wanted)
-    card = cards[0][1] if cards else 80 * GB
-    memory = reckon(config, settings, wanted, card)
+    gpu = gpus[0][1] if gpus else 80 * GB
+    memory = estimate(config, settings, wanted, gpu)
     yield f"  {stage}: {model} on {wanted} device(s), {_how(settings)}"
     yield f"    trains {memory.trained:,} of {memory.whole:,} parameters (counted)"
     if weights:
@@ -171,7 +169,7 @@ def _stage(
     usual = JudgingSettings().parallel_scores if plans else DrawingSettings().parallel_draws
     parallel = int(values.get("parallel_scores" if plans else "parallel_draws", usual))
     free = float(shutil.disk_usage(Path.cwd()).free)
-    machine = costs.Machine(wanted, card, _ram(), free)
+    machine = costs.Machine(wanted, gpu, _ram(), free)
     for line in costs.lines(config, memory, settings, machine, parallel):
         yield f"    {line}"
     if values.get("take_turns"):
@@ -180,7 +178,7 @@ def _stage(
             f"    --take-turns: additional RAM for waiting models: {waiting / GB:.1f} GB for this model "
             "(estimated), and the weights of generator and judge"
         )
-    yield f"    {_verdict(memory, settings, wanted, cards)}"
+    yield f"    {_verdict(memory, settings, wanted, gpus)}"
 
 
 def _how(settings: ModelTraining) -> str:
@@ -197,17 +195,17 @@ def _parts(memory: Memory) -> str:
     )
 
 
-def _verdict(memory: Memory, settings: ModelTraining, devices: int, cards: list[tuple[str, float]]) -> str:
+def _verdict(memory: Memory, settings: ModelTraining, devices: int, gpus: list[tuple[str, float]]) -> str:
     absent = _missing(settings)
     if absent:
         return f"needs {', '.join(absent)}"
     if settings.device == "cpu":
         return "fits here" if memory.total < SPARE * _ram() else "needs more RAM than this machine has"
-    if not cards:
+    if not gpus:
         return "needs a GPU, which this machine does not have"
-    if len(cards) < devices:
-        return f"needs {devices} GPUs; this machine has {len(cards)}"
-    return "fits here" if memory.total < SPARE * cards[0][1] else "needs more VRAM than this machine has"
+    if len(gpus) < devices:
+        return f"needs {devices} GPUs; this machine has {len(gpus)}"
+    return "fits here" if memory.total < SPARE * gpus[0][1] else "needs more VRAM than this machine has"
 
 
 def _missing(settings: ModelTraining) -> list[str]:

@@ -78,14 +78,14 @@ class Memory:
         return sum(self.parts.values())
 
 
-def reckon(config: Any, settings: Stage, devices: int = 1, card: float = 80 * GB) -> Memory:
+def estimate(config: Any, settings: Stage, devices: int = 1, vram: float = 80 * GB) -> Memory:
     """Estimate the memory on each device.
 
     Args:
         config: Configuration of the model.
         settings: Settings of the training.
         devices: Number of devices; several share weights and optimizer (FSDP2 or ZeRO-3).
-        card: VRAM of each device, in bytes.
+        vram: VRAM of each device, in bytes.
     """
     model = meta_model(config, settings)
     trained, whole, quantised = _weights(model, settings)
@@ -128,7 +128,7 @@ def reckon(config: Any, settings: Stage, devices: int = 1, card: float = 80 * GB
         each = cache_bytes_per_token(config)
         answers = settings.prompts * settings.num_generations / devices
         if settings.use_vllm and settings.vllm_mode == "colocate":
-            parts["vLLM (its share of the VRAM)"] = settings.vllm_gpu_memory_utilization * card
+            parts["vLLM (its share of the VRAM)"] = settings.vllm_gpu_memory_utilization * vram
         else:
             parts["cache of generation"] = answers * tokens * each * active / 2
         if settings.beta and full:

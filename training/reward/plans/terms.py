@@ -114,8 +114,8 @@ def length_fit(count: int, asked: StepRange | None) -> float:
 def copied_share(plan: Plan, request: str) -> float:
     """Return the longest run of the request's words in one prompt, as a share of the request's words, 0 to 1.
 
-    Of a long request at most as many words count as are compared in a prompt. For a short request, and for a
-    plan of one step, which may repeat it, the share is 0.
+    Of a long request only as much counts as is compared in a prompt. For a short request, and for a plan of
+    one step, which may repeat it, the share is 0.
     """
     words = _words(request, MAX_WORDS)
     prompts = [step.prompt for step in plan.steps if step.prompt]

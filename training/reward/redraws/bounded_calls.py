@@ -114,7 +114,7 @@ class BoundedCalls:
             done.set_result(result)  # pyright: ignore[reportArgumentType]
         else:
             done.set_exception(error)
-            # After a timeout nobody reads the exception; avoid asyncio's warning about it.
+            # After a timeout the exception is not read; avoid asyncio's warning about it.
             done.exception()
 
     def _leave(self, was_stuck: bool) -> None:

@@ -5,7 +5,7 @@ image before it, as in the published system, since a judge takes different sizes
 requests of a batch are generated once, and everything is cached by content (content_cache.py), unless the
 generator has no seed: then each image is unique. A generator with batches (`draw_many`) gets several prompts
 per call. One whose batches differ from single images has another identity for them (`in_batches`), so that no
-image of a batch is cached as a single one. A generator with several services gets as many single calls as
+image of a batch is cached as a single one. A generator with several services gets enough single calls to
 keep them busy, since one failure must not cost the others their images. Errors are retried a limited number
 of times, timeouts never, since the service is still working on the request.
 """
