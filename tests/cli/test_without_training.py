@@ -103,4 +103,4 @@ def test_doctor_says_it_of_the_machine_and_of_every_recipe(
 ) -> None:
     code, out, _, _ = said["doctor"]
     assert code == 0
-    assert out.count("needs peft, without which nothing is counted") == 12 and "needs trl" in out
+    assert out.count("needs peft (pip install peft) for an estimate") == 12 and "needs trl" in out

@@ -116,7 +116,7 @@ def test_a_killed_training_goes_on_to_the_same_critic(data: Path, tmp_path: Path
     assert any("tokens" in line and "of images" in line for line in lines)
     page = (straight / "report.html").read_text()
     assert "Reward margin of the pairs" in page and "truth: " in page and "pairs held out" in page
-    with pytest.raises(TrainingError, match="other beta"):
+    with pytest.raises(TrainingError, match="different beta"):
         run(data, straight, beta=0.2)
 
 

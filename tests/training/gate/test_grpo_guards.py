@@ -168,7 +168,7 @@ def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> No
     for apart in (0.015, 0.201):
         logs = {"sampling/sampling_logp_difference/mean": apart}
         monitor.on_log(None, SimpleNamespace(global_step=3), None, logs)
-    assert len(lines) == 1 and "differ by 0.20" in lines[0] and "old weights" in lines[0]
+    assert len(lines) == 1 and "differ by 0.20" in lines[0] and "outdated weights" in lines[0]
 
 
 def test_a_short_training_whose_redraws_all_fail_is_not_finished(data: Path, tmp_path: Path) -> None:

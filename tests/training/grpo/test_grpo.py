@@ -50,7 +50,7 @@ def test_a_training_leaves_a_critic_its_log_and_a_page(straight: tuple[Path, lis
         .reasoning
     )
     shown = [line for line in lines if line.startswith("step 1/4")]
-    assert "semantic" in shown[0] and "says true" in shown[0] and "left" in shown[0]
+    assert "semantic" in shown[0] and "accepted" in shown[0] and "left" in shown[0]
     checks = json.loads((out / "checks.json").read_text())
     assert sorted(map(int, checks)) == [0, 2, 4]
     rollout = [json.loads(line) for line in (out / "rollouts" / "step_000000.jsonl").read_text().splitlines()]
@@ -67,8 +67,8 @@ def test_a_training_leaves_a_critic_its_log_and_a_page(straight: tuple[Path, lis
         and "<polyline" in page_text
         and "Answers before and after" in page_text
     )
-    made_of = page_text.partition("<h2>Made of</h2>")[2]
-    assert "rows held out" in made_of and "generator" in made_of and "draw-batch" in made_of
+    made_of = page_text.partition("<h2>Model, data and libraries</h2>")[2]
+    assert "held-out rows" in made_of and "generator" in made_of and "draw-batch" in made_of
     assert not [path.name for path in (out / "final").iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
 
 
@@ -108,7 +108,7 @@ def test_a_finished_training_is_left_alone_and_another_one_refused(
     made = (out / "final" / "model.safetensors").stat().st_mtime_ns
     assert run(data, out, log=lines.append) == out / "final" and lines == ["this training is finished"]
     assert (out / "final" / "model.safetensors").stat().st_mtime_ns == made
-    with pytest.raises(TrainingError, match="other learning_rate"):
+    with pytest.raises(TrainingError, match="different learning_rate"):
         run(data, out, SMALL.model_copy(update={"learning_rate": 2e-4}))
 
 

@@ -94,8 +94,8 @@ def test_a_killed_training_goes_on_to_the_same_planner(data: Path, tmp_path: Pat
         assert f" {part} " in live, part
     assert sorted(map(int, json.loads((straight / "checks.json").read_text()))) == [0, 2, 4]
     page = (straight / "report.html").read_text()
-    assert "The planner&#39;s reinforcement" in page and "asked for:" in page and "Plans: exact" in page
-    with pytest.raises(TrainingError, match="other learning_rate"):
+    assert "Reinforcement learning: planner" in page and "requested:" in page and "Plans: exact" in page
+    with pytest.raises(TrainingError, match="different learning_rate"):
         run(data, straight, learning_rate=2e-4)
 
 

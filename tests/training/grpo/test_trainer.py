@@ -129,9 +129,9 @@ def test_vllm_is_asked_for_the_cache_of_one_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"vllm_mode": "server"}, "no address.*--vllm-server-base-url"),
+        ({"vllm_mode": "server"}, "no URL.*--vllm-server-base-url"),
         ({"vllm_mode": "server", "vllm_server_base_url": "elsewhere:8000"}, "http://"),
-        ({"vllm_max_model_length": 8192}, "less than 16384 \\+ 4096"),
+        ({"vllm_max_model_length": 8192}, "= 16384 \\+ 4096"),
         ({"vllm_tensor_parallel_size": 3}, "--vllm-tensor-parallel-size"),
     ],
 )

@@ -85,7 +85,7 @@ def opposite(images: Path) -> RowSet:
 def test_measured_rows_are_not_learned_and_are_said(base: Path, images: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     tune(base, images, tmp_path, lines.append, rows=rows(40), loss_rows=2, max_steps=4)
-    assert any("train on 38 rows in 4 steps" in line for line in lines)
+    assert any("parameters on 38 rows in 4 steps" in line for line in lines)
     assert [line for line in lines if "held out: loss" in line][-1].startswith("step 4 held out")
     history = json.loads((tmp_path / "steps" / "checkpoint-4" / "trainer_state.json").read_text())
     losses = measured_losses(history["log_history"])
@@ -116,9 +116,7 @@ def test_a_rising_loss_ends_it_and_the_lowest_is_taken(base: Path, images: Path,
     assert best is not None and f"since step {best}" in stop
     assert len([step for step in losses if step > best]) == 2 and max(losses) < 32
     assert same(final, tmp_path / "steps" / f"checkpoint-{best}") and not same(final, last)
-    assert (
-        f"Stopped at step {max(losses)} of 32; taken: step {best}" in (tmp_path / "report.html").read_text()
-    )
+    assert f"Stopped at step {max(losses)} of 32; used step {best}" in (tmp_path / "report.html").read_text()
 
 
 class Killed(BaseException):
@@ -135,7 +133,7 @@ def test_a_killed_one_stops_at_the_same_step(base: Path, images: Path, tmp_path:
     straight = tune(base, images, tmp_path / "straight", **options)
 
     def killer(line: str) -> None:
-        if line.startswith("taking step"):  # the decision is made and nothing of it is saved
+        if line.startswith("using the checkpoint of step"):  # the decision is made and nothing of it is saved
             raise Killed
 
     with pytest.raises(Killed):
@@ -153,7 +151,7 @@ def test_settings_that_failed_before_the_first_step_can_be_corrected(
         tune(base, images, tmp_path, max_length=16, max_steps=1)
     assert tune(base, images, tmp_path, max_steps=1).is_dir()
     assert not list(tmp_path.glob(".*.tmp"))
-    with pytest.raises(TrainingError, match="other max_length"):
+    with pytest.raises(TrainingError, match="different max_length"):
         tune(base, images, tmp_path, max_length=16, max_steps=1)
 
 

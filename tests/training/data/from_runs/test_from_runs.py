@@ -413,7 +413,7 @@ def test_foreign_folders_are_refused(tmp_path: Path) -> None:
         data_of(tmp_path, tmp_path / "nowhere")
     folder = made_run(tmp_path / "runs" / "deep" / "a", [(1, None, None)])
     assert find_runs([tmp_path / "runs", folder]) == [(folder, "runs/deep/a")]
-    with pytest.raises(SettingsError, match="give no row"):
+    with pytest.raises(SettingsError, match="No training rows"):
         data_of(tmp_path)
     made_run(tmp_path / "runs" / "b", [(1, True, None)])
     (tmp_path / "data").mkdir()

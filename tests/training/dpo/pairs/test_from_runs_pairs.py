@@ -58,7 +58,7 @@ def test_a_correction_without_a_reason_is_none_unless_wanted(tmp_path: Path) -> 
     said: list[str] = []
     with pytest.raises(SettingsError, match="No preference pairs"):
         pairs_of(tmp_path, run, said=said)
-    assert any("without a reason" in line for line in said)
+    assert any("without reasoning" in line for line in said)
     (pair,) = pairs_of(tmp_path, run, without_reasoning=True)
     assert read_verdict(pair.chosen).reasoning == ""
 

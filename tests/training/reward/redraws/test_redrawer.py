@@ -282,7 +282,7 @@ def test_nonsense_is_a_fault(tmp_path: Path, nonsense: object) -> None:
     outcomes, _, _ = run(tmp_path / "c", Artist(lambda prompt: nonsense), Taste(), [ask("boat")])
     assert outcomes[0].score is None and "objects for" in outcomes[0].fault
     outcomes, _, _ = run(tmp_path / "d", Artist(), Taste(lambda: nonsense), [ask("boat")])
-    assert outcomes[0].score is None and "instead of a score" in outcomes[0].fault
+    assert outcomes[0].score is None and "instead of a Score" in outcomes[0].fault
 
 
 def test_past_a_share_of_failures_there_is_a_problem(tmp_path: Path) -> None:
