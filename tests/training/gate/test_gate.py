@@ -427,7 +427,7 @@ def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
             retrain(**{"old": old, file: planners})
     final = retrain(old=old)
     assert final == tmp_path / "own" / "final" and "gate passed" in lines
-    assert "4 rows from runs, 4 old ones" in lines
+    assert "4 rows from runs, 4 old rows" in lines
     assert any(
         line.startswith("learned: not shown") and "of 1 held-out annotations" in line for line in lines
     )

@@ -64,7 +64,7 @@ def test_a_collapse_stops_and_keeps_the_last_good_checkpoint(
         run(data, tmp_path, settings, lines.append)
     kept, good = weights(tmp_path / "final"), weights(tmp_path / "steps" / "checkpoint-2")
     assert all((kept[name] - good[name]).abs().max() == 0 for name in good)
-    assert any("keeping step 2" in line for line in lines)
+    assert any("keeping the checkpoint of step 2" in line for line in lines)
     assert "Stopped:" in (tmp_path / "report.html").read_text()
     with pytest.raises(TrainingError, match="last good checkpoint"):
         run(data, tmp_path, settings)
@@ -175,7 +175,7 @@ def test_a_short_training_whose_redraws_all_fail_is_not_finished(data: Path, tmp
     settings = SMALL.model_copy(update={"rollouts": 1, "updates": 1})
     broken = Broken()
     for _ in range(2):  # the same command is refused again, until the generator is mended
-        with pytest.raises(TrainingError, match=r"redraws failed .*nobody there.*resume from step 0"):
+        with pytest.raises(TrainingError, match=r"redraws failed.*nobody there.*resume from step 0"):
             run(data, tmp_path, settings, generator=broken)
         assert not (tmp_path / "final").exists()
     mended = open_generator("tinyworld")

@@ -153,11 +153,11 @@ def test_one_command_from_a_recipe_to_a_critic(data: Path, tmp_path: Path) -> No
         "quality",
         "spread",
         "dead",
-        "says true",
+        "accepted",
         "tokens",
     ):
         assert f" {part} " in live, part
-    for part in ("tokens/s", "s a step", "left 0:00"):
+    for part in ("tokens/s", "s/step", "0:00 left"):
         assert part in live, part
     assert list((tmp_path / "run" / "tensorboard").rglob("events*"))
     assert (tmp_path / "run" / "final" / "prompt_set").is_dir()

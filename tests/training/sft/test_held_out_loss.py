@@ -90,7 +90,7 @@ def test_measured_rows_are_not_learned_and_are_said(base: Path, images: Path, tm
     history = json.loads((tmp_path / "steps" / "checkpoint-4" / "trainer_state.json").read_text())
     losses = measured_losses(history["log_history"])
     assert list(losses) == [2, 4] and 0 < losses[4] < losses[2]
-    assert any(line.startswith("step 4/4") and "left 0:00" in line for line in lines)
+    assert any(line.startswith("step 4/4") and "0:00 left" in line for line in lines)
     text = (tmp_path / "report.html").read_text()
     assert "held out" in text and "2 (digest" in text and "38 (digest" in text
     assert "max-steps" in text and "loss-rows" in text

@@ -217,7 +217,7 @@ def test_what_hangs_is_given_up_and_the_rest_fails_at_once(tmp_path: Path) -> No
     outcomes, counts = asyncio.run(engine.score_all(redraws))
     assert time.monotonic() - started < 60
     assert outcomes[0].score is not None and "did not respond within" in outcomes[1].fault
-    assert counts.failed == 6 and all("hang" in outcome.fault for outcome in outcomes[2:])
+    assert counts.failed == 6 and all("blocked by" in outcome.fault for outcome in outcomes[2:])
     let_go.set()
     deadline = time.monotonic() + 60
     while engine._draw_calls.stuck and time.monotonic() < deadline:
