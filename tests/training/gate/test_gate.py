@@ -429,7 +429,8 @@ def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
     assert final == tmp_path / "own" / "final" and "gate passed" in lines
     assert "4 rows from runs, 4 old rows" in lines
     assert any(
-        line.startswith("learned: not shown") and "of 1 held-out annotations" in line for line in lines
+        line.startswith("learned: not significantly") and "of 1 held-out annotations" in line
+        for line in lines
     )
     # It was never taught this question: without a bound its answer goes on to the end of its context.
     short = ReplySettings(max_tokens=20)

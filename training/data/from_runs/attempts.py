@@ -1,11 +1,10 @@
 """Reads from run folders what a critic can learn from: every judged image of every step, with annotations.
 
-A person's annotation takes precedence over a score, and a score (if a threshold is set) over the critic's own
-verdict; the source of the answer is recorded. The answer of a row is built by the same rules as in the
-Feedback node (`verdict_of_person`, `corrected_prompt_for`). A step is read as a whole, since the corrected
-prompt may be in a later attempt. An annotation names its image, so one made before the image was generated
-again no longer applies. Images stay in the run's folder, since those of a thousand runs would not fit in
-memory.
+A person's annotation takes precedence over a score, and a score (with a threshold) over the critic's own
+verdict; the source of the answer is recorded. Answers follow the rules of the Feedback node. A step is read
+as a whole, since the corrected prompt may be in a later attempt. An annotation names its image, so one made
+before the image was generated again no longer applies. Images stay in the run's folder, as a thousand runs
+would not fit in memory.
 """
 
 from __future__ import annotations
