@@ -125,11 +125,7 @@ class ReadCounts:
 
 
 class RunReader:
-    """Reads runs into steps.
-
-    `wording` is the digest of the prompt set of the critic to train. A score counts as right from
-    `success_at` semantics (0 to 10); with None scores do not decide.
-    """
+    """Reads runs into steps, for a critic whose prompt set has the digest `wording`."""
 
     def __init__(
         self,
