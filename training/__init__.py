@@ -1,1 +1,1 @@
-"""Training of planner and critic checkpoints: data, SFT, DPO, GRPO and their gate. Imports backend alone."""
+"""Training of planner and critic checkpoints: data, SFT, DPO, GRPO and their gate. Imports only backend."""

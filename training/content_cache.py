@@ -1,11 +1,10 @@
-"""What was drawn and scored, cached by content: the same prompt, image, seed and generator is never drawn or
-scored twice.
+"""Cache of generated images and their scores, by content.
 
-Decisions. One SQLite file in write-ahead mode: a process killed at any moment loses nothing that was stored,
-several ranks may share it, and no file a picture has to be made. A key names everything that determines the
-value (identities included), so nothing in it is ever out of date. Who asks for what somebody else is making
-waits for that one (`SingleFlight`): the eight siblings of a group ask at the same moment, and a plain cache
-would miss eight times. A damaged entry is made anew.
+The same prompt, image, seed and generator is never generated or scored twice. The cache is one SQLite file in
+write-ahead mode: a process that is killed loses nothing that was stored, and several ranks can share it. A
+key includes everything that determines the value (also identities), so entries never become outdated. A
+caller that needs a value which another one is computing waits for it (`SingleFlight`): the eight answers of a
+group ask at the same time, and a plain cache would miss eight times. Damaged entries are computed again.
 """
 
 from __future__ import annotations
@@ -32,18 +31,23 @@ Made = TypeVar("Made")
 
 
 def key_of(*parts: str | int | None) -> str:
-    """32 hex digits over the parts, each distinct from its neighbours; None is distinct from the empty
-    text."""
+    """Return 32 hex digits over the parts, which are kept separate; None differs from the empty text."""
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
 class ContentCache:
-    """Pictures and scores by key, in one file; safe to use from several threads and processes of one
-    machine."""
+    """Images, scores and texts by key in one file; safe for several threads and processes of one machine."""
 
     def __init__(self, path: Path, what: str = "Reward cache") -> None:
-        """Open or make the file; raises SettingsError, which calls it `what`, if it is not such a cache or
-        cannot be written."""
+        """Open or create the file.
+
+        Args:
+            path: The file.
+            what: Name of the cache in errors.
+
+        Raises:
+            SettingsError: The file is not such a cache or cannot be written.
+        """
         self.path, self._what = path, what
         self._lock = threading.Lock()
         try:
@@ -55,8 +59,8 @@ class ContentCache:
                 (version,) = self._base.execute("PRAGMA user_version").fetchone()
                 if version not in (0, SCHEMA):
                     raise SettingsError(
-                        f"{what} {str(path)!r} is of version {version}; {SCHEMA} is read here.",
-                        "Give another file.",
+                        f"{what} {str(path)!r} has version {version}, but this version reads {SCHEMA}.",
+                        "Give another file, or delete this one.",
                     )
                 self._base.execute(
                     "CREATE TABLE IF NOT EXISTS pictures (key TEXT PRIMARY KEY, digest TEXT, png BLOB) "
@@ -70,22 +74,26 @@ class ContentCache:
             raise self._unusable(error) from error
 
     def picture(self, key: str) -> Picture | None:
-        """The picture under this key; None if there is none, or it does not match its digest."""
+        """Return the image under this key, or None if it is missing or damaged."""
         row = self._row("SELECT digest, png FROM pictures WHERE key = ?", key)
         if row is None:
             return None
         try:
-            picture = Picture.stored(row[1], "A cached picture")
+            picture = Picture.stored(row[1], "A cached image")
         except (PictureError, TypeError):
             return None
         return picture if picture.digest == row[0] else None
 
     def keep_picture(self, key: str, picture: Picture) -> None:
-        """Store a picture, over a damaged one if there is one; raises SettingsError (disk full...)."""
+        """Store an image, replacing a damaged one.
+
+        Raises:
+            SettingsError: The file cannot be written.
+        """
         self._store("INSERT OR REPLACE INTO pictures VALUES (?, ?, ?)", key, picture.digest, picture.png())
 
     def score(self, key: str) -> Score | None:
-        """The score under this key; None if there is none, or it cannot be read."""
+        """Return the score under this key, or None if it is missing or damaged."""
         row = self._row("SELECT score FROM scores WHERE key = ?", key)
         if row is None:
             return None
@@ -95,20 +103,28 @@ class ContentCache:
             return None
 
     def keep_score(self, key: str, score: Score) -> None:
-        """Store a score; raises SettingsError."""
+        """Store a score.
+
+        Raises:
+            SettingsError: The file cannot be written.
+        """
         self._store("INSERT OR REPLACE INTO scores VALUES (?, ?)", key, score.model_dump_json())
 
     def text(self, key: str) -> str | None:
-        """A text that was kept beside a score; None if there is none."""
+        """Return the text under this key, or None."""
         row = self._row("SELECT score FROM scores WHERE key = ?", f"text {key}")
         return row[0] if row is not None and isinstance(row[0], str) else None
 
     def keep_text(self, key: str, text: str) -> None:
-        """Store a text beside the score of this key; raises SettingsError."""
+        """Store a text under this key; it does not replace a score.
+
+        Raises:
+            SettingsError: The file cannot be written.
+        """
         self._store("INSERT OR REPLACE INTO scores VALUES (?, ?)", f"text {key}", text)
 
     def counts(self) -> tuple[int, int]:
-        """How many pictures and scores are kept."""
+        """Return (number of images, number of scores)."""
         pictures = self._row("SELECT count(*) FROM pictures")
         scores = self._row("SELECT count(*) FROM scores WHERE key NOT LIKE 'text %'")
         return (pictures or (0,))[0], (scores or (0,))[0]
@@ -134,22 +150,22 @@ class ContentCache:
 
     def _unusable(self, error: Exception) -> SettingsError:
         return SettingsError(
-            f"{self._what} {str(self.path)!r} cannot be used ({error}).",
-            "Make room, or delete it: what it holds is then made anew.",
+            f"{self._what} {str(self.path)!r} cannot be used: {error}.",
+            "Free some disk space, or delete the file; its content will be computed again.",
         )
 
 
 class SingleFlight(Generic[Made]):
-    """One making of a key at a time: who claims it first makes it, the others wait for its future.
+    """Computes each key once at a time: the first caller computes the value, the others wait for its future.
 
-    To be used from one event loop; what came out is forgotten once it has landed (the cache keeps it).
+    Use it from one event loop. Values are forgotten once they are delivered; the cache keeps them.
     """
 
     def __init__(self) -> None:
         self._under_way: dict[Hashable, asyncio.Future[Made]] = {}
 
     def claim(self, key: Hashable) -> tuple[asyncio.Future[Made], bool]:
-        """The future of this key's value, and whether the caller has to make it and call `land` or `fail`."""
+        """Return the future of this key's value, and whether the caller must compute it with `land`."""
         under_way = self._under_way.get(key)
         if under_way is not None:
             return under_way, False
@@ -158,15 +174,15 @@ class SingleFlight(Generic[Made]):
         return future, True
 
     def land(self, key: Hashable, made: Made) -> None:
-        """Give the value to all who wait."""
+        """Deliver the value to all who wait."""
         future = self._under_way.pop(key)
         if not future.done():
             future.set_result(made)
 
     def fail(self, key: Hashable, error: BaseException) -> None:
-        """Give the error to all who wait."""
+        """Deliver the error to all who wait."""
         future = self._under_way.pop(key)
         if not future.done():
             future.set_exception(error)
-            # Nobody may be waiting, which is no reason for a warning about an error that nobody saw.
+            # If no caller waits, asyncio would otherwise warn about an exception that was never retrieved.
             future.exception()

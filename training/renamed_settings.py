@@ -1,7 +1,7 @@
-"""Names of settings in files of earlier commits, and the names that trl, transformers and peft give them.
+"""Old names of settings, and the names of trl, transformers and peft that replace them.
 
-A recipe or an option with an old name is refused with the new one. The note of a training that was begun
-under old names is read with them, so that it can be resumed.
+A recipe or option with an old name is refused with an error that gives the new one. The record of a training
+that was started under old names is translated, so that it can be resumed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RENAMED = {
     "vllm_url": "vllm_server_base_url",
     "keep_words": "keep_labelled",
 }
-"""New names by old ones. A stage may still use an old name, such as `save_every` of reinforcement."""
+"""New names by old ones. A stage may still use an old name, such as `save_every` of GRPO."""
 VALUES: Mapping[str, Mapping[Any, Any]] = {
     "optimizer": {"adamw": "adamw_torch"},
     "quantization": {"none": False, "4bit": True},
@@ -62,12 +62,12 @@ VALUES: Mapping[str, Mapping[Any, Any]] = {
 
 
 def with_new_names(settings: Mapping[str, Any], today: Collection[str]) -> dict[str, Any]:
-    """Return the note of a training with today's names and values.
+    """Return the record of a training with today's names and values.
 
     Args:
-        settings: The note, which an earlier commit may have written.
-        today: Setting names of this kind of training today. They are never renamed: the ablation still has a
-            setting named `kl`.
+        settings: The record, which an earlier version may have written.
+        today: Current setting names of this kind of training. They are never renamed: the ablation still has
+            a setting named `kl`.
     """
     old = {name for name in settings if name not in today}
     made = {

@@ -51,7 +51,7 @@ def test_a_recipe_with_an_old_key_is_an_error_with_its_new_name(
     recipe.write_text(f"{stage}:\n  {line}\n")
     for asked in (("train", stage, "--config", recipe), ("train", "doctor", "--config", recipe)):
         result = call(*asked)
-        assert result.exit_code == 2 and f"It is called {new} now." in result.stderr, asked
+        assert result.exit_code == 2 and f"It is now called {new}." in result.stderr, asked
 
 
 def test_every_new_name_is_an_option_of_a_command() -> None:

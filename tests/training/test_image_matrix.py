@@ -1,6 +1,7 @@
-"""One step of every kind of reinforcement and preference training, over questions with none, one and two
-images: all weights and an adapter, with and without a distance to the first model, mixed in a batch and
-apart."""
+"""One step of every kind of GRPO and DPO training, with questions of no, one and two images.
+
+Full training and an adapter, with and without a KL term, mixed in a batch and separately.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ WEIGHTS = {"all weights": 0, "adapter": 4}
 
 
 class Lengths:
-    """A judge that likes plans with more steps."""
+    """A judge that prefers plans with more steps."""
 
     identity = "lengths"
 
@@ -69,7 +70,7 @@ def critic_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_floor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answers are too short for a plan, which would stop a planner's training before its step."""
+    """Answers are too short for a plan, which would stop a planner's training before its first step."""
     for kind in (PlanCheck, PlanFormCheck):
         monkeypatch.setattr(kind, "low", lambda self, floor, first: None)
 
@@ -79,13 +80,13 @@ def names(count: int) -> list[str]:
 
 
 def first_step(out: Path) -> dict[str, Any]:
-    """What the trainer logged of its first step."""
+    """Return the trainer's log of its first step."""
     state = json.loads((out / "steps" / "checkpoint-1" / "trainer_state.json").read_text())
     return next(entry for entry in state["log_history"] if entry["step"] == 1 and "loss" in entry)
 
 
 def check_distance(out: Path, kl: float) -> None:
-    """The policy of the first step is the reference: a distance would say that both saw other images."""
+    """At the first step the policy equals the reference; a KL would show that they saw different images."""
     logged = first_step(out)
     assert ("kl" in logged) == (kl > 0)
     assert abs(logged.get("kl", 0.0)) < 1e-6

@@ -1,5 +1,7 @@
-"""A checkpoint whose chat template opens <think> in its prompts is read as one whose template does not: in
-checks and gates, in rewards, and in pairs of its own answers."""
+"""A checkpoint whose chat template opens <think> in its prompts is read like any other.
+
+This is tested in checks and gates, in rewards, and in pairs of its own answers.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def thinking(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny critic, which begins every answer with <think>, with a template that does so for it."""
+    """The tiny critic, which begins every answer with <think>, with a template that opens it."""
     folder = tmp_path_factory.mktemp("thinking") / "critic"
     shutil.copytree(checkpoint("critic"), folder)
     template = folder / "chat_template.jinja"
@@ -95,4 +97,4 @@ def test_samples_for_pairs_are_read_alike_and_kept_apart_from_older_ones(
     assert first.startswith("<think>") and second.startswith("<think>")
     said: list[str] = []
     assert sampled_answers(thinking, [question], settings, kept, said.append) == [[first, second]]
-    assert said == ["1 of 1 questions were answered before"]
+    assert said == ["1 of 1 questions have cached answers"]

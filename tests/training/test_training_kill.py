@@ -1,5 +1,4 @@
-"""A training that is killed with SIGKILL, at any moment, goes on with the same command to bit-identical
-weights."""
+"""A training that is killed with SIGKILL at any moment resumes to bit-identical weights."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ Order = Callable[[str, Path, str], int]
 
 @pytest.fixture(scope="module")
 def order(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Order]:
-    """Runs a stage in a process of its own, to its end ("") or to a moment; the exit status."""
+    """Run a stage in its own process, to its end ("") or to a moment; returns the exit status."""
     folder = tmp_path_factory.mktemp("far")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     with (folder / "errors.txt").open("w") as errors:
@@ -58,7 +57,7 @@ def order(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Order]:
 
 
 def lines(out: Path) -> list[str]:
-    """The steps that were said, since the last call."""
+    """Return the steps that were logged since the last call."""
     log = out.with_suffix(".log")
     said = [line.split(" | ")[0] for line in log.read_text().splitlines() if " | " in line]
     log.unlink()

@@ -1,5 +1,4 @@
-"""The shipped recipes as far as a machine without a card can go: counted on the meta device, reckoned, said
-what was not run."""
+"""The built-in recipes without a GPU: counted on the meta device, estimated, and marked as untested."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def told(name: str) -> tuple[str, ...]:
 
 
 def stages(name: str) -> dict[str, list[str]]:
-    """The doctor's lines of each stage."""
+    """Return the doctor's lines of each stage."""
     found: dict[str, list[str]] = {}
     stage = ""
     for line in told(name):
@@ -47,16 +46,16 @@ def stages(name: str) -> dict[str, list[str]]:
 
 
 def counted(section: list[str]) -> tuple[int, int]:
-    """(weights that train, weights in all) as the doctor says."""
-    found = re.search(r"trains ([\d,]+) of ([\d,]+) weights \(counted\)", "\n".join(section))
+    """Return (trained parameters, all parameters) from the doctor's lines."""
+    found = re.search(r"trains ([\d,]+) of ([\d,]+) parameters \(counted\)", "\n".join(section))
     assert found
     return int(found.group(1).replace(",", "")), int(found.group(2).replace(",", ""))
 
 
 @pytest.mark.parametrize("name", CARDS)
 def test_the_large_ones_are_counted_reckoned_and_said_not_to_have_been_run(name: str) -> None:
-    assert any("Not run at this size here" in line for line in about(name))
-    assert any("Not run at this size here" in line for line in told(name))
+    assert any("Not tested at this size" in line for line in about(name))
+    assert any("Not tested at this size" in line for line in told(name))
     sections = stages(name)
     for stage in STAGES:
         section = sections[stage]
@@ -65,7 +64,7 @@ def test_the_large_ones_are_counted_reckoned_and_said_not_to_have_been_run(name:
         listed = [part for part in parts if part]
         assert sum(int(part.group(1).replace(",", "")) for part in listed) == trained
         assert sum(int(part.group(2).replace(",", "")) for part in listed) == whole
-        needed = re.search(r"about ([\d.]+) GB each \(reckoned\): .*weights", "\n".join(section))
+        needed = re.search(r"about ([\d.]+) GB VRAM per device \(estimated\): .*weights", "\n".join(section))
         assert needed and float(needed.group(1)) < 0.9 * CARDS[name]
 
 
@@ -101,7 +100,9 @@ def test_a_recipe_of_ones_own_is_reckoned_as_far_as_it_goes(tmp_path: Path) -> N
     assert said.exit_code == 0 and "LoRA of rank 16" in said.output and "planner-sft" not in said.output
     own.write_text("critic-sft:\n  model: Qwen/Qwen3-VL-2B-Instruct\n  lora_rnak: 16\n")
     said = CliRunner().invoke(app, ["doctor", "--config", str(own)])
-    assert isinstance(said.exception, SettingsError) and "no option 'lora_rnak'" in str(said.exception)
+    assert isinstance(said.exception, SettingsError) and "does not have an option 'lora_rnak'" in str(
+        said.exception
+    )
 
 
 def test_what_is_reckoned_follows_the_model() -> None:
@@ -113,7 +114,7 @@ def test_what_is_reckoned_follows_the_model() -> None:
     assert vision and float(vision.group(1)) > 0.5
     assert gathered and float(gathered.group(1)) == pytest.approx(3.3, abs=0.3)
     assert "vision tower" not in "\n".join(
-        line for line in stages("paper-8b")["critic-sft"] if "reckoned" in line
+        line for line in stages("paper-8b")["critic-sft"] if "estimated" in line
     )
 
 

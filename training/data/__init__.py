@@ -1,1 +1,1 @@
-"""Stages that make training data: requests, trajectories, rows."""
+"""Stages that create training data: requests, trajectories, rows."""

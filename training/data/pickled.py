@@ -1,13 +1,12 @@
-"""A list that torch or Python has pickled, as published sets are, read without being able to do harm.
+"""Reads a list pickled by torch or Python, as used by published datasets, without running its code.
 
-Decision: a pickle is a program. It runs in a child process in which no name can be looked up: what is left of
-the language makes lists, dictionaries, texts and numbers and nothing else. (torch's `weights_only` admits
-tensors, and names that libraries register, and needs torch; this admits less and needs nothing.) What such a
-pickle could still do is take memory, time and room: the child has limits on all of them, a deadline, no
-environment and an empty folder to be in, and may not write a byte. What it hands over is JSON, one line an
-item, read here like any stranger's file. The deadline is for the child: time that the caller takes between
-two items (a teacher may be asked about each) does not count. On Windows and macOS nothing limits the child's
-memory.
+A pickle is a program. It is read in a child process that cannot look up any name, so that it can only create
+lists, dictionaries, texts and numbers. (torch's `weights_only` also allows tensors and registered names, and
+needs torch.) Such a pickle could still use up memory, time or disk space. The child therefore has limits for
+them, a deadline, no environment variables and an empty working directory, and must not write files. It
+returns JSON, one line per item, which is read like any untrusted file. The deadline covers only the child's
+own time, since the caller may take long between items (for instance to ask a teacher). On Windows and macOS
+the child's memory is not limited.
 """
 
 from __future__ import annotations
@@ -35,14 +34,20 @@ MIN_SECONDS = 30.0
 LOOKED_EVERY = 0.1
 MIN_MEMORY = 512 * 1024**2
 MEMORY_A_BYTE = 12
-"""Of the child, for a byte of the file: texts as Python keeps them, with the lists that hold them."""
-CONVERT = "Where you trust it, load it with torch yourself, and save its list as JSON."
+"""Memory of the child per byte of the file, for texts and lists as Python stores them."""
+CONVERT = "If you trust the file, load it with torch and save its list as JSON."
 
 
 def pickled_items(path: Path, seconds: float | None = None) -> Iterator[Any]:
-    """The items of a pickled list, as plain values; an item that is none of these is None. Raises
-    SettingsError for a pickle that names anything, a damaged one, and one that takes too much memory, or more
-    than `seconds` (as many as its size needs, if not given) to be read."""
+    """Yield the items of a pickled list as plain values; an item of another type is None.
+
+    Args:
+        path: The file.
+        seconds: Time limit for reading. Default: depends on the size.
+
+    Raises:
+        SettingsError: The pickle uses any name, is damaged, or needs too much memory or time.
+    """
     with opened(path, SettingsError, "File") as file, tempfile.TemporaryDirectory() as nowhere:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_FILE:
@@ -69,16 +74,16 @@ def pickled_items(path: Path, seconds: float | None = None) -> Iterator[Any]:
 
 
 def _memory(size: int) -> int:
-    """Bytes that the child may have: what the file needs, and at most half of the machine's."""
-    wanted = MIN_MEMORY + MEMORY_A_BYTE * size
+    """Return the child's memory limit in bytes: what the file needs, and at most half of the RAM."""
+    needed = MIN_MEMORY + MEMORY_A_BYTE * size
     try:
-        return min(wanted, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+        return min(needed, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
     except (AttributeError, OSError, ValueError):
-        return wanted
+        return needed
 
 
 class _Clock:
-    """Ends a process that has let its reader wait for so many seconds in all."""
+    """Kills a process after its reader has waited for it for this many seconds in total."""
 
     def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:
         self._process, self._seconds = process, seconds
@@ -89,7 +94,7 @@ class _Clock:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def line(self, lines: IO[bytes]) -> bytes:
-        """The next line; what it takes to come is counted."""
+        """Return the next line and count the time until it arrives."""
         begun = self._since = time.monotonic()
         try:
             return lines.readline(MAX_LINE + 1)
@@ -98,13 +103,13 @@ class _Clock:
             self._waited += time.monotonic() - begun
 
     def stop(self) -> None:
-        """Nothing is counted any more."""
+        """Stop counting."""
         self._stopped.set()
 
     def _watch(self) -> None:
         left = self._seconds
         while not self._stopped.wait(max(left, LOOKED_EVERY)):
-            # In this order a wait that ends here and now is counted too little, never twice.
+            # In this order, a wait that ends right now is counted too little and never twice.
             waited, since = self._waited, self._since
             left = self._seconds - waited - (0.0 if since is None else time.monotonic() - since)
             if left <= 0:
@@ -122,8 +127,10 @@ def _items(lines: IO[bytes], path: Path, clock: _Clock) -> Iterator[Any]:
         if "item" in found:
             yield found["item"]
         elif "error" in found:
-            raise SettingsError(f"{where} cannot be read ({one_line(str(found['error']))[:200]}).", CONVERT)
+            raise SettingsError(f"{where} cannot be read: {one_line(str(found['error']))[:200]}.", CONVERT)
         else:
             return
-    reason = "it took too long" if clock.is_late else "its reader was ended, for memory or time"
-    raise SettingsError(f"{where} cannot be read ({reason}).", CONVERT)
+    reason = (
+        "it took too long" if clock.is_late else ("its reader was stopped for using too much memory or time")
+    )
+    raise SettingsError(f"{where} cannot be read: {reason}.", CONVERT)

@@ -1,0 +1,1 @@
+"""Preference training (DPO) of planner and critic."""

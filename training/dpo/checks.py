@@ -1,9 +1,9 @@
-"""What is found of an agent on held-out questions during preference training, and when it has to stop.
+"""Checks of held-out answers during preference training, and the conditions under which it stops.
 
-Decision: a pair can be told apart better and better while the answers that the agent gives itself get worse:
-the loss only asks that the rejected one becomes rarer faster. So the answers are asked for and held against
-what is known, as in reinforcement, and what a loss can be won by without being right is watched beside it:
-longer answers, one verdict for all, an answer without its form.
+The loss only asks that the rejected answer becomes less likely than the chosen one, so pairs can be separated
+better and better while the agent's own answers get worse. Its answers are therefore generated and compared
+with the truth, as in GRPO training. Watched are also the ways in which the loss can fall without better
+answers: longer answers, the same verdict for all images, and answers in the wrong format.
 """
 
 from __future__ import annotations
@@ -19,35 +19,34 @@ from ..reward.plans.terms import plan_format, plan_in
 from ..reward.rollout_reward import mean
 
 MIN_TOKENS = 1.0
-"""Tokens below which a first answer's length says nothing."""
+"""Smallest length of the first answers, in tokens, that growth is measured against."""
 
 
 def grown(check: HeldOutCheck, first: HeldOutCheck) -> str | None:
-    """That answers have become so much longer that length is what is learned; else None."""
+    """Return the reason to stop if answers have grown so much that length is what is learned, else None."""
     if check.tokens <= MAX_GROWTH * max(MIN_TOKENS, first.tokens):
         return None
-    return f"held-out answers of {check.tokens:.0f} tokens, which had {first.tokens:.0f} at the start"
+    return f"held-out answers have grown to {check.tokens:.0f} tokens, from {first.tokens:.0f} at the start"
 
 
 class CriticPairCheck(Check):
-    """What a check found of a critic."""
+    """Result of a check of a critic."""
 
     def low(self, floor: float, first: HeldOutCheck) -> str | None:
-        """The recalls below the floor, or answers that grew."""
+        """Return the recalls below the floor or the growth of the answers as a reason to stop, else None."""
         return super().low(floor, first) or grown(self, first)
 
 
 def critic_pair_check(
     rows: Sequence[CriticPair], answers: Sequence[str], tokens: Sequence[int], verdict_first: bool
 ) -> CriticPairCheck:
-    """The check of a critic's answers to these pairs' questions."""
+    """Return the check of a critic's answers to the questions of these pairs."""
     found = critic_check([row.truth for row in rows], answers, tokens, verdict_first)
     return CriticPairCheck.model_validate(found.model_dump())
 
 
 class PlanFormCheck(HeldOutCheck):
-    """What a check found of plans that nobody judges; `steps`: their mean number, of those that can be
-    read."""
+    """Result of a check of plans without a judge; `steps` is the mean length of the parsable plans."""
 
     steps: float = Field(ge=0)
 
@@ -57,20 +56,23 @@ class PlanFormCheck(HeldOutCheck):
         )
 
     def measures(self) -> dict[str, float]:
-        """The share that has the form of a plan."""
+        """Return the share of answers that are plans."""
         return {"held_out/format": self.format}
 
     def low(self, floor: float, first: HeldOutCheck) -> str | None:
-        """Fewer plans that can be read, or answers that grew."""
+        """Return the loss of parsable plans or the growth of the answers as a reason to stop, else None."""
         if first.format == 0.0 and self is first:
-            return "no held-out answer is a plan"
+            return "none of the held-out answers is a plan"
         if self.format < floor * first.format:
-            return f"{self.format:.0%} of the held-out answers are plans, {first.format:.0%} at the start"
+            return (
+                f"{self.format:.0%} of the held-out answers are plans, down from {first.format:.0%} at the "
+                "start"
+            )
         return grown(self, first)
 
 
 def plan_form_check(answers: Sequence[str], tokens: Sequence[int]) -> PlanFormCheck:
-    """The check of these answers by their form alone."""
+    """Return the check of these answers, by their format only."""
     plans = [plan for plan in map(plan_in, answers) if plan is not None]
     return PlanFormCheck(
         rows=len(answers),

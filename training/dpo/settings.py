@@ -1,7 +1,7 @@
-"""Settings of preference training, how many steps follow from them, and its held-out pairs.
+"""Settings of preference training (DPO), the number of its steps, and its held-out pairs.
 
-Decision: the same words as in the other stages where they mean the same; what is published for preference
-training of such agents is nothing, so every default here is a usual one and says so in the recipes.
+Settings have the same names as in the other stages where they mean the same. The paper does not use
+preference training, so every default here is a common one, and the recipes say so.
 """
 
 from __future__ import annotations
@@ -26,91 +26,107 @@ FREE_TO_CHANGE = {
     "report_to",
     "save_dtype",
 }
-"""Settings that change nothing of what a stopped training goes on with."""
+"""Settings that may change when a training is resumed."""
 HELD_OUT = 0.2
-"""Largest share of the pairs that is held out of a training to check on."""
+"""Largest share of the pairs that is held out for checks."""
 
 
 class DpoTraining(StepSchedule):
-    """Settings of preference training (DPO); nothing of it is published."""
+    """Settings of preference training (DPO); the paper does not publish any."""
 
     learning_rate: float = Field(
-        default=1e-6, gt=0, description="Peak learning rate; cosine after the warm-up."
+        default=1e-6, gt=0, description="Peak learning rate, with cosine decay after the warmup."
     )
-    num_train_epochs: float = Field(default=1.0, gt=0, description="Passes over the pairs.")
+    num_train_epochs: float = Field(default=1.0, gt=0, description="Number of passes over the pairs.")
     per_device_train_batch_size: int = Field(
-        default=4, ge=1, description="Pairs in one forward pass on one device, two answers each."
+        default=4, ge=1, description="Pairs per forward pass and device, with two answers each."
     )
-    gradient_accumulation_steps: int = Field(default=8, ge=1, description="Such batches per optimiser step.")
+    gradient_accumulation_steps: int = Field(default=8, ge=1, description="Micro-batches per optimizer step.")
     max_length: int = Field(
         default=16384,
         ge=16,
-        description="Longest question with one answer in tokens, images included; longer ones are an error.",
+        description="Maximum length of a prompt with one answer in tokens, images included. Longer pairs are "
+        "an error.",
     )
     beta: float = Field(
-        default=0.1, gt=0, description="How strongly the model is held to the one that it starts from."
+        default=0.1,
+        gt=0,
+        description="Strength of the KL constraint (DPO's beta). Higher values keep the "
+        "model closer to the starting model.",
     )
     loss_type: Literal["sigmoid", "sigmoid_norm", "ipo", "hinge"] = Field(
         default="sigmoid",
-        description="The loss: DPO's, the same a token (length gains nothing), IPO's, or a hinge.",
+        description="Loss: DPO (sigmoid), DPO per token so that length gains nothing (sigmoid_norm), IPO, or "
+        "hinge.",
     )
     sft_loss_weight: float = Field(
         default=0.0,
         ge=0,
-        description="Weight of the chosen answers' likelihood beside it, against making both answers rarer.",
+        description="Weight of an additional SFT loss on the chosen answers. It keeps chosen answers from "
+        "becoming less likely.",
     )
     ld_alpha: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="What tokens count past the length of the shorter answer (LD-DPO: below 1, against "
-        "length); empty: as all others.",
+        description="LD-DPO: weight of the tokens beyond the length of the shorter answer. Below 1 it "
+        "reduces the effect of length. Default: all tokens count the same.",
     )
-    save_steps: int = Field(default=50, ge=1, description="Steps between checkpoints; each has a check.")
+    save_steps: int = Field(
+        default=50,
+        ge=1,
+        description="Optimizer steps between checkpoints. Every checkpoint is checked on held-out pairs.",
+    )
     check_rows: int = Field(
-        default=64, ge=1, description="Held-out pairs of each check, at most a fifth of the data."
+        default=64, ge=1, description="Held-out pairs per check, at most a fifth of the data."
     )
-    check_batch: int = Field(default=16, ge=1, description="Questions in one batch of a check.")
+    check_batch: int = Field(default=16, ge=1, description="Questions per batch in a check.")
     max_completion_length: int = Field(
-        default=1024, ge=16, description="Longest answer of a check, in tokens."
+        default=1024, ge=16, description="Maximum length of an answer in a check, in tokens."
     )
     collapse_threshold: float = Field(
         default=0.5,
         ge=0,
         le=1,
-        description="Recall on held-out right or wrong images below which training stops.",
+        description="Training stops if the recall on held-out right or wrong images falls below this value.",
     )
 
 
 class PlannerDpoTraining(DpoTraining):
-    """Settings of a planner's preference training; nothing of it is published."""
+    """Settings of a planner's preference training; the paper does not publish any."""
 
     collapse_threshold: float = Field(
         default=0.8,
         ge=0,
         le=1,
-        description="Share of the first check's match (or form) on held-out requests below which training "
-        "stops.",
+        description="Training stops if the match (without a judge: the share of parsable plans) on held-out "
+        "requests falls below this share of the first check's.",
     )
 
 
 def split_pairs(rows: Sequence[Pair], count: int) -> tuple[list[Pair], list[Pair]]:
-    """(pairs to train on, pairs to check on): up to `count` and at most a share of HELD_OUT, chosen by
-    content; no subject (an image that is judged, a request) is in both. Raises SettingsError if there are
-    too few."""
+    """Split the pairs into (pairs to train on, pairs to check on).
+
+    Up to `count` pairs and at most the share `HELD_OUT` are held out, chosen by a hash of their content. No
+    subject (a judged image or a request) is in both parts.
+
+    Raises:
+        SettingsError: There are too few pairs to hold any out.
+    """
     order = {_digest(row.subject): row.subject for row in rows}
-    wanted, held = min(count, int(len(rows) * HELD_OUT)), set[str]()
-    taken = 0
+    limit, held = min(count, int(len(rows) * HELD_OUT)), set[str]()
+    count_held = 0
     for _, subject in sorted(order.items()):
         size = sum(row.subject == subject for row in rows)
-        if taken + size <= wanted:
+        if count_held + size <= limit:
             held.add(subject)
-            taken += size
+            count_held += size
     checked = [row for row in rows if row.subject in held]
     trained = [row for row in rows if row.subject not in held]
     if not checked or not trained:
         raise SettingsError(
-            f"{len(rows)} pairs are too few to hold any out.", "Give more, or --held-out pairs of their own."
+            f"{len(rows)} pairs are too few to hold any out for the checks.",
+            "Give more pairs, or a held-out set with --held-out.",
         )
     return trained, checked
 

@@ -1,8 +1,8 @@
-"""Whose preferences are learned: the seam between the one engine (train.py) and critic and planner.
+"""Interface between the preference training loop (train.py) and the agents that it trains.
 
-Decision: the engine knows pairs, steps and checkpoints. What differs between agents is only how the answers
-to held-out questions are checked; a planner's are judged where a judge and something to judge by is given,
-else looked at for their form.
+The loop handles pairs, steps and checkpoints. Agents differ only in how their answers to held-out questions
+are checked. A planner's plans are judged if there is a judge and something to judge by; otherwise only their
+format is checked.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from .checks import CriticPairCheck, PlanFormCheck, critic_pair_check, plan_form
 
 
 class PairTask(MonitoredTask[Pair, Found], Protocol[Pair, Found]):
-    """An agent whose answers are compared in pairs."""
+    """An agent that is trained on pairs of answers."""
 
     def questions(self, rows: Sequence[Pair]) -> list[Pair]:
-        """The pairs whose questions are asked in a check, each question once."""
+        """Return the pairs whose questions are asked in a check, each question once."""
         ...
 
     def answered(self, row: Pair, folder: Path, before: str, after: str) -> Answered:
-        """A held-out question with its first and last answer, for the end page."""
+        """Return a held-out question with its first and last answer, for the report."""
         ...
 
 
@@ -68,22 +68,22 @@ def _answered(row: PreferenceRow, folder: Path, truth: str, said: tuple[str, str
 
 @dataclass(frozen=True)
 class CriticPairs:
-    """A critic; its held-out verdicts are held against the truth in the pairs."""
+    """Trains a critic; held-out verdicts are compared with the truth in the pairs."""
 
     stage = "critic-dpo"
     agent = "critic"
 
     @property
     def check(self) -> type[CriticPairCheck]:
-        """Both recalls."""
+        """Class of a check's result: accuracy and both recalls."""
         return CriticPairCheck
 
     def identity(self) -> dict[str, Any]:
-        """Nobody else checks."""
+        """Return an empty identity: the check needs no judge."""
         return {}
 
     def questions(self, rows: Sequence[CriticPair]) -> list[CriticPair]:
-        """All of them, each once."""
+        """Return all questions, each once."""
         return _once(rows)
 
     def summarise(
@@ -93,23 +93,25 @@ class CriticPairs:
         lengths: Sequence[int],
         prompt_set: PromptSet,
     ) -> CriticPairCheck:
-        """Verdicts against the truth."""
+        """Compare the verdicts with the truth."""
         return critic_pair_check(rows, answers, lengths, prompt_set.verdict_first)
 
     def curves(self, checks: CheckLog[CriticPairCheck]) -> dict[str, Points]:
-        """Accuracy, recalls, form."""
+        """Return accuracy, recalls and format over steps."""
         return _points(checks, CURVES)
 
     def answered(self, row: CriticPair, folder: Path, before: str, after: str) -> Answered:
-        """The pair's question with its truth."""
-        truth = f"in truth {'right' if row.truth else 'wrong'}; "
+        """Return the question of the pair with its truth."""
+        truth = f"truth: {'right' if row.truth else 'wrong'}; "
         return _answered(row, folder, truth, (before, after))
 
 
 @dataclass(frozen=True)
 class PlannerPairs:
-    """A planner; its held-out plans are judged by `judge` where one is given (images are relative to
-    `images`), else by their form."""
+    """Trains a planner; held-out plans are judged by `judge`, or only by their format if it is None.
+
+    Image paths of the rows are relative to `images`.
+    """
 
     images: Path
     judge: PlanJudge | None = None
@@ -118,24 +120,27 @@ class PlannerPairs:
 
     @property
     def check(self) -> type[Any]:
-        """Judged plans, or their form."""
+        """Class of a check's result: judged plans, or only their format."""
         return PlanFormCheck if self.judge is None else PlanCheck
 
     def identity(self) -> dict[str, Any]:
-        """The judge."""
+        """Return the identity of the judge, if there is one."""
         return {} if self.judge is None else {"judge": self.judge.identity}
 
     def questions(self, rows: Sequence[PlannerPair]) -> list[PlannerPair]:
-        """Each once; those that the judge can judge by, where there is a judge. Raises SettingsError for one
-        that another judge would be needed for."""
+        """Return each question once; with a judge only the questions that it can judge.
+
+        Raises:
+            SettingsError: No question can be judged, or one of them needs another judge.
+        """
         once = _once(rows)
         if self.judge is None:
             return once
         judged = [row for row in once if row.judged_by() is not None]
         if not judged:
             raise SettingsError(
-                "No held-out pair says what a plan for its request must have (checklist or reference).",
-                "Leave out --judge, or give pairs of `data planner-pairs`.",
+                "No held-out pair has a checklist or a reference plan to judge by.",
+                "Omit --judge, or use pairs created by `data planner-pairs`.",
             )
         for row in judged:
             known = row.judged_by()
@@ -150,7 +155,7 @@ class PlannerPairs:
         lengths: Sequence[int],
         prompt_set: PromptSet,
     ) -> Any:
-        """The plans, judged as planner-grpo judges them."""
+        """Judge the plans as planner-grpo does, or check their format without a judge."""
         if self.judge is None:
             return plan_form_check(answers, lengths)
         known = [one for row in rows if (one := row.judged_by()) is not None]
@@ -159,9 +164,9 @@ class PlannerPairs:
         return plan_check(samples, lengths, terms.most_copied)
 
     def curves(self, checks: CheckLog[Any]) -> dict[str, Points]:
-        """The parts of the judgement, or the form."""
+        """Return the parts of the judgment, or the format, over steps."""
         return _points(checks, {name: name for name in PLAN_CURVES})
 
     def answered(self, row: PlannerPair, folder: Path, before: str, after: str) -> Answered:
-        """The pair's question with its better plan."""
+        """Return the question of the pair with its chosen plan."""
         return _answered(row, folder, "", (before, after))

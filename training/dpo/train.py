@@ -1,10 +1,9 @@
-"""Preference training of planner and critic with trl's DPO trainer: pairs of answers, the better one made
-more likely than the worse.
+"""Preference training of planner and critic with trl's DPO trainer, on pairs of answers.
 
-Decisions. The trainer is trl's, used as it is; ours are the checks before it starts, the monitor that
-reinforcement has too (held-out answers at every checkpoint, the last good one kept), and the checkpoint that
-comes out. Rows are measured with either answer before a model is loaded. What is left out by a mistake in a
-pair's images would be learned from words alone, so the first row is looked at: its image tokens are counted.
+trl's trainer is used without changes to its algorithm. Added are checks before it starts, the monitor that
+GRPO training has too (held-out answers at every checkpoint; the last good one is kept) and the format of the
+final checkpoint. Rows are measured with both answers before the model is loaded. If the images of a pair were
+lost, it would silently be trained on text alone, so the image tokens of the first pair are counted.
 """
 
 from __future__ import annotations
@@ -44,12 +43,16 @@ def train(
     task: PairTask[Pair, Any],
     log: Log = print,
 ) -> Path:
-    """Train the agent in `checkpoint` on the pairs into `out`; continues a stopped run.
+    """Train the agent in `checkpoint` on the pairs with DPO; resumes an interrupted training in `out`.
 
-    Returns `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, also for a
-    pair that cannot be shown or is longer than `settings.max_length` unless such pairs are skipped, and
-    TrainingError for a training that had to stop; the last good checkpoint is then in `out / "final"` if
-    there is one.
+    Returns:
+        `out / "final"`: a model, or an adapter if a LoRA rank is set.
+
+    Raises:
+        SettingsError: The settings contradict each other, or a pair cannot be shown or is longer than
+            `settings.max_length` and such pairs are not skipped.
+        TrainingError: The training had to stop. The last good checkpoint, if there is one, is in `out /
+            "final"`.
     """
     check_options(settings)
     return _PreferenceTraining(checkpoint, data, out, settings, task, log).carry_out()
@@ -57,7 +60,7 @@ def train(
 
 @dataclass(frozen=True)
 class _PreferenceTraining(MonitoredRun[Pair, Found]):
-    """One preference training under way: what `train` was given, and the parts of it in their order."""
+    """One preference training: the arguments of `train`, and its stages in order."""
 
     kind = "preference training"
     unit = "pairs"
@@ -107,7 +110,7 @@ class _PreferenceTraining(MonitoredRun[Pair, Found]):
         )
         trainer.data_collator = ShownPairs(trainer.data_collator, settings.image_pixels)
         trained, whole = count_parameters(trainer.model)
-        self.log(f"{trained:,} of {whole:,} weights train on {len(rows)} pairs in {steps} steps")
+        self.log(f"training {trained:,} of {whole:,} parameters on {len(rows)} pairs in {steps} steps")
         self.log(_first_row(trainer, policy.processor))
         asked = task.questions(held_out)
         questions = [self._question(row) for row in asked]
@@ -119,20 +122,20 @@ class _PreferenceTraining(MonitoredRun[Pair, Found]):
         shown = sum(len(row.images) for row in rows) / len(rows)
         trainer.add_callback(Progress(self.log, DPO_PARTS, shown * settings.rows_per_step(self.devices)))
         notes = [
-            f"{trained:,} of {whole:,} weights trained",
+            f"{trained:,} of {whole:,} parameters trained",
             f"{len(rows)} pairs, {steps} steps planned; {len(held_out)} pairs held out",
         ]
         selection = CheckpointSelection(self.out, monitor, steps, self.log)
         return Parts(trainer, selection, checks, policy.processor, asked, questions, notes)
 
     def _question(self, row: Pair) -> dict[str, Any]:
-        """A held-out question with its images as they are shown."""
+        """Return a held-out question with its images at the size at which they are shown."""
         made = as_preference(row, self.data.images)
         area = min(self.settings.image_pixels, MAX_PIXELS)
         return {**made, "images": [scaled_down(Picture.open(path), area) for path in made["images"]]}
 
     def _usable(self) -> tuple[list[Pair], list[Pair]]:
-        """The pairs to train on and to check on that can be shown with either answer."""
+        """Return the pairs to train on and to check on that can be shown with both answers."""
         processor = load_processor(self.checkpoint)
         limit = TokenLimit(self.settings.max_length, "--max-length", self.data.skip_bad)
 
@@ -148,10 +151,10 @@ class _PreferenceTraining(MonitoredRun[Pair, Found]):
 
 
 def _first_row(trainer: Any, processor: Any) -> str:
-    """What the trainer makes of the first pair: tokens, those of images, those of either answer.
+    """Describe the first pair as the trainer sees it: all tokens, image tokens, and those of either answer.
 
-    Raises TrainingError if images or answers are lost on the way, which the trainer itself would pass over in
-    silence.
+    Raises:
+        TrainingError: Images or answers are lost in the batch, which the trainer itself would not report.
     """
     row = trainer.train_dataset[0]
     pictures = len(row["images"])
@@ -161,11 +164,11 @@ def _first_row(trainer: Any, processor: Any) -> str:
     chosen, rejected = (int(one.sum()) for one in mask)
     if bool(pictures) != bool(seen) or not chosen or not rejected:
         raise TrainingError(
-            f"Of the first pair's {ids.shape[1]} tokens {seen} are of its {pictures} images, {chosen} of the "
-            f"chosen answer and {rejected} of the rejected one.",
-            "The checkpoint's chat template does not go with it.",
+            f"The first pair has {ids.shape[1]} tokens: {seen} for its {pictures} images, {chosen} of the "
+            f"chosen and {rejected} of the rejected answer. Its images or an answer are missing.",
+            "The chat template does not fit the model; use the checkpoint's original chat template.",
         )
     return (
-        f"of the first pair's {ids.shape[1]} tokens {seen} are of images; the chosen answer has {chosen}, "
-        f"the rejected one {rejected}"
+        f"first pair: {ids.shape[1]} tokens, {seen} of them of images; chosen answer {chosen} tokens, "
+        f"rejected answer {rejected} tokens"
     )

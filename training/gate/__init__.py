@@ -1,1 +1,1 @@
-"""Decides by held-out rows whether a trained checkpoint is better than the one it started from."""
+"""Decides on held-out rows whether a trained checkpoint may replace the one it started from."""

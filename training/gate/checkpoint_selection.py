@@ -1,7 +1,6 @@
-"""How a training ends that a monitor watches, reinforcement's and preference training's alike: where a
-stopped one goes on, which checkpoint is kept, and what is left for whoever asks again.
+"""Chooses the checkpoint that a monitored training (GRPO, DPO) resumes from, and the one it results in.
 
-Decision: a training that had to stop still leaves its last good checkpoint as the result, and says so as an
+A training that had to stop still leaves its last good checkpoint as the result. It reports the stop as an
 error, now and whenever the same command is run again.
 """
 
@@ -25,49 +24,62 @@ Log = Callable[[str], None]
 
 
 class CheckpointSelection:
-    """The checkpoints of a training in `out`: the one that it goes on from, the one that it ends with."""
+    """Checkpoints of a training in `out`: the one to resume from, and the one that becomes the result."""
 
     def __init__(self, out: Path, monitor: CollapseMonitor, steps: int, log: Log) -> None:
-        """`steps`: how many optimiser steps there are in all."""
+        """Find the newest checkpoint of a training of `steps` optimizer steps."""
         self.out, self.monitor, self.steps, self.log = out, monitor, steps, log
         self.resumed = newest_checkpoint(out / "steps")
         done = self.resumed is not None and step_of(self.resumed) >= steps
         self.finished: Path | None = self.resumed if done else None
-        """The checkpoint that is to be saved; None: the weights in memory."""
+        """Checkpoint to save, or None to save the weights in memory."""
         self.last: Path | None = None
-        """The newest whole checkpoint after training."""
+        """Newest complete checkpoint after the training."""
 
     def keep(self) -> None:
-        """Settle what is saved. Raises TrainingError for an outage, and for a stop before there was a
-        checkpoint."""
+        """Decide which checkpoint is saved.
+
+        Raises:
+            TrainingError: The reward or judge is unavailable, or the training had to stop before its first
+                checkpoint.
+        """
         monitor, self.last = self.monitor, newest_checkpoint(self.out / "steps")
         if monitor.outage is not None:
             step = step_of(self.last) if self.last else 0
             raise TrainingError(
                 f"Training stopped: {monitor.outage}",
-                f"Mend that and run the same command: it goes on from step {step}.",
+                f"Fix the problem, then run the same command again to resume from step {step}.",
             )
         if monitor.stopped is None:
             return
         if self.last is None:
             raise TrainingError(
-                f"Training stopped: {monitor.stopped}.", "There is no checkpoint yet that could be kept."
+                f"Training stopped before its first checkpoint: {monitor.stopped}.",
+                "Nothing was saved. Start again with other settings.",
             )
         self.finished = self.last
-        self.log(f"keeping step {step_of(self.last)}, the last good checkpoint")
+        self.log(f"keeping the checkpoint of step {step_of(self.last)}, the last good one")
 
     def write_result(self) -> None:
-        """Keep how it ended beside its report."""
+        """Write the outcome of the training next to its report."""
         result = json.dumps({"stopped": self.monitor.stopped, "steps": self.steps})
         write_text(self.out / RESULT_FILE, result + "\n", TrainingError, "The training's result")
 
     def result(self) -> Path:
-        """The folder of the finished checkpoint. Raises TrainingError if the training had to stop."""
+        """Return the folder of the finished checkpoint.
+
+        Raises:
+            TrainingError: The training had to stop.
+        """
         return _ended(self.out, self.monitor.stopped, "Training stopped")
 
 
 def ended(out: Path, log: Log) -> Path:
-    """The result of a training that ended before; raises TrainingError again if it had to stop."""
+    """Return the result of a training that ended earlier.
+
+    Raises:
+        TrainingError: The training had to stop.
+    """
     result = read_json(out / RESULT_FILE, TrainingError, "Result")
     final = _ended(out, result.get("stopped") if isinstance(result, dict) else None, "This training stopped")
     log("this training is finished")

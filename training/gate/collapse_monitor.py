@@ -1,8 +1,7 @@
-"""What stops a reinforcement learning that must not go on: an agent that collapsed, a judge that is out,
-weights that went stale.
+"""Stops a GRPO or DPO training if the agent collapses, a judge is unavailable or weights are wrong.
 
-Decision: the held-out check stands beside the reward, since a reward that rises while held-out answers get
-worse is the usual failure.
+The monitor checks held-out answers in addition to the reward, since the usual failure is a reward that rises
+while held-out answers get worse.
 """
 
 from __future__ import annotations
@@ -21,37 +20,48 @@ REFERENCE_KL = 1e-3
 
 
 STALE = 0.1
-"""Mean difference of log-probabilities between who writes the answers (vLLM) and who learns from them, past
-which the writer has other weights: 0.015 in a healthy run and 0.2 with stale weights (as reported for trl
-before 1.10)."""
+"""Mean difference of log-probabilities between the sampling model (vLLM) and the trained one that indicates
+outdated weights in vLLM.
+
+A healthy run has 0.015 and one with outdated weights 0.2 (as reported for trl before version 1.10).
+"""
 
 
 class Paced(Protocol):
-    """Settings of a training that is checked: every `save_steps` steps, down to `collapse_threshold`."""
+    """Settings of a monitored training: the interval of its checks, and their floor."""
 
     @property
-    def save_steps(self) -> int: ...
+    def save_steps(self) -> int:
+        """Optimizer steps between checks."""
+        ...
 
     @property
-    def collapse_threshold(self) -> float: ...
+    def collapse_threshold(self) -> float:
+        """Value below which the training stops."""
+        ...
 
 
 class Watched(Protocol):
-    """What is learned from: why training cannot go on for now, why it cannot be finished at its last step,
-    and what a person should know; else None."""
+    """Source of problems: why training must pause, why it cannot finish, and what the user should know."""
 
     @property
-    def problem(self) -> str | None: ...
+    def problem(self) -> str | None:
+        """Why training cannot continue for now, else None."""
+        ...
 
     @property
-    def problem_at_end(self) -> str | None: ...
+    def problem_at_end(self) -> str | None:
+        """Why training cannot be completed at its last step, else None."""
+        ...
 
     @property
-    def warning(self) -> str | None: ...
+    def warning(self) -> str | None:
+        """A warning for the user, else None."""
+        ...
 
 
 class CollapseMonitor(TrainerCallback):
-    """Checks the agent on held-out rows at every checkpoint and asks for a stop when it must not go on."""
+    """Checks the agent on held-out rows at every checkpoint, and stops the training if necessary."""
 
     def __init__(
         self,
@@ -62,8 +72,17 @@ class CollapseMonitor(TrainerCallback):
         log: Log,
         agree: Callable[[str | None], str | None] = lambda problem: problem,
     ) -> None:
-        """`agree` gives every rank the first problem that any of them has: a rank that stops alone leaves the
-        others waiting for it."""
+        """Monitor a training.
+
+        Args:
+            check: Runs a check.
+            checks: Log of the checks.
+            settings: Interval and floor of the checks.
+            reward: Source of problems between the checks.
+            log: Called with every line of progress.
+            agree: Returns the first problem of any rank to every rank. A rank that stopped alone would leave
+                the others waiting for it.
+        """
         self.check = check
         self.checks = checks
         self.every = settings.save_steps
@@ -78,25 +97,31 @@ class CollapseMonitor(TrainerCallback):
         self._measured: dict[str, float] = {}
 
     def taken(self) -> dict[str, float]:
-        """What the check after the last step found, once, for the log entry of that step."""
+        """Return the measures of the check after the last step, once, for the log entry of that step."""
         taken, self._measured = self._measured, {}
         return taken
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Check the starting model.
+
+        Raises:
+            TrainingError: It is below the floor before any step.
+        """
         self._first = state.global_step
         self.checks.forget_after(state.global_step)
         stored = self.checks.at(state.global_step)
         if stored is not None and state.global_step:
             return
-        # A start that was refused is refused again, whose check lies there already.
+        # The check of a start that was refused is already stored; refuse it again.
         fall = stored.low(self.floor, stored) if stored is not None else self._checked(state.global_step)
         if fall:
             raise TrainingError(
                 f"The agent is below the floor before any step: {fall}.",
-                "Train it further by SFT first, or lower --collapse-threshold.",
+                "Train it with SFT first, or lower --collapse-threshold.",
             )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:
+        """Stop the training for a problem, or for a failed check if a check is due."""
         is_last = state.global_step >= state.max_steps
         problem = self.agree(self.reward.problem_at_end if is_last else self.reward.problem)
         if problem is not None:
@@ -119,25 +144,27 @@ class CollapseMonitor(TrainerCallback):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **rest: Any
     ) -> None:
+        """Warn of outdated weights in vLLM, and compare the model with its reference at the first step.
+
+        Raises:
+            TrainingError: The model differs from its reference before it has learned anything.
+        """
         apart = number(logs or {}, "sampling/sampling_logp_difference/mean")
         if apart is not None and apart > STALE:
             self.log(
-                f"WARNING: vLLM's answers are {apart:.2f} away in log-probability from the model that "
-                "learns from them: "
-                "it may be writing with old weights, and what is learned so is worth little."
+                f"WARNING: the log-probabilities of vLLM's answers differ by {apart:.2f} from those of the "
+                "trained model. vLLM may be using outdated weights; the answers are then of little use for "
+                "training. Restart the training if this persists."
             )
         kl = number(logs or {}, "kl")
         if kl is not None and state.global_step == 1 and self._first == 0 and kl > REFERENCE_KL:
             raise TrainingError(
-                f"At the first step the model is {kl:.3g} away from its reference, which should be itself.",
-                (
-                    "The folder the model was loaded from holds other weights now; give one that does not "
-                    "change."
-                ),
+                f"At the first step the KL between model and reference model is {kl:.3g} instead of 0.",
+                "The checkpoint's folder now contains other weights; use a folder that does not change.",
             )
 
     def _checked(self, step: int) -> str | None:
-        """Check, store and log the result; the reason to stop if a share is below the floor."""
+        """Check, store and log the result; return the reason to stop if a measure is below the floor."""
         check = self.check()
         self.checks.add(step, check)
         self.log(f"step {step} held out: {check}")

@@ -1,10 +1,10 @@
-"""Which held-out rows the gate asks about, and which ones it may not.
+"""Chooses the held-out rows on which the regression gate compares critics.
 
-Decisions. As many rows of either verdict as there are, up to half of what is asked each, chosen by a seed:
-the first rows of a file say nothing about the others, and a critic that always says True passes on rows that
-are all right. Where one verdict is too rare for the interval rule of the gate there is no examination, and it
-is said before anything is trained. A row that asks what a trained row asks, by text and pixels, is refused:
-of such rows one learns what was learned by heart.
+Rows of both verdicts are used in equal numbers where possible, chosen by a seed: the first rows of a file may
+not represent the others, and a critic that always accepts would pass on rows of right images only. If one
+verdict is too rare for the gate's confidence intervals, an error is raised before training. Rows whose
+question (text and pixels) is also trained on are refused, since they would only show how well they were
+memorized.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ..trainer.model_loading import load_processor
 Log = Callable[[str], None]
 
 MIN_DROP = 0.001
-"""The smallest drop that can be allowed: none at all would take endless rows to show."""
+"""Smallest drop that can be allowed; a limit of zero would need infinitely many rows."""
 
 
 class GateSettings(BaseModel):
-    """What a retrained critic must still be able to do."""
+    """Settings of the regression gate: how much worse a retrained critic may judge held-out rows."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -39,31 +39,33 @@ class GateSettings(BaseModel):
         default=0.05,
         ge=MIN_DROP,
         le=1,
-        description="How far the share of right verdicts on held-out rows may have fallen, at the lower "
-        "end of the change's 95 % "
-        "interval.",
+        description="Largest drop in accuracy on held-out rows: the lower bound of the change's 95 % "
+        "confidence interval must not be below minus this.",
     )
     allowed_recall_drop: float = Field(
         default=0.1,
         ge=MIN_DROP,
         le=1,
-        description="How far either recall (right images, wrong images) may have fallen, at the lower end "
-        "of the change's 95 % "
-        "interval.",
+        description="Largest drop in either recall (right images, wrong images): the lower bound of the "
+        "change's 95 % confidence interval must not be below minus this.",
     )
-    gate_rows: int = Field(default=400, ge=2, description="Held-out rows that are asked at most.")
-    gate_seed: int = Field(default=0, ge=0, description="Seed by which they are chosen.")
-    gate_batch: int = Field(default=16, ge=1, description="Rows asked at once.")
-    gate_tokens: int = Field(default=1024, ge=16, description="Longest answer to a held-out row, in tokens.")
+    gate_rows: int = Field(
+        default=400, ge=2, description="Maximum number of held-out rows that the gate uses."
+    )
+    gate_seed: int = Field(default=0, ge=0, description="Seed for choosing these rows.")
+    gate_batch: int = Field(default=16, ge=1, description="Rows per batch.")
+    gate_tokens: int = Field(
+        default=1024, ge=16, description="Maximum length of an answer to a held-out row, in tokens."
+    )
 
 
 def needed(settings: GateSettings) -> int:
-    """Rows of either verdict below which even an unchanged critic could not pass."""
+    """Return the number of rows of each verdict below which even an unchanged critic could not pass."""
     return max(cases_for(settings.allowed_recall_drop), math.ceil(cases_for(settings.allowed_drop) / 2))
 
 
 def truth_of(row: SftRow) -> bool | None:
-    """The verdict that a row teaches, None if it teaches none."""
+    """Return the verdict that a row teaches, or None if it teaches none."""
     try:
         return read_verdict(row.messages[-1].content).success
     except AnswerError:
@@ -71,8 +73,10 @@ def truth_of(row: SftRow) -> bool | None:
 
 
 def chosen(rows: Sequence[SftRow], most: int, seed: int) -> list[SftRow]:
-    """Up to `most` rows that teach a verdict, half of either where there are so many, in turns; equal
-    questions once."""
+    """Return up to `most` rows that teach a verdict, alternating between both verdicts where possible.
+
+    Of rows with the same question only one is used.
+    """
     once = {"\0".join([question_text(row), *row.images]): row for row in rows}
     ordered = sorted(once.values(), key=lambda row: _digest(f"{seed}\0{content_of(row)}"))
     right, wrong = ([row for row in ordered if truth_of(row) is truth] for truth in (True, False))
@@ -84,36 +88,43 @@ def chosen(rows: Sequence[SftRow], most: int, seed: int) -> list[SftRow]:
 
 
 def content_of(row: SftRow) -> str:
-    """What identifies a row, wherever its file lies: its texts and the names of its images."""
+    """Return the content that identifies a row in any folder: its texts and the file names of its images."""
     parts = [*(turn.content for turn in row.messages), *(PurePath(name).name for name in row.images)]
     return "\0".join(parts)
 
 
 def examination(held_out: RowSet, settings: GateSettings) -> RowSet:
-    """The rows that the gate asks about; raises SettingsError if they are too few of either verdict to show
-    anything."""
+    """Return the rows that the gate uses.
+
+    Raises:
+        SettingsError: There are too few rows of either verdict for the confidence intervals.
+    """
     rows = chosen(held_out.rows, settings.gate_rows, settings.gate_seed)
     least = needed(settings)
     counts = {truth: sum(truth_of(row) is truth for row in rows) for truth in (True, False)}
     if not rows:
-        raise SettingsError("None of the held-out rows teaches a verdict.", "Give a critic_sft.json.")
+        raise SettingsError(
+            "None of the held-out rows teaches a verdict.", "Give a critic_sft.json as the held-out set."
+        )
     if min(counts.values()) < least:
         raise SettingsError(
-            (
-                f"The gate would ask about {counts[True]} right and {counts[False]} wrong images, and needs "
-                f"{least} of each."
-            ),
-            "With fewer, a critic that always says the same could pass, or none. Give more rows of both "
-            "kinds: --held-out or "
-            "--old, or raise --gate-rows; wider limits (--allowed-recall-drop, --allowed-drop) need fewer.",
+            f"The gate needs at least {least} right and {least} wrong images, but the held-out rows have "
+            f"{counts[True]} right and {counts[False]} wrong ones.",
+            "Give more rows of both kinds (--held-out or --old), or raise --gate-rows. Larger limits "
+            "(--allowed-recall-drop, --allowed-drop) need fewer rows.",
         )
     return RowSet(rows, held_out.folder)
 
 
 def askable(rows: RowSet, checkpoint: Path, limit: TokenLimit, pixels: int, log: Log) -> RowSet:
-    """The rows that the critic in `checkpoint` can be asked about, with images of at most `pixels`: within
-    the limit, and without the tokenizer's special tokens, which would be read as an image or the end of a
-    turn. Raises SettingsError for the first other row unless such rows are skipped."""
+    """Return the rows that can be put to the critic in `checkpoint`, with images of at most `pixels`.
+
+    They are within the token limit and do not contain the tokenizer's special tokens, which would be read as
+    an image or the end of a turn.
+
+    Raises:
+        SettingsError: A row cannot be asked, and such rows are not skipped.
+    """
     if not rows.rows:
         return rows
     shown = [shown_of(row, rows.folder, pixels) for row in rows.rows]
@@ -122,14 +133,18 @@ def askable(rows: RowSet, checkpoint: Path, limit: TokenLimit, pixels: int, log:
 
 
 def refuse_trained(held_out: RowSet, trained: RowSet) -> None:
-    """Raise SettingsError if a held-out row asks what a row asks that is trained on."""
+    """Check that no held-out row has the question of a training row.
+
+    Raises:
+        SettingsError: At least one has.
+    """
     both = asked_in_both(held_out, trained)
     if not both:
         return
     place = held_out.rows[both[0]].place or f"row {both[0]}"
     raise SettingsError(
-        f"{len(both)} of {len(held_out.rows)} held-out rows are trained on as well, the first is {place}.",
-        "Give as --held-out rows that are neither in --data nor in --old, by their texts and images.",
+        f"{len(both)} of {len(held_out.rows)} held-out rows are also trained on; the first is {place}.",
+        "Use --held-out rows whose texts and images are in neither --data nor --old.",
     )
 
 

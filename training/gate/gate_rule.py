@@ -1,10 +1,10 @@
-"""What two critics said of the same rows, and whether the second may follow the first.
+"""Compares the answers of two critics to the same rows, and decides whether the second may replace the first.
 
-Decisions. Three things may not have fallen: the share of right verdicts and either recall, each by the lower
-end of the 95 % interval of its paired change, so that few rows can show little instead of letting anything
-pass. And the critic must distinguish wrong images from right ones: it refuses the wrong ones more often, and
-the interval of that difference leaves 0 out. A critic that always says the same is refused even if it follows
-another such.
+Three measures must not have dropped: accuracy and both recalls, each by the lower bound of the 95 %
+confidence interval of its paired change. With few rows the intervals are wide, so the gate is harder to pass
+instead of easier. The critic must also distinguish wrong from right images: it rejects wrong ones more often,
+and the interval of this difference excludes 0. A critic that always gives the same verdict fails even if the
+previous one did the same.
 """
 
 from __future__ import annotations
@@ -25,17 +25,27 @@ from ..statistics.intervals import (
 from .gate_rows import GateSettings
 
 MEASURES = {
-    "accuracy": "right verdicts",
+    "accuracy": "accuracy",
     "true_recall": "right images accepted",
-    "false_recall": "wrong images refused",
-    "says_true": "says True",
-    "read": "answers read",
+    "false_recall": "wrong images rejected",
+    "says_true": "images accepted",
+    "read": "answers with a verdict",
 }
 
 
 class Measured(BaseModel):
-    """A critic on held-out rows: right verdicts, by truth too; `right_refused`: right images of which it says
-    False; `read`: answers with a verdict; `says_true`: its lean."""
+    """Measures of a critic on held-out rows.
+
+    Attributes:
+        accuracy: Share of right verdicts.
+        true_recall: Share of right images that it accepts.
+        false_recall: Share of wrong images that it rejects.
+        read: Share of answers with a readable verdict.
+        says_true: Share of accepted images.
+        right_refused: Share of right images that it rejects.
+        hits: Whether each verdict was right.
+        truths: Whether each image is right.
+    """
 
     accuracy: Share
     true_recall: Share
@@ -48,8 +58,18 @@ class Measured(BaseModel):
 
 
 class Gate(BaseModel):
-    """The comparison: `changes` of accuracy and recalls, paired; `fixed` and `broken` are rows that only the
-    new or only the old critic judges rightly."""
+    """Comparison of two critics on the same rows.
+
+    Attributes:
+        key: Identifies the comparison.
+        before: Measures of the old critic.
+        after: Measures of the new critic.
+        changes: Paired changes of accuracy and both recalls.
+        fixed: Rows that only the new critic judges correctly.
+        broken: Rows that only the old critic judges correctly.
+        chance: p-value of the exact sign test of `fixed` against `broken`.
+        faults: Reasons why the gate was not passed.
+    """
 
     key: str
     before: Measured
@@ -62,11 +82,12 @@ class Gate(BaseModel):
 
     @property
     def passed(self) -> bool:
+        """Whether the new critic may replace the old one."""
         return not self.faults
 
 
 def measured(answers: Sequence[str], truths: Sequence[bool]) -> Measured:
-    """The measure of these answers; one without a readable verdict is wrong."""
+    """Return the measures of these answers; an answer without a readable verdict is wrong."""
     verdicts = [read_answer(answer) for answer in answers]
     said = [verdict.success if verdict else None for verdict in verdicts]
     hits = [one == truth for one, truth in zip(said, truths, strict=True)]
@@ -83,7 +104,7 @@ def measured(answers: Sequence[str], truths: Sequence[bool]) -> Measured:
 
 
 def compare(before: Measured, after: Measured, settings: GateSettings, key: str = "") -> Gate:
-    """Whether `after` may follow `before`, both measured on the same rows."""
+    """Compare two critics that were measured on the same rows."""
     pairs = list(zip(before.truths, before.hits, after.hits, strict=True))
     changes = {
         "accuracy": _change(pairs),
@@ -97,17 +118,15 @@ def compare(before: Measured, after: Measured, settings: GateSettings, key: str 
         if change.low < -limit - 1e-9:
             old, new = getattr(before, name), getattr(after, name)
             faults.append(
-                f"{MEASURES[name]}: {old.rate:.3f} before, {new.rate:.3f} after; by the 95 % interval of "
-                "the change it may "
-                f"have fallen by {-change.low:.3f} (allowed: {limit:g})"
+                f"{MEASURES[name]}: {old.rate:.3f} before, {new.rate:.3f} after; the lower 95 % bound of the "
+                f"change is {change.low:.3f} (limit {-limit:g})"
             )
     low, high = newcombe_interval(after.false_recall, after.right_refused)
     if low <= 0:
         faults.append(
-            f"it does not distinguish wrong images from right ones: it refuses \
-{after.false_recall.rate:.3f} and "
-            f"{after.right_refused.rate:.3f} of them (95 % interval of the difference {low:+.3f} to "
-            f"{high:+.3f})"
+            f"it does not distinguish wrong from right images: it rejects {after.false_recall.rate:.3f} of "
+            f"the wrong and {after.right_refused.rate:.3f} of the right ones (95 % confidence interval of "
+            f"the difference {low:+.3f} to {high:+.3f})"
         )
     flips = [(old, new) for _, old, new in pairs]
     fixed, broken = flips.count((False, True)), flips.count((True, False))
@@ -128,7 +147,7 @@ def _change(pairs: Sequence[tuple[bool, bool, bool]]) -> Difference:
 
 
 def as_lines(gate: Gate, what: str) -> list[str]:
-    """The comparison as a Markdown table."""
+    """Return the comparison as lines of a Markdown table."""
     lines = ["", f"| {what} | before | after | change |", "|---|---|---|---|"]
     for name, title in MEASURES.items():
         change = gate.changes.get(name)
@@ -136,19 +155,19 @@ def as_lines(gate: Gate, what: str) -> list[str]:
         lines.append(f"| {title} | {getattr(gate.before, name)} | {getattr(gate.after, name)} | {shown} |")
     lines.append("")
     lines.append(
-        f"{gate.fixed} rows judged rightly only after, {gate.broken} only before (p = {gate.chance:.3g})"
+        f"only the new critic is right on {gate.fixed} rows, only the old one on {gate.broken} (p = "
+        f"{gate.chance:.3g})"
     )
     return lines
 
 
 def learned_line(learned: Gate) -> str:
-    """What was learned by a comparison on annotated images, in one line."""
+    """Return a one-line summary of a comparison on annotated images."""
     change = learned.changes["accuracy"]
     verdict = (
-        "better" if change.low > 0 else "worse" if change.high < 0 else "not shown to be better or worse"
+        "better" if change.low > 0 else "worse" if change.high < 0 else "not significantly better or worse"
     )
     return (
         f"learned: {verdict}; agrees with people on {sum(learned.after.hits)} of {change.n} held-out "
-        "annotations, before on "
-        f"{sum(learned.before.hits)}: {change}"
+        f"annotations, before training on {sum(learned.before.hits)}: {change}"
     )

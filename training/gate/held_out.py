@@ -1,9 +1,8 @@
-"""An agent on a fixed set of held-out rows, during training: greedy answers, what a check found of them, and
-the checks of a run in their file; here too what is found of a critic's answers: both recalls.
+"""Checks of an agent on a fixed held-out set during training: greedy answers, their measures, the check log.
 
-Decision: the reward can rise while the critic gets worse (a policy that always refuses loses a tenth at
-most), so what is watched is the share of right verdicts on right and on wrong images apart, decoded as in
-use. Greedy decoding draws no random number, so that a run with checks is the run without them.
+The reward can rise while the critic gets worse: a policy that always rejects loses a tenth of the reward at
+most. The check therefore measures recall on right and on wrong images separately, decoded as in use. Greedy
+decoding uses no random numbers, so that checks do not change the course of the training.
 """
 
 from __future__ import annotations
@@ -31,8 +30,14 @@ STORED_ANSWERS = 12
 
 
 class HeldOutCheck(BaseModel):
-    """What a check found of an agent's answers; `answers` are the first rows' texts, `tokens` their mean
-    length."""
+    """Result of a check.
+
+    Attributes:
+        rows: Number of rows.
+        format: Share of answers in the right format.
+        tokens: Mean length of the answers, in tokens.
+        answers: Answers to the first rows.
+    """
 
     rows: int
     format: float = Field(ge=0, le=1)
@@ -40,12 +45,14 @@ class HeldOutCheck(BaseModel):
     answers: list[str] = []
 
     def measures(self) -> dict[str, float]:
-        """Entries of a training's log, beside the rewards."""
+        """Return the entries for the training's log, in addition to the rewards."""
         raise NotImplementedError
 
     def low(self, floor: float, first: HeldOutCheck) -> str | None:
-        """For what a training stops, such as a share below the floor; `first` is the check before its first
-        step. None if it goes on."""
+        """Return the reason to stop the training, such as a measure below `floor`, or None.
+
+        `first` is the check before the first step.
+        """
         raise NotImplementedError
 
 
@@ -53,7 +60,7 @@ Found = TypeVar("Found", bound=HeldOutCheck)
 
 
 class Check(HeldOutCheck):
-    """What a check found of a critic; recalls are None where the set has no such row."""
+    """Result of a check of a critic; a recall is None if the set has no such row."""
 
     accuracy: float = Field(ge=0, le=1)
     true_recall: float | None
@@ -63,13 +70,13 @@ class Check(HeldOutCheck):
     def __str__(self) -> str:
         recalls = [f"{'-' if one is None else f'{one:.2f}'}" for one in (self.true_recall, self.false_recall)]
         return (
-            f"accuracy {self.accuracy:.2f}, recall of right images {recalls[0]}, of wrong ones {recalls[1]}, "
-            f"says true {self.says_true:.2f}, format {self.format:.2f}, {self.tokens:.0f} tokens "
-            f"({self.rows} rows)"
+            f"accuracy {self.accuracy:.2f}, recall of right images {recalls[0]}, of wrong "
+            f"images {recalls[1]}, accepted {self.says_true:.2f}, format {self.format:.2f}, "
+            f"{self.tokens:.0f} tokens ({self.rows} rows)"
         )
 
     def measures(self) -> dict[str, float]:
-        """Accuracy and recalls."""
+        """Return accuracy and recalls."""
         shares = {
             "accuracy": self.accuracy,
             "true_recall": self.true_recall,
@@ -78,26 +85,26 @@ class Check(HeldOutCheck):
         return {f"held_out/{name}": value for name, value in shares.items() if value is not None}
 
     def low(self, floor: float, first: HeldOutCheck) -> str | None:
-        """The recalls below the floor."""
+        """Return the recalls below the floor."""
         low = [
-            f"{name} recall {recall:.2f}"
-            for name, recall in (("true", self.true_recall), ("false", self.false_recall))
+            f"recall {recall:.2f} on {name} images"
+            for name, recall in (("right", self.true_recall), ("wrong", self.false_recall))
             if recall is not None and recall < floor
         ]
-        return f"{' and '.join(low)} on held-out rows, below the floor of {floor:g}" if low else None
+        return f"{' and '.join(low)} of the held-out set, below the floor of {floor:g}" if low else None
 
 
 def summarise(
     rows: Sequence[CriticRlRow], answers: Sequence[str], tokens: Sequence[int], verdict_first: bool = False
 ) -> Check:
-    """The check of these answers; an answer without a readable verdict is wrong."""
+    """Return the check of these answers; an answer without a readable verdict is wrong."""
     return critic_check([row.evaluation.success for row in rows], answers, tokens, verdict_first)
 
 
 def critic_check(
     truths: Sequence[bool], answers: Sequence[str], tokens: Sequence[int], verdict_first: bool = False
 ) -> Check:
-    """The same where only the truths are known: whether each image is right."""
+    """Return the check of these answers; `truths` states for each row whether the image is right."""
     verdicts = [read_answer(answer) for answer in answers]
     said = [verdict.success if verdict else None for verdict in verdicts]
     right = [one is not None and one == truth for one, truth in zip(said, truths, strict=True)]
@@ -121,7 +128,7 @@ def critic_check(
 
 
 class CheckLog(Generic[Found]):
-    """The checks of a run by step, each of one `kind`, in one file that is written whole."""
+    """Checks of a run by step, all of the same `kind`, stored in one file."""
 
     def __init__(self, out: Path, kind: type[Found]) -> None:
         self.path = out / CHECKS_FILE
@@ -132,16 +139,16 @@ class CheckLog(Generic[Found]):
                 self._checks = {int(step): kind.model_validate(one) for step, one in stored.items()}
             except (TrainingError, ValueError, AttributeError) as error:
                 raise TrainingError(
-                    f"{str(self.path)!r} cannot be read ({error}).", "Delete it to go on."
+                    f"Cannot read {str(self.path)!r}: {error}.", "Delete the file to continue without it."
                 ) from error
 
     @property
     def all(self) -> dict[int, Found]:
-        """The checks in the order of their steps."""
+        """The checks, ordered by step."""
         return dict(sorted(self._checks.items()))
 
     def at(self, step: int) -> Found | None:
-        """The check of a step."""
+        """Return the check of a step, if there is one."""
         return self._checks.get(step)
 
     def add(self, step: int, check: Found) -> None:
@@ -150,7 +157,7 @@ class CheckLog(Generic[Found]):
         self._write()
 
     def forget_after(self, step: int) -> None:
-        """Drop the checks of steps that will be made again."""
+        """Drop the checks of steps after this one, which will be repeated."""
         if any(one > step for one in self._checks):
             self._checks = {one: check for one, check in self._checks.items() if one <= step}
             self._write()
@@ -163,7 +170,7 @@ class CheckLog(Generic[Found]):
 
 
 def _shown(images: Sequence[str | Picture]) -> list[Any]:
-    """The images, or those at these paths, at the size at which they are shown in use."""
+    """Return the images, or those at these paths, scaled as by the running agents."""
     pictures = [image if isinstance(image, Picture) else Picture.open(image) for image in images]
     return [scaled_down(picture, MAX_PIXELS).image for picture in pictures]
 
@@ -176,15 +183,25 @@ def greedy_answers(
     batch: int,
     temperature: float = 0.0,
 ) -> tuple[list[str], list[int]]:
-    """Answers to questions (`as_question`) and their lengths in tokens, decoded in batches: greedily, or
-    drawn at a temperature above 0. An answer begins with the <think> that its question's chat template
-    opened."""
+    """Generate answers to questions in batches.
+
+    Args:
+        model: The model; its training mode is restored afterwards.
+        processor: Its processor.
+        questions: Questions (see `as_question`).
+        tokens: Maximum length of an answer, in tokens.
+        batch: Questions per batch.
+        temperature: Sampling temperature; 0 decodes greedily.
+
+    Returns:
+        (answers, their lengths in tokens). An answer includes the <think> that the chat template opened.
+    """
     import torch
 
     answers: list[str] = []
     lengths: list[int] = []
-    draws = temperature > 0
-    decoding = {"do_sample": draws, "temperature": temperature or None, "top_k": 0 if draws else None}
+    sample = temperature > 0
+    decoding = {"do_sample": sample, "temperature": temperature or None, "top_k": 0 if sample else None}
     training = model.training
     model.eval()
     try:

@@ -34,8 +34,10 @@ RowIn = TypeVar("RowIn", contravariant=True)
 
 @dataclass(frozen=True)
 class TrainingData(Generic[Row]):
-    """Rows to train on and rows to check on, with image paths relative to one folder. Rows that cannot be
-    used are left out if `skip_bad`, else an error."""
+    """Rows to train on and rows to check on, with image paths relative to one folder.
+
+    Rows that cannot be used raise an error, or are left out with `skip_bad`.
+    """
 
     rows: Sequence[Row]
     held_out: Sequence[Row]
@@ -134,9 +136,11 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
         return prompt_set_of(self.checkpoint) or default_prompt_set()
 
     def finished(self) -> Path:
+        """Return the result of a training that ended earlier."""
         return ended(self.out, self.log)
 
     def description(self) -> dict[str, Any]:
+        """Return everything that must be unchanged when the training is resumed."""
         return {
             "stage": self.monitored.stage,
             "model": checkpoint_digest(self.checkpoint),
@@ -192,11 +196,11 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
     def _report(self, parts: Parts, history: list[dict[str, Any]]) -> None:
         known, data = self.description(), self.data
         counted = [
-            (f"{self.unit} learned", len(data.rows), known["rows"]),
-            (f"{self.unit} held out", len(data.held_out), known["held_out"]),
+            (f"training {self.unit}", len(data.rows), known["rows"]),
+            (f"held-out {self.unit}", len(data.held_out), known["held_out"]),
         ]
         TrainingReport(
-            title=f"The {self.monitored.agent}'s {self.kind}",
+            title=f"{self.kind.capitalize()}: {self.monitored.agent}",
             history=history,
             held_out=self.monitored.curves(parts.checks),
             answers=self._answered(parts),

@@ -1,7 +1,7 @@
-"""What is found of a planner on held-out rows, and when its reinforcement has to stop.
+"""Checks of a planner on held-out rows, and the conditions under which its GRPO training stops.
 
-Decision: the same judge that rewards judges here, on rows that are not trained on and on greedy answers; what
-a reward can be won by without planning better, longer answers and copied requests, is watched beside it.
+The judge of the rewards also judges the greedy answers to rows that are not trained on. Ways to gain reward
+without planning better are measured too: longer answers and copied requests.
 """
 
 from __future__ import annotations
@@ -16,17 +16,26 @@ from ..reward.rollout_reward import mean
 from .held_out import STORED_ANSWERS, HeldOutCheck
 
 MAX_GROWTH = 2.0
-"""Times the length of the first check's answers past which a planner is said to talk."""
+"""Ratio of the answers' length to that of the first check above which training stops."""
 MAX_COPIES = 0.2
-"""Share of held-out plans that copy their requests past which training stops, above the first check's."""
+"""Share of held-out plans that copy their requests, above that of the first check, at which training stops.
+"""
 
 MIN_JUDGED = 0.5
-"""Share of held-out plans without which a check says nothing."""
+"""Share of held-out plans that must be judged for a valid check."""
 
 
 class PlanCheck(HeldOutCheck):
-    """Means over held-out plans, 0..1; `exact` None where that cannot be known, `copies` the share of plans
-    that copy their requests. `judged`: how many could be judged."""
+    """Means over held-out plans.
+
+    Attributes:
+        judged: Number of plans that could be judged.
+        match: Share of the required content that the plans have.
+        exact: Share of exact plans, or None if unknown.
+        consistency: Consistency term of the reward.
+        length: Length term of the reward.
+        copies: Share of plans that copy their requests.
+    """
 
     judged: int
     match: float = Field(ge=0, le=1)
@@ -43,36 +52,40 @@ class PlanCheck(HeldOutCheck):
         )
 
     def measures(self) -> dict[str, float]:
-        """Match, exactness, copies."""
+        """Return match, exactness and copies."""
         found = {"match": self.match, "exact": self.exact, "copies": self.copies}
         return {f"held_out/{name}": value for name, value in found.items() if value is not None}
 
     def low(self, floor: float, first: HeldOutCheck) -> str | None:
-        """A match below `floor` times the first check's, answers that grew, requests that are copied."""
+        """Return a low match, grown answers or copied requests as a reason to stop, else None."""
         assert isinstance(first, PlanCheck)
         if first.match == 0.0 and self is first:
-            return "no held-out plan has anything of what was asked for"
+            return "none of the held-out plans has any of the required content"
         if self.match < floor * first.match:
             return (
-                f"a match of {self.match:.2f} on held-out rows, below {floor:g} times the {first.match:.2f} "
-                "at the start"
+                f"the match on held-out rows is {self.match:.2f}, below {floor:g} times the "
+                f"{first.match:.2f} at the start"
             )
         if self.tokens > MAX_GROWTH * max(1.0, first.tokens):
-            return f"answers of {self.tokens:.0f} tokens, which had {first.tokens:.0f} at the start"
+            return f"answers have grown to {self.tokens:.0f} tokens, from {first.tokens:.0f} at the start"
         if self.copies > first.copies + MAX_COPIES:
-            return f"{self.copies:.0%} of the held-out plans copy their requests into a prompt"
+            return f"{self.copies:.0%} of the held-out plans copy their request into a prompt"
         return None
 
 
 def plan_check(samples: Sequence[PlanSample], tokens: Sequence[int], most_copied: float) -> PlanCheck:
-    """The check of these held-out answers; raises TrainingError if too few could be judged."""
+    """Return the check of these held-out answers.
+
+    Raises:
+        TrainingError: Too few of them could be judged.
+    """
     counted = [sample for sample in samples if sample.overall is not None]
-    # A mean of the few that an outage leaves would stop the training for good.
+    # The mean of the few judged during an outage could stop the training for good.
     if len(counted) < MIN_JUDGED * len(samples):
         fault = next(sample.fault for sample in samples if sample.overall is None)
         raise TrainingError(
             f"Only {len(counted)} of {len(samples)} held-out plans could be judged: {fault}",
-            "Mend that and run the same command.",
+            "Fix the problem, then run the same command again.",
         )
     known = [sample.exact for sample in counted if sample.exact is not None]
     return PlanCheck(

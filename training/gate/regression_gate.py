@@ -1,10 +1,9 @@
-"""The regression gate: a retrained critic is published only if it still judges held-out rows as well as the
-one before.
+"""Regression gate: publishes a retrained critic only if it judges held-out rows as well as its predecessor.
 
-Decisions. Both critics answer the same rows greedily, as in use; `gate_rows` chooses them, `gate_rule`
-compares. What was learned is another question, asked about annotated images of runs that were held out, and
-only reported: a critic may be published for what it still knows, which is no progress by itself. A critic
-that does not pass stays where it was trained.
+Both critics answer the same rows greedily, as in use; `gate_rows` chooses them and `gate_rule` compares.
+Whether the critic learned anything is measured separately, on annotated images of held-out runs, and only
+reported: passing the gate shows that nothing got worse, not that anything got better. A critic that does not
+pass stays in the training folder.
 """
 
 from __future__ import annotations
@@ -38,34 +37,36 @@ Log = Callable[[str], None]
 
 
 class GateRefused(TrainingError):
-    """The retrained critic is worse on held-out rows than is allowed; it was not published."""
+    """The retrained critic is worse on held-out rows than allowed and was not published."""
 
 
 @dataclass(frozen=True)
 class RegressionGate:
-    """Compares a retrained critic with the one before on the same rows; both answer on `device`."""
+    """Compares a retrained critic with its predecessor on the same rows; both answer on `device`."""
 
     settings: GateSettings
     device: str = "auto"
     log: Log = print
 
     def check(self, before: Path, after: Path, asked: RowSet, out: Path) -> Gate:
-        """Ask both critics about the rows of an `examination`, log the comparison and write it to `out`.
+        """Put the rows of an `examination` to both critics, log the comparison and write it to `out`.
 
-        `after` may be a LoRA adapter of `before`. The same comparison is not made twice.
+        `after` may be a LoRA adapter of `before`. A comparison that was already made is not repeated.
         """
         gate = self._compared(before, after, asked, out / GATE_FILE, HELD_OUT_ROWS)
         self._show(gate, HELD_OUT_ROWS)
         if len(asked.rows) < FEW_ROWS:
             self.log(
-                f"WARNING: {len(asked.rows)} rows are few; one of them is {1 / len(asked.rows):.1%}. Give "
-                "more: --held-out."
+                f"WARNING: only {len(asked.rows)} rows; each of them is worth {1 / len(asked.rows):.1%}. "
+                "Give more with --held-out."
             )
         return gate
 
     def measure_learned(self, before: Path, after: Path, annotated: RowSet, out: Path) -> Gate:
-        """Ask both critics about annotated images of runs that were not trained on, log what was learned and
-        write it to `out`. Nothing is refused by it."""
+        """Put annotated images of held-out runs to both critics, log what was learned and write it to `out`.
+
+        The result never blocks publishing.
+        """
         asked = RowSet(
             chosen(annotated.rows, self.settings.gate_rows, self.settings.gate_seed), annotated.folder
         )
@@ -85,7 +86,7 @@ class RegressionGate:
         gate = _stored(path, key)
         if gate is not None:
             return gate
-        self.log(f"asking the critics before and after about {len(truths)} {what}")
+        self.log(f"running both critics on {len(truths)} {what}")
         old = measured(answers_of(before, None, asked, self.settings, self.device), truths)
         base, adapter = (before, after) if (after / "adapter_config.json").is_file() else (after, None)
         new = measured(answers_of(base, adapter, asked, self.settings, self.device), truths)
@@ -95,26 +96,31 @@ class RegressionGate:
 
 
 def enforce(gate: Gate, trained: Path, force: bool, log: Log = print) -> None:
-    """Raise GateRefused if the gate was not passed, unless `force`."""
+    """Check the result of the gate.
+
+    Raises:
+        GateRefused: The gate was not passed, and `force` is false.
+    """
     if gate.passed:
         log("gate passed")
         return
     reason = "; ".join(gate.faults)
     if not force:
         raise GateRefused(
-            f"The retrained critic is worse on what it could before: {reason}.",
-            f"It was not published and lies in {str(trained)!r}. Mix in more old rows, lower the rate, or "
-            "publish it "
-            "all the same: --force.",
+            f"The retrained critic is worse than the previous one: {reason}.",
+            f"It was not published; it is in {str(trained)!r}. Mix in more old rows, lower the learning "
+            "rate, or publish it anyway with --force.",
         )
-    log(f"WARNING: published by --force although {reason}")
+    log(f"WARNING: published because of --force, although {reason}")
 
 
 def publish(trained: Path, final: Path) -> Path:
-    """Make `final` a copy of a finished checkpoint; files are linked where the disk can, and it appears
-    whole.
+    """Make `final` a copy of a finished checkpoint.
 
-    Raises TrainingError if it cannot be written.
+    Files are hard-linked where the file system allows it, and the folder appears only when it is complete.
+
+    Raises:
+        TrainingError: The folder cannot be written.
     """
     with writing_folder(final, TrainingError, "The checkpoint") as temporary:
         shutil.copytree(trained, temporary, copy_function=_link, dirs_exist_ok=True)
@@ -130,7 +136,7 @@ def _link(source: str, target: str) -> str:
 
 
 def _stored(path: Path, key: str) -> Gate | None:
-    """A comparison made before, None if there is none of this key."""
+    """Return the comparison with this key if it was made before, else None."""
     try:
         gate = Gate.model_validate(read_json(path, TrainingError))
     except (TrainingError, ValidationError):
@@ -141,7 +147,7 @@ def _stored(path: Path, key: str) -> Gate | None:
 def answers_of(
     checkpoint: Path, adapter: Path | None, rows: RowSet, settings: GateSettings, device: str
 ) -> list[str]:
-    """A critic's greedy answers to rows; `adapter` is a LoRA folder for the checkpoint, if any."""
+    """Return a critic's greedy answers to rows; `adapter` is an optional LoRA adapter of the checkpoint."""
     import torch
 
     if adapter is not None:

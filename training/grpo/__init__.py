@@ -1,0 +1,1 @@
+"""GRPO training of planner and critic."""

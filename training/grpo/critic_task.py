@@ -1,5 +1,4 @@
-"""The critic's reinforcement as a task of the engine: two images a question, one redraw a refined prompt,
-both recalls on held-out rows."""
+"""GRPO task of the critic: each row shows two images; a refined prompt is rewarded for its redrawn image."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ CURVES = {
 
 @dataclass(frozen=True)
 class CriticTask:
-    """A critic that is rewarded for its verdicts and for what its refined prompts are drawn to."""
+    """Rewards a critic for its verdicts and for the images generated from its refined prompts."""
 
     setup: RewardSetup
     stage = "critic-grpo"
@@ -43,42 +42,42 @@ class CriticTask:
     parts = GRPO_PARTS
 
     def require(self) -> None:
-        """The published reading of answers needs json_repair."""
+        """Raise SettingsError if `json_repair` is needed and missing (published way of reading answers)."""
         if self.setup.terms.published_quirks:
             require("json_repair")
 
     def identity(self) -> dict[str, Any]:
-        """Generator, scorer and the reward's terms."""
+        """Return the generator, the scorer and the terms of the reward."""
         return {**self.rewarders(), **self.setup.terms.model_dump(mode="json")}
 
     def rewarders(self) -> dict[str, str]:
-        """Who draws and who scores."""
+        """Return the identities of the generator and the scorer."""
         return {"generator": self.setup.generator.identity, "scorer": self.setup.scorer.identity}
 
     def settings(self) -> Sequence[BaseModel]:
-        """The reward's terms and how it draws."""
+        """Return the terms of the reward and the settings of the redraws."""
         return self.setup.terms, self.setup.drawing
 
     def written(self, row: CriticRlRow) -> str:
-        """The row as JSON."""
+        """Return the row as JSON."""
         return row.model_dump_json()
 
     def shown(self, row: CriticRlRow, images: Path, prompt_set: PromptSet, pixels: int) -> ShownRow:
-        """The row as it is measured."""
+        """Return the row as it is measured before a model is loaded."""
         return shown_of(row, images, prompt_set, pixels)
 
     def question(
         self, row: CriticRlRow, images: Path, shown: Path, prompt_set: PromptSet, pixels: int
     ) -> dict[str, Any]:
-        """The row as trl's trainer wants it."""
+        """Return the row in the format of trl's trainer."""
         return as_question(row, images, shown, prompt_set, pixels)
 
     def check_rows(self, rows: Sequence[CriticRlRow], settings: GrpoTraining) -> list[CriticRlRow]:
-        """Rows of either truth, as many."""
+        """Return the rows of a check, half of them right and half wrong images."""
         return check_rows_of(rows, settings)
 
     def reward(self, out: Path, reading: RolloutReading, rollouts: Path, clock: StepClock) -> CriticReward:
-        """The critic's reward, with its redrawer opened."""
+        """Open the redrawer and return the critic's reward."""
         return CriticReward(self.setup.open_redrawer(out), self.setup.terms, reading, rollouts, clock)
 
     def summarise(
@@ -88,15 +87,15 @@ class CriticTask:
         lengths: Sequence[int],
         prompt_set: PromptSet,
     ) -> Check:
-        """Verdicts against the truth."""
+        """Compare the verdicts with the truth."""
         return summarise(rows, answers, lengths, prompt_set.verdict_first)
 
     def longest(self, answers: int) -> float:
-        """By the deadlines of drawing and scoring."""
+        """Return the longest time of a reward in seconds, from the deadlines of generator and scorer."""
         return self.setup.drawing.longest(answers)
 
     def curves(self, checks: CheckLog[Check]) -> dict[str, Points]:
-        """The held-out measures over steps."""
+        """Return the held-out measures per training step."""
         measured = {
             name: [(float(step), getattr(check, field)) for step, check in checks.all.items()]
             for name, field in CURVES.items()
@@ -104,11 +103,11 @@ class CriticTask:
         return {name: [point for point in curve if point[1] is not None] for name, curve in measured.items()}
 
     def answered(self, row: CriticRlRow, question: dict[str, Any], before: str, after: str) -> Answered:
-        """A held-out row with its two images and its truth."""
+        """Return a held-out row with its two images and its truth."""
         return Answered(
-            question=f"{row.origin_prompt} (drawn with: {row.prompt_used})",
+            question=f"{row.origin_prompt} (generated with: {row.prompt_used})",
             images=tuple(Picture.open(path) for path in question["images"]),
-            truth=f"in truth {'right' if row.evaluation.success else 'wrong'}",
+            truth=f"truth: {'right' if row.evaluation.success else 'wrong'}",
             before=before,
             after=after,
         )

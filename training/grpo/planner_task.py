@@ -1,4 +1,4 @@
-"""A planner's reinforcement as a task of the engine: a request a question, the plan judged, nothing drawn."""
+"""GRPO task of the planner: each row shows a request, and a judge rewards the plan; no image is generated."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CURVES = ("match", "exact", "consistency", "length", "format", "copies")
 
 @dataclass(frozen=True)
 class PlannerTask:
-    """A planner that is rewarded for its plans by `judge`; images of rows are relative to `images`."""
+    """Rewards a planner for its plans with `judge`; image paths of the rows are relative to `images`."""
 
     judge: PlanJudge
     terms: PlanRewardSettings
@@ -43,41 +43,45 @@ class PlannerTask:
     parts = PLANNER_GRPO_PARTS
 
     def require(self) -> None:
-        """Nothing beside the trainers."""
+        """Do nothing: the planner needs only the training libraries."""
 
     def identity(self) -> dict[str, Any]:
-        """The judge and the reward's terms."""
+        """Return the judge and the terms of the reward."""
         return {**self.rewarders(), **self.terms.model_dump(mode="json")}
 
     def rewarders(self) -> dict[str, str]:
-        """Who judges."""
+        """Return the identity of the judge."""
         return {"judge": self.judge.identity}
 
     def settings(self) -> Sequence[BaseModel]:
-        """The reward's terms and how its judge is called."""
+        """Return the terms of the reward and the settings of the judge's calls."""
         return self.terms, self.judging
 
     def written(self, row: PlannerRlRow) -> str:
-        """The row as JSON."""
+        """Return the row as JSON."""
         return row.line()
 
     def shown(self, row: PlannerRlRow, images: Path, prompt_set: PromptSet, pixels: int) -> ShownRow:
-        """The row as it is measured; raises SettingsError for one that the judge cannot judge by."""
+        """Return the row as it is measured before a model is loaded.
+
+        Raises:
+            SettingsError: The judge cannot judge plans for this row.
+        """
         self.judge.check(row)
         return planner_shown(row, images, prompt_set, pixels)
 
     def question(
         self, row: PlannerRlRow, images: Path, shown: Path, prompt_set: PromptSet, pixels: int
     ) -> dict[str, Any]:
-        """The row as trl's trainer wants it."""
+        """Return the row in the format of trl's trainer."""
         return planner_question(row, images, shown, prompt_set, pixels)
 
     def check_rows(self, rows: Sequence[PlannerRlRow], settings: GrpoTraining) -> list[PlannerRlRow]:
-        """The first rows."""
+        """Return the first rows."""
         return list(rows[: settings.check_rows])
 
     def reward(self, out: Path, reading: RolloutReading, rollouts: Path, clock: StepClock) -> PlannerReward:
-        """The planner's reward; a chat judge's answers are kept in `out`."""
+        """Return the planner's reward; answers of a chat judge are cached in `out`."""
         self.judge.keep_in(out / "judgements.sqlite")
         return PlannerReward(PlanJudging(self.judge, self.judging), self.terms, reading, rollouts, clock)
 
@@ -88,17 +92,17 @@ class PlannerTask:
         lengths: Sequence[int],
         prompt_set: PromptSet,
     ) -> PlanCheck:
-        """The held-out plans, judged as rewarded ones are."""
+        """Judge the held-out plans in the same way as the rewarded ones."""
         judging = PlanJudging(self.judge, self.judging)
         samples = asyncio.run(plan_samples(answers, rows, judging, self.terms, self.images))
         return plan_check(samples, lengths, self.terms.most_copied)
 
     def longest(self, answers: int) -> float:
-        """By the judge's deadlines."""
+        """Return the longest time of a reward in seconds, from the judge's deadlines."""
         return self.judging.longest(answers)
 
     def curves(self, checks: CheckLog[PlanCheck]) -> dict[str, Points]:
-        """The held-out measures over steps."""
+        """Return the held-out measures per training step."""
         measured = {
             name: [(float(step), getattr(check, name)) for step, check in checks.all.items()]
             for name in CURVES
@@ -106,12 +110,12 @@ class PlannerTask:
         return {name: [point for point in curve if point[1] is not None] for name, curve in measured.items()}
 
     def answered(self, row: PlannerRlRow, question: dict[str, Any], before: str, after: str) -> Answered:
-        """A held-out request with what a plan for it must have."""
-        asked = [step.prompt or step.auxiliary_text or "" for step in row.reference] or row.checklist
+        """Return a held-out request with the content that its plan must have."""
+        required = [step.prompt or step.auxiliary_text or "" for step in row.reference] or row.checklist
         return Answered(
             question=row.request,
             images=tuple(Picture.open(path) for path in question["images"]),
-            truth="asked for: " + "; ".join(asked),
+            truth="requested: " + "; ".join(required),
             before=before,
             after=after,
         )

@@ -1,9 +1,7 @@
-"""Settings of the critic's reinforcement learning, and what follows from them: batches that come out even,
-rows to check on.
+"""Settings of GRPO training, and the batches, rollouts and held-out rows that follow from them.
 
-Decision: everything is counted in rollouts and in answers, and the trainer's own counts (micro-batches of an
-optimiser step, steps of a generation) are derived in one place, with an error where they do not come out
-even.
+Users count in rollouts and answers. The trainer's own counts (gradient accumulation steps, steps per
+generation) are derived here in one place, which raises an error if they do not divide evenly.
 """
 
 from __future__ import annotations
@@ -32,124 +30,144 @@ FREE_TO_CHANGE = {
     "vllm_tensor_parallel_size",
     "vllm_server_base_url",
 }
-"""Settings that change nothing of what a stopped training goes on with."""
+"""Settings that may change when a training is resumed."""
 HELD_OUT = 0.2
-"""Largest share of the rows of either truth that is held out of a training to check on."""
+"""Largest share of the rows of each truth value (right or wrong image) that is held out for checks."""
 
 
 class GrpoTraining(ModelTraining):
-    """Settings of the critic's reinforcement learning. The published run is the recipe paper-8b."""
+    """Settings of a critic's GRPO training. The published run is in the recipe paper-8b."""
 
     learning_rate: float = Field(default=2e-6, gt=0, description="Peak learning rate.")
     lr_scheduler_type: Literal["cosine", "constant_with_warmup"] = Field(
         default="cosine",
-        description="The learning rate after the warm-up: down to 0, or the same (published).",
+        description="Learning rate schedule after the warmup: cosine decay to 0, or constant (published).",
     )
     warmup_steps: float = Field(
-        default=0.0, ge=0, description="Steps of the warm-up; below 1, their share of all steps."
+        default=0.0, ge=0, description="Warmup steps. A value below 1 is a share of all steps."
     )
-    freeze_vision: bool = Field(
-        default=False, description="Keep the vision tower and its projector as they are."
+    freeze_vision: bool = Field(default=False, description="Do not train the vision tower and its projector.")
+    num_train_epochs: float = Field(default=1.0, gt=0, description="Number of passes over the rows.")
+    rollouts: int | None = Field(
+        default=None, ge=1, description="Total number of rollouts. Replaces --num-train-epochs."
     )
-    num_train_epochs: float = Field(default=1.0, gt=0, description="Passes over the rows.")
-    rollouts: int | None = Field(default=None, ge=1, description="Rollouts in all, instead of epochs.")
     max_steps: int | None = Field(
         default=None,
         ge=1,
-        description="Optimiser steps after which it ends, with the learning rate at its end; whole rollouts "
-        "of --updates steps each are made of them. Empty: those of the rollouts.",
+        description="Stop after this many optimizer steps, rounded down to whole rollouts of --updates "
+        "steps. Default: the steps of all rollouts.",
     )
-    prompts: int = Field(default=16, ge=1, description="Rows of one rollout, over all devices.")
-    num_generations: int = Field(default=8, ge=2, description="Answers to each row.")
-    updates: int = Field(default=2, ge=1, description="Optimiser steps of one rollout.")
+    prompts: int = Field(default=16, ge=1, description="Rows per rollout, over all devices.")
+    num_generations: int = Field(
+        default=8, ge=2, description="Answers sampled for each row (the group size)."
+    )
+    updates: int = Field(default=2, ge=1, description="Optimizer steps per rollout.")
     per_device_train_batch_size: int = Field(
-        default=8, ge=1, description="Answers in one forward pass on one device."
+        default=8, ge=1, description="Answers per forward pass and device."
     )
     max_prompt_length: int = Field(
         default=16384,
         ge=64,
-        description="Longest question in tokens, images included; longer ones are an error.",
+        description="Maximum prompt length in tokens, images included. Longer rows are an error.",
     )
-    max_completion_length: int = Field(default=4096, ge=16, description="Longest answer, in tokens.")
-    temperature: float = Field(default=1.0, gt=0, le=2, description="Temperature of the sampled answers.")
+    max_completion_length: int = Field(
+        default=4096, ge=16, description="Maximum length of an answer, in tokens."
+    )
+    temperature: float = Field(default=1.0, gt=0, le=2, description="Sampling temperature of the answers.")
     beta: float = Field(
-        default=0.0, ge=0, description="Weight of the distance to the first model; the paper says 1e-3."
+        default=0.0,
+        ge=0,
+        description="Upper clip range: the policy ratio of a token is clipped above 1 plus this.",
     )
-    epsilon: float = Field(default=0.2, gt=0, description="How far a token's ratio may fall below 1.")
-    epsilon_high: float = Field(default=0.3, gt=0, description="How far a token's ratio may rise above 1.")
+    epsilon: float = Field(
+        default=0.2,
+        gt=0,
+        description="Lower clip range: the policy ratio of a token is clipped below 1 minus this.",
+    )
+    epsilon_high: float = Field(
+        default=0.3,
+        gt=0,
+        description="Upper clip range: the policy ratio of a token is clipped above 1 plus this.",
+    )
     delta: float | None = Field(
         default=None,
         gt=1,
-        description=(
-            "Highest ratio with which a token of a bad answer counts (dual clip; published: 3); "
-            "empty: no bound."
-        ),
+        description="Cap on the policy ratio for tokens with negative advantage (dual-clip PPO; 3 in the "
+        "published code). Default: no cap.",
     )
     scale_rewards: Literal["group", "batch", "none"] = Field(
         default="group",
-        description=(
-            "What a group's rewards are divided by: their own spread (published), the batch's, or nothing."
-        ),
+        description="Divide a group's rewards by the standard deviation of the group (published), by that of "
+        "the batch, or do not scale them.",
     )
     use_vllm: bool = Field(
         default=False,
-        description="Have vLLM (to be installed) write the answers instead of the model itself.",
+        description="Generate the answers with vLLM, which must be installed, instead of the model itself.",
     )
     vllm_mode: Literal["colocate", "server"] = Field(
-        default="colocate", description="Where vLLM runs: beside the model on its cards, or as a server."
+        default="colocate", description="Run vLLM on the training GPUs (colocate), or use a server."
     )
     vllm_gpu_memory_utilization: float = Field(
-        default=0.3, gt=0, lt=1, description="Share of each card's memory for a colocated vLLM."
+        default=0.3, gt=0, lt=1, description="Share of each GPU's VRAM for a colocated vLLM."
     )
     vllm_max_model_length: int | None = Field(
         default=None,
         ge=128,
-        description="Longest question and answer together for which a colocated vLLM keeps a cache; empty: "
-        "the sum of both "
-        "limits. The model's own 262,144 tokens would take 36 GiB at 8B.",
+        description="Context length of a colocated vLLM in tokens. Default: --max-prompt-length plus "
+        "--max-completion-length (the model's own 262,144 tokens would take 36 GiB of VRAM at 8B).",
     )
     vllm_tensor_parallel_size: int = Field(
-        default=1, ge=1, description="Cards that share one colocated vLLM's weights; divides the devices."
+        default=1,
+        ge=1,
+        description="GPUs that share the weights of one colocated vLLM. Must divide the number of devices.",
     )
     vllm_server_base_url: str | None = Field(
         default=None,
         max_length=2048,
-        description="Address of a vLLM server, such as http://host:8000 (--vllm-mode server).",
+        description="URL of the vLLM server, such as http://host:8000, for --vllm-mode server.",
     )
-    save_every: int = Field(default=10, ge=1, description="Rollouts between checkpoints; each has a check.")
-    check_rows: int = Field(default=64, ge=2, description="Held-out rows that each check asks about.")
-    check_batch: int = Field(default=16, ge=1, description="Rows in one batch of a check.")
+    save_every: int = Field(
+        default=10,
+        ge=1,
+        description="Rollouts between checkpoints. Every checkpoint is checked on held-out rows.",
+    )
+    check_rows: int = Field(default=64, ge=2, description="Held-out rows per check.")
+    check_batch: int = Field(default=16, ge=1, description="Rows per batch in a check.")
     collapse_threshold: float = Field(
         default=0.5,
         ge=0,
         le=1,
-        description="Recall on held-out right or wrong images below which training stops.",
+        description="Training stops if the recall on held-out right or wrong images falls below this value.",
     )
 
     @property
     def save_steps(self) -> int:
-        """Optimiser steps between checkpoints."""
+        """Optimizer steps between checkpoints."""
         return self.save_every * self.updates
 
 
 def vllm_arguments(settings: GrpoTraining, devices: int) -> dict[str, Any]:
-    """trl's arguments for vLLM that are no settings; raises SettingsError for options that do not go
-    together."""
+    """Return trl's arguments for vLLM that do not have the name of a setting.
+
+    Raises:
+        SettingsError: The settings contradict each other.
+    """
     if not settings.use_vllm:
         return {}
     if settings.vllm_mode == "server":
         address = settings.vllm_server_base_url
         if not re.match(r"https?://[^/]", address or ""):
+            given = f"the invalid URL {address!r}" if address else "no URL"
             raise SettingsError(
-                f"--vllm-mode server has {f'the address {address!r}' if address else 'no address'}.",
-                "Give one that begins with http:// or https://: --vllm-server-base-url http://host:8000.",
+                f"--vllm-mode server has {given}.",
+                "Give a URL with http:// or https://, such as --vllm-server-base-url http://host:8000.",
             )
         return {}
     if devices % settings.vllm_tensor_parallel_size:
         raise SettingsError(
-            f"{devices} device(s) cannot be shared out to vLLMs on {settings.vllm_tensor_parallel_size} "
-            "cards each.",
-            "Change --vllm-tensor-parallel-size.",
+            f"{devices} device(s) cannot be divided into groups of {settings.vllm_tensor_parallel_size} GPUs "
+            "for vLLM.",
+            "Set --vllm-tensor-parallel-size to a divisor of the number of devices.",
         )
     return {
         "vllm_max_model_length": vllm_length(settings),
@@ -158,40 +176,49 @@ def vllm_arguments(settings: GrpoTraining, devices: int) -> dict[str, Any]:
 
 
 def vllm_length(settings: GrpoTraining) -> int:
-    """Tokens of question and answer for which a colocated vLLM keeps a cache; raises SettingsError if an
-    answer could not be finished in it."""
+    """Return the context length of a colocated vLLM, in tokens.
+
+    Raises:
+        SettingsError: A prompt and an answer of maximum length would not fit.
+    """
     whole = settings.max_prompt_length + settings.max_completion_length
     length = settings.vllm_max_model_length or whole
     if length < whole:
         raise SettingsError(
-            f"--vllm-max-model-length {length} is less than {settings.max_prompt_length} + "
-            f"{settings.max_completion_length} tokens.",
-            "Raise it, or lower --max-prompt-length or --max-completion-length.",
+            f"--vllm-max-model-length {length} is less than --max-prompt-length + --max-completion-length = "
+            f"{settings.max_prompt_length} + {settings.max_completion_length} tokens.",
+            "Raise it, or lower one of the other two.",
         )
     return length
 
 
 def batches(settings: GrpoTraining, devices: int) -> tuple[int, int]:
-    """(micro-batches of an optimiser step, of a rollout) on each of `devices`; raises SettingsError if
-    uneven."""
+    """Return (micro-batches per optimizer step, micro-batches per rollout) of each of `devices`.
+
+    Raises:
+        SettingsError: The answers of a rollout cannot be divided evenly.
+    """
     answers = settings.prompts * settings.num_generations
     a_step, rest = divmod(answers, settings.updates * settings.per_device_train_batch_size * devices)
     if rest:
         raise SettingsError(
-            f"{settings.prompts} prompts x {settings.num_generations} answers = {answers} do not divide into "
-            f"{settings.updates} "
-            f"updates of micro-batches of {settings.per_device_train_batch_size} on {devices} device(s).",
+            f"{settings.prompts} prompts x {settings.num_generations} answers = {answers} cannot be divided "
+            f"into {settings.updates} updates of micro-batches of {settings.per_device_train_batch_size} on "
+            f"{devices} device(s).",
             "Change --prompts, --updates or --per-device-train-batch-size.",
         )
     return a_step, a_step * settings.updates
 
 
 def rollouts_of(settings: GrpoTraining, rows: int) -> int:
-    """How many rollouts the training takes; raises SettingsError if there are too few rows or steps for
-    one."""
+    """Return the number of rollouts of the training.
+
+    Raises:
+        SettingsError: The rows or steps are fewer than those of one rollout.
+    """
     if rows < settings.prompts:
         raise SettingsError(
-            f"There are {rows} rows to train on, but {settings.prompts} in a rollout.",
+            f"{rows} training rows are fewer than the {settings.prompts} rows of one rollout.",
             "Lower --prompts, or give more rows.",
         )
     rollouts = settings.rollouts or max(1, math.floor(settings.num_train_epochs * (rows // settings.prompts)))
@@ -199,8 +226,8 @@ def rollouts_of(settings: GrpoTraining, rows: int) -> int:
         return rollouts
     if settings.max_steps < settings.updates:
         raise SettingsError(
-            f"--max-steps {settings.max_steps} is less than one rollout of {settings.updates} steps.",
-            "Raise it, or lower --updates.",
+            f"--max-steps {settings.max_steps} is less than the {settings.updates} steps of one rollout.",
+            "Raise --max-steps, or lower --updates.",
         )
     return min(rollouts, settings.max_steps // settings.updates)
 
@@ -208,9 +235,14 @@ def rollouts_of(settings: GrpoTraining, rows: int) -> int:
 def split_held_out(
     rows: Sequence[CriticRlRow], settings: GrpoTraining
 ) -> tuple[list[CriticRlRow], list[CriticRlRow]]:
-    """(rows to train on, rows to check on): every check row is taken from the file's end, both truths alike,
-    and at most a share of HELD_OUT of each. Rows that share an image with a check row are left out of the
-    training."""
+    """Split the rows into (rows to train on, rows to check on).
+
+    Held-out rows are taken from the end of the file, the same number for each truth value and at most
+    `HELD_OUT` of them. Training rows that share an image with a held-out row are dropped.
+
+    Raises:
+        SettingsError: One of the truth values is missing.
+    """
     held = check_rows_of(list(reversed(rows)), settings, HELD_OUT)
     images = {row.edited_image_path for row in held}
     return [row for row in rows if row.edited_image_path not in images], held
@@ -219,21 +251,26 @@ def split_held_out(
 def check_rows_of(
     rows: Sequence[CriticRlRow], settings: GrpoTraining, most: float = 1.0
 ) -> list[CriticRlRow]:
-    """The first rows of either truth, half of `settings.check_rows` each and at most a share `most` of them.
-    Raises SettingsError if there are rows of one truth only: a critic that collapses to always saying the
-    other would pass every check."""
-    wanted = {True: (settings.check_rows + 1) // 2, False: settings.check_rows // 2}
-    for truth in wanted:
-        there = sum(row.evaluation.success is truth for row in rows)
-        if not there:
+    """Return the first rows of each truth value, half of `settings.check_rows` each.
+
+    At most the share `most` of the rows of a truth value is used.
+
+    Raises:
+        SettingsError: All rows have the same truth value. A critic that collapses to always giving this
+            verdict would pass every check.
+    """
+    counts = {True: (settings.check_rows + 1) // 2, False: settings.check_rows // 2}
+    for truth in counts:
+        available = sum(row.evaluation.success is truth for row in rows)
+        if not available:
             raise SettingsError(
-                f"There is no row of a {'right' if truth else 'wrong'} image among {len(rows)} to check on.",
-                "Give such rows as well: --data or --held-out.",
+                f"None of the {len(rows)} rows has a {'right' if truth else 'wrong'} image to check on.",
+                "Add such rows to --data or --held-out.",
             )
-        wanted[truth] = min(wanted[truth], max(1, int(there * most)))
+        counts[truth] = min(counts[truth], max(1, int(available * most)))
     held: list[CriticRlRow] = []
     for row in rows:
-        if wanted[row.evaluation.success]:
-            wanted[row.evaluation.success] -= 1
+        if counts[row.evaluation.success]:
+            counts[row.evaluation.success] -= 1
             held.append(row)
     return held

@@ -1,8 +1,8 @@
-"""What is learned by reinforcement: the seam between the one engine (train.py) and the agents that it trains.
+"""Interface between the GRPO training loop (train.py) and the agents that it trains.
 
-Decision: the engine knows rollouts, steps, checkpoints and checks, and asks its task for whatever differs
-between agents: how a row is asked, what an answer is worth, what is measured on held-out rows. A further kind
-of reward is a further task, and nothing in the engine changes.
+The loop handles rollouts, steps, checkpoints and checks. The task supplies everything that differs between
+agents: the question of a row, the reward of an answer and the measures on held-out rows. A new kind of reward
+is a new task and leaves the loop unchanged.
 """
 
 from __future__ import annotations
@@ -25,54 +25,68 @@ from .settings import GrpoTraining
 
 
 class Task(MonitoredTask[Row, Found], Protocol[Row, Found]):
-    """An agent's reinforcement: rows in, rewards and held-out checks out."""
+    """An agent to train with GRPO: its questions, rewards and held-out checks."""
 
     parts: LineParts
-    """What is shown of a log entry while it trains."""
+    """Parts of a log entry that the progress line shows."""
 
     def require(self) -> None:
-        """Raise SettingsError for a library that is missing."""
+        """Raise SettingsError if a library is missing."""
         ...
 
     def rewarders(self) -> dict[str, str]:
-        """Who makes the rewards, by what they do, for the end page."""
+        """Return the identities of the models that make the rewards, by their role, for the report."""
         ...
 
     def settings(self) -> Sequence[BaseModel]:
-        """The settings beside the training's own."""
+        """Return the settings in addition to those of the training."""
         ...
 
     def written(self, row: Row) -> str:
-        """The row as one line of JSON."""
+        """Return the row as one line of JSON."""
         ...
 
     def shown(self, row: Row, images: Path, prompt_set: PromptSet, pixels: int) -> ShownRow:
-        """The row as it is measured, before a model is loaded."""
+        """Return the row as it is measured before a model is loaded."""
         ...
 
     def question(
         self, row: Row, images: Path, shown: Path, prompt_set: PromptSet, pixels: int
     ) -> dict[str, Any]:
-        """The row as trl's trainer wants it: `prompt`, `images` (paths) and `row`, its JSON. `shown` is a
-        folder for copies of images that are not shown as they are."""
+        """Return the row in the format of trl's trainer: `prompt`, `images` (paths) and `row`, its JSON.
+
+        Args:
+            row: The row.
+            images: Folder to which the row's image paths are relative.
+            shown: Folder for copies of images that must be changed before they are shown, such as scaled-down
+                ones.
+            prompt_set: Prompt set of the agent.
+            pixels: Largest area of a shown image, in pixels.
+        """
         ...
 
     def check_rows(self, rows: Sequence[Row], settings: GrpoTraining) -> list[Row]:
-        """The rows of a check among those that can be shown; raises SettingsError if they cannot make
-        one."""
+        """Choose the rows of a check from those that can be shown.
+
+        Raises:
+            SettingsError: The rows are not enough for a check.
+        """
         ...
 
     def reward(
         self, out: Path, reading: RolloutReading, rollouts: Path, clock: StepClock
     ) -> RolloutReward[Any, Any]:
-        """The reward of a training in the folder `out`; raises SettingsError."""
+        """Return the reward of a training in the folder `out`.
+
+        Raises:
+            SettingsError: The settings of the reward cannot be used.
+        """
         ...
 
     def longest(self, answers: int) -> float:
-        """Seconds after which the rewards, or a check, of so many answers have ended, by the deadlines of
-        their calls."""
+        """Return the longest time in seconds that rewards or a check of this many answers can take."""
         ...
 
     def answered(self, row: Row, question: dict[str, Any], before: str, after: str) -> Answered:
-        """A held-out row with its first and last answer, for the end page."""
+        """Return a held-out row with its first and last answer, for the report."""
         ...

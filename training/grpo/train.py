@@ -1,10 +1,10 @@
-"""Reinforcement learning of an agent with trl's GRPO trainer: several answers to each row, one reward each.
+"""GRPO training of an agent with trl: several answers per row, one reward per answer.
 
-Decisions. The trainer is trl's, used as it is; ours are the task (task.py: what is asked, and what an answer
-is worth), the settings that make its batches come out even, the monitor (gate/collapse_monitor.py), and
-the checkpoint that comes out. Everything is counted in rollouts: one is `prompts` groups of
-`num_generations` answers, drawn, scored and learned from in `updates` optimiser steps; checkpoints and checks
-fall on whole rollouts only, because a run that is stopped within one goes on with other answers.
+trl's trainer is used without changes to its algorithm. Added are the task (task.py: questions and rewards),
+settings whose batches divide evenly, the monitor (gate/collapse_monitor.py) and the format of the final
+checkpoint. A rollout is `prompts` groups of `num_generations` answers, which are generated, scored and used
+in `updates` optimizer steps. Checkpoints and checks happen only after whole rollouts: a run that is
+interrupted within one would continue with different answers.
 """
 
 from __future__ import annotations
@@ -48,12 +48,16 @@ def train(
     task: Task[Row, Any],
     log: Log = print,
 ) -> Path:
-    """Train the agent in `checkpoint` on the rows into `out`; continues a stopped run.
+    """Train the agent in `checkpoint` on the rows with GRPO; resumes an interrupted training in `out`.
 
-    Returns `out / "final"`: a model, or an adapter if a LoRA rank is set. Raises SettingsError, also for a
-    row that cannot be shown or is longer than `settings.max_prompt_length` unless such rows are skipped, and
-    TrainingError for a training that had to stop; the last good checkpoint is then in `out / "final"` if
-    there is one.
+    Returns:
+        `out / "final"`: a model, or an adapter if a LoRA rank is set.
+
+    Raises:
+        SettingsError: The settings contradict each other, or a row cannot be shown or is longer than
+            `settings.max_prompt_length` and such rows are not skipped.
+        TrainingError: The training had to stop. The last good checkpoint, if there is one, is in `out /
+            "final"`.
     """
     check_options(settings)
     run = Reinforcement(checkpoint, data, out, settings, task, log)
@@ -67,7 +71,7 @@ def train(
 
 @dataclass(frozen=True)
 class Reinforcement(MonitoredRun[Row, Found]):
-    """One agent's reinforcement learning: the agent, the rows, the folder, the settings, the task."""
+    """One GRPO training: its agent, rows, folder, settings and task."""
 
     kind = "reinforcement learning"
     unit = "rows"
@@ -82,21 +86,27 @@ class Reinforcement(MonitoredRun[Row, Found]):
 
     @property
     def monitored(self) -> Task[Row, Found]:
+        """The task."""
         return self.task
 
     def lines(self, rows: Sequence[Row]) -> Iterable[str]:
+        """Return the rows as lines of JSON."""
         return map(self.task.written, rows)
 
     def answered(self, row: Row, question: dict[str, Any], before: str, after: str) -> Answered:
+        """Return a held-out row with its first and last answer."""
         return self.task.answered(row, question, before, after)
 
     def judges(self) -> Mapping[str, Any]:
+        """Return the identities of the models that make the rewards."""
         return self.task.rewarders()
 
     def more_settings(self) -> Sequence[BaseModel]:
+        """Return the settings of the reward."""
         return self.task.settings()
 
     def prepare(self) -> Parts:
+        """Load the model, and build the trainer, the reward and the monitor."""
         from transformers import PrinterCallback
 
         from ..trainer.callbacks import Progress, Stopwatch
@@ -107,13 +117,14 @@ class Reinforcement(MonitoredRun[Row, Found]):
         rows, held_out = self._usable(load_processor(self.checkpoint), prompt_set)
         steps_in_all = rollouts_of(settings, len(rows)) * settings.updates
         reporters = reports_to(settings, self.log)
-        # A rank's share of a rollout, or the check that the first one makes for all.
+        # The answers that one rank rewards per rollout, or those of the check, which rank 0 makes for all
+        # ranks.
         answers = max(settings.prompts * settings.num_generations // self.devices, len(held_out))
         longest = task.longest(answers)
         config = config_of(settings, self.out / "steps", steps_in_all, self.devices, reporters, longest)
         policy = load_policy(self.checkpoint, settings)
         shown, pixels = self.out / "shown", settings.image_pixels
-        asked = [task.question(row, images, shown, prompt_set, pixels) for row in held_out]
+        asked_held_out = [task.question(row, images, shown, prompt_set, pixels) for row in held_out]
         clock = StepClock()
         questions = [task.question(row, images, shown, prompt_set, pixels) for row in rows]
         reward = self._reward(policy.processor, questions[0]["prompt"], prompt_set, clock)
@@ -129,27 +140,28 @@ class Reinforcement(MonitoredRun[Row, Found]):
         trained, whole = count_parameters(trainer.model)
         rollouts = steps_in_all // settings.updates
         self.log(
-            f"{trained:,} of {whole:,} weights train; {rollouts} rollouts of {settings.prompts} x "
-            f"{settings.num_generations}"
+            f"training {trained:,} of {whole:,} parameters; {rollouts} rollouts of {settings.prompts} "
+            f"prompts x {settings.num_generations} answers"
+            f"{settings.num_generations} answers"
         )
 
-        monitor, checks = self.monitor(trainer, policy.processor, held_out, asked, reward)
+        monitor, checks = self.monitor(trainer, policy.processor, held_out, asked_held_out, reward)
         trainer.measured += [clock.taken, monitor.taken]
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(Stopwatch(clock))
         trainer.add_callback(monitor)
         trainer.add_callback(Progress(self.log, task.parts))
         notes = [
-            f"{trained:,} of {whole:,} weights trained",
+            f"{trained:,} of {whole:,} parameters trained",
             f"{len(rows)} rows, {steps_in_all} steps planned",
         ]
         selection = CheckpointSelection(self.out, monitor, steps_in_all, self.log)
-        return Parts(trainer, selection, checks, policy.processor, held_out, asked, notes)
+        return Parts(trainer, selection, checks, policy.processor, held_out, asked_held_out, notes)
 
     def _reward(
         self, processor: Any, question: Any, prompt_set: PromptSet, clock: StepClock
     ) -> RolloutReward[Any, Any]:
-        """The reward; `question` is one of the conversations, which shows what the chat template opens."""
+        """Return the reward; `question` is any of the prompts and shows what the chat template opens."""
         prompt = rendered(processor, question)
         decode = processor.tokenizer.decode
         rank = os.environ.get("RANK", "0")
@@ -163,8 +175,11 @@ class Reinforcement(MonitoredRun[Row, Found]):
         return self.task.reward(self.out, reading, rollouts, clock)
 
     def _usable(self, processor: Any, prompt_set: PromptSet) -> tuple[list[Row], list[Row]]:
-        """The rows to train on and to check on that can be shown; raises SettingsError for another one unless
-        such rows are skipped."""
+        """Return the rows to train on and to check on that can be shown.
+
+        Raises:
+            SettingsError: A row cannot be shown, and such rows are not skipped.
+        """
         limit = TokenLimit(self.settings.max_prompt_length, "--max-prompt-length", self.data.skip_bad)
 
         def usable(some: Sequence[Row], which: str = "") -> list[Row]:

@@ -1,12 +1,12 @@
-"""trl's GRPO trainer as reinforcement uses it here: its configuration, and what is added to it.
+"""trl's GRPO trainer, its configuration, and the changes that the training of agents needs.
 
-Decisions. trl's whole configuration stands in one place that can be read without a card. Two methods that
-trainers are made to have overridden are: `log`, which adds what clock and monitor measured, and
-`compute_loss`. One of trl's own is: `_tokenize_prompts`, without which requests with and without an image
-cannot be mixed. trl divides the sum over tokens by the number of all tokens of a rollout, also those of
-answers that were left out of their group: with a share m of them every gradient would be 1 - m of what the
-remaining answers alone give. The loss is multiplied by 1 / (1 - m), counted over all ranks. This module needs
-trl and is imported by what trains alone.
+The whole configuration is built in one function that can be tested without a GPU. `RewardTrainer` overrides
+two methods that are meant to be overridden, `log` and `compute_loss`, and one internal method of trl,
+`_tokenize_prompts`, without which requests with and without images cannot be mixed in a batch. trl divides
+the summed loss by the tokens of all answers of a rollout, including those of answers that were left out of
+their group. If these have the share m of the tokens, every gradient is 1 - m times what the remaining answers
+alone would give; the loss is therefore multiplied by 1 / (1 - m), counted over all ranks. This module needs
+trl, so only training code imports it.
 """
 
 from __future__ import annotations
@@ -34,17 +34,28 @@ def config_of(
     report_to: list[str],
     longest: float = 0.0,
 ) -> GRPOConfig:
-    """The configuration of trl's trainer; raises SettingsError for options that do not go together. Made
-    before the model is loaded (see policy_model). `longest`: seconds that one rank may be at its rewards or a
-    check while the others wait."""
+    """Return the configuration of trl's trainer. Call it before the model is loaded (see `load_policy`).
+
+    Args:
+        settings: Settings of the training.
+        steps: Folder of the checkpoints.
+        steps_in_all: Total number of optimizer steps.
+        devices: Number of training processes, one per device.
+        report_to: Names of the experiment trackers.
+        longest: Seconds for which one rank may compute rewards or a check while the others wait.
+
+    Raises:
+        SettingsError: The settings contradict each other.
+    """
     a_step, a_rollout = batches(settings, devices)
     own: dict[str, Any] = {
         **vllm_arguments(settings, devices),
         "max_steps": steps_in_all,
         "gradient_accumulation_steps": a_step,
         "steps_per_generation": a_rollout,
-        # A cache that grows is copied whole at every token, which a processor feels in a rollout of a hundred
-        # answers (benchmarks/answer_cache.py). On a GPU one of full length would have the model compiled.
+        # A growing cache is copied as a whole at every token, which is slow on a CPU in a rollout of a
+        # hundred answers (benchmarks/answer_cache.py). On a GPU a static cache would make transformers
+        # compile the model.
         "cache_implementation": "static" if on_cpu(settings) else None,
         "loss_type": "dapo",
         "use_bias_correction_kl": False,
@@ -58,26 +69,29 @@ def config_of(
 
 
 class RewardTrainer(GRPOTrainer):
-    """trl's trainer with one reward; `measured` gives what else belongs into every log entry."""
+    """GRPO trainer with one reward; the functions in `measured` add entries to every log entry."""
 
     def __init__(self, reward: RolloutReward[Any, Any], **options: Any) -> None:
         self.reward = reward
         self.measured: list[Measured] = []
         super().__init__(reward_funcs=[reward], **options)  # pyright: ignore[reportArgumentType] - asynchronous, which is taken though not typed
-        # With all weights and a distance to the first model, trl has that model as a second one.
+        # If all weights are trained with a KL term, trl loads the starting model as a second model.
         models: list[Any] = [options["model"], self.ref_model]
         for read in models:
             if read is not None:
                 read.register_forward_pre_hook(_without_no_images, with_kwargs=True)
 
     def _tokenize_prompts(self, prompts: list) -> Any:
-        """trl's, where questions with and without images stand in one batch: it says None for no image, which
-        the processor refuses (trl 1.16)."""
+        """Tokenize prompts as trl does, but allow prompts with and without images in one batch.
+
+        trl 1.16 passes None for a prompt without images, which the processor rejects; it gets an empty list
+        instead.
+        """
         ids, images, fields = super()._tokenize_prompts(prompts)
         return ids, None if images is None else [some or [] for some in images], fields
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log with what was measured beside the trainer."""
+        """Add the measured values to the log entry and log it."""
         for measured in self.measured:
             logs = {**logs, **measured()}
         super().log(logs, start_time)
@@ -85,13 +99,23 @@ class RewardTrainer(GRPOTrainer):
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """trl's loss over the tokens of the answers that count alone."""
+        """Return trl's loss, averaged over the tokens of only those answers that were not left out.
+
+        Args:
+            model: The policy.
+            inputs: A micro-batch of trl; its token tensors have the shape `(answers, tokens)`.
+            return_outputs: As in transformers' Trainer.
+            num_items_in_batch: As in transformers' Trainer.
+
+        Returns:
+            A scalar tensor.
+        """
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         whole, left_out = self._tokens()
         return loss * (whole / (whole - left_out)) if 0 < left_out < whole else loss
 
     def _tokens(self) -> tuple[int, int]:
-        """(tokens of the rollout's answers, of these in answers that were left out), over all ranks."""
+        """Return (tokens of the rollout's answers, tokens of left-out answers), summed over all ranks."""
         if self.accelerator.num_processes == 1:
             return self.reward.tokens
         import torch
@@ -103,8 +127,11 @@ class RewardTrainer(GRPOTrainer):
 
 
 def _without_no_images(model: Any, arguments: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The arguments of a model's forward pass without images of which there are none: where questions with
-    and without images are mixed, a micro-batch may have none, and the vision tower refuses that."""
+    """Remove empty image inputs from the arguments of a forward pass.
+
+    A micro-batch of a mixed batch may contain no images, and the vision tower rejects `pixel_values` of the
+    shape `(0, features)`.
+    """
     pixels = named.get("pixel_values")
     if pixels is not None and not pixels.shape[0]:
         named = {**named, "pixel_values": None, "image_grid_thw": None}

@@ -1,11 +1,11 @@
-"""One command from runs to a critic of one's own: data, fine-tuning among old rows, the gate, reinforcement,
-the gate again.
+"""Trains a user's own critic from annotated runs: data, fine-tuning with old rows, gate, GRPO and gate again.
 
-Decisions. What people annotate is little and one-sided, and a critic that is tuned on it alone forgets; so
-rows it learned from before are mixed in, and part of them, never trained on, is what the gate asks about.
-What it learned is measured on annotated runs that were held out. The result is `out / "final"`, which
-appears only once the gate is passed. Every part is skipped when its result is there, so the same command goes
-on after a stop. Reinforcement starts from the critic that passed; if it makes it worse, that one stays.
+Annotations are few and one-sided, and a critic fine-tuned only on them forgets. Rows that the critic learned
+from before are therefore mixed in, and some of them, which are never trained on, are used by the gate. What
+the critic learned is measured on annotated runs that were held out. The result is `out / "final"`, which
+appears only after the gate is passed. Stages whose result exists are skipped, so the same command resumes
+after an interruption. GRPO starts from the critic that passed the gate; if it makes the critic worse, the
+fine-tuned critic stays.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ReinforcementStage:
-    """The last part, if wanted: how the critic is reinforced, and where rewards come from."""
+    """Optional last stage: the settings of GRPO and the source of its rewards."""
 
     settings: GrpoTraining
     reward: RewardSetup
@@ -52,9 +52,16 @@ class ReinforcementStage:
 
 @dataclass(frozen=True)
 class OwnCriticData:
-    """The files of a critic of one's own. `runs`: run folders, or folders of them. `old`: rows that it
-    learned from before (a critic_sft.json), mixed in and, without a `held_out` file, split for the gate.
-    `images`: a folder below which images of both are looked for, too."""
+    """Files to train a user's own critic from.
+
+    Attributes:
+        runs: Run folders, or folders of them.
+        old: Rows that the critic learned from before (a critic_sft.json). They are mixed in and, without
+            `held_out`, also split for the gate.
+        held_out: Rows for the gate.
+        images: Additional folder to look for the images of `old` and `held_out`.
+        skip_bad: Leave out rows and runs that cannot be used instead of raising an error.
+    """
 
     runs: Sequence[Path]
     old: Path | None = None
@@ -65,8 +72,7 @@ class OwnCriticData:
 
 @dataclass(frozen=True)
 class OwnCriticAgents:
-    """Who takes part beside the critic: who scores images without a score, who writes exact reasoning, and
-    who reinforces; nobody where None."""
+    """Optional helpers: scorer of images without a score, source of exact reasoning, and GRPO stage."""
 
     scorer: Scorer | None = None
     oracle: Oracle | None = None
@@ -75,7 +81,7 @@ class OwnCriticAgents:
 
 @dataclass(frozen=True)
 class OwnCriticSettings:
-    """How its parts are done; `force` publishes a critic that did not pass the gate."""
+    """Settings of the stages; with `force` a critic that did not pass the gate is published anyway."""
 
     data: RunsData
     sft: SftTraining
@@ -92,27 +98,27 @@ def train_own_critic(
     agents: OwnCriticAgents | None = None,
     log: Log = print,
 ) -> Path:
-    """Retrain the critic in `checkpoint` on what `runs` and people's annotations teach; returns `out /
-    "final"`.
+    """Retrain the critic in `checkpoint` on runs and their annotations.
 
-    A share of the runs is held out, and what was learned is measured on their annotations. Raises
-    SettingsError for files that cannot be used and for too few rows or steps, GateRefused if the critic came
-    out worse than `settings.gate` allows, unless forced.
+    A share of the runs is held out, and what was learned is measured on their annotations.
+
+    Returns:
+        `out / "final"`.
+
+    Raises:
+        SettingsError: Files cannot be used, or there are too few rows or steps.
+        GateRefused: The critic became worse than `settings.gate` allows, and `settings.force` is false.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise SettingsError(
-            "own-critic is one process.",
-            (
-                "On several devices run its parts: data from-runs, then critic-sft --held-out under the "
-                "launcher."
-            ),
+            "own-critic does not run under a distributed launcher.",
+            "On several GPUs run data from-runs, then critic-sft --held-out with accelerate launch.",
         )
     return _OwnCritic(checkpoint, data, out, settings, agents or OwnCriticAgents(), log).run()
 
 
 class _Rows(NamedTuple):
-    """Rows by what they are for: new ones from runs, old ones, the annotated ones of held-out runs, the
-    gate's."""
+    """Rows by purpose: new ones from runs, old ones, annotated ones of held-out runs, the gate's."""
 
     new: RowSet
     old: RowSet
@@ -122,7 +128,7 @@ class _Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class _OwnCritic:
-    """One such training under way: what `train_own_critic` was given, and its parts in their order."""
+    """One such training: the arguments of `train_own_critic`, and its stages in order."""
 
     checkpoint: Path
     data: OwnCriticData
@@ -139,7 +145,7 @@ class _OwnCritic:
         rows = self._rows(made)
         sft = self.settings.sft
         mixed = mix(rows.new.rows, rows.old.rows, self.settings.rehearsal.old_share)
-        self.log(f"{len(rows.new.rows)} rows from runs, {len(mixed) - len(rows.new.rows)} old ones")
+        self.log(f"{len(rows.new.rows)} rows from runs, {len(mixed) - len(rows.new.rows)} old rows")
         show_balance(mixed, self.log)
         check_enough(rows.new.rows, len(mixed), sft, self.settings.rehearsal)
         data = SftData(RowSet(mixed, self.out), rows.asked, self.data.skip_bad, TRAINED)
@@ -153,18 +159,21 @@ class _OwnCritic:
 
     def _convert(self, prompt_set: PromptSet) -> MadeData:
         settings = self.settings.data
-        if self.agents.reinforcement is None:  # what would go to RL is not to be lost
+        if self.agents.reinforcement is None:  # keep the rows that would be used for GRPO
             settings = settings.model_copy(update={"both": True})
         converter = RunConverter(
             settings, prompt_set, self.agents.scorer, self.agents.oracle, self.data.skip_bad, self.log
         )
         made = converter.convert(self.data.runs, self.out / "data")
         if made.sft is None:
-            raise SettingsError("These runs give no row for fine-tuning.", "The table above says why.")
+            raise SettingsError(
+                "No rows for fine-tuning could be created from these runs.",
+                "The table above gives the reasons.",
+            )
         return made
 
     def _read(self, path: Path | None, images: Path | None = None) -> RowSet:
-        """The rows of a file with paths relative to the training's folder; none without a file."""
+        """Return the rows of a file, with paths relative to the training's folder; empty without a file."""
         if path is None:
             return RowSet([], self.out)
         return read_row_set(path, "critic", self.data.skip_bad, self.log, images).moved(self.out)
@@ -172,17 +181,15 @@ class _OwnCritic:
     def _rows(self, made: MadeData) -> _Rows:
         new, annotated = self._read(made.sft), self._read(made.held_out)
         given = self._read(self.data.old, self.data.images)
-        # Asked again with the answers of today: as old rows they would contradict, or give away what is asked
-        # at the end.
+        # Old rows with the same questions could contradict the new answers, or contain held-out questions.
         old = without(without(given, new), annotated)
         if len(given.rows) > len(old.rows):
-            self.log(f"{len(given.rows) - len(old.rows)} old rows left out: these runs ask the same")
+            self.log(f"{len(given.rows) - len(old.rows)} old rows left out, because these runs ask the same")
         asked, old = self._gate_rows(new, old, annotated)
         return _Rows(new, old, annotated, asked)
 
     def _gate_rows(self, new: RowSet, old: RowSet, annotated: RowSet) -> tuple[RowSet, RowSet]:
-        """The rows that the gate asks about, none of which is trained on, and the old rows that are left to
-        train on."""
+        """Return the rows of the gate, none of which is trained on, and the remaining old rows."""
         gate = self.settings.gate
         if self.data.held_out is not None:
             given = self._read(self.data.held_out, self.data.images)
@@ -194,13 +201,10 @@ class _OwnCritic:
             return examination(self._askable(held), gate), rest
         if not annotated.rows:
             raise SettingsError(
-                "There are no rows to ask the retrained critic about.",
-                "Give --held-out or --old, or hold annotated runs out: --held-out-runs 0.2.",
+                "The gate has nothing to test the retrained critic on.",
+                "Give --held-out or --old, or hold out annotated runs with --held-out-runs 0.2.",
             )
-        self.log(
-            "WARNING: no old rows (--old): nothing keeps the critic from forgetting what these runs do not "
-            "show."
-        )
+        self.log("WARNING: no old rows (--old). The critic may forget what these runs do not show.")
         return examination(self._askable(annotated), gate), old
 
     def _askable(self, rows: RowSet) -> RowSet:
@@ -209,18 +213,18 @@ class _OwnCritic:
         return askable(rows, self.checkpoint, limit, sft.image_pixels, self.log)
 
     def _examined(self, trained: Path, rows: _Rows, folder: Path, device: str) -> Path:
-        """Publish a critic that passes the gate; what it learned is reported before."""
+        """Run the gate, report what was learned, and publish the critic if it passed."""
         gate = RegressionGate(self.settings.gate, device, self.log)
         result = gate.check(self.checkpoint, trained, rows.asked, folder)
         if rows.annotated.rows:
             gate.measure_learned(self.checkpoint, trained, rows.annotated, folder)
         else:
-            self.log("no held-out run is annotated: what was learned cannot be measured")
+            self.log("no held-out run is annotated, so what was learned cannot be measured")
         enforce(result, trained, self.settings.force, self.log)
         return publish(trained, self.out / FINAL)
 
     def _reinforced(self, trained: Path, data: TrainingData, stage: ReinforcementStage) -> Path:
-        """The critic that passed, reinforced; adapters are merged."""
+        """Train the critic that passed the gate with GRPO; adapters are merged."""
         from ..grpo.critic_task import CriticTask
         from ..grpo.train import train
 
@@ -229,7 +233,7 @@ class _OwnCritic:
         return self._merged(trained, made, self.out / "grpo" / "merged")
 
     def _merged(self, base: Path, made: Path, folder: Path) -> Path:
-        """The checkpoint itself, or the adapter that it is merged into its base."""
+        """Return the checkpoint, merged with its base if it is an adapter."""
         from ..trainer.merge import merge
 
         if not (made / "adapter_config.json").is_file():
@@ -238,12 +242,15 @@ class _OwnCritic:
 
 
 def _rl_rows(made: MadeData, stage: ReinforcementStage) -> TrainingData:
-    """The rows of the reinforcement; raises SettingsError, before anything is trained, if there are too
-    few."""
+    """Return the rows of GRPO, before anything is trained.
+
+    Raises:
+        SettingsError: There are too few rows.
+    """
     if made.rl is None:
         raise SettingsError(
-            "These runs give no row for reinforcement: its rows need scores that vary.",
-            "Give --scorer, lower --rl-variance, or leave --grpo out.",
+            "No rows for GRPO could be created from these runs: it needs scores that vary.",
+            "Set --scorer, lower --rl-variance, or omit --grpo.",
         )
     rest, held = split_held_out(read_rl_rows(made.rl)[0], stage.settings)
     rollouts_of(stage.settings, len(rest))

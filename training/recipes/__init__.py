@@ -1,0 +1,1 @@
+"""Recipes: settings of the training stages as YAML files."""

@@ -1,8 +1,7 @@
-"""Recipes: settings of the training stages in a YAML file, the shipped ones by name.
+"""Recipes: settings of the training stages in a YAML file; the built-in ones are found by name.
 
-Decision: a recipe is nothing but default values of the command line's own options, one section a stage, so
-that there is one description of every setting and one place where it is checked; what is said on the command
-line wins.
+A recipe contains only default values for the options of the command line, one section per stage. Every
+setting is thus described and checked in one place, and options on the command line take precedence.
 """
 
 from __future__ import annotations
@@ -23,13 +22,12 @@ MAX_BYTES = 64 * 1024
 
 
 def recipe_names() -> list[str]:
-    """The shipped recipes."""
+    """Return the names of the built-in recipes."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml") if not path.stem.startswith("accelerate"))
 
 
 def about(name: str) -> list[str]:
-    """What a recipe's file says of itself before its first setting: for which machine, and what was not
-    run."""
+    """Return the comment at the beginning of a recipe: its purpose, and what was not tested."""
     said: list[str] = []
     for line in _text(_path(name), name).decode("utf-8", "replace").splitlines():
         if not line.startswith("#"):
@@ -43,32 +41,44 @@ def _path(name: str) -> Path:
 
 
 def stages_in(name: str) -> list[str]:
-    """The stages that a recipe has settings for: its sections, or all of them if it is one flat list."""
+    """Return the stages that a recipe has settings for: its sections, or all stages if it has none."""
     content = _read(_path(name), name)
     return [stage for stage in STAGES if stage in content] or list(STAGES)
 
 
 def read_recipe(name: str, stage: str) -> dict[str, Any]:
-    """The options of a stage in a shipped recipe (by name) or a file; raises SettingsError.
+    """Return the options of a stage in a built-in recipe (by name) or a file.
 
-    A file has one section a stage, or is one flat section. Keys are option names, with "-" or "_"; None
+    A file has one section per stage, or is one flat section. Keys are option names, with "-" or "_". Empty
     values are left out.
+
+    Raises:
+        SettingsError: The recipe cannot be read or has no settings for the stage.
     """
     content = _read(_path(name), name)
     sections = {key for key in content if key in STAGES}
     if sections and stage not in sections:
         raise SettingsError(
-            f"Recipe {name!r} has no section {stage!r}.", f"It has: {', '.join(sorted(sections))}."
+            f"Recipe {name!r} does not have a section {stage!r}.",
+            f"Its sections are {', '.join(sorted(sections))}.",
         )
     section = content[stage] if sections else content
     if not isinstance(section, dict):
-        raise SettingsError(f"Recipe {name!r}, section {stage!r} is not a list of settings.")
+        raise SettingsError(
+            f"Recipe {name!r}, section {stage!r} is not a list of settings.",
+            "Write one NAME: VALUE per line.",
+        )
     values = {str(key).replace("-", "_"): value for key, value in section.items() if value is not None}
     for key, value in values.items():
         if not isinstance(value, (str, int, float, bool)):
-            raise SettingsError(f"Recipe {name!r}, {stage}, {key[:80]}: it is not one value.")
+            raise SettingsError(
+                f"Recipe {name!r}, {stage}, {key[:80]}: the value is not a text, number, true or false.",
+                "Give one value.",
+            )
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
-            raise SettingsError(f"Recipe {name!r}, {stage}, {key[:80]}: its number is too large.")
+            raise SettingsError(
+                f"Recipe {name!r}, {stage}, {key[:80]}: the number is too large.", "Give a smaller one."
+            )
     return values
 
 
@@ -76,7 +86,7 @@ def _text(path: Path, name: str) -> bytes:
     try:
         return read_bytes(path, MAX_BYTES, SettingsError, "Recipe")
     except SettingsError as error:
-        hint = f"Give a YAML file, or one of: {', '.join(recipe_names())}."
+        hint = f"Give a YAML file, or one of {', '.join(recipe_names())}."
         raise SettingsError(error.message, hint) from error
 
 
@@ -87,13 +97,13 @@ def _read(path: Path, name: str) -> dict[str, Any]:
 
     content = load_yaml(data, bounded_loader(yaml.SafeLoader), "Recipe", name)
     if not isinstance(content, dict):
-        raise SettingsError(f"Recipe {name!r} holds no settings.")
+        raise SettingsError(f"Recipe {name!r} does not contain settings.", "Write one NAME: VALUE per line.")
     return content
 
 
 def unknown_key(recipe: str, stage: str, key: str, known: Collection[str]) -> SettingsError:
-    """Return the error of a recipe with a key that is not among the known ones, with its new name."""
-    message, new = f"Recipe {recipe!r}: {stage} has no option {key!r}.", RENAMED.get(key)
+    """Return the error for a key of a recipe that is not an option, with its new name if it was renamed."""
+    message, new = f"Recipe {recipe!r}: {stage} does not have an option {key!r}.", RENAMED.get(key)
     if new in known:
-        return SettingsError(message, f"It is called {new!r} now.")
-    return SettingsError(message, f"See interleave-thinker train {stage} --help.")
+        return SettingsError(message, f"It is now called {new!r}.")
+    return SettingsError(message, f"See `interleave-thinker train {stage} --help` for all options.")

@@ -1,0 +1,1 @@
+"""Rewards of planner and critic for GRPO."""

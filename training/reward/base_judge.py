@@ -1,9 +1,9 @@
-"""A judge that is the trained model's own base: the same weights with the adapter off, and no second copy.
+"""Judge that uses the trained model's own base: the same weights with the adapter disabled.
 
-Decision: an adapter changes nothing of the weights under it, so without it the model answers as its
-checkpoint does, and what it scores is known by that checkpoint's identity before a model is loaded. It is
-asked as any judge is, through the chat seam; the engine that decodes sooner is left out, since its caches are
-not made for weights that are trained in between.
+An adapter does not change the weights under it, so without it the model answers like its checkpoint. The
+identity of its scores is that of the checkpoint and known before the model is loaded. It is called through
+the chat interface like any judge. The accelerated decoding engine is not used, because its caches do not
+support weights that are trained in between.
 """
 
 from __future__ import annotations
@@ -27,18 +27,22 @@ from ...backend.types import Score
 from ..trainer.model_loading import ModelTraining
 
 NAME = "judge:base"
-"""How `--scorer` calls it."""
+"""Name of this judge in `--scorer`."""
 
 
 class BaseJudge:
-    """Scores with the base under the adapter that is trained. `begin` gives it the model."""
+    """Scores with the base under the adapter that is trained. Call `begin` with the model first."""
 
     def __init__(self, checkpoint: Path, settings: ModelTraining) -> None:
-        """Raises SettingsError unless an adapter is trained, under which the base stays as it is."""
+        """Check that an adapter is trained, under which the base stays unchanged.
+
+        Raises:
+            SettingsError: All weights are trained.
+        """
         if not settings.lora_r:
             raise SettingsError(
-                f"--scorer {NAME} is the model under the adapter, and all weights are trained here.",
-                "Give --lora-r, or a judge of its own: judge:transformers:FOLDER.",
+                f"--scorer {NAME} uses the model without its adapter, but the full weights are trained here.",
+                "Set --lora-r, or use another judge, such as judge:transformers:FOLDER.",
             )
         self.checkpoint = checkpoint
         how = f"{'bf16' if settings.bf16 else 'fp32'}:{'4bit' if settings.load_in_4bit else 'none'}"
@@ -47,18 +51,27 @@ class BaseJudge:
         self._judge: ChatJudge | None = None
 
     def begin(self, model: Any, processor: Any) -> None:
-        """Score with this model (peft's, with the adapter that is trained) from now on."""
+        """Use this model, peft's with the adapter that is trained."""
         self._judge = ChatJudge(TransformersChat(TrainedBase(self.checkpoint, model, processor)))
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
-        """Semantics and quality, 0..10 each; raises ScorerError, ChatError, Cancelled."""
+        """Score an image against an instruction.
+
+        Returns:
+            Semantics and quality, 0 to 10 each.
+
+        Raises:
+            ScorerError: `begin` was not called, or the answer cannot be parsed.
+            ChatError: The model failed.
+            Cancelled: The run was cancelled.
+        """
         if self._judge is None:
-            raise ScorerError(f"{NAME} was asked before there is a model that is trained.")
+            raise ScorerError(f"{NAME} was called before the model is loaded.", "Call begin() first.")
         return self._judge.score(before, after, instruction)
 
 
 class TrainedBase(SharedBase):
-    """The base of a model that is trained elsewhere in this process: neither loaded nor moved here."""
+    """Base of a model that is trained elsewhere in this process; it is neither loaded nor moved here."""
 
     def __init__(self, folder: Path, with_adapter: Any, processor: Any) -> None:
         self.folder = folder
@@ -77,21 +90,22 @@ class TrainedBase(SharedBase):
         self._trained = with_adapter
 
     def offload(self) -> None:
-        """Nothing: whoever trains it has it."""
+        """Do nothing; the trainer owns the model."""
 
     def release(self) -> None:
-        """Nothing: whoever trains it has it."""
+        """Do nothing; the trainer owns the model."""
 
     def restore(self) -> None:
-        """Nothing: it is there as long as it is trained."""
+        """Do nothing; the model stays loaded while it is trained."""
 
     @contextmanager
     def selected(self, adapter: str | None) -> Iterator[Any]:
-        """The model without its adapter, evaluating, for as long as the lock is held."""
+        """Yield the model without its adapter, in evaluation mode, while the lock is held."""
         import torch
 
         training = self._trained.training
-        # What is made in inference mode (tables of positions) could not be trained through afterwards.
+        # Tensors created in inference mode, such as position tables, could not be used in training
+        # afterwards.
         with self.lock, torch.inference_mode(False), torch.no_grad(), self._trained.disable_adapter():
             self._trained.eval()
             try:

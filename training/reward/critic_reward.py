@@ -1,8 +1,8 @@
-"""The critic's reward for a whole batch of answers: verdicts against the truth, refined prompts drawn and
-scored.
+"""Reward of a critic for a batch of answers, from their verdicts and from redraws of refined prompts.
 
-Decision: all redraws of a batch are asked for at once, so that equal ones are drawn once and services are
-kept busy; what cannot be drawn or scored is left out of its group or counts as neutral, as set.
+All redraws of a batch are requested at once, so that identical ones are generated once and services are kept
+busy. An image that cannot be generated or scored is left out of its group or counts as neutral, according to
+the settings.
 """
 
 from __future__ import annotations
@@ -44,48 +44,51 @@ from .terms import (
 LAST_VERDICTS = 256
 MIN_VERDICTS = 64
 LEANING = 0.05
-"""Share of the rarer verdict below which a critic is said to lean to the other one."""
+"""Share of the rarer verdict below which a critic is reported as collapsing to the other one."""
 
 
 class RewardSettings(RewardWeights):
-    """Settings of the reward. Its terms are the published ones; answers are read as the running system reads
-    them."""
+    """Settings of the reward. Its terms are as published; answers are parsed as in the running system."""
 
     redraw: Literal["failed", "refused"] = Field(
         default="failed",
-        description=(
-            "What is redrawn: what failed in truth (published), or also what was refused without need."
-        ),
+        description="Images to redraw: only those that are wrong in truth (failed, published), or also right "
+        "ones that the critic rejected (refused).",
     )
     on_failure: Literal["mask", "neutral"] = Field(
         default="mask",
-        description="A redraw that cannot be made or scored: left out of its group, or 0.5 (published).",
+        description="If a redraw fails: leave the answer out of its group (mask), or count its step terms as "
+        "0.5 (neutral, published).",
     )
     draws: int = Field(
-        default=1, ge=1, le=16, description="Redraws of each refined prompt, whose scores are averaged."
+        default=1,
+        ge=1,
+        le=16,
+        description="Redraws of each refined prompt, with different seeds. Their scores are averaged.",
     )
     seeds: Literal["own", "row"] = Field(
         default="own",
-        description="Seed of a row's redraws: one of its own, or the one its image was drawn with, if it "
-        "is recorded: then only the prompt differs.",
+        description="Seed of the redraws: derived from the row (own), or the seed of the original image if "
+        "the row has it (row), so that only the prompt differs.",
     )
     published_quirks: bool = Field(
         default=False,
-        description="Answers read, prompts drawn and failures counted as the published code does, seed 0; "
-        "decides over "
-        "--redraw, --on-failure and --seeds.",
+        description="Use the published reward: its parsing of answers, its prompts for redraws, neutral "
+        "failures and seed 0. Overrides --redraw, --on-failure and --seeds.",
     )
 
     @property
     def masks(self) -> bool:
-        """Whether a failure leaves its sample out."""
+        """Whether a failed redraw leaves its answer out of the group."""
         return self.on_failure == "mask" and not self.published_quirks
 
 
 class Reading(NamedTuple):
-    """What an answer says to the reward: its verdict, None if there is none, the prompt it proposes, the one
-    to draw with if its image is to be redrawn, and its first two terms. `worthless`: the reward is 0,
-    whatever the terms are."""
+    """Parts of an answer that matter for the reward.
+
+    `verdict` is None if it cannot be parsed; `drawn` is the prompt for the redraw, None for no redraw. With
+    `worthless` the reward is 0 regardless of the terms.
+    """
 
     verdict: bool | None
     refined: str
@@ -103,17 +106,18 @@ def _read_as_published(answer: str, row: CriticRlRow) -> Reading:
     verdict = found.verdict if isinstance(found.verdict, bool) else None
     accuracy = found.accuracy(row.evaluation.success)
     if not isinstance(found.refined, str):
-        return Reading(verdict, "", None, found.form, accuracy, "the refined prompt is no text")
+        return Reading(verdict, "", None, found.form, accuracy, "the refined prompt is not a text")
     drawn = None if row.evaluation.success else found.refined or row.rewritten_prompt
     return Reading(verdict, found.refined, drawn, found.form, accuracy)
 
 
 @dataclass(frozen=True)
 class RewardSetup:
-    """Where rewards come from: who redraws, who scores, how both are called, and how the terms are weighed.
+    """Source of the rewards: generator, scorer, weights of the terms, and settings of the calls.
 
-    `cache` is the file of drawn and scored images, within the training's folder if None; `redrawer` draws and
-    scores."""
+    `cache` is the file of generated and scored images (None: in the training's folder); `redrawer` is the
+    class that generates and scores; `card` is the GPU that models share, with `take_turns`.
+    """
 
     generator: Generator
     scorer: Scorer
@@ -128,13 +132,17 @@ class RewardSetup:
             object.__setattr__(self, "card", Card(self.generator, self.scorer))
 
     def open_redrawer(self, out: Path) -> Redrawer:
-        """The redrawer of a training in the folder `out`; raises SettingsError for an unusable cache."""
+        """Return the redrawer of a training in the folder `out`.
+
+        Raises:
+            SettingsError: The cache cannot be used.
+        """
         cache = ContentCache(self.cache or out / "rewards.sqlite")
         return self.redrawer(self.generator, self.scorer, cache, self.drawing, self.card)
 
 
 class CriticReward(RolloutReward[CriticRlRow, Sample]):
-    """Rewards of a critic's answers."""
+    """Rewards the answers of a critic."""
 
     row_type = CriticRlRow
 
@@ -153,14 +161,17 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
         self._picture = lru_cache(maxsize=512)(Picture.open)
 
     def begin(self, trainer: Any, processor: Any) -> None:
-        """Take the trained model into account before its first step: as a judge, and on the card. Raises
-        SettingsError if it cannot be that."""
+        """Prepare for training: use the trained model as a judge if set, and let it share the GPU.
+
+        Raises:
+            SettingsError: The model is sharded over several devices, which judge and sharing do not support.
+        """
         redrawer = self.redrawer
         if isinstance(redrawer.scorer, UsesPolicy):
             if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
                 raise SettingsError(
-                    "--scorer judge:base needs the whole model on each device, and it is split over them.",
-                    "Give another judge, or train without FSDP and DeepSpeed.",
+                    "--scorer judge:base needs the whole model on each device, but it is sharded.",
+                    "Use another judge, or train without FSDP and DeepSpeed.",
                 )
             redrawer.scorer.begin(trainer.accelerator.unwrap_model(trainer.model), processor)
         if redrawer.card is not None:
@@ -168,31 +179,30 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
 
     @property
     def problem(self) -> str | None:
-        """Why too many redraws fail to go on, else None."""
+        """Why training must pause because too many redraws fail, else None."""
         return self.redrawer.problem
 
     @property
     def problem_at_end(self) -> str | None:
-        """Like `problem`, after the last redraw: a few failures are then enough."""
+        """Like `problem`, after the last redraw, when a few failures are enough."""
         return self.redrawer.problem_at_end
 
     @property
     def warning(self) -> str | None:
-        """That the critic is collapsing to one verdict, else None."""
+        """Warning that the critic is collapsing to one verdict, else None."""
         leaning = self.leaning
         return None if leaning is None else f"the critic is collapsing: {leaning}"
 
     async def judged(
         self, answers: Sequence[str], rows: Sequence[CriticRlRow]
     ) -> tuple[list[Sample], dict[str, float]]:
-        """A sample for every answer to the row beside it, and what is logged of them."""
+        """Return a sample for each answer to the row at the same index, and the measures of the batch."""
         samples, counts = await self.rewards(answers, rows)
         return samples, measures(samples, counts)
 
     @property
     def leaning(self) -> str | None:
-        """A warning if the last sampled verdicts are nearly all the same although the truth is not, else
-        None."""
+        """Description of recent verdicts if nearly all are the same and the truth is not, else None."""
         said = [verdict for verdict, _ in self.verdicts if verdict is not None]
         if len(said) < MIN_VERDICTS:
             return None
@@ -200,14 +210,17 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
         truth = sum(truth for _, truth in self.verdicts) / len(self.verdicts)
         if min(share, 1 - share) >= LEANING or min(truth, 1 - truth) < 4 * LEANING:
             return None
-        return (
-            f"{share:.0%} of the last {len(said)} verdicts are True, but {truth:.0%} of the images are right"
-        )
+        return f"it accepts {share:.0%} of the last {len(said)} images, but {truth:.0%} are right"
 
     async def rewards(
         self, answers: Sequence[str], rows: Sequence[CriticRlRow]
     ) -> tuple[list[Sample], BatchCounts]:
-        """A sample for every answer to the row beside it. Raises SettingsError (cache), Cancelled."""
+        """Return a sample for each answer to the row at the same index, and the counts of the batch.
+
+        Raises:
+            SettingsError: The cache cannot be used.
+            Cancelled: The run was cancelled.
+        """
         readings = [self._read(answer, row) for answer, row in zip(answers, rows, strict=True)]
         wanted: list[Redraw] = []
         places: list[range] = []
@@ -265,7 +278,7 @@ class CriticReward(RolloutReward[CriticRlRow, Sample]):
         return row_redraw_seed(row, number, self.reading.seed)
 
     def _with_steps(self, sample: Sample, row: CriticRlRow, outcomes: Sequence[Outcome]) -> Sample:
-        """The sample with its step terms and the sum."""
+        """Return the sample with its step terms and the total reward."""
         scores = [outcome.score for outcome in outcomes if outcome.score is not None]
         fault = next((outcome.fault for outcome in outcomes if outcome.fault), sample.fault)
         if outcomes and not scores and self.settings.masks:

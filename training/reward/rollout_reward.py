@@ -1,11 +1,10 @@
-"""A reward over completions as trl's GRPO trainer calls it, whatever is rewarded: answers decoded, measures
-logged, a file of every rollout, tokens counted.
+"""Base class of rewards in the form that trl's GRPO trainer calls: decodes answers and logs measures.
 
-Decisions. One function gives the whole reward, because a None in one of several would count as 0. What cannot
-be rewarded is None, which leaves the sample out of its group's mean; the parts are logged beside the sum,
-under the same names every batch. Answers are decoded here from their tokens: a chat template with a response
-parser of its own would hand over an answer without its reasoning. Every rollout is written to a file of its
-step, so that what a reward was given for can be read later; a resumed run writes the same file again.
+One function returns the whole reward, because a None in one of several reward functions would count as 0. A
+reward that cannot be computed is None, which leaves the sample out of its group; the parts are logged in
+addition to the total, under the same names in every batch. Answers are decoded from their tokens here: a chat
+template with its own response parser would pass an answer without its reasoning. Every rollout is written to
+a file of its step, so that rewards can be inspected later; a resumed run writes the same file again.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Row = TypeVar("Row", bound=BaseModel)
 
 
 class Rewarded(Value):
-    """One answer with its reward, 0..1; `overall` None: a failure, left out of its group."""
+    """An answer with its reward, 0 to 1, or None if it failed and is left out of its group."""
 
     answer: str
     overall: float | None = None
@@ -43,8 +42,14 @@ Sample = TypeVar("Sample", bound=Rewarded)
 
 @dataclass(frozen=True)
 class RolloutReading:
-    """How rollouts are read: where the rows' images lie, how tokens become text, where a verdict is expected
-    in an answer, and the training's seed."""
+    """How rollouts are read.
+
+    Attributes:
+        images: Folder to which the rows' image paths are relative.
+        decode: Decodes token ids, `(tokens,)`.
+        verdict_first: Whether the verdict comes before the reasoning in an answer.
+        seed: Seed of the training.
+    """
 
     images: Path
     decode: Callable[[Sequence[int]], str]
@@ -53,8 +58,10 @@ class RolloutReading:
 
 
 class RolloutReward(ABC, Generic[Row, Sample]):
-    """Rewards of answers to rows; callable as trl's GRPO trainer calls a reward. `rollouts` is the folder
-    for files of what was rewarded, None: none are written."""
+    """Rewards answers to rows; callable as a reward function of trl's GRPO trainer.
+
+    `rollouts` is the folder for files of the rewarded answers; with None none are written.
+    """
 
     __name__ = "overall"
     row_type: type[Row]
@@ -66,32 +73,38 @@ class RolloutReward(ABC, Generic[Row, Sample]):
         self.rollouts = rollouts
         self.clock = clock or StepClock()
         self.tokens = (0, 0)
-        """Tokens of the last batch's answers, and of these in answers that are left out of their group."""
+        """(tokens of the last batch's answers, tokens of those that are left out of their group)."""
 
     def begin(self, trainer: Any, processor: Any) -> None:
-        """The trainer is there, with its model, and its first step has not begun. Nothing, for most."""
+        """Prepare for training, after the trainer and model were created and before the first step."""
 
     @property
     def problem(self) -> str | None:
-        """Why rewards cannot be had for now, such as a judge that is down, and how to mend it; else None."""
+        """Why rewards cannot be computed at present, and what to do; else None."""
         return None
 
     @property
     def problem_at_end(self) -> str | None:
-        """Like `problem`, but asked after the last step, when a few failures are enough to decide."""
+        """Like `problem`, after the last step, when a few failures are enough."""
         return self.problem
 
     @property
     def warning(self) -> str | None:
-        """What a person should know of the last answers, such as a collapse; else None."""
+        """Warning about the last answers, such as a collapse, else None."""
         return None
 
     @abstractmethod
     async def judged(
         self, answers: Sequence[str], rows: Sequence[Row]
     ) -> tuple[Sequence[Sample], Mapping[str, float]]:
-        """A sample for every answer to the row beside it, and what is logged of the batch (NaN where there is
-        nothing to take a share of). Raises SettingsError, Cancelled."""
+        """Return a sample for each answer to the row at the same index, and the measures of the batch.
+
+        A share of nothing is NaN.
+
+        Raises:
+            SettingsError: A cache cannot be used.
+            Cancelled: The run was cancelled.
+        """
 
     async def __call__(
         self,
@@ -101,14 +114,25 @@ class RolloutReward(ABC, Generic[Row, Sample]):
         log_metric: Callable[[str, float], None],
         **columns: Any,
     ) -> list[float | None]:
-        """The rewards of a batch; `row` is the data row's JSON, once per answer."""
+        """Return the rewards of a batch.
+
+        Args:
+            completion_ids: Token ids of each answer.
+            row: JSON of each answer's row.
+            trainer_state: State of the trainer.
+            log_metric: Logs a measure.
+            columns: Other columns of trl; not used.
+
+        Returns:
+            The reward of each answer, 0 to 1, or None to leave it out of its group.
+        """
         called = self.clock.now()
         answers = [self.reading.decode(ids) for ids in completion_ids]
         rows = [self.row_type.model_validate_json(one) for one in row]
         samples, measured = await self.judged(answers, rows)
         rewards = [sample.overall for sample in samples]
         for name, value in {**measured, **spread(rewards, row)}.items():
-            # One rank's NaN would be everybody's: sums are taken over all ranks, of those that log a name.
+            # NaN of one rank would spread to all: measures are summed over the ranks that log a name.
             if not math.isnan(value):
                 log_metric(name, value)
         if self.rollouts is not None:
@@ -123,19 +147,23 @@ class RolloutReward(ABC, Generic[Row, Sample]):
         assert self.rollouts is not None
         lines = [sample.model_dump_json() for sample in samples]
         path = self.rollouts / f"step_{step:06d}.jsonl"
-        write_text(path, "\n".join(lines) + "\n", TrainingError, "The rollouts' file", durable=False)
+        write_text(path, "\n".join(lines) + "\n", TrainingError, "The rollout file", durable=False)
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean; NaN where there are no values."""
+    """Return the mean, or NaN without values."""
     return sum(values) / len(values) if values else math.nan
 
 
 def spread(rewards: Sequence[float | None], groups: Sequence[str]) -> dict[str, float]:
-    """How far the rewards of a group's answers lie apart (mean standard deviation), and the share of dead
-    groups, whose answers all have the same reward and teach nothing. `groups` names each reward's group.
+    """Return the mean standard deviation of rewards within a group, and the share of dead groups.
 
-    Counted here because the trainer takes rounding errors for a spread.
+    In a dead group all answers have the same reward, so nothing is learned from it. They are counted here
+    because the trainer mistakes rounding errors for differences.
+
+    Args:
+        rewards: Reward of each answer.
+        groups: Name of each answer's group.
     """
     grouped: dict[str, list[float]] = {}
     for reward, group in zip(rewards, groups, strict=True):

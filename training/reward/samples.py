@@ -1,8 +1,7 @@
-"""A critic's rewarded answer with its parts, and what is said of a batch of them: means of the parts,
-verdicts, failures.
+"""A critic's rewarded answer with its parts, and the measures of a batch of them.
 
-Decision: the same names are logged for every batch, NaN where there is nothing to take a share of, because
-ranks that log other names would be added up wrongly.
+The same names are logged for every batch, with NaN for a share of nothing, because measures of ranks with
+different names would be summed incorrectly.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from .rollout_reward import Rewarded, mean
 
 
 class Sample(Rewarded):
-    """One answer with its parts, 0..1 each."""
+    """An answer with its parts, 0 to 1 each."""
 
     origin_prompt: str
     truth: bool
@@ -29,9 +28,9 @@ class Sample(Rewarded):
 
 
 def measures(samples: Sequence[Sample], counts: BatchCounts) -> dict[str, float]:
-    """What is logged of a batch: means of the parts over the samples that count, verdicts, failures, seconds.
+    """Return the measures of a batch: mean parts of the samples that count, verdicts, failures, seconds.
 
-    Shares are 0..1; NaN where there is nothing to take a share of (trl leaves NaN out of its means).
+    Shares are 0 to 1. A share of nothing is NaN, which trl ignores in its means.
     """
     counted = [sample for sample in samples if sample.overall is not None]
     read = [sample for sample in samples if sample.verdict is not None]

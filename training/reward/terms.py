@@ -1,12 +1,11 @@
-"""The critic's reward, term by term and summed: the published arithmetic of the terms, and nothing of any
-trainer in it.
+"""Terms of the critic's reward and their sum, with the published formulas and independent of any trainer.
 
-Decisions. Every function is pure and takes what was measured, never how. A reward that cannot be known is not
-a number: whoever draws and scores says so with None, and the sample is left out of its group (`step_rewards`
-is then not called). The published arithmetic leans towards refusing: an image that is right is never redrawn,
-so refusing it costs the accuracy term alone, 0.5 x 0.2 = 0.1. It is the default for parity (how answers are
-read is ours, see published.py); `redraws(..., "refused")` also redraws what the critic refused without need,
-so that the refusal pays for what it does to the image.
+All functions are pure and take measured values. A reward that cannot be computed is not a number: the caller
+reports it as None, the sample is left out of its group, and `step_rewards` is not called. The published
+formulas favor rejecting: a right image is never redrawn, so rejecting it costs only the accuracy term, 0.5 x
+0.2 = 0.1. They are the default for comparability (answers are parsed differently, see published.py).
+`redraws(..., "refused")` also redraws right images that the critic rejected, so that the reward depends on
+what the rejection does to the image.
 """
 
 from __future__ import annotations
@@ -21,32 +20,35 @@ from ...backend.errors import AnswerError
 from ...backend.types import Score, Verdict
 
 NEUTRAL = 0.5
-"""The step terms of a sample whose image was not redrawn: neither better nor worse."""
+"""Step terms of a sample whose image was not redrawn: neither better nor worse."""
 
 Redraw = Literal["failed", "refused"]
 
 
 class RewardWeights(BaseModel):
-    """Weights of the reward's terms; the defaults are the published ones (FORMATS: rewards)."""
+    """Weights of the reward's terms. Defaults: as published (docs/reference/file-formats.md, Rewards)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     format_weight: float = Field(
-        default=0.5, ge=0, le=1, description="Weight of the form; the rest is the content's."
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Weight of the answer's format; the rest is the weight of its content.",
     )
     accuracy_weight: float = Field(
-        default=0.2, ge=0, le=1, description="Weight of the verdict in the content."
+        default=0.2, ge=0, le=1, description="Weight of a right verdict within the content."
     )
     semantic_weight: float = Field(
-        default=0.6, ge=0, le=1, description="Weight of better semantics in the content."
+        default=0.6, ge=0, le=1, description="Weight of the improvement in semantics within the content."
     )
     quality_weight: float = Field(
-        default=0.2, ge=0, le=1, description="Weight of better quality in the content."
+        default=0.2, ge=0, le=1, description="Weight of the improvement in quality within the content."
     )
 
     @property
     def need_steps(self) -> bool:
-        """Whether the new image counts at all, and so has to be drawn."""
+        """Whether the step terms have any weight, so that images must be redrawn."""
         return self.semantic_weight > 0 or self.quality_weight > 0
 
 
@@ -54,12 +56,12 @@ PUBLISHED = RewardWeights()
 
 
 def format_reward(text: str, verdict_first: bool = False) -> float:
-    """1.0 if the answer has the form that was taught, else 0.0.
+    """Return 1.0 if the answer has exactly the taught format, else 0.0.
 
-    That is: one `<answer>...</answer>` whose only object holds a bool verdict and a string refined prompt
-    (which may be empty), written as JSON or as a Python literal; a `<think>`, if there is one, is closed and
-    stands before it (after it, where the critic's wording asks for the verdict first). Source: FORMATS,
-    rewards. Stricter than `read_verdict`, which is what makes it worth a reward.
+    The format is one `<answer>...</answer>` whose only object contains a bool verdict and a string refined
+    prompt (which may be empty), as JSON or a Python literal. A `<think>`, if present, is closed and precedes
+    it (follows it if the critic's prompt template asks for the verdict first). This is stricter than
+    `read_verdict`. Source: docs/reference/file-formats.md, Rewards.
     """
     value = only_object(text, verdict_first)
     if value is None:
@@ -71,10 +73,13 @@ def format_reward(text: str, verdict_first: bool = False) -> float:
 
 
 def only_object(text: str, answer_first: bool = False) -> dict[str, Any] | None:
-    """The only object of an answer's only `<answer>`, None if it is not the only one or had to be repaired,
-    or if a `<think>` is not closed or stands on the wrong side of it."""
+    """Return the only object of an answer's only `<answer>`, else None.
+
+    None is also returned if the object had to be repaired, or if a `<think>` is not closed or in the wrong
+    place.
+    """
     tags = [tag.group(1) + tag.group(2).lower() for tag in TAG.finditer(text)]
-    # What is written within the reasoning is the reasoning's.
+    # Tags within the reasoning belong to the reasoning.
     if answer_first:
         if tags[2:3] == ["think"] and tags[-1] == "/think" and tags.count("/think") == 1:
             tags = tags[:2]
@@ -91,19 +96,22 @@ def only_object(text: str, answer_first: bool = False) -> dict[str, Any] | None:
 
 
 def accuracy_reward(verdict: bool | None, truth: bool) -> float:
-    """1.0 if the verdict is the truth, else 0.0; None (not understood) is never right.
+    """Return 1.0 if the verdict equals the truth, else 0.0; None (not parsed) is never right.
 
-    Source: FORMATS, rewards. The paper writes -|verdict - truth|, the same up to a constant, which groups do
-    not see.
+    The paper has -|verdict - truth|, which differs only by a constant that cancels within a group. Source:
+    docs/reference/file-formats.md, Rewards.
     """
     return float(verdict is not None and verdict == truth)
 
 
 def step_rewards(before: Score, after: Score) -> tuple[float, float]:
-    """(semantic, quality), each 0..1: how much better the redrawn image is, 0.5 for "as before".
+    """Return (semantic, quality) terms, 0 to 1: the improvement of the redrawn image, with 0.5 for no change.
 
-    `before` scores the image that was judged, `after` the one drawn with the refined prompt, both against the
-    step's original prompt. ((s1 - s0) / 10 + 1) / 2 each. Source: FORMATS, rewards.
+    Each term is ((s1 - s0) / 10 + 1) / 2. Source: docs/reference/file-formats.md, Rewards.
+
+    Args:
+        before: Score s0 of the judged image, 0 to 10.
+        after: Score s1 of the image generated with the refined prompt, against the step's original prompt.
     """
     return (
         ((after.semantics - before.semantics) / 10 + 1) / 2,
@@ -114,11 +122,10 @@ def step_rewards(before: Score, after: Score) -> tuple[float, float]:
 def combine(
     *, format: float, accuracy: float, semantic: float, quality: float, weights: RewardWeights = PUBLISHED
 ) -> float:
-    """The reward, 0..1 for terms of 0..1: 0.5 x format + 0.5 x (0.2 x accuracy + 0.6 x semantic + 0.2 x
-    quality).
+    """Return the reward, 0 to 1: 0.5 format + 0.5 (0.2 accuracy + 0.6 semantic + 0.2 quality).
 
-    Source: FORMATS, rewards (the paper's alpha is the 0.2 of accuracy; its 0.8 of the step is split 0.6 /
-    0.2).
+    All terms are 0 to 1. The paper's alpha is the 0.2 of accuracy; the remaining 0.8 for the step is split
+    into 0.6 and 0.2 as in the published code. Source: docs/reference/file-formats.md, Rewards.
     """
     content = (
         weights.accuracy_weight * accuracy
@@ -129,12 +136,12 @@ def combine(
 
 
 def redraws(truth: bool, verdict: bool | None, rule: Redraw = "failed") -> bool:
-    """Whether the refined prompt is drawn, or the step terms are NEUTRAL.
+    """Return whether the image is redrawn with the refined prompt; otherwise its step terms are NEUTRAL.
 
-    "failed" is the published rule: what failed in truth is redrawn whatever the critic said of it, what
-    succeeded never is. "refused" redraws also what succeeded and was refused: scored exactly, a right image
-    can only get worse, so that needless refusals cost up to 0.5 x 0.8 x 0.5 = 0.2 more. An answer that cannot
-    be read (None) draws nothing.
+    "failed" is the published rule: images that are wrong in truth are redrawn whatever the verdict, right
+    ones never. "refused" also redraws right images that were rejected. With exact scores a right image can
+    only get worse, so that a needless rejection costs up to 0.5 x 0.8 x 0.5 = 0.2 more. An answer that cannot
+    be parsed (None) is not redrawn.
     """
     if verdict is None:
         return False
@@ -142,7 +149,7 @@ def redraws(truth: bool, verdict: bool | None, rule: Redraw = "failed") -> bool:
 
 
 def read_answer(text: str) -> Verdict | None:
-    """The verdict as the running system would read it, None if it cannot be read."""
+    """Return the verdict as the running system parses it, or None."""
     try:
         return read_verdict(text)
     except AnswerError:

@@ -1,8 +1,8 @@
-"""Answers before and after a fine-tuning, to rows that it does not learn from.
+"""Answers before and after fine-tuning, to rows that are not trained on.
 
-Decision: an answer to a row that was trained on shows how well it was learned by heart, so the page shows
-others: rows that the caller held out, else a few that are taken out of the data first, with every row that
-asks the same. Of a set too small to spare any, none are shown.
+An answer to a training row only shows how well the row was memorized. The report therefore shows rows held
+out by the caller, or else a few rows that are removed from the data first, together with every row that has
+the same question. A dataset that is too small to spare rows shows none.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from ..data.rows.row_sets import RowSet
 from ..trainer.report.html_report import Answered
 
 MIN_ROWS_PER_HELD_OUT = 20
-"""Rows to train on for each that is held out to be shown."""
+"""Number of training rows for each row that is held out for the report."""
 
 
 class AnswerCache:
-    """The answers before the first step, in a file: a training that goes on after a kill has no model to ask
-    for them."""
+    """File with the answers before the first step.
+
+    A training that is resumed no longer has the starting model to generate them with.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -40,7 +42,7 @@ class AnswerCache:
         return answers
 
     def read(self) -> list[str]:
-        """The stored answers, none if they cannot be read."""
+        """Return the stored answers, or an empty list if they cannot be read."""
         try:
             found = read_json(self.path, TrainingError)
         except TrainingError:
@@ -49,40 +51,44 @@ class AnswerCache:
 
 
 def hold_out(rows: Sequence[SftRow], count: int) -> tuple[list[SftRow], list[SftRow]]:
-    """(rows to train on, up to `count` rows to show): chosen by content, with every row that asks the same.
+    """Split the rows into (rows to train on, up to `count` rows to show).
 
-    At most one question of MIN_ROWS_PER_HELD_OUT is held out."""
+    Held-out rows are chosen by a hash of their content, together with every row that has the same question.
+    At most one question in `MIN_ROWS_PER_HELD_OUT` is held out.
+    """
     ordered = sorted({asked(row): row for row in rows}.items())
     held = dict(ordered[: min(count, len(ordered) // MIN_ROWS_PER_HELD_OUT)])
     return [row for row in rows if asked(row) not in held], list(held.values())
 
 
 def asked(row: SftRow) -> str:
-    """A digest of what a row asks: its turns but the last, and the names of its images."""
+    """Return a digest of a row's question: all turns except the last, and the names of its images."""
     parts = [*(f"{turn.role}:{turn.content}" for turn in row.messages[:-1]), *row.images]
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def sampled(trainer: Any, processor: Any, rows: RowSet, tokens: int) -> list[str]:
-    """The model's greedy answers to these rows: one by one on a GPU, whose memory is full of the
-    training's."""
+    """Generate greedy answers to these rows, of at most `tokens` tokens.
+
+    On a GPU the rows are processed one by one, since the training state fills its VRAM.
+    """
     from ..gate.held_out import greedy_answers
 
     if not rows.rows:
         return []
-    asked = [as_prompt_completion(row, rows.folder) for row in rows.rows]
+    questions = [as_prompt_completion(row, rows.folder) for row in rows.rows]
     model = trainer.accelerator.unwrap_model(trainer.model)
-    batch = len(asked) if model.device.type == "cpu" else 1
-    return greedy_answers(model, processor, asked, tokens, batch)[0]
+    batch = len(questions) if model.device.type == "cpu" else 1
+    return greedy_answers(model, processor, questions, tokens, batch)[0]
 
 
 def answered(rows: RowSet, before: Sequence[str], after: Sequence[str]) -> list[Answered]:
-    """The rows with both answers, as the page shows them."""
+    """Return the rows with both answers, for the report."""
     return [
         Answered(
             question=" / ".join(message.content for message in row.messages[:-1])[-2000:],
             images=tuple(Picture.open(rows.folder / name) for name in row.images),
-            truth=f"taught: {row.messages[-1].content}",
+            truth=f"target: {row.messages[-1].content}",
             before=old,
             after=new,
         )

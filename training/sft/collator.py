@@ -1,10 +1,9 @@
-"""Batches of fine-tuning: images at the size at which agents show them, and parts of an answer that are not
-learned.
+"""Collator of fine-tuning batches: scales images down and masks parts of an answer that must not be learned.
 
-Decision: trl's collator makes the batch, and labels are taken away afterwards. Which tokens a part of an
-answer became is read off the batch itself, by decoding what is learned and encoding it again with offsets:
-the chat template may put what it likes around the answer, and a template that changes the answer is an error
-here instead of a wrong lesson. A token that is half in such a part is not learned.
+trl's collator builds the batch, and labels are removed afterwards. To find which tokens belong to a part of
+an answer, the learned tokens are decoded and encoded again with offsets. The chat template may therefore add
+anything around the answer; a template that changes the answer itself raises an error instead of teaching
+something wrong. A token that is only partly in a masked part is masked as well.
 """
 
 from __future__ import annotations
@@ -18,14 +17,17 @@ from ...backend.errors import TrainingError
 from ...backend.pictures import Picture
 
 IGNORE_INDEX = -100
-"""The label of a token that is not learned."""
+"""Label of a token that the loss ignores."""
 CONTEXT = 40
-"""Characters around a part by which it is found again."""
+"""Characters before and after a part that identify its position."""
 
 
 class MaskedImageCollator:
-    """A collator whose images are scaled down as in use, and to at most `pixels`, and which takes the labels
-    of `not_learned` away; `collator` is trl's."""
+    """Wraps trl's `collator`: scales images down and masks the parts listed in `not_learned`.
+
+    Images are scaled as by the running agents, and to at most `pixels`. The batch is that of trl, with
+    `input_ids` and `labels` of the shape `(rows, tokens)`.
+    """
 
     def __init__(
         self, collator: Callable[[list[dict[str, Any]]], Any], pixels: int, tokenizer: Any = None
@@ -35,6 +37,7 @@ class MaskedImageCollator:
         self.tokenizer = tokenizer
 
     def __call__(self, examples: list[dict[str, Any]]) -> Any:
+        """Return trl's batch of these examples with masked labels."""
         for example in examples:
             area = min(self.pixels, MAX_PIXELS)
             example["images"] = [scaled_down(Picture(image), area).image for image in example["images"]]
@@ -49,17 +52,27 @@ class MaskedImageCollator:
 
 
 def mask_labels(tokenizer: Any, ids: Any, labels: Any, answer: str, parts: Sequence[tuple[int, int]]) -> None:
-    """Take the labels of these parts of the answer, ranges of its characters, out of a row of a batch, in
-    place.
+    """Set the labels of parts of an answer to `IGNORE_INDEX`, in place.
 
-    Raises TrainingError if the answer is not what the row's labels say.
+    Args:
+        tokenizer: Tokenizer of the model.
+        ids: Token ids of one row, `(tokens,)`.
+        labels: Labels of the row, `(tokens,)`.
+        answer: Text of the answer.
+        parts: Character ranges `(start, end)` of the answer.
+
+    Raises:
+        TrainingError: The learned tokens of the row do not decode to this answer.
     """
     places = (labels != IGNORE_INDEX).nonzero().flatten()
     learned = ids[places].tolist()
     text = tokenizer.decode(learned, skip_special_tokens=False, clean_up_tokenization_spaces=False)
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     if encoded["input_ids"] != learned:
-        raise TrainingError("An answer with a part that is not to be learned cannot be found in its tokens.")
+        raise TrainingError(
+            "Cannot mask a part of an answer: the learned tokens do not decode to the answer.",
+            "Use a checkpoint whose tokenizer and chat template belong together.",
+        )
     for start, end in parts:
         first, last = _found(text, answer, start, end)
         inside = [begin < last and first < stop for begin, stop in encoded["offset_mapping"]]
@@ -69,16 +82,16 @@ def mask_labels(tokenizer: Any, ids: Any, labels: Any, answer: str, parts: Seque
 
 
 def _found(text: str, answer: str, start: int, end: int) -> tuple[int, int]:
-    """Where this part of the answer stands in the text that the trainer made of it."""
+    """Return the range of this part of the answer in `text`, the decoded tokens."""
     pieces = (answer[max(0, start - CONTEXT) : start], answer[start:end], answer[end : end + CONTEXT])
-    # A tokenizer may compose characters; its text is then composed too.
+    # Some tokenizers normalize text to composed characters (NFC).
     for before, part, after in (pieces, [unicodedata.normalize("NFC", piece) for piece in pieces]):
         if text.count(before + part + after) == 1:
             first = text.index(before + part + after) + len(before)
             return first, first + len(part)
     raise TrainingError(
-        f"The chat template does not leave {answer[start:end]!r} as it stands in its answer.",
-        "Train without such rows: write the better prompt, or take the annotation back.",
+        f"The checkpoint's chat template changes the answer at {answer[start:end]!r}.",
+        "Train without such rows: write the refined prompt yourself, or remove the annotation.",
     )
 
 

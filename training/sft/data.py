@@ -1,8 +1,7 @@
-"""The rows of a fine-tuning: those that are learned, those whose loss is measured, those whose answers are
-shown.
+"""Rows of a fine-tuning: those to train on, those whose loss is measured, those whose answers are shown.
 
-Decision: a row that is measured or shown is never learned. A gate's own rows are shown and not measured: the
-checkpoint that the measured loss chooses must not have been chosen by the rows that examine it.
+A row that is measured or shown is never trained on. The rows of the regression gate are shown but not
+measured: the measured loss chooses the checkpoint, and the gate's rows must not influence that choice.
 """
 
 from __future__ import annotations
@@ -15,16 +14,22 @@ from .answers import hold_out
 from .settings import SftTraining
 
 FINAL = "final"
-"""Folder of a finished checkpoint, from which it is used."""
+"""Name of the folder of the finished checkpoint."""
 
 
 @dataclass(frozen=True)
 class SftData:
-    """The rows of a fine-tuning, those whose answers its page shows, the name of its result's folder, and the
-    rows whose loss is measured.
+    """Rows of a fine-tuning and the name of its result's folder.
 
-    Without `held_out` rows a few of `rows` are shown, without `measured` ones a few are measured if asked
-    for, and neither are trained on. Rows that cannot be used are left out if `skip_bad`, else an error."""
+    Attributes:
+        rows: Rows to train on.
+        held_out: Rows whose answers the report shows. Default: a few of `rows`, which are then not trained
+            on.
+        skip_bad: Leave out rows that cannot be used instead of raising an error.
+        name: Name of the result's folder.
+        measured: Rows whose loss is measured. Default: a few of `rows` if the settings ask for it, which are
+            then not trained on.
+    """
 
     rows: RowSet
     held_out: RowSet | None = None
@@ -34,35 +39,36 @@ class SftData:
 
     @property
     def shown(self) -> RowSet:
-        """The rows whose answers the page shows."""
+        """Rows whose answers the report shows."""
         return self.held_out or RowSet([], self.rows.folder)
 
     @property
     def losses(self) -> RowSet:
-        """The rows whose loss is measured."""
+        """Rows whose loss is measured."""
         return self.measured or RowSet([], self.rows.folder)
 
     def with_held_out(self, settings: SftTraining) -> SftData:
-        """The same data with rows held out for what the settings ask for and is not given.
+        """Return the same data, with the rows held out that the settings need and the caller did not give.
 
-        Raises SettingsError for a patience without rows to measure."""
-        wanted = settings.loss_rows or 0
-        if settings.early_stopping_patience and not wanted:
+        Raises:
+            SettingsError: Early stopping is set without rows to measure the loss on.
+        """
+        loss_rows = settings.loss_rows or 0
+        if settings.early_stopping_patience and not loss_rows:
             raise SettingsError(
-                "--early-stopping-patience has no held-out loss to look at.", "Give --loss-rows as well."
+                "--early-stopping-patience needs a held-out loss.", "Set --loss-rows as well."
             )
         folder, measured, held_out = self.rows.folder, self.measured, self.held_out
-        spare = max(wanted if measured is None else 0, settings.samples if held_out is None else 0)
+        spare = max(loss_rows if measured is None else 0, settings.samples if held_out is None else 0)
         rows, spared = hold_out(self.rows.rows, spare)
         if measured is None:
-            measured = RowSet(spared[:wanted], folder)
+            measured = RowSet(spared[:loss_rows], folder)
         if held_out is None:
             held_out = RowSet(spared[: settings.samples], folder)
-        measured = RowSet(measured.rows[:wanted], measured.folder)
+        measured = RowSet(measured.rows[:loss_rows], measured.folder)
         if settings.early_stopping_patience and not measured.rows:
             raise SettingsError(
-                f"{len(self.rows.rows)} rows are too few to hold any out: "
-                "--early-stopping-patience has no loss to look at.",
-                "Give more rows, or leave it out.",
+                f"{len(self.rows.rows)} rows are too few to hold any out for --early-stopping-patience.",
+                "Give more rows, or omit the option.",
             )
         return replace(self, rows=RowSet(rows, folder), held_out=held_out, measured=measured)

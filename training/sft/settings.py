@@ -1,7 +1,7 @@
-"""Settings of supervised fine-tuning.
+"""Settings of supervised fine-tuning (SFT).
 
-Decision: what was added later is None where it is not set, so that a training that was begun before it
-existed goes on as the same one.
+Settings that were added later default to None, so that a training that was started before they existed can be
+resumed.
 """
 
 from __future__ import annotations
@@ -22,35 +22,33 @@ FREE_TO_CHANGE = {
     "samples",
     "sample_tokens",
 }
-"""Settings that change nothing of what a stopped training goes on with."""
+"""Settings that may change when a training is resumed."""
 
 
 class SftTraining(StepSchedule):
-    """Settings of supervised fine-tuning. The published runs are in the recipe paper-8b."""
+    """Settings of supervised fine-tuning (SFT). The published runs are in the recipe paper-8b."""
 
     train_sampling_strategy: Literal["random", "sequential"] = Field(
         default="random",
-        description="Order of the rows: another one in each epoch, or as the file has them (a curriculum).",
+        description="Order of the rows: shuffled in each epoch, or as in the file (for a curriculum).",
     )
     loss_rows: int | None = Field(
         default=None,
         ge=1,
         le=10_000,
-        description="Held-out rows whose loss is measured at every checkpoint: of a planner's --held-out, "
-        "else taken out of the data (one of 20 at most); empty: none.",
+        description="Held-out rows whose loss is measured at every checkpoint, from a planner's --held-out "
+        "or else from the data (at most one row in 20). Default: none.",
     )
     early_stopping_patience: int | None = Field(
         default=None,
         ge=1,
-        description="Stop after so many checkpoints without a lower held-out loss, and take the checkpoint "
-        "with the lowest; empty: train to the end and take the last.",
+        description="Stop after this many checkpoints without a lower held-out loss, and use the checkpoint "
+        "with the lowest. Default: train to the end and use the last checkpoint.",
     )
     samples: int = Field(
         default=4,
         ge=0,
         le=50,
-        description=(
-            "Rows that are not trained on and whose answers before and after are shown on the end page."
-        ),
+        description="Held-out rows whose answers before and after the training the report shows.",
     )
-    sample_tokens: int = Field(default=1024, ge=16, description="Longest such answer, in tokens.")
+    sample_tokens: int = Field(default=1024, ge=16, description="Maximum length of these answers, in tokens.")

@@ -1,11 +1,9 @@
-"""Supervised fine-tuning of planner and critic with trl's SFTTrainer: loss on the answer alone, several
-images a row.
+"""Supervised fine-tuning of planner and critic with trl: loss on the answer only, several images per row.
 
-Decisions. The trainer is trl's, used as it is; ours are the checks before it starts and the checkpoint that
-comes out (half precision if asked, prompt set beside the weights). Rows are measured in real tokens, image
-tokens included, before a model is loaded, because the trainer would cut an answer off silently. Images
-are shown at the size at which the running agents show them. The answers on the end page are to rows that are
-not trained on.
+Before the model is loaded, rows are measured in tokens, image tokens included, because the trainer would
+silently truncate answers. Images are shown at the same size as by the running agents. The final checkpoint
+contains the prompt set and, if requested, weights in half precision. The report shows answers to rows that
+were not trained on.
 """
 
 from __future__ import annotations
@@ -52,12 +50,23 @@ def train(
     prompt_set: PromptSet | None = None,
     log: Log = print,
 ) -> Path:
-    """Fine-tune `checkpoint` on the rows into `out`; continues a stopped run.
+    """Fine-tune `checkpoint` on the rows, into the folder `out`; resumes an interrupted training.
 
-    `prompt_set` is saved with the result. Returns the finished checkpoint's folder, `out / data.name`:
-    a model, or an adapter if a LoRA rank is set. Raises SettingsError for a row that cannot be shown or is
-    longer than `settings.max_length`, unless such rows are skipped; TrainingError if `out` holds another
-    training.
+    Args:
+        checkpoint: Folder of the model to start from.
+        data: Rows to train on, to measure and to show.
+        out: Folder of the training.
+        settings: Settings of the training.
+        prompt_set: Prompt set that is saved with the result.
+        log: Called with every line of progress.
+
+    Returns:
+        The finished checkpoint's folder, `out / data.name`: a model, or an adapter if a LoRA rank is set.
+
+    Raises:
+        SettingsError: A row cannot be shown or is longer than `settings.max_length`, and such rows are not
+            skipped.
+        TrainingError: `out` contains another training.
     """
     check_options(settings)
     return _FineTuning(checkpoint, data.with_held_out(settings), out, settings, prompt_set, log).carry_out()
@@ -65,7 +74,7 @@ def train(
 
 @dataclass(frozen=True)
 class _FineTuning(TrainingRun):
-    """One fine-tuning under way: what `train` was given, and the parts of it in their order."""
+    """One fine-tuning: the arguments of `train`, and its stages in order."""
 
     checkpoint: Path
     data: SftData
@@ -94,9 +103,11 @@ class _FineTuning(TrainingRun):
         whole_steps = self.settings.optimizer_steps(len(rows.rows), self.devices)
         trainer, processor = self._trainer(rows, measured, whole_steps)
         trained, whole = count_parameters(trainer.model)
-        self.log(f"{trained:,} of {whole:,} weights train on {len(rows.rows)} rows in {whole_steps} steps")
+        self.log(
+            f"training {trained:,} of {whole:,} parameters on {len(rows.rows)} rows in {whole_steps} steps"
+        )
         if measured.rows:
-            self.log(f"the loss of {len(measured.rows)} held-out rows is measured at every checkpoint")
+            self.log(f"measuring the loss of {len(measured.rows)} held-out rows at every checkpoint")
         self.log(_learned(trainer, processor))
         record = record_of(self.out, self.prompt_set, self.settings.image_pixels)
         resumed = newest_checkpoint(self.out / "steps")
@@ -113,7 +124,7 @@ class _FineTuning(TrainingRun):
             if len(before) != len(after):
                 before = ["(not stored)"] * len(after)
             notes = [
-                f"{trained:,} of {whole:,} weights trained",
+                f"{trained:,} of {whole:,} parameters trained",
                 f"{len(rows.rows)} rows, {whole_steps} steps",
             ]
             notes += _ending(history, whole_steps, chosen)
@@ -124,17 +135,17 @@ class _FineTuning(TrainingRun):
         return save_trained(trainer, processor, record, self.final, self.settings.save_dtype, chosen)
 
     def _is_over(self, resumed: Path, whole_steps: int) -> bool:
-        """Whether nothing is left to train after this checkpoint."""
+        """Return whether the training is complete at this checkpoint."""
         losses = measured_losses(logged(resumed))
         return step_of(resumed) >= whole_steps or is_to_stop(losses, self.settings.early_stopping_patience)
 
     def _chosen(self, history: Sequence[Mapping[str, Any]]) -> Path | None:
-        """The checkpoint that becomes the result, None for what the trainer holds at its end."""
+        """Return the checkpoint that becomes the result, or None to use the weights in memory."""
         if self.settings.early_stopping_patience is None:
             return None
         best = best_checkpoint(self.out / "steps", measured_losses(history))
         if best is not None:
-            self.log(f"taking step {step_of(best)}, the checkpoint with the lowest held-out loss")
+            self.log(f"using the checkpoint of step {step_of(best)}, which has the lowest held-out loss")
         return best
 
     def _report(
@@ -144,8 +155,8 @@ class _FineTuning(TrainingRun):
         notes: Sequence[str],
         used: tuple[RowSet, RowSet],
     ) -> None:
-        """Write the page; `used`: the rows that were learned, and those that were measured."""
-        names = ("rows learned", "rows whose loss was measured")
+        """Write the report; `used` contains the rows that were trained on and those that were measured."""
+        names = ("training rows", "rows whose loss was measured")
         sets = zip(names, used, strict=True)
         TrainingReport(
             title="Supervised fine-tuning",
@@ -165,8 +176,10 @@ class _FineTuning(TrainingRun):
         ).write(self.out)
 
     def _usable(self) -> tuple[RowSet, RowSet, RowSet]:
-        """The rows to train on, those whose loss is measured and those whose answers are shown, each short
-        enough; where there are several processes nobody is asked."""
+        """Return the rows to train on, to measure and to show that are short enough.
+
+        With several processes no answers are shown.
+        """
         processor = load_processor(self.checkpoint)
         limit = TokenLimit(self.settings.max_length, "--max-length", self.data.skip_bad)
 
@@ -183,7 +196,7 @@ class _FineTuning(TrainingRun):
         return rows, measured, shown if self.devices == 1 else RowSet([], shown.folder)
 
     def _trainer(self, rows: RowSet, measured: RowSet, whole_steps: int) -> tuple[Any, Any]:
-        """The trainer, ready to start, and the processor."""
+        """Return the trainer, ready to start, and the processor."""
         from transformers import PrinterCallback
         from trl.trainer.sft_config import SFTConfig
 
@@ -220,7 +233,7 @@ class _FineTuning(TrainingRun):
         return trainer, policy.processor
 
     def _answers_before(self, trainer: Any, processor: Any, shown: RowSet, resumed: Path | None) -> list[str]:
-        """The answers before the first step; a training that goes on reads them from its file."""
+        """Return the answers before the first step; a resumed training reads them from a file."""
         if not shown.rows:
             return []
         stored = AnswerCache(self.out / "before.json")
@@ -230,8 +243,11 @@ class _FineTuning(TrainingRun):
 
 
 def _measuring(settings: SftTraining) -> dict[str, Any]:
-    """The trainer's arguments for a held-out loss at every checkpoint. It protects the lowest one's
-    checkpoint from being cleared away."""
+    """Return the trainer's arguments for measuring the held-out loss at every checkpoint.
+
+    `metric_for_best_model` makes the trainer keep the checkpoint with the lowest loss when it deletes old
+    ones.
+    """
     return {
         "eval_strategy": "steps",
         "eval_steps": settings.save_steps,
@@ -243,24 +259,23 @@ def _measuring(settings: SftTraining) -> dict[str, Any]:
 
 
 def _ending(history: Sequence[Mapping[str, Any]], whole_steps: int, chosen: Path | None) -> list[str]:
-    """How it ended and which checkpoint was taken, where the held-out loss decides."""
+    """Return a note on how the training ended and which checkpoint was used, if a loss decided it."""
     losses = measured_losses(history)
     if not losses or chosen is None:
         return []
     last = max(losses)
-    ended = f"Stopped at step {last} of {whole_steps}" if last < whole_steps else "Trained to its end"
+    ended = f"Stopped at step {last} of {whole_steps}" if last < whole_steps else "Trained to the end"
     best = step_of(chosen)
     if best not in losses:
         return []
-    return [f"{ended}; taken: step {best}, with a held-out loss of {losses[best]:.4f}"]
+    return [f"{ended}; used step {best}, with a held-out loss of {losses[best]:.4f}"]
 
 
 def _learned(trainer: Any, processor: Any) -> str:
-    """What the trainer makes of the first row, counted: its tokens, those of images, those that are learned,
-    and their end.
+    """Describe the first row as the trainer sees it: its tokens, and the end of its answer.
 
-    Raises TrainingError if images or the answer are lost on the way, which the trainer itself would pass over
-    in silence.
+    Raises:
+        TrainingError: Images or the answer are lost in the batch, which the trainer itself would not report.
     """
     row = trainer.train_dataset[0]
     pictures = len(row["images"])
@@ -270,15 +285,12 @@ def _learned(trainer: Any, processor: Any) -> str:
     learned = ids[labels != IGNORE_INDEX]
     if (pictures and not seen) or not len(learned) or (learned == processor.image_token_id).any():
         raise TrainingError(
-            (
-                f"Of the first row's {len(ids)} tokens {seen} are of its {pictures} images and "
-                f"{len(learned)} "
-                "are learned."
-            ),
-            "The checkpoint's chat template does not go with it.",
+            f"The first row has {len(ids)} tokens: {seen} for its {pictures} images, {len(learned)} learned. "
+            "Its images or its answer are missing.",
+            "The chat template does not fit the model; use the checkpoint's original chat template.",
         )
     end = processor.tokenizer.decode(learned[-SHOWN_TOKENS:])
     return (
-        f"of the first row's {len(ids)} tokens {seen} are of images and {len(learned)} are learned, "
+        f"first row: {len(ids)} tokens, {seen} of them of images, {len(learned)} learned, ending in "
         f"...{end!r}"
     )

@@ -1,12 +1,11 @@
-"""trl's SFT trainer with two things added: rows in the order of their file, for a curriculum, and losses that
-do not depend on how rows are split into batches.
+"""trl's SFT trainer with two additions: rows in file order (for a curriculum), losses averaged over tokens.
 
-Decisions. The loss is the mean over all learned tokens of an optimizer step, over its micro-batches and over
-all ranks. trl divides by their number if the trainer counts them, but transformers does not count for models
-that say `accepts_loss_kwargs = False` (Qwen3-VL and most others with images), so the count is switched on
-here. The held-out loss is the mean over all tokens of its rows, for the same reason. The rows that accelerate
-repeats to fill the last batch of every rank are neither learned nor measured twice. This module needs trl and
-is imported by what trains alone.
+The loss is the mean over all learned tokens of an optimizer step, over its micro-batches and all ranks. trl
+divides by this number of tokens if the trainer counts them. transformers does not count them for models with
+`accepts_loss_kwargs = False` (Qwen3-VL and most other vision-language models), so counting is enabled here.
+The held-out loss is the mean over all tokens of its rows, for the same reason. Rows that accelerate repeats
+to fill the last batch of each rank are neither learned nor measured twice. This module needs trl, so only
+training code imports it.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from .collator import IGNORE_INDEX
 
 
 class RowTrainer(SFTTrainer):
-    """trl's trainer with losses per token; `ordered` takes the rows as they come."""
+    """SFT trainer with losses averaged over tokens; with `ordered` it keeps the order of the rows."""
 
     def __init__(self, ordered: bool, **options: Any) -> None:
         self.ordered = ordered
         self._measured = (0.0, 0)
-        """Sum of the held-out loss over tokens, and their number, on this rank."""
+        """Sum of the held-out loss over tokens, and the number of tokens, on this rank."""
         super().__init__(**options)
         self.model_accepts_loss_kwargs = True
 
@@ -46,7 +45,11 @@ class RowTrainer(SFTTrainer):
     def prediction_step(
         self, model: Any, inputs: Any, *arguments: Any, **options: Any
     ) -> tuple[Any, None, None]:
-        """Measure the mean loss of a held-out batch, and add it to the sum over tokens."""
+        """Measure the mean loss of a held-out batch, and add it to the sum over tokens.
+
+        Returns:
+            (loss as a scalar tensor, None, None).
+        """
         rows, size = len(self.eval_dataset), self.args.per_device_eval_batch_size  # pyright: ignore[reportArgumentType]
         inputs = self._prepare_inputs(self._without_repeats(inputs, rows, size))
         tokens = int((inputs["labels"][:, 1:] != IGNORE_INDEX).sum())
@@ -58,7 +61,7 @@ class RowTrainer(SFTTrainer):
         return loss, None, None
 
     def evaluation_loop(self, *arguments: Any, metric_key_prefix: str = "eval", **options: Any) -> Any:
-        """Measure all held-out rows; their loss is the mean over the tokens of all batches and ranks."""
+        """Measure all held-out rows; the loss is the mean over the tokens of all batches and ranks."""
         self._measured = (0.0, 0)
         found: Any = super().evaluation_loop(*arguments, metric_key_prefix=metric_key_prefix, **options)
         here = torch.tensor(self._measured, dtype=torch.float32, device=self.accelerator.device)
@@ -68,7 +71,13 @@ class RowTrainer(SFTTrainer):
         return found
 
     def _without_repeats(self, batch: Any, rows: int, size: int) -> Any:
-        """Take the labels of repeated rows out of the last batch of `rows` rows, `size` a rank's batch."""
+        """Mask the labels of repeated rows in the last batch of a dataset.
+
+        Args:
+            batch: Batch whose `labels` have the shape `(size, tokens)`.
+            rows: Number of rows of the dataset.
+            size: Batch size of a rank.
+        """
         state, ranks = self.accelerator.gradient_state, self.accelerator.num_processes
         left = rows % (size * ranks)
         if ranks > 1 and left and state.end_of_dataloader:

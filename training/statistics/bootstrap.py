@@ -1,17 +1,20 @@
-"""Intervals of means over items that fall into categories, or come from several seeds, by resampling.
+"""Bootstrap confidence intervals of means over items in categories, or over several seeds.
 
-Decisions. Items are drawn anew within their category, so that a category keeps its weight; the seed is fixed,
-so that the same values give the same interval. Two means are of interest: over all items, and over the
-categories' means. A plain bootstrap of small categories is too narrow. So one item less is drawn than there
-are (J. Rao and C. Wu, 1988), which makes the variance right, and the interval is as much wider as Student's t
-is than the normal distribution, with the degrees of freedom of F. Satterthwaite (1946). A category of one
-item does not show its own spread. Such items get the spread of all of them together, or that of all items if
-there is only one (collapsed strata, W. Cochran, 1977). This contains the differences between categories, so
-the interval is rather too wide than too narrow. Of a single item the interval is as wide as the bounds. How
-often an interval holds the truth is measured by benchmarks/interval_coverage.py. Where every seed had
-trainings of its own, the seeds are what was repeated: they are drawn anew too, by the same rules, and
-Student's t has one degree of freedom less than there are seeds. The spread between seeds holds that of their
-items already, so that both levels together are rather too wide than too narrow.
+Items are resampled within their category, so that each category keeps its weight. The random seed is fixed,
+so that the same values give the same interval. Two means are computed: over all items, and over the means of
+the categories.
+
+A plain bootstrap of small categories is too narrow. Therefore one item fewer than available is drawn (J. Rao
+and C. Wu, 1988), which makes the variance unbiased, and the interval is widened by the ratio of Student's t
+to the normal distribution, with the degrees of freedom of F. Satterthwaite (1946). A category with one item
+does not show its own variance. Such items get the variance of all of them together, or of all items if there
+is only one (collapsed strata, W. Cochran, 1977). This includes the differences between categories, so the
+interval is rather too wide than too narrow. With a single item the interval is as wide as the bounds.
+
+If every seed had trainings of its own, the seeds are the repetitions. They are resampled too, by the same
+rules, and Student's t has one degree of freedom less than there are seeds. The variance between seeds already
+includes that of their items, so both levels together are rather too wide than too narrow. The coverage of the
+intervals is measured by benchmarks/interval_coverage.py.
 """
 
 from __future__ import annotations
@@ -26,17 +29,17 @@ from .intervals import Z
 
 RESAMPLES = 10_000
 AT_ONCE = 500
-"""Resamples made at a time: memory stays small for thousands of items."""
+"""Number of resamples computed at a time, which limits memory for thousands of items."""
 LEVEL = (2.5, 97.5)
 Bounds = tuple[float, float]
-"""The least and the greatest value that a mean can have, which a wider interval must not leave."""
+"""Smallest and largest possible value of a mean; a widened interval is clipped to them."""
 OF_DIFFERENCES: Bounds = (-1.0, 1.0)
-"""Those of differences of shares; values alone do not say that they are differences where none is below 0."""
+"""Bounds of differences of shares. They must be given, as values do not show that they are differences."""
 UNBOUNDED: Bounds = (-np.inf, np.inf)
 
 
 class Mean(BaseModel):
-    """A mean with its 95 % interval, over `n` items."""
+    """A mean of `n` items with its 95 % confidence interval."""
 
     model_config = ConfigDict(ser_json_inf_nan="strings")
 
@@ -50,7 +53,7 @@ class Mean(BaseModel):
 
 
 class Means(BaseModel):
-    """`items`: every item counts the same; `macro`: every category does."""
+    """Mean over all items (`items`) and mean over the means of the categories (`macro`)."""
 
     items: Mean
     macro: Mean
@@ -62,9 +65,21 @@ def stratified_means(
     resamples: int = RESAMPLES,
     bounds: Bounds | None = None,
 ) -> Means:
-    """Both means of the values by category, with their intervals, which do not leave the `bounds` (None: 0 to
-    1 for values that lie there, else none). Raises ValueError without a value, SettingsError where scipy is
-    not installed."""
+    """Compute both means of values in categories, with their confidence intervals.
+
+    Args:
+        values: Values by category; the shape of each is `(items,)`.
+        seed: Seed of the resampling.
+        resamples: Number of resamples.
+        bounds: Bounds of the intervals. Default: 0 to 1 if all values are in this range, else none.
+
+    Returns:
+        The means.
+
+    Raises:
+        ValueError: `values` is empty.
+        SettingsError: scipy is not installed.
+    """
     groups = [np.asarray(ones, dtype=np.float64) for _, ones in sorted(values.items()) if len(ones)]
     if not groups:
         raise ValueError("no value")
@@ -91,7 +106,7 @@ def stratified_means(
         mean = float(means @ weights)
         if whole == 1:
             return Mean(mean=mean, low=bounds[0], high=bounds[1], n=1)
-        # The spread of single items is one estimate, whatever their number.
+        # The variance of single items is one estimate, regardless of their number.
         parts = np.append(weights**2 * variances, (weights[single] ** 2).sum() * variance)
         return _mean(mean, drawn @ weights, _wider(parts, np.append(sizes, len(spread))), bounds)
 
@@ -105,10 +120,23 @@ def two_level_mean(
     resamples: int = RESAMPLES,
     bounds: Bounds | None = None,
 ) -> Mean:
-    """The mean of all items (every seed counts the same) with an interval over seeds and items: `values` has
-    the items of each seed; `bounds` as in `stratified_means`. With one seed it is that of its items alone.
-    Raises ValueError without a value or for a seed without one, SettingsError where scipy is not
-    installed."""
+    """Compute the mean of all items, with equal weights of seeds and an interval over seeds and items.
+
+    With one seed the interval is that of its items.
+
+    Args:
+        values: Values of the items of each seed; the shape of each is `(items,)`.
+        seed: Seed of the resampling.
+        resamples: Number of resamples.
+        bounds: As in `stratified_means`.
+
+    Returns:
+        The mean.
+
+    Raises:
+        ValueError: `values` is empty, or a seed has no values.
+        SettingsError: scipy is not installed.
+    """
     seeds = [np.asarray(ones, dtype=np.float64) for ones in values]
     if not seeds or not all(len(one) for one in seeds):
         raise ValueError("no value")
@@ -120,7 +148,7 @@ def two_level_mean(
     for number, items in enumerate(seeds):
         for begin in range(0, resamples, AT_ONCE):
             times = (chosen[begin : begin + AT_ONCE] == number).sum(1)
-            # A seed that was drawn twice has other items each time.
+            # A seed that was drawn twice gets other items each time.
             for time in range(1, int(times.max(initial=0)) + 1):
                 which = begin + np.flatnonzero(times >= time)
                 some = random.integers(0, len(items), size=(len(which), max(1, len(items) - 1)))
@@ -138,8 +166,10 @@ def two_level_mean(
 
 
 def _spread_of_singles(groups: Sequence[np.ndarray]) -> np.ndarray:
-    """Deviations with the variance that a category of one item is taken to have; none if there is no such
-    category, a single 0 if nothing is known."""
+    """Return deviations, `(items,)`, with the variance assumed for categories with one item.
+
+    The result is empty if there is no such category, and a single 0 if nothing is known about the variance.
+    """
     singles = [group for group in groups if len(group) == 1]
     values = np.concatenate(singles if len(singles) > 1 else groups) if singles else np.zeros(0)
     if len(values) < 2:
@@ -152,7 +182,7 @@ def _bounds(values: np.ndarray) -> Bounds:
 
 
 def _wider(parts: np.ndarray, sizes: np.ndarray) -> float:
-    """How much wider Student's t makes an interval whose variance has these parts."""
+    """Return the factor by which Student's t widens an interval whose variance has these parts."""
     known = parts > 0
     if not known.any():
         return 1.0

@@ -1,7 +1,7 @@
-"""Shares with their intervals, for every figure that is reported.
+"""Shares with their confidence intervals.
 
-Decision: what scipy has (Wilson's interval, the exact binomial test) is scipy's. The intervals of paired
-shares and of the difference of two shares are written here: scipy has none.
+Wilson's interval and the exact binomial test come from scipy. The intervals of paired shares and of the
+difference of two shares are implemented here, since scipy does not have them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pydantic import BaseModel
 from ...backend.machine.requirements import require
 
 Z = 1.959963984540054
-"""Standard deviations of a 95 % interval."""
+"""Standard deviations of a 95 % confidence interval."""
 MAX_FLIPPED = 20
-"""Differences of `sign_flip_test`: a million combinations of signs."""
+"""Maximum number of differences in `sign_flip_test`: a million combinations of signs."""
 
 
 class Share(BaseModel):
-    """A share of successes with its 95 % Wilson interval, over `n` cases."""
+    """A share of successes in `n` cases with its 95 % Wilson confidence interval."""
 
     rate: float
     low: float
@@ -33,8 +33,13 @@ class Share(BaseModel):
 
 
 def share(outcomes: Sequence[bool]) -> Share:
-    """The share of True with the Wilson score interval (E. B. Wilson, 1927) at 95 %; an empty sequence is 0
-    of 0. Raises SettingsError where scipy is not installed."""
+    """Return the share of True with its 95 % Wilson score interval (E. B. Wilson, 1927).
+
+    An empty sequence gives 0 of 0.
+
+    Raises:
+        SettingsError: scipy is not installed.
+    """
     n = len(outcomes)
     if n == 0:
         return Share(rate=0.0, low=0.0, high=1.0, n=0)
@@ -44,15 +49,24 @@ def share(outcomes: Sequence[bool]) -> Share:
 
 
 def sign_test(first: int, second: int) -> float:
-    """Two-sided exact probability that cases which came out differently are split so unevenly by chance (Q.
-    McNemar, 1947); 1 where there is none. Raises SettingsError where scipy is not installed."""
+    """Return the two-sided exact p-value of a split of discordant pairs (Q. McNemar, 1947).
+
+    It is 1 if there are none.
+
+    Raises:
+        SettingsError: scipy is not installed.
+    """
     return float(_binomial_test(first, first + second).pvalue) if first + second else 1.0
 
 
 def sign_flip_test(differences: Sequence[float]) -> float:
-    """Two-sided exact probability that a sum so far from 0 comes of these differences by chance, if each
-    could as well have had the other sign (R. A. Fisher, 1935); 1 where there is none. With n of them it is
-    never below 2 / 2^n. Raises ValueError for more than 20."""
+    """Return the two-sided exact p-value of a sum under random signs (R. A. Fisher, 1935).
+
+    It is 1 without differences. With n differences it is at least 2 / 2^n.
+
+    Raises:
+        ValueError: There are more than 20 differences.
+    """
     if len(differences) > MAX_FLIPPED:
         raise ValueError(f"{len(differences)} differences have too many signs")
     sums = [0.0]
@@ -70,8 +84,10 @@ def _binomial_test(successes: int, cases: int) -> Any:
 
 
 class Difference(BaseModel):
-    """A difference of two shares over the same `n` cases, with its 95 % interval; `p` is McNemar's exact
-    test, two-sided."""
+    """A difference of two shares over the same `n` cases with its 95 % confidence interval.
+
+    `p` is the two-sided p-value of McNemar's exact test.
+    """
 
     difference: float
     low: float
@@ -84,10 +100,13 @@ class Difference(BaseModel):
 
 
 def paired_difference(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
-    """How much more often `ones` came out right than `others`, case by case; raises ValueError for other
-    lengths.
+    """Return the difference between the shares of True in `ones` and `others`, which are paired.
 
-    The interval is Wald's for paired shares, the test is `sign_test`'s.
+    The confidence interval is Wald's for paired shares, and the test is `sign_test`.
+
+    Raises:
+        ValueError: The lengths differ.
+        SettingsError: scipy is not installed.
     """
     n = len(ones)
     if n != len(others):
@@ -102,9 +121,15 @@ def paired_difference(ones: Sequence[bool], others: Sequence[bool]) -> Differenc
 
 
 def agresti_min_interval(ones: Sequence[bool], others: Sequence[bool]) -> Difference:
-    """`paired_difference` with the interval of A. Agresti and Y. Min (2005), which adds half a case to each
-    of the four outcomes: few cases without a difference have a wide interval, where Wald's has none. Raises
-    ValueError for other lengths."""
+    """Return `paired_difference` with the confidence interval of A. Agresti and Y. Min (2005).
+
+    It adds half a case to each of the four outcomes. If few cases do not differ, it is wide, while Wald's
+    interval is empty.
+
+    Raises:
+        ValueError: The lengths differ.
+        SettingsError: scipy is not installed.
+    """
     plain = paired_difference(ones, others)
     won = sum(one and not other for one, other in zip(ones, others, strict=True)) + 0.5
     lost = sum(other and not one for one, other in zip(ones, others, strict=True)) + 0.5
@@ -114,13 +139,15 @@ def agresti_min_interval(ones: Sequence[bool], others: Sequence[bool]) -> Differ
 
 
 def cases_for(drop: float) -> int:
-    """The fewest cases whose `agresti_min_interval`, where none differs, does not reach below -`drop`."""
+    """Return the fewest cases, none of which differs, whose `agresti_min_interval` is above -`drop`."""
     return max(1, ceil(Z / drop - 2 - 1e-9))
 
 
 def newcombe_interval(one: Share, other: Share) -> tuple[float, float]:
-    """The 95 % interval of `one`'s rate less `other`'s, of other cases (R. G. Newcombe's of 1998, from the
-    two Wilson ones)."""
+    """Return the 95 % confidence interval of the difference of two independent shares (R. G. Newcombe, 1998).
+
+    It is computed from the Wilson intervals of both shares.
+    """
     mean = one.rate - other.rate
     return (
         mean - ((one.rate - one.low) ** 2 + (other.high - other.rate) ** 2) ** 0.5,

@@ -1,0 +1,1 @@
+"""Parts that all training stages share: model loading, resuming, saving, reports."""

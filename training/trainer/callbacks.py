@@ -1,8 +1,6 @@
-"""What looks on while a trainer runs: the live line, and the guards of reinforcement learning.
+"""Trainer callbacks: the progress line, and the stopwatch of GRPO steps.
 
-Decisions. Guards act between steps and never inside one: they measure, say, and ask the trainer to stop; what
-is kept then is the last checkpoint whose check was good. Checks fall on the steps at which checkpoints are
-saved, so that every checkpoint has one. This module needs transformers and is imported by what trains alone.
+They run between steps and never inside one. This module needs transformers, so only training code imports it.
 """
 
 from __future__ import annotations
@@ -19,12 +17,15 @@ from .step_clock import StepClock
 
 Log = Callable[[str], None]
 LAST_ENTRIES = 32
-"""Log entries over which the time left is reckoned: steps of one rollout take very different times."""
+"""Number of log entries used to estimate the remaining time; steps of one rollout differ in duration."""
 
 
 class Progress(TrainerCallback):
-    """Prints a line for every log entry. `images` is how many images a step takes on average (SFT), None to
-    read it from the log (GRPO: drawn)."""
+    """Logs a line of progress for every log entry.
+
+    `images` is the mean number of images per step (SFT, DPO), or None to read the number of generated images
+    from the log (GRPO).
+    """
 
     def __init__(self, log: Log, parts: LineParts, images: float | None = None) -> None:
         self.log = log
@@ -34,14 +35,15 @@ class Progress(TrainerCallback):
         self._marks: deque[tuple[float, int]] = deque(maxlen=LAST_ENTRIES)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        # A training that goes on counts its tokens from where it was, which is not logged before the first
-        # entry.
+        """Start measuring the time."""
+        # A resumed training does not log the tokens of its earlier steps before the first log entry.
         self._at = (time.monotonic(), state.global_step, None if state.global_step else 0.0)
         self._marks.append(self._at[:2])
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **rest: Any
     ) -> None:
+        """Log a line of progress if the entry has any of the shown parts."""
         shown = logs is not None and any(key in logs for _, key, _ in self.parts) and "train_loss" not in logs
         if not state.is_world_process_zero or logs is None or not shown or self._at is None:
             return
@@ -62,13 +64,15 @@ class Progress(TrainerCallback):
 
 
 class Stopwatch(TrainerCallback):
-    """Tells a clock when steps begin and end; to be added before what checks between steps."""
+    """Records when steps begin and end; add it before callbacks that run checks between steps."""
 
     def __init__(self, clock: StepClock) -> None:
         self.clock = clock
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Record the beginning of the step."""
         self.clock.begin()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Record the end of the step."""
         self.clock.end()

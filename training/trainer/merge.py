@@ -1,8 +1,8 @@
-"""Merges a LoRA adapter into its base: a checkpoint that every program can load without knowing of adapters.
+"""Merges a LoRA adapter into its base model, for programs without adapter support.
 
-Decision: the merge is done in float32 and saved in the base's own arithmetic, and the base is read from its
-folder and not from memory, so that an adapter that was trained on a 4-bit base is merged into the full
-weights. The new folder appears when it is whole.
+The merge is computed in float32 and saved in the base's own dtype. The base is read from its folder and not
+from memory, so that an adapter trained on a 4-bit base is merged into the full weights. The new folder
+appears only when it is complete.
 """
 
 from __future__ import annotations
@@ -23,18 +23,28 @@ WIDER = "Set dtype to bfloat16 in the base's config.json, and merge again."
 
 
 def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
-    """Write `base` with `adapter` merged in to `out` (safetensors of at most `shard` each, processor, prompt
-    set).
+    """Merge `adapter` into `base` and write the result to `out`, with the processor and the prompt set.
 
-    The adapter's record of what it was trained with wins over the base's. Raises ChatError for a folder that
-    is not a LoRA adapter or does not fit the base, and for a base that an agent could not be; SettingsError
-    if `out` exists, TrainingError for what cannot be written.
+    Args:
+        base: Folder of the base model.
+        adapter: Folder of the LoRA adapter. Its record of how it was trained takes precedence over the
+            base's.
+        out: Folder to create.
+        shard: Maximum size of a safetensors file.
+
+    Returns:
+        `out`.
+
+    Raises:
+        ChatError: `adapter` is not a LoRA adapter or does not fit the base, or the base cannot be an agent.
+        SettingsError: `out` exists.
+        TrainingError: The checkpoint cannot be written.
     """
     require("peft")
     check_usable(adapter)
     check_checkpoint(base, untested=True)
     if out.exists():
-        raise SettingsError(f"{str(out)!r} exists.", "Give a folder that does not.")
+        raise SettingsError(f"{str(out)!r} already exists.", "Give a folder that does not exist yet.")
     import torch
     from transformers import AutoConfig
 
@@ -45,7 +55,9 @@ def merge(base: Path, adapter: Path, out: Path, shard: str = "4GB") -> Path:
         before = set(model.state_dict())
         merged = merged_into(model, adapter)
         if set(merged.state_dict()) != before:
-            raise TrainingError("Merging has left other weights than the base has.", "Update peft.")
+            raise TrainingError(
+                "The merged model has different weights than the base.", "Update peft, then merge again."
+            )
         for name, weight in merged.state_dict().items():
             narrowed(name, weight, dtype, WIDER)
         merged.to(dtype)

@@ -1,11 +1,11 @@
-"""The model that is trained: loaded in the right arithmetic, what trains of it chosen.
+"""Loads the model to train, in the right dtype, and selects the parts that are trained.
 
-Decisions. Adapters (LoRA, QLoRA) go to the linear layers of the language model, found in the model itself
-(model_parts.py), because "all-linear" would put a third of them into the vision tower. The vision tower and
-the projectors are trained or frozen together. What is loaded is an instance that knows the folder it came
-from: a trainer that needs a reference model reads it from there. It is loaded after the trainer's arguments
-are made, which start the process group: only then is a share of the weights what a rank of ZeRO-3 holds.
-Under FSDP2 every rank reads all of them first (transformers 5.23, tried with two ranks).
+Adapters (LoRA, QLoRA) are added to the linear layers of the language model, which are found in the model
+itself (model_parts.py); peft's "all-linear" would put a third of them into the vision tower. Vision tower and
+projectors are trained or frozen together. The loaded model knows the folder it came from, since a trainer
+that needs a reference model reads it from there. It is loaded after the trainer's arguments are built, which
+start the process group: only then does a ZeRO-3 rank hold only its share of the weights. Under FSDP2 every
+rank first reads all weights (tested with transformers 5.23 and two ranks).
 """
 
 from __future__ import annotations
@@ -27,65 +27,63 @@ from ...backend.machine.requirements import TRAINERS, missing, require
 from .model_parts import ModelParts
 
 TRACKERS = ("wandb", "trackio", "mlflow", "tensorboard")
-"""What `--report-to` passes on to the trainer."""
+"""Trackers that `--report-to` passes to the trainer."""
 
 
 class ModelTraining(BaseModel):
-    """What trains, where, and in which arithmetic; shared by all stages."""
+    """Settings that all stages share: what is trained, on which device and in which dtype."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     learning_rate: float = Field(
-        default=2e-5, gt=0, description="Peak learning rate; cosine after the warm-up."
+        default=2e-5, gt=0, description="Peak learning rate, with cosine decay after the warmup."
     )
     warmup_steps: float = Field(
-        default=0.1, ge=0, description="Steps of the warm-up; below 1, their share of all steps."
+        default=0.1, ge=0, description="Warmup steps. A value below 1 is a share of all steps."
     )
     weight_decay: float = Field(default=1e-6, ge=0, description="AdamW weight decay.")
-    adam_beta2: float = Field(default=0.999, gt=0, lt=1, description="AdamW beta 2.")
+    adam_beta2: float = Field(default=0.999, gt=0, lt=1, description="AdamW beta2.")
     optim: Literal["adamw_torch", "adamw_8bit"] = Field(
-        default="adamw_torch", description="AdamW, or its 8-bit form of bitsandbytes (a GPU is needed)."
+        default="adamw_torch", description="AdamW, or the 8-bit AdamW of bitsandbytes (needs a GPU)."
     )
-    lora_r: int = Field(
-        default=0, ge=0, le=1024, description="Rank of a LoRA adapter; 0 trains the weights themselves."
-    )
-    lora_alpha: int = Field(default=32, ge=1, description="LoRA's scale is alpha / rank.")
-    lora_dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout before the adapter.")
+    lora_r: int = Field(default=0, ge=0, le=1024, description="LoRA rank. 0 trains the full weights.")
+    lora_alpha: int = Field(default=32, ge=1, description="LoRA alpha. The adapter's scale is alpha / rank.")
+    lora_dropout: float = Field(default=0.0, ge=0, lt=1, description="LoRA dropout.")
     load_in_4bit: bool = Field(
-        default=False, description="Hold the frozen base in NF4 (QLoRA); needs a rank."
+        default=False, description="Load the frozen base model in 4-bit NF4 (QLoRA). Needs --lora-r."
     )
-    freeze_vision: bool = Field(
-        default=True, description="Keep the vision tower and its projector as they are."
-    )
-    device: Literal["auto", "cpu"] = Field(default="auto", description="Where to train.")
-    bf16: bool = Field(default=False, description="Train in bfloat16 (mixed precision) instead of float32.")
+    freeze_vision: bool = Field(default=True, description="Do not train the vision tower and its projector.")
+    device: Literal["auto", "cpu"] = Field(default="auto", description="Device. auto uses a GPU if possible.")
+    bf16: bool = Field(default=False, description="Train in bfloat16 mixed precision instead of float32.")
     gradient_checkpointing: bool = Field(
-        default=True, description="On a GPU, compute activations twice instead of keeping them."
+        default=True,
+        description="On a GPU, recompute activations in the backward pass instead of storing "
+        "them: less VRAM, more time.",
     )
     image_pixels: int = Field(
         default=1_048_576,
         ge=1024,
-        description="Largest area of an image that is shown, in pixels; a running agent shows 1,048,576.",
+        description="Largest area of a shown image, in pixels. Larger images are scaled down; running agents "
+        "use 1,048,576.",
     )
     save_dtype: Literal["auto", "float16", "bfloat16"] = Field(
         default="auto",
-        description="Precision that the finished checkpoint is saved in: as trained, or half of it (bfloat16 "
-        "keeps the range of what was trained in bf16).",
+        description="Dtype of the saved checkpoint. auto: as trained; bfloat16 has the range of models "
+        "trained in bf16.",
     )
-    tensorboard: bool = Field(default=True, description="Write TensorBoard files where it is installed.")
+    tensorboard: bool = Field(default=True, description="Write TensorBoard files if it is installed.")
     report_to: str | None = Field(
         default=None,
         max_length=200,
-        description="Where else the training is logged, with commas between: wandb, trackio, mlflow, "
-        "tensorboard (to be installed); empty: nowhere.",
+        description="Experiment trackers, separated by commas: wandb, trackio, mlflow, tensorboard (must be "
+        "installed). Default: none.",
     )
-    seed: int = Field(default=0, ge=0, description="Seed of data order and dropout.")
+    seed: int = Field(default=0, ge=0, description="Seed of the data order and of dropout.")
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A model ready to be trained, its processor with padding on the left, and the adapter's configuration,
-    if any."""
+    """A model ready for training, its processor (padding on the left) and the adapter's configuration."""
 
     model: Any
     processor: Any
@@ -94,8 +92,7 @@ class Policy:
 
 @contextmanager
 def silence_libraries() -> Iterator[None]:
-    """Keep the libraries' bars, and their warnings about their own future, out of the progress that is
-    shown."""
+    """Hide the libraries' progress bars and deprecation warnings, which would disturb the progress shown."""
     import logging
 
     from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
@@ -104,7 +101,7 @@ def silence_libraries() -> Iterator[None]:
     bars, level = shown.is_progress_bar_enabled(), shown.get_verbosity()
     trl = logging.getLogger("trl")
     trl_level = trl.level
-    # It would print a whole row, images and all, for every sample that is left out of its group.
+    # trl would print a whole row, images included, for every answer that is left out of its group.
     trl.setLevel(logging.ERROR)
     dataset_bars = are_progress_bars_disabled()
     shown.disable_progress_bar()
@@ -124,15 +121,14 @@ def silence_libraries() -> Iterator[None]:
 
 
 def on_cpu(settings: ModelTraining) -> bool:
-    """Whether training runs on the processor."""
+    """Return whether training runs on the CPU."""
     import torch
 
     return settings.device == "cpu" or not torch.cuda.is_available()
 
 
 def load_processor(checkpoint: Path) -> Any:
-    """The processor of a checkpoint folder, with padding on the left: generation continues every row at its
-    right end. Raises ChatError, as an agent does, for a folder without processor or chat template."""
+    """Load a checkpoint's processor, padding on the left; raise ChatError without one or a chat template."""
     check_checkpoint(checkpoint, untested=True)
     processor = agents_processor(checkpoint)
     processor.tokenizer.padding_side = "left"
@@ -140,8 +136,12 @@ def load_processor(checkpoint: Path) -> Any:
 
 
 def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
-    """Load a checkpoint folder for training; raises SettingsError for options that do not go together,
-    ChatError for a checkpoint that lacks weights."""
+    """Load a checkpoint for training.
+
+    Raises:
+        SettingsError: The settings contradict each other.
+        ChatError: The checkpoint lacks weights.
+    """
     import torch
 
     check_options(settings)
@@ -160,8 +160,7 @@ def load_policy(checkpoint: Path, settings: ModelTraining) -> Policy:
 
 
 def empty_model(checkpoint: Path | Any) -> Any:
-    """The model of a checkpoint folder, or of a configuration, with all of its modules and no memory (meta
-    device)."""
+    """Return the model of a checkpoint folder or a configuration on the meta device, without any memory."""
     import torch
     from transformers import AutoConfig, AutoModelForImageTextToText
 
@@ -176,33 +175,34 @@ def empty_model(checkpoint: Path | Any) -> Any:
 
 
 def _unpacked(model: Any) -> None:
-    """Keep bitsandbytes from packing 4-bit weights for inference as soon as the model answers: on processors
-    with AVX512-bf16 it does, training then goes on with weights in another layout, and widths that 64 does
-    not divide are a fault."""
+    """Keep bitsandbytes from repacking 4-bit weights for inference when the model generates.
+
+    It does so on CPUs with AVX512-bf16. Training would then continue with weights in another layout, and
+    layers whose width is not divisible by 64 would fail.
+    """
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
 
 
 def check_options(settings: ModelTraining) -> None:
-    """Raise SettingsError for options that do not go together or need a library that is not there."""
+    """Raise SettingsError if the settings contradict each other or need a library that is not installed."""
     if settings.load_in_4bit and not settings.lora_r:
         raise SettingsError(
-            "Quantised weights cannot be trained themselves.", "Give --lora-r as well (QLoRA)."
+            "--load-in-4bit freezes the weights, but no LoRA adapter is set.", "Set --lora-r as well (QLoRA)."
         )
     require(*TRAINERS, *libraries_of(settings))
     trackers_of(settings)
 
 
 def libraries_of(settings: ModelTraining) -> list[str]:
-    """The libraries that these options need beside the trainers."""
+    """Return the libraries that these settings need in addition to the trainers."""
     quantizes = settings.load_in_4bit or settings.optim == "adamw_8bit"
     return (["peft"] if settings.lora_r else []) + (["bitsandbytes"] if quantizes else [])
 
 
 def quantized(settings: ModelTraining, model: Any) -> Any:
-    """NF4 with doubly quantised scales for everything of a model (`empty_model`) but what it sees with and
-    the output layer."""
+    """Return the NF4 configuration (double quantization) for all but vision parts and output layer."""
     import torch
     from transformers import BitsAndBytesConfig
 
@@ -212,13 +212,14 @@ def quantized(settings: ModelTraining, model: Any) -> Any:
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16 if settings.bf16 else torch.float32,
-        # A bare "visual" would be ignored silently, and naming it alone would quantise the output layer.
+        # bitsandbytes would silently ignore a bare "visual", and naming it alone would quantize the output
+        # layer.
         llm_int8_skip_modules=[*parts.seeing, parts.head],
     )
 
 
 def adapter_config(settings: ModelTraining, model: Any) -> Any | None:
-    """The LoRA configuration for a model, None for full training."""
+    """Return the LoRA configuration for a model, or None for full training."""
     if not settings.lora_r:
         return None
     from peft import LoraConfig
@@ -235,9 +236,9 @@ def adapter_config(settings: ModelTraining, model: Any) -> Any | None:
 def trainer_arguments(
     settings: ModelTraining, config: type[Any], steps: Path, steps_in_all: int
 ) -> dict[str, Any]:
-    """Return the arguments of a trl configuration: settings by their own names, and what follows from them.
+    """Return the arguments of a trl configuration: settings that trl has by the same name, and derived ones.
 
-    A GPU's defaults are switched off by name on a CPU.
+    Defaults for a GPU are disabled explicitly on a CPU.
     """
     cpu, warmup = on_cpu(settings), settings.warmup_steps
     return {
@@ -254,37 +255,40 @@ def trainer_arguments(
 
 
 def reports_to(settings: ModelTraining, log: Callable[[str], None]) -> list[str]:
-    """Where else the trainer logs: the trackers that are named, and TensorBoard if wanted and installed.
+    """Return the trackers that the trainer logs to: `report_to`, and TensorBoard if enabled and installed.
 
-    Raises SettingsError for a tracker that is not known or not installed."""
+    Raises:
+        SettingsError: A tracker is unknown or not installed.
+    """
     trackers = trackers_of(settings)
     if settings.tensorboard and "tensorboard" not in trackers:
         if missing(["tensorboard"]):
-            log("TensorBoard is not installed (pip install tensorboard); its files are not written")
+            log("TensorBoard is not installed, so no TensorBoard files are written (pip install tensorboard)")
         else:
             trackers.append("tensorboard")
     return trackers or ["none"]
 
 
 def trackers_of(settings: ModelTraining) -> list[str]:
-    """The trackers that `report_to` names; raises SettingsError for one that is not known or not
-    installed."""
+    """Return the trackers in `report_to`; raise SettingsError if one is unknown or not installed."""
     named = [name.strip() for name in (settings.report_to or "").split(",")]
     trackers = list(dict.fromkeys(name for name in named if name))
     for name in trackers:
         if name not in TRACKERS:
-            raise SettingsError(f"--report-to has no {name!r}.", f"Known: {', '.join(TRACKERS)}.")
+            raise SettingsError(
+                f"--report-to: unknown tracker {name!r}.", f"Use one of {', '.join(TRACKERS)}."
+            )
     absent = missing(trackers)
     if absent:
         raise SettingsError(
-            f"--report-to {','.join(trackers)} needs {' and '.join(absent)}, not installed here.",
+            f"--report-to {','.join(trackers)} needs {' and '.join(absent)} (not installed).",
             f"Install: pip install {' '.join(absent)}",
         )
     return trackers
 
 
 def count_parameters(model: Any) -> tuple[int, int]:
-    """How many weights train, and how many there are; 4-bit ones are counted as weights, not as bytes."""
+    """Return (trained parameters, all parameters); 4-bit weights count as parameters, not as bytes."""
     trained = whole = 0
     for weight in model.parameters():
         size = getattr(getattr(weight, "quant_state", None), "shape", None)

@@ -1,11 +1,10 @@
-"""The parts of a model that sees and writes: where its language model lies, what it sees with, which layers
-adapters go to. All of it is read off the model's own modules.
+"""Finds the parts of a vision-language model: language model, vision parts and layers for adapters.
 
-Decision: nothing here names a family or a layer. The library says which module decodes (`get_decoder`) and
-which one is the output layer; what lies beside the decoder and holds weights is what the model sees with (a
-vision tower, its projector). Adapters go to every linear layer of a part, under whatever name, so that fused
-or recurrent layers of a new family are not passed over in silence. The names become one expression without
-layer numbers, which is how an adapter's file stays short.
+No model family or layer name is hard-coded. The library reports the decoder (`get_decoder`) and the output
+layer; modules with weights next to the decoder are the vision parts (vision tower, projector). Adapters go to
+every linear layer of a part, with any name, so that fused or recurrent layers of a new family are
+included. The names are combined into one regular expression without layer numbers, which keeps the adapter's
+file short.
 """
 
 from __future__ import annotations
@@ -18,33 +17,33 @@ from typing import Any
 
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 BASE_PREFIX = "base_model.model."
-"""What peft puts before the names of the model that it wraps."""
+"""Prefix that peft adds to the names of the model it wraps."""
 
 
 def _shape(name: str) -> str:
-    """A module's name as an expression that leaves its layer's number open."""
+    """Return a module's name as a regular expression that matches any layer number."""
     return r"\d+".join(re.escape(piece) for piece in NUMBER.split(name))
 
 
 @dataclass(frozen=True)
 class ModelParts:
-    """A model's parts; `model` is the library's own class, not wrapped by adapters."""
+    """Parts of a model; `model` is the library's own class, not wrapped by adapters."""
 
     model: Any
 
     @cached_property
     def language(self) -> str:
-        """Where the language model lies, such as "model.language_model"."""
+        """Name of the language model's module, such as "model.language_model"."""
         return self._name_of(self.model.get_decoder())
 
     @cached_property
     def head(self) -> str:
-        """Where the output layer lies, such as "lm_head"."""
+        """Name of the output layer, such as "lm_head"."""
         return self._name_of(self.model.get_output_embeddings())
 
     @cached_property
     def seeing(self) -> tuple[str, ...]:
-        """Where the parts lie that it sees with: vision tower and projectors, which may be one module."""
+        """Names of the vision parts: vision tower and projectors, which may be one module."""
         around, _, own = self.language.rpartition(".")
         parent = self.model.get_submodule(around)
         others = ((name, part) for name, part in parent.named_children() if name != own)
@@ -52,15 +51,14 @@ class ModelParts:
         return tuple(f"{around}.{name}" if around else name for name in beside)
 
     def freeze_seeing(self) -> None:
-        """Keep what it sees with as it is."""
+        """Freeze the vision parts."""
         for name in self.seeing:
             self.model.get_submodule(name).requires_grad_(False)
         for weight in self._single.values():
             weight.requires_grad_(False)
 
     def adapter_targets(self, with_seeing: bool) -> str:
-        """An expression over module names that matches every linear layer of the language model and, if
-        wanted, of what it sees with."""
+        """Return a regular expression for the linear layers of the language model (and the vision parts)."""
         parts = (self.language, *self.seeing) if with_seeing else (self.language,)
         wanted = {name for part in parts for name in self._linear(part)}
         named: dict[str, set[str]] = {}
@@ -69,12 +67,12 @@ class ModelParts:
         pieces = set()
         for name in wanted:
             alike = named[_shape(name)]
-            # Of a row of layers of several kinds some only are linear: these are named one by one.
+            # If only some modules of a numbered series are linear, they are listed by name.
             pieces.add(_shape(name) if alike <= wanted else re.escape(name))
         return "|".join(sorted(pieces))
 
     def part_of(self, weight: str) -> str:
-        """What a person calls the part that a weight of this name belongs to; an adapter's weight too."""
+        """Return a readable name of the part that a weight or an adapter's weight belongs to."""
         name = weight.removeprefix(BASE_PREFIX)
         seeing = next((part for part in self.seeing if name.startswith(f"{part}.")), None)
         if "lora_" in name:
@@ -94,8 +92,7 @@ class ModelParts:
 
     @cached_property
     def _single(self) -> dict[str, Any]:
-        """Weights beside the language model that belong to no module, such as the one for the end of a row of
-        an image."""
+        """Weights next to the language model that are not in a module, such as an end-of-row embedding."""
         around = self.language.rpartition(".")[0]
         parent = self.model.get_submodule(around)
         own = parent.named_parameters(recurse=False)
@@ -103,7 +100,7 @@ class ModelParts:
 
     @cached_property
     def _tower(self) -> str:
-        """The largest of what it sees with."""
+        """Name of the largest vision part."""
 
         def weights(name: str) -> int:
             return sum(one.numel() for one in self.model.get_submodule(name).parameters())
@@ -118,7 +115,7 @@ class ModelParts:
         from torch.nn import Linear
 
         for name, module in self.model.get_submodule(part).named_modules(prefix=part):
-            # A gate of one value is no layer: an adapter would be larger than it is.
+            # A gate with one output is skipped: its adapter would be larger than the layer.
             if isinstance(module, Linear) and module.out_features > 1:
                 yield name
 

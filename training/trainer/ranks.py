@@ -1,9 +1,9 @@
-"""What the processes of one training decide together.
+"""Decisions that all processes of a training make together.
 
-Decision: whatever stops a training or waits for a service is decided once and sent to all, errors included: a
-rank that goes on alone, or stops alone, leaves the others waiting for it. They wait as long as calls of judge
-and generator may take by their own deadlines, and not the half hour after which the process group would end
-them.
+Everything that stops a training or waits for a service is decided by one rank and sent to all, including
+errors: a rank that continues or stops alone would leave the others waiting. Ranks wait as long as calls of
+judge and generator may take by their own deadlines, instead of the half hour after which the process group
+would abort.
 """
 
 from __future__ import annotations
@@ -18,18 +18,24 @@ from ...backend.errors import InterleaveError, TrainingError
 Found = TypeVar("Found")
 
 MIN_PATIENCE = 1800
-"""Seconds that ranks wait for each other where nothing else is known: the libraries' own."""
+"""Default timeout of the process group, in seconds."""
 MAX_PATIENCE = 2 * 86400
 
 
 def patience(longest: float) -> int:
-    """Seconds that ranks wait for each other where one may be at calls that end after `longest` seconds."""
+    """Return the process group's timeout in seconds, if calls of one rank may take `longest` seconds."""
     return round(min(MAX_PATIENCE, MIN_PATIENCE + longest))
 
 
 def of_first_rank(check: Callable[[], Found], devices: int) -> Found:
-    """The check of the first rank, so that all decide alike and a judge is asked once; its error too, since
-    ranks that wait for a check that never comes would hang."""
+    """Run a check on the first rank only, and return its result on every rank.
+
+    All ranks thus decide the same, and a judge is called once. An error is also raised on every rank, since
+    ranks that wait for a missing result would hang.
+
+    Raises:
+        TrainingError: The check failed.
+    """
     if devices == 1:
         return check()
     from accelerate.utils import broadcast_object_list
@@ -47,7 +53,7 @@ def of_first_rank(check: Callable[[], Found], devices: int) -> Found:
 
 
 def agreed(devices: int) -> Callable[[str | None], str | None]:
-    """A function that gives every rank the first problem that any of them has."""
+    """Return a function that returns the first problem of any rank on every rank."""
     if devices == 1:
         return lambda problem: problem
     from accelerate.utils import gather_object
@@ -56,7 +62,7 @@ def agreed(devices: int) -> Callable[[str | None], str | None]:
 
 
 def gathered(trainer: Any) -> Any:
-    """The model as one that can generate, whatever it is distributed over."""
+    """Return a context manager with the model ready for generation, however it is distributed."""
     from trl.models.utils import unwrap_model_for_generation
 
     if trainer.accelerator.num_processes == 1:

@@ -1,11 +1,11 @@
-"""Going on after a stop: the newest checkpoint that is whole, and only of the same training.
+"""Resumes an interrupted training from its newest complete checkpoint, if it is the same training.
 
-Decisions. A checkpoint is taken if everything a bit-exact continuation needs is there and readable to its
-end; a process killed while writing leaves one that is not, and the one before it is taken. The trainer would
-crash on the first and go on silently without an optimiser on others. What a training is made of (settings,
-data, the model it starts from) is kept beside its checkpoints, and on how many devices: going on with others
-bends the schedule silently, so it is refused. A training that failed without a checkpoint has nothing to go
-on with, so corrected settings may take its folder.
+A checkpoint is used if all files that a bit-exact continuation needs exist and are complete. A process that
+was killed while writing leaves an incomplete one, and the previous one is used; the trainer itself would
+crash on some of these, or silently continue without an optimizer on others. The folder also records the
+settings, data, starting model and number of devices. Resuming with different ones would silently change the
+schedule, so it is refused. A training that failed before its first checkpoint has nothing to resume, so
+corrected settings may use its folder.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ RUN_FILE = "training.json"
 NUMBER = re.compile(r"checkpoint-(\d+)")
 MAX_HEADER = 256 * 1024**2
 MAX_NAMED = 5
-"""Settings named in a message; the others are counted."""
+"""Number of settings named in a message; the others are counted."""
 FAILED = "failed_without_checkpoint"
-"""Mark in the note of a training whose folder another one may take."""
+"""Key in the record of a training whose folder may be reused with other settings."""
 OF_FIRST_STEPS = ("checks.json", "before.json", "rollouts", FOLDER_NAME)
-"""What a training without a checkpoint may leave, and another one must not take for its own."""
+"""Files that a training leaves before its first checkpoint, and that another one must not use."""
 
 
 def newest_checkpoint(steps: Path) -> Path | None:
-    """The newest whole checkpoint below `steps`, None if there is none."""
+    """Return the newest complete checkpoint in `steps`, or None."""
     if not steps.is_dir():
         return None
     numbered = [
@@ -49,22 +49,20 @@ def newest_checkpoint(steps: Path) -> Path | None:
 
 
 def step_of(checkpoint: Path) -> int:
-    """The optimiser step at which it was saved."""
+    """Return the optimizer step of a checkpoint."""
     found = NUMBER.fullmatch(checkpoint.name)
     assert found is not None
     return int(found.group(1))
 
 
 def logged(checkpoint: Path | None) -> list[dict[str, Any]]:
-    """The trainer's log up to a checkpoint, for a training that was killed when only its result was left to
-    be written."""
+    """Return the trainer's log up to a checkpoint, for a training killed before it wrote its result."""
     state = _json(checkpoint / "trainer_state.json") if checkpoint else None
     return (state or {}).get("log_history", [])
 
 
 def is_whole(checkpoint: Path) -> bool:
-    """Whether weights, optimiser, schedule, random states and the trainer's state are all there and not cut
-    off."""
+    """Return whether weights, optimizer, scheduler, random states and trainer state are complete."""
     weights = list(checkpoint.glob("*.safetensors"))
     index = checkpoint / "model.safetensors.index.json"
     state = _json(checkpoint / "trainer_state.json")
@@ -77,7 +75,7 @@ def is_whole(checkpoint: Path) -> bool:
     sharded = any(path.is_dir() and any(path.iterdir()) for path in checkpoint.glob("*optimizer*")) or any(
         checkpoint.glob("global_step*")
     )
-    # FSDP with a full state writes the gathered optimiser, and the weights once more, as .bin.
+    # FSDP with a full state dict writes the gathered optimizer, and the weights once more, as .bin files.
     gathered = list(checkpoint.glob("*.bin"))
     optimizers = [checkpoint / "optimizer.pt", checkpoint / "optimizer.bin"]
     if not sharded and not any(map(zipfile.is_zipfile, optimizers)):
@@ -98,7 +96,7 @@ def _json(path: Path) -> dict[str, Any] | None:
 
 
 def _is_whole_safetensors(path: Path) -> bool:
-    """Whether the file is as long as its header says."""
+    """Return whether the file is as long as its header states."""
     try:
         with opened(path, TrainingError) as file:
             size = os.fstat(file.fileno()).st_size
@@ -113,7 +111,7 @@ def _is_whole_safetensors(path: Path) -> bool:
 
 
 def digest_of(values: Iterable[str]) -> str:
-    """16 hex digits over texts in their order, such as the rows of a data file."""
+    """Return 16 hex digits that identify a sequence of texts, such as the rows of a data file."""
     digest = hashlib.blake2b(digest_size=8)
     for value in values:
         digest.update(len(value.encode()).to_bytes(8, "big") + value.encode())
@@ -121,49 +119,58 @@ def digest_of(values: Iterable[str]) -> str:
 
 
 def claim_run(out: Path, made_of: Mapping[str, Any]) -> None:
-    """Note in `out` what this training is made of; raises TrainingError if another one was begun there."""
+    """Record in `out` what this training consists of.
+
+    Raises:
+        TrainingError: `out` contains a different training, or its record cannot be read.
+    """
     if os.environ.get("RANK", "0") != "0":
         return
     path = out / RUN_FILE
-    wanted = json.loads(json.dumps(made_of))
+    current = json.loads(json.dumps(made_of))
     devices = int(os.environ.get("WORLD_SIZE", "1"))
     if devices > 1:
-        wanted["devices"] = devices
+        current["devices"] = devices
     found = _json(path)
     if found is None and path.exists():
-        raise TrainingError(f"{str(path)!r} cannot be read.", "Give another --out, or delete it to go on.")
-    known = with_new_names(found or {}, wanted)
-    # Another process may have gone on with the same training after this one failed.
+        raise TrainingError(
+            f"Cannot read the training record {str(path)!r}.", "Give another --out, or delete this file."
+        )
+    known = with_new_names(found or {}, current)
+    # Another process may have resumed the same training after this one failed.
     failed = known.pop(FAILED, False) and not _has_checkpoints(out)
-    differing = sorted(name for name in {**known, **wanted} if known.get(name) != wanted.get(name))
+    differing = sorted(name for name in {**known, **current} if known.get(name) != current.get(name))
     if found is not None and differing and not failed:
         if "stage" in differing:
             raise TrainingError(
-                f"{str(out)!r} holds a training of stage {known.get('stage')!r}, and this is "
-                f"{wanted.get('stage')!r}.",
+                f"{str(out)!r} contains a training of stage {known.get('stage')!r}, but this one is "
+                f"{current.get('stage')!r}.",
                 "Give another --out.",
             )
         name, more = differing[0], len(differing) - MAX_NAMED
         others = f" and {more} more settings" if more > 0 else ""
         raise TrainingError(
-            f"{str(out)!r} holds a training with other {', '.join(differing[:MAX_NAMED])}{others} "
-            f"({name}: {known.get(name)!r} there, {wanted.get(name)!r} here).",
-            "Give another --out, or the settings it was begun with.",
+            f"{str(out)!r} contains a training with different {', '.join(differing[:MAX_NAMED])}{others} "
+            f"({name}: {known.get(name)!r} there, {current.get(name)!r} here).",
+            "Give another --out, or use the same settings to resume.",
         )
     if failed and differing:
         for name in OF_FIRST_STEPS:
             _remove(out / name)
     if found is None or failed:
-        write_text(path, json.dumps(wanted, indent=2) + "\n", TrainingError, "The training's note")
+        write_text(path, json.dumps(current, indent=2) + "\n", TrainingError, "The training record")
 
 
 @contextmanager
 def given_back_on_failure(out: Path) -> Iterator[None]:
-    """Run a training in its claimed folder `out`. If it fails before its first checkpoint, note that other
-    settings may take the folder. What a killed process left half-written is removed first."""
+    """Run a training in its claimed folder `out`.
+
+    If it fails before its first checkpoint, the record states that the folder may be reused. Files that a
+    killed process left half-written are removed first.
+    """
     first, alone = os.environ.get("RANK", "0") == "0", os.environ.get("WORLD_SIZE", "1") == "1"
     if first:
-        # The other ranks may be writing into the folders below.
+        # Other ranks may be writing to these folders.
         sweep(out, *((out / "rollouts", out / "shown") if alone else ()), files_alone=True)
     try:
         yield
@@ -171,8 +178,8 @@ def given_back_on_failure(out: Path) -> Iterator[None]:
         note = _json(out / RUN_FILE) if first else None
         if note is not None and not _has_checkpoints(out):
             text = json.dumps({**note, FAILED: True}, indent=2) + "\n"
-            with suppress(TrainingError):  # the failure itself is what is said
-                write_text(out / RUN_FILE, text, TrainingError, "The training's note")
+            with suppress(TrainingError):  # report the original failure, not this one
+                write_text(out / RUN_FILE, text, TrainingError, "The training record")
         raise
 
 

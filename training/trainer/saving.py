@@ -1,9 +1,8 @@
-"""What a training leaves: a folder that agents open, with weights, processor and prompt set, which appears by
-one rename.
+"""Saves the result of a training as a folder that agents open: weights, processor and prompt set.
 
-Decision: what comes out is what the trainer holds at its end or, where a training had to stop or was only to
-be finished, the files of a checkpoint; in half precision if asked, rewritten file by file, so
-that no second model is held.
+The result is what the trainer has in memory at its end, or the files of a checkpoint if the training had to
+stop or was already complete. Conversion to half precision rewrites the weights file by file, so that no
+second model is in memory. The folder appears by one rename.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from ...backend.files.atomic import replace_folder
 from ...backend.prompts import PromptSet
 from ...backend.prompts.trained_with import TrainedWith
 
-# What a trainer leaves beside the weights; the first is a pickle.
+# Files that a trainer writes next to the weights; the first is a pickle.
 LEFT_OUT = ("training_args.bin", "README.md")
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*config.json")
-"""The files of a trainer's checkpoint that make a model or an adapter."""
+"""Files of a trainer's checkpoint that form a model or an adapter."""
 
 
 def save_trained(
@@ -34,10 +33,23 @@ def save_trained(
     save_dtype: str,
     checkpoint: Path | None = None,
 ) -> Path:
-    """Save what a trainer holds (a model or an adapter, gathered from all ranks), or what it wrote into
-    `checkpoint`, with processor and the record of what it was trained with, into `folder`, which appears when
-    it is whole."""
-    # A fixed name: all ranks write into it, and a rank cannot know what another one would draw.
+    """Save a trained model or adapter to `folder`, which appears only when it is complete.
+
+    Args:
+        trainer: Trainer whose weights, gathered from all ranks, are saved.
+        processor: Processor of the model.
+        record: Record of how it was trained.
+        folder: Folder to create.
+        save_dtype: "float16", "bfloat16" or "auto" (as trained).
+        checkpoint: Checkpoint whose files are saved instead of the weights in memory.
+
+    Returns:
+        `folder`.
+
+    Raises:
+        TrainingError: The folder cannot be written.
+    """
+    # The name is fixed because all ranks write into the folder and must know its name.
     part = folder.with_name(f"{folder.name}.part")
     if trainer.accelerator.is_main_process:
         shutil.rmtree(part, ignore_errors=True)
@@ -46,7 +58,7 @@ def save_trained(
         if checkpoint is None:
             trainer.save_model(str(part))
         if trainer.accelerator.is_main_process:
-            # Where weights are spread over devices, a checkpoint is not loaded back by its file.
+            # With sharded weights, a checkpoint cannot be loaded back from its file.
             if checkpoint is not None:
                 part.mkdir(parents=True)
                 for path in (path for pattern in WEIGHTS for path in checkpoint.glob(pattern)):
@@ -63,8 +75,10 @@ def save_trained(
 
 
 def record_of(out: Path, prompt_set: PromptSet | None, image_pixels: int) -> TrainedWith:
-    """What a training trains with. It is saved in the training's folder at once, for agents that open one of
-    its steps."""
+    """Return the record of how an agent is trained.
+
+    It is saved in the training's folder immediately, for agents that open one of its checkpoints.
+    """
     record = TrainedWith(out.name, prompt_set, min(image_pixels, MAX_PIXELS))
     if os.environ.get("RANK", "0") == "0":
         record.save(out)
@@ -72,8 +86,11 @@ def record_of(out: Path, prompt_set: PromptSet | None, image_pixels: int) -> Tra
 
 
 def narrowed(name: str, weight: Any, kind: Any, hint: str) -> Any:
-    """A weight in another precision. Raises TrainingError with this hint if it has values that would become
-    infinite."""
+    """Return a tensor in another dtype.
+
+    Raises:
+        TrainingError: Finite values would become infinite; the error has this hint.
+    """
     if not weight.is_floating_point():
         return weight
     made = weight.to(kind)
@@ -81,15 +98,15 @@ def narrowed(name: str, weight: Any, kind: Any, hint: str) -> Any:
     if lost.any():
         shown = str(kind).removeprefix("torch.")
         raise TrainingError(
-            f"The weight {name!r} has {int(lost.sum())} values, up to {weight.abs().max().item():g}, that "
-            f"would become infinite in {shown}.",
+            f"Cannot convert the weight {name!r} to {shown}: {int(lost.sum())} values, up to "
+            f"{weight.abs().max().item():g}, would become infinite.",
             hint,
         )
     return made
 
 
 def _convert(folder: Path, dtype: str) -> None:
-    """Rewrite the weight files in half precision ("float16" or "bfloat16"), one at a time."""
+    """Convert the weight files to "float16" or "bfloat16", one at a time."""
     import torch
     from safetensors.torch import load_file, save_file
 
@@ -97,7 +114,10 @@ def _convert(folder: Path, dtype: str) -> None:
     for path in sorted(folder.glob("*.safetensors")):
         weights = {
             name: narrowed(
-                name, weight, kind, "The training is complete: run it again with --save-dtype bfloat16."
+                name,
+                weight,
+                kind,
+                "The training is complete; run the command again with --save-dtype bfloat16.",
             )
             for name, weight in load_file(path).items()
         }

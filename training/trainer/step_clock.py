@@ -1,10 +1,9 @@
-"""Where the time of a step of reinforcement goes: answers written, rewards, update. Three marks a step,
-nothing traced.
+"""Measures the parts of a GRPO step: generating answers, rewards, update.
 
-Decision: the marks are the ones that are there anyway (a step begins, the reward is called and returns, the
-step ends), so that the split needs nothing of the trainer's inside and costs nothing; it is logged with every
-step. Drawing and scoring overlap, so their own seconds (`BatchCounts`) may add up to more than the reward's,
-which is wall clock.
+Only existing events are timed (a step begins, the reward is called and returns, the step ends), so the
+measurement needs no internals of the trainer and costs nothing. It is logged with every step. Generating and
+scoring images overlap, so their own seconds (`BatchCounts`) may add up to more than the wall-clock time of
+the reward.
 """
 
 from __future__ import annotations
@@ -14,8 +13,11 @@ from collections.abc import Callable
 
 
 class StepClock:
-    """Seconds of the step that ended last: `seconds/rollout`, `seconds/reward` (steps with a rollout),
-    `seconds/update`, `seconds/step`. Checks and checkpoints lie between steps and are not in it."""
+    """Wall-clock seconds of the last step.
+
+    The keys are `seconds/rollout` and `seconds/reward` (in steps with a rollout), `seconds/update` and
+    `seconds/step`. Checks and checkpoints happen between steps and are not included.
+    """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -24,19 +26,19 @@ class StepClock:
         self._taken: dict[str, float] = {}
 
     def begin(self) -> None:
-        """An optimiser step begins."""
+        """Record the beginning of an optimizer step."""
         self._begun, self._reward = self._now(), None
 
     def rewarded(self, since: float) -> None:
-        """The reward returns, having been called at `since` (`now`)."""
+        """Record that the reward returned; `since` is the time (`now`) at which it was called."""
         self._reward = since, self._now()
 
     def now(self) -> float:
-        """The clock's time in seconds."""
+        """Return the clock's time in seconds."""
         return self._now()
 
     def end(self) -> None:
-        """The optimiser step has ended."""
+        """Record the end of the optimizer step."""
         if self._begun is None:
             return
         ended, begun = self._now(), self._begun
@@ -51,6 +53,6 @@ class StepClock:
         self._begun = None
 
     def taken(self) -> dict[str, float]:
-        """The seconds of the last step by part, once; empty until another one has ended."""
+        """Return the seconds of the last step by part, once; empty until another step has ended."""
         taken, self._taken = self._taken, {}
         return taken

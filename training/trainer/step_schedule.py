@@ -12,23 +12,25 @@ from .model_loading import ModelTraining
 class StepSchedule(ModelTraining):
     """Settings that determine the number of optimizer steps."""
 
-    num_train_epochs: float = Field(default=2.0, gt=0, description="Passes over the data.")
+    num_train_epochs: float = Field(default=2.0, gt=0, description="Number of passes over the data.")
     max_steps: int | None = Field(
         default=None,
         ge=1,
-        description="Optimiser steps after which it ends, with the learning rate at its end; empty: those of "
-        "the epochs. Never more than these.",
+        description="Stop after this many optimizer steps, at most those of the epochs. Default: the steps "
+        "of the epochs.",
     )
     per_device_train_batch_size: int = Field(
-        default=32, ge=1, description="Rows in one forward pass on one device."
+        default=32, ge=1, description="Rows per forward pass and device."
     )
-    gradient_accumulation_steps: int = Field(default=1, ge=1, description="Such batches per optimiser step.")
+    gradient_accumulation_steps: int = Field(default=1, ge=1, description="Micro-batches per optimizer step.")
     max_length: int = Field(
-        default=16384, ge=16, description="Longest row in tokens, images included; longer ones are an error."
+        default=16384,
+        ge=16,
+        description="Maximum length of a row in tokens, images included. Longer rows are an error.",
     )
-    save_steps: int = Field(default=500, ge=1, description="Steps between resumable checkpoints.")
+    save_steps: int = Field(default=500, ge=1, description="Optimizer steps between checkpoints.")
     dataloader_num_workers: int = Field(
-        default=0, ge=0, description="Processes that read and prepare images."
+        default=0, ge=0, description="Worker processes that load and prepare images."
     )
 
     def optimizer_steps(self, rows: int, devices: int = 1) -> int:

@@ -1,5 +1,7 @@
-"""Spoiled runs, records, rows and sets: a result or one line of error, and nothing written elsewhere. Some of
-the thousand cases of tests/stress/test_spoiled_files.py."""
+"""Damaged runs, records, rows and sets give a result or one line of error, and write nothing elsewhere.
+
+These are some of the thousand cases in tests/stress/test_spoiled_files.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pickled lists are read where they are plain, and can do nothing where they are not."""
+"""Plain pickled lists are read, and others cannot do any harm."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Harm:
 
 
 def archive(content: bytes) -> bytes:
-    """As torch.save writes it."""
+    """Return the content as torch.save writes it."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as file:
         file.writestr("train_data/data.pkl", content)
@@ -81,14 +81,14 @@ def test_items_that_are_not_plain_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (pickle.dumps([Harm(os.system, "touch harmed")]), "it names"),
-        (archive(pickle.dumps([Harm(eval, "open('harmed', 'w')")])), "it names builtins.eval"),
-        (b"cos\nsystem\n(S'touch harmed'\ntR.", "it names os.system"),
+        (pickle.dumps([Harm(os.system, "touch harmed")]), "it uses"),
+        (archive(pickle.dumps([Harm(eval, "open('harmed', 'w')")])), "it uses builtins.eval"),
+        (b"cos\nsystem\n(S'touch harmed'\ntR.", "it uses os.system"),
         (b"\x80\x02(lp0\nK\x01a\x82\x01.", "damaged"),
-        (b"\x80\x02\x8c\x01x\x8c\x01y\x93.", "it names x.y"),
-        (b"\x80\x02\x8c\x03x\ny\x8c\x01z\x93.", "it names x y.z"),
-        (b"\x80\x02K\x01Q.", "outside itself"),
-        (pickle.dumps(7), "no list"),
+        (b"\x80\x02\x8c\x01x\x8c\x01y\x93.", "it uses x.y"),
+        (b"\x80\x02\x8c\x03x\ny\x8c\x01z\x93.", "it uses x y.z"),
+        (b"\x80\x02K\x01Q.", "external data"),
+        (pickle.dumps(7), "it is not a list"),
         (b"", "damaged"),
         (b"nonsense", "damaged"),
         (archive(b""), "damaged"),

@@ -1,5 +1,8 @@
-"""Preference training of the tiny agents, run small: images reach the model, a killed training goes on to the
-same weights, pairs of samples become a checkpoint by two commands, the guard stops."""
+"""Preference training of the tiny critic.
+
+Images reach the model, a killed training resumes to the same weights, sampled pairs become a checkpoint, and
+the monitor stops a collapse.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ SMALL = DpoTraining(
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pairs about rendered pages: the right verdict against the wrong one, in the same words."""
+    """Pairs about rendered images: the right verdict against the wrong one, with the same reasoning."""
     folder = tmp_path_factory.mktemp("pairs")
     rows, _ = read_rl_rows(make_data(folder))
     prompt_set = prompt_set_of(checkpoint("critic"))
@@ -86,7 +89,7 @@ def run(data: Path, out: Path, log: Callable[[str], None] = lambda line: None, *
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone: nothing catches it."""
+    """Represents a killed process: the exception is not caught."""
 
 
 def test_a_killed_training_goes_on_to_the_same_critic(data: Path, tmp_path: Path) -> None:
@@ -107,13 +110,13 @@ def test_a_killed_training_goes_on_to_the_same_critic(data: Path, tmp_path: Path
     assert sorted(map(int, json.loads((straight / "checks.json").read_text()))) == [0, 2, 4]
     assert (final / "prompt_set").is_dir()
     told = [line for line in lines if "held-out pairs:" in line]
-    assert len(told) == 2 and all("told apart" in line and "margin" in line for line in told)
+    assert len(told) == 2 and all("accuracy" in line and "margin" in line for line in told)
     (live,) = [line for line in lines if line.startswith("step 1/4")]
-    assert all(part in live for part in ("loss", "told apart", "margin", "chosen", "rejected", "left"))
+    assert all(part in live for part in ("loss", "accuracy", "margin", "chosen", "rejected", "left"))
     assert any("tokens" in line and "of images" in line for line in lines)
     page = (straight / "report.html").read_text()
-    assert "Margin of the pairs" in page and "in truth" in page and "pairs held out" in page
-    with pytest.raises(TrainingError, match="other beta"):
+    assert "Reward margin of the pairs" in page and "truth: " in page and "pairs held out" in page
+    with pytest.raises(TrainingError, match="different beta"):
         run(data, straight, beta=0.2)
 
 
@@ -136,7 +139,7 @@ def test_the_loss_falls_and_an_adapter_needs_no_second_model(data: Path, tmp_pat
 
 
 def test_the_images_of_a_pair_reach_the_model(data: Path, tmp_path: Path) -> None:
-    """The same pairs with other pages have another loss: were images lost, it would be the same."""
+    """The same pairs with other images have another loss; without images it would be the same."""
 
     def first_loss(path: Path, out: Path) -> list[float]:
         run(path, out, max_steps=2, save_steps=2, warmup_steps=0.0)
@@ -165,7 +168,7 @@ def test_a_critic_that_collapses_is_stopped_and_the_last_good_one_kept(
         return found(*arguments).model_copy(update={"tokens": tokens.pop(0)})
 
     monkeypatch.setattr(task, "critic_pair_check", longer)
-    with pytest.raises(TrainingError, match=r"150 tokens, which had 50.*last good"):
+    with pytest.raises(TrainingError, match=r"150 tokens, from 50.*last good"):
         run(data, tmp_path)
     assert (tmp_path / "final" / "prompt_set").is_dir()
     with pytest.raises(TrainingError, match="last good"):

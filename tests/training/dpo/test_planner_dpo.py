@@ -1,5 +1,8 @@
-"""Preference training of the tiny planner, run small: requests with and without a page in one batch, plans
-judged by the simulated world or looked at for their form; and the commands that make its pairs."""
+"""Preference training of the tiny planner: requests with and without an image in one batch.
+
+Plans are judged by the simulated world, or only by their format. The commands that create pairs are tested
+too.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ SMALL = PlannerDpoTraining(
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The right plan against one without its last step, for requests with and without a page."""
+    """The right plan against one without its last step, for requests with and without an image."""
     folder = tmp_path_factory.mktemp("pairs")
     rows, _ = read_planner_rl(make_planner_rl(folder, 40, 1, StoryKind(2, 2)))
     paged = [row for row in rows if row.images]
@@ -85,12 +88,12 @@ def test_plans_of_requests_with_and_without_a_page_are_learned(
     assert (run(data, tmp_path, judge) / "prompt_set").is_dir()
     checks = json.loads((tmp_path / "checks.json").read_text())
     assert sorted(checks) == ["0", "2"] and ("match" in checks["0"]) == (judge is not None)
-    assert "preference training" in (tmp_path / "report.html").read_text()
+    assert "Preference training: planner" in (tmp_path / "report.html").read_text()
 
 
 def test_a_judge_needs_something_to_judge_by(data: Path) -> None:
     rows = [row.model_copy(update={"reference": []}) for row in read_planner_pairs(data)[0]]
-    with pytest.raises(SettingsError, match="must have"):
+    with pytest.raises(SettingsError, match="checklist or a reference plan"):
         PlannerPairs(data.parent, SimulatedWorld()).questions(rows)
 
 
@@ -103,4 +106,4 @@ def test_a_planner_that_loses_its_form_is_stopped(data: Path) -> None:
     long = plan_form_check([row.chosen, row.chosen], [150, 150])
     assert "150 tokens" in (long.low(0.8, first) or "")
     nothing = plan_form_check(["a", "b"], [1, 1])
-    assert nothing.low(0.8, nothing) == "no held-out answer is a plan"
+    assert nothing.low(0.8, nothing) == "none of the held-out answers is a plan"

@@ -1,5 +1,4 @@
-"""The regression gate: a critic that got worse is kept aside; and the whole way from runs to a critic that
-Load Agent takes."""
+"""The regression gate does not publish a critic that got worse; and the whole way from runs to a critic."""
 
 from __future__ import annotations
 
@@ -65,8 +64,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows_file(folder: Path, right: bool = True, count: int = 40, shift: int = 0) -> Path:
-    """Rows of light and dark pages with the right verdicts or with the wrong ones; with a shift of 1 of other
-    shades."""
+    """Write rows of light and dark images with right or wrong verdicts; `shift=1` gives other shades."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for number in range(count):
@@ -128,7 +126,7 @@ def test_a_worse_critic_is_refused(said: list[bool | None], tmp_path: Path) -> N
 def test_a_critic_that_tells_nothing_apart_may_not_even_follow_its_like(said: list[bool | None]) -> None:
     same = measured(answers(said), TRUTHS)
     (fault,) = compare(same, same, GateSettings()).faults
-    assert "does not distinguish wrong images from right ones" in fault
+    assert "does not distinguish wrong from right images" in fault
 
 
 def test_one_recall_may_not_pay_for_the_other() -> None:
@@ -199,7 +197,9 @@ def test_what_was_learned_is_asked_wherever_it_stands_in_the_file(
 @pytest.mark.parametrize("kept", [True, False, None])
 def test_rows_of_one_kind_are_refused(kept: bool | None, tmp_path: Path) -> None:
     rows = [row for row in read_rows(rows_file(tmp_path)) if truth_of(row) is kept]
-    with pytest.raises(SettingsError, match="needs 19 of each" if rows else "teaches a verdict"):
+    with pytest.raises(
+        SettingsError, match="needs at least 19 right and 19 wrong" if rows else "teaches a verdict"
+    ):
         examination(RowSet(rows or described(4), tmp_path), GateSettings())
 
 
@@ -213,7 +213,7 @@ def test_rows_that_cannot_be_asked_are_refused_or_left_out(base: Path, tmp_path:
         askable(held, base, strict, 9216, lines.append)
     left = askable(held, base, TokenLimit(200, "--max-length", skip_bad=True), 9216, lines.append)
     assert list(left.rows) == rows and "left out 1 of 41 rows:" in lines
-    with pytest.raises(SettingsError, match=r"tokens, and 20 at most are taken \(--max-length\)"):
+    with pytest.raises(SettingsError, match=r"tokens exceed the maximum of 20 \(--max-length\)"):
         askable(RowSet(rows, tmp_path), base, TokenLimit(20, "--max-length"), 9216, lines.append)
 
 
@@ -244,9 +244,9 @@ def test_too_few_rows_or_steps_are_no_training(tmp_path: Path) -> None:
     rows = read_rows(rows_file(tmp_path))
     enough = Rehearsal(least_rows=40, least_steps=10)
     check_enough(rows, 40, GENTLE, enough)
-    with pytest.raises(SettingsError, match="39 rows to fine-tune on, and from fewer than 40"):
+    with pytest.raises(SettingsError, match="only 39 rows to fine-tune on, fewer than the minimum of 40"):
         check_enough([*rows[:39], *rows[:39]], 78, GENTLE, enough)
-    with pytest.raises(SettingsError, match=r"40 rows make 3 optimiser steps.*--num-train-epochs 4"):
+    with pytest.raises(SettingsError, match=r"40 rows make only 3 optimizer steps.*--num-train-epochs 4"):
         check_enough(rows, 40, GENTLE.model_copy(update={"per_device_train_batch_size": 16}), enough)
 
 
@@ -285,12 +285,12 @@ def test_a_critic_that_got_worse_is_not_published(
     command += ["--gate-tokens", 80]
     assert call(monkeypatch, *command) == 3
     told = capsys.readouterr()
-    assert "worse" in told.err and "--force" in told.err and "| right verdicts | 1.000" in told.out
+    assert "worse" in told.err and "--force" in told.err and "| accuracy | 1.000" in told.out
     assert not (tmp_path / "out" / "final").exists()
     assert (tmp_path / "out" / "trained" / "config.json").is_file()
     assert call(monkeypatch, *command, "--force") == 0
     assert (tmp_path / "out" / "final" / "config.json").is_file()
-    assert "asking the critics" not in capsys.readouterr().out, "the same comparison is not made twice"
+    assert "running both critics" not in capsys.readouterr().out, "the same comparison is not made twice"
 
 
 def test_rows_that_are_trained_on_are_not_asked(
@@ -318,7 +318,7 @@ def test_rows_that_are_trained_on_are_not_asked(
             tmp_path / "out",
         ]
         assert call(monkeypatch, *command) == 2
-        assert "40 of 40 held-out rows are trained on as well" in capsys.readouterr().err
+        assert "40 of 40 held-out rows are also trained on" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -353,7 +353,7 @@ def test_a_critic_that_always_says_the_same_does_not_pass_and_one_step_teaches_n
         quiet = RegressionGate(settings, "cpu", lambda line: None)
         gate = quiet.check(base, collapsed, asked, tmp_path / f"gate {said}")
         assert gate.after.says_true.rate == float(said) and gate.before.accuracy.rate == 1.0
-        with pytest.raises(GateRefused, match="does not distinguish wrong images from right ones"):
+        with pytest.raises(GateRefused, match="does not distinguish wrong from right images"):
             enforce(gate, collapsed, force=False, log=lambda line: None)
     one_step = critic_of(
         base, tmp_path, "one step", taught[:4], folder, num_train_epochs=1, learning_rate=1e-6
@@ -363,7 +363,7 @@ def test_a_critic_that_always_says_the_same_does_not_pass_and_one_step_teaches_n
     gate = said_aloud.check(base, one_step, asked, tmp_path / "gate")
     learned = said_aloud.measure_learned(base, one_step, asked, tmp_path / "gate")
     assert gate.passed, "it lost nothing"
-    assert learned_line(learned) in lines and "not shown to be better or worse" in lines[-1]
+    assert learned_line(learned) in lines and "not significantly better or worse" in lines[-1]
     assert (tmp_path / "gate" / "learned.json").is_file()
 
 
@@ -378,7 +378,7 @@ def test_reinforcement_is_a_recipes_own_section(tmp_path: Path) -> None:
         reinforcement_of(str(recipe))
     told = "critic-grpo:\n  generator: fake\n  scorer: tinyworld\n"
     recipe.write_text(f"{told}  quantization: 4bit\n")
-    with pytest.raises(SettingsError, match="It is called 'load_in_4bit' now"):
+    with pytest.raises(SettingsError, match="It is now called 'load_in_4bit'"):
         reinforcement_of(str(recipe))
     recipe.write_text(f"{told}  load_in_4bit: true\n")
     with pytest.raises(SettingsError, match="lora"):
@@ -414,9 +414,9 @@ def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
         data = OwnCriticData([tmp_path / "runs"], **files)
         return train_own_critic(base, data, tmp_path / "own", settings, log=lines.append)
 
-    with pytest.raises(SettingsError, match="needs 19 of each"):
+    with pytest.raises(SettingsError, match="needs at least 19 right and 19 wrong"):
         retrain()
-    with pytest.raises(SettingsError, match="trained on as well"):
+    with pytest.raises(SettingsError, match="also trained on"):
         retrain(old=old, held_out=old)
     plan = write_plan(Plan(steps=(Step(number=1, prompt="a"),), reasoning="so"))
     asked = {"role": "user", "content": "Plan."}
@@ -427,9 +427,10 @@ def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
             retrain(**{"old": old, file: planners})
     final = retrain(old=old)
     assert final == tmp_path / "own" / "final" and "gate passed" in lines
-    assert "4 rows from runs, 4 old ones" in lines
+    assert "4 rows from runs, 4 old rows" in lines
     assert any(
-        line.startswith("learned: not shown") and "of 1 held-out annotations" in line for line in lines
+        line.startswith("learned: not significantly") and "of 1 held-out annotations" in line
+        for line in lines
     )
     # It was never taught this question: without a bound its answer goes on to the end of its context.
     short = ReplySettings(max_tokens=20)

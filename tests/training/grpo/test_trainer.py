@@ -1,5 +1,4 @@
-"""What trl's trainer is told, and what is added to it: the loss over the answers that count, the order in
-which things start."""
+"""Configuration of trl's GRPO trainer and the changes to it: the loss, and the order of initialization."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from interleave_thinker.training.reward.redraws.drawing_settings import DrawingS
 
 
 class EveryOther:
-    """A generator that fails every other time."""
+    """A generator that fails every second time."""
 
     identity = "every other"
 
@@ -130,9 +129,9 @@ def test_vllm_is_asked_for_the_cache_of_one_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"vllm_mode": "server"}, "no address.*--vllm-server-base-url"),
+        ({"vllm_mode": "server"}, "no URL.*--vllm-server-base-url"),
         ({"vllm_mode": "server", "vllm_server_base_url": "elsewhere:8000"}, "http://"),
-        ({"vllm_max_model_length": 8192}, "less than 16384 \\+ 4096"),
+        ({"vllm_max_model_length": 8192}, "= 16384 \\+ 4096"),
         ({"vllm_tensor_parallel_size": 3}, "--vllm-tensor-parallel-size"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The reward of a batch of answers: which are redrawn, which are left out, what is logged."""
+"""The reward of a batch of answers: which images are redrawn, what is left out, what is logged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from interleave_thinker.training.reward.samples import Sample, measures
 
 
 class Seeing(Artist):
-    """RunStore the seeds it drew with."""
+    """Records the seeds it generated with."""
 
     def __init__(self, *arguments) -> None:
         super().__init__(*arguments)
@@ -42,7 +42,7 @@ class Seeing(Artist):
 
 
 class Ten(Taste):
-    """Everything is perfect."""
+    """Scores everything as perfect."""
 
     def score(self, before, after, instruction):
         super().score(before, after, instruction)

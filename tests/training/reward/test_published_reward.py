@@ -1,6 +1,8 @@
-"""`--published-quirks` against the published rule: a table of cases with the published values worked out by
-hand, and 2,000 replies put together from parts of which it is known how the published code takes them, each
-for a row with a rewritten prompt and for one with an empty one."""
+"""`--published-quirks` compared with the published rule.
+
+A table has cases with manually computed values. 2,000 further replies are combined from parts whose treatment
+by the published code is known, each with and without a rewritten prompt in the row.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def answer(body: str, thought: str = "<think>so</think>") -> str:
 
 
 class Ten(Taste):
-    """Every new image is perfect: from 4 and 4 to 10 and 10 both step terms are 0.8."""
+    """Scores every new image as perfect: from 4 and 4 to 10 and 10, both step terms are 0.8."""
 
     def score(self, before, after, instruction):
         super().score(before, after, instruction)
@@ -42,8 +44,10 @@ class Ten(Taste):
 def rewarded(
     folder: Path, texts: list[str], truth: bool, before: str = BEFORE
 ) -> tuple[list[float], list[str]]:
-    """(rewards of the texts as answers to one row, what was drawn for them, once each); `before` is the row's
-    rewritten prompt."""
+    """Return (rewards of the texts as answers to one row, prompts that were generated, without duplicates).
+
+    `before` is the row's rewritten prompt.
+    """
     Image.new("RGB", (32, 32)).save(folder / "after.png")
     artist = Artist()
     cache = ContentCache(folder / f"cache {truth} {before}")
@@ -183,8 +187,7 @@ LATE = "<think>late</think>"
 
 
 def put_together(rng: Random) -> tuple[str, float, dict[bool, float], str | None, bool]:
-    """(reply, form, accuracy by truth, what is drawn for a wrong image, whether the published code fails on
-    it)."""
+    """Return (reply, format, accuracy by truth, prompt for a wrong image, if the published code fails)."""
     before, after = rng.choice([*BEFORES]), rng.choice([*AFTERS])
     verdict, refined = rng.choice([*VERDICTS]), rng.choice([*REFINED])
     is_bool, *equal = VERDICTS[verdict]

@@ -1,4 +1,4 @@
-"""The reward's arithmetic: published values by hand, ranges and order by property."""
+"""Formulas of the reward: published values computed by hand, ranges and order by property tests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The held-out loss of a fine-tuning: which rows it is of, when it stops a training, which checkpoint is
-taken, and what a kill in between changes."""
+"""The held-out loss of fine-tuning: its rows, early stopping, the chosen checkpoint, and interruptions."""
 
 from __future__ import annotations
 
@@ -79,19 +78,19 @@ def same(one: Path, other: Path) -> bool:
 
 
 def opposite(images: Path) -> RowSet:
-    """Rows that want what nobody is taught: the better the lesson is learned, the higher their loss."""
+    """Rows with answers that are never taught: the more is learned, the higher is their loss."""
     return RowSet([row(100 + number, OTHER) for number in range(4)], images)
 
 
 def test_measured_rows_are_not_learned_and_are_said(base: Path, images: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     tune(base, images, tmp_path, lines.append, rows=rows(40), loss_rows=2, max_steps=4)
-    assert any("train on 38 rows in 4 steps" in line for line in lines)
+    assert any("parameters on 38 rows in 4 steps" in line for line in lines)
     assert [line for line in lines if "held out: loss" in line][-1].startswith("step 4 held out")
     history = json.loads((tmp_path / "steps" / "checkpoint-4" / "trainer_state.json").read_text())
     losses = measured_losses(history["log_history"])
     assert list(losses) == [2, 4] and 0 < losses[4] < losses[2]
-    assert any(line.startswith("step 4/4") and "left 0:00" in line for line in lines)
+    assert any(line.startswith("step 4/4") and "0:00 left" in line for line in lines)
     text = (tmp_path / "report.html").read_text()
     assert "held out" in text and "2 (digest" in text and "38 (digest" in text
     assert "max-steps" in text and "loss-rows" in text
@@ -117,13 +116,11 @@ def test_a_rising_loss_ends_it_and_the_lowest_is_taken(base: Path, images: Path,
     assert best is not None and f"since step {best}" in stop
     assert len([step for step in losses if step > best]) == 2 and max(losses) < 32
     assert same(final, tmp_path / "steps" / f"checkpoint-{best}") and not same(final, last)
-    assert (
-        f"Stopped at step {max(losses)} of 32; taken: step {best}" in (tmp_path / "report.html").read_text()
-    )
+    assert f"Stopped at step {max(losses)} of 32; used step {best}" in (tmp_path / "report.html").read_text()
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone."""
+    """Represents a killed process."""
 
 
 def test_a_killed_one_stops_at_the_same_step(base: Path, images: Path, tmp_path: Path) -> None:
@@ -136,7 +133,7 @@ def test_a_killed_one_stops_at_the_same_step(base: Path, images: Path, tmp_path:
     straight = tune(base, images, tmp_path / "straight", **options)
 
     def killer(line: str) -> None:
-        if line.startswith("taking step"):  # the decision is made and nothing of it is saved
+        if line.startswith("using the checkpoint of step"):  # the decision is made and nothing of it is saved
             raise Killed
 
     with pytest.raises(Killed):
@@ -154,7 +151,7 @@ def test_settings_that_failed_before_the_first_step_can_be_corrected(
         tune(base, images, tmp_path, max_length=16, max_steps=1)
     assert tune(base, images, tmp_path, max_steps=1).is_dir()
     assert not list(tmp_path.glob(".*.tmp"))
-    with pytest.raises(TrainingError, match="other max_length"):
+    with pytest.raises(TrainingError, match="different max_length"):
         tune(base, images, tmp_path, max_length=16, max_steps=1)
 
 

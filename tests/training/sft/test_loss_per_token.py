@@ -1,5 +1,4 @@
-"""The same rows give the same loss, gradient and held-out loss however they are split into micro-batches,
-accumulation steps and ranks."""
+"""Loss, gradient and held-out loss do not depend on micro-batches, accumulation steps and ranks."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(found: list[Measured], base: Path, images: Path) -> None:
-    """Every split has the loss of the independent sum, and the gradient of the first split."""
+    """Every split has the loss of an independent sum, and the gradient of the first split."""
     truth, tokens = summed(base, images)
     assert tokens > 100
     for one in found:

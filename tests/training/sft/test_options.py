@@ -1,5 +1,4 @@
-"""Options of fine-tuning (adapters, frozen vision, cut-off, going on), the checks of data files, and the
-recipes."""
+"""Options of fine-tuning (adapters, frozen vision, length limit, resuming), data checks and recipes."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from interleave_thinker.training.data.rows.sft import (
 )
 from interleave_thinker.training.grpo.settings import GrpoTraining, batches
 from interleave_thinker.training.recipes.estimates.doctor import config_of, settings_of
-from interleave_thinker.training.recipes.estimates.vram import groups, meta_model, reckon
+from interleave_thinker.training.recipes.estimates.vram import estimate, groups, meta_model
 from interleave_thinker.training.recipes.recipe import STAGES, read_recipe, recipe_names
 from interleave_thinker.training.sft.train import SftData, SftTraining, train
 from interleave_thinker.training.trainer.resume import newest_checkpoint
@@ -106,7 +105,7 @@ def test_a_lora_opens_on_its_base(base: Path, images: Path, tmp_path: Path) -> N
     )
     names = weights(adapter, "adapter_model.safetensors")
     assert names and all("language_model" in name for name in names)
-    assert any("weights train on 16 rows" in line for line in lines)
+    assert any("parameters on 16 rows" in line for line in lines)
     asked = [Message(role="user", content=(page(0), page(255), "Is it light?"))]
     plain = open_chat(f"transformers:{base}", device="cpu", dtype="float32")
     adapted = open_chat(f"transformers:{base}", device="cpu", dtype="float32", adapter=str(adapter))
@@ -170,7 +169,7 @@ def test_answers_are_continued_at_the_right_end(base: Path) -> None:
 def test_only_the_answer_is_learned_and_it_is_said(base: Path, images: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     tune(base, images, tmp_path, lines.append)
-    (said,) = [line for line in lines if line.startswith("of the first row's")]
+    (said,) = [line for line in lines if line.startswith("first row: ")]
     tokens, seen, learned = map(int, re.findall(r"\d+", said)[:3])
     from transformers import AutoProcessor
 
@@ -203,7 +202,7 @@ def test_image_tokens_count_towards_the_cutoff(base: Path, images: Path, tmp_pat
 
 
 class Killed(BaseException):
-    """Stands for a process that is gone."""
+    """Represents a killed process."""
 
 
 def test_a_killed_fine_tuning_goes_on_to_the_same_weights(base: Path, images: Path, tmp_path: Path) -> None:
@@ -230,7 +229,7 @@ def test_a_killed_fine_tuning_goes_on_to_the_same_weights(base: Path, images: Pa
     pages = [(folder / "report.html").read_text() for folder in (tmp_path / "straight", out)]
     answers = [page_text.partition("Answers before and after")[2] for page_text in pages]
     assert answers[0] and answers[0] == answers[1] and "Say it." in answers[0]
-    with pytest.raises(TrainingError, match="other learning_rate"):
+    with pytest.raises(TrainingError, match="different learning_rate"):
         tune(base, images, out, learning_rate=1e-3)
 
 
@@ -296,10 +295,10 @@ def test_a_lopsided_file_is_warned_about() -> None:
     show_balance(rows(4), lines.append)
     assert len(lines) == 1
     show_balance([row for row in rows(20) if "true" in row.messages[-1].content], lines.append)
-    assert "WARNING" in lines[-1] and "always True" in lines[-1]
+    assert "WARNING" in lines[-1] and "always say True" in lines[-1]
     planned = rows(1)[0].messages[-1].model_copy(update={"content": "a plan"})
     show_balance([rows(1)[0].model_copy(update={"messages": [planned]})], lines.append)
-    assert "not a critic's rows" in lines[-1]
+    assert "not rows for a critic" in lines[-1]
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -332,10 +331,10 @@ def test_the_command_line_wins_over_the_recipe(tmp_path: Path) -> None:
     assert values["load_in_4bit"] is False and values["bf16"] is False and values["lora_r"] == 16
     own = tmp_path / "own.yaml"
     own.write_text("learning-rate: 0.25\nno-such-option: 1\n")
-    with pytest.raises(SettingsError, match="no option 'no_such_option'"):
+    with pytest.raises(SettingsError, match="does not have an option 'no_such_option'"):
         command.make_context("critic-sft", ["--config", str(own)])
     own.write_text("learning_rate: [1, 2]\n")
-    with pytest.raises(SettingsError, match="not one value"):
+    with pytest.raises(SettingsError, match="not a text, number"):
         command.make_context("critic-sft", ["--config", str(own)])
     with pytest.raises(SettingsError, match="paper-8b"):
         command.make_context("critic-sft", ["--config", "nowhere"])
@@ -354,9 +353,9 @@ def test_the_published_model_is_counted_exactly() -> None:
 
 def test_reckoned_memory_moves_as_it_should() -> None:
     config = published_config("Qwen/Qwen3-VL-2B-Instruct")
-    full = reckon(config, SftTraining(bf16=True))
-    spread = reckon(config, SftTraining(bf16=True), devices=8)
-    lora = reckon(config, SftTraining(bf16=True, lora_r=16))
-    small = reckon(config, SftTraining(bf16=True, lora_r=16, load_in_4bit=True))
+    full = estimate(config, SftTraining(bf16=True))
+    spread = estimate(config, SftTraining(bf16=True), devices=8)
+    lora = estimate(config, SftTraining(bf16=True, lora_r=16))
+    small = estimate(config, SftTraining(bf16=True, lora_r=16, load_in_4bit=True))
     assert full.total > spread.total and full.total > lora.total > small.total
-    assert full.parts["optimiser"] == 8.0 * full.trained
+    assert full.parts["optimizer"] == 8.0 * full.trained

@@ -1,5 +1,4 @@
-"""What fine-tuning does not learn: marked parts of an answer, and the rows whose answers the end page
-shows."""
+"""What fine-tuning does not learn: masked parts of an answer, and the rows shown in the report."""
 
 from __future__ import annotations
 
@@ -71,8 +70,7 @@ def test_the_range_is_the_refined_prompt_whatever_stands_in_the_answer(
 
 
 def test_no_loss_falls_on_a_marked_prompt(base: Path, tmp_path: Path) -> None:
-    """Through the trainer's own collator: the marked row learns all that the same row without a mark learns,
-    but the prompt."""
+    """With the trainer's own collator, the masked row learns everything except the masked prompt."""
     page(0).image.save(tmp_path / "0.png")
     lines: list[list[str]] = []
     for marked in (False, True):
@@ -88,7 +86,7 @@ def test_no_loss_falls_on_a_marked_prompt(base: Path, tmp_path: Path) -> None:
         )
         data = SftData(RowSet(rows, tmp_path))
         train(base, data, tmp_path / str(marked), settings, log=said.append)
-        lines.append([line for line in said if line.startswith("of the first row")])
+        lines.append([line for line in said if line.startswith("first row: ")])
     assert PROMPT in lines[0][0] and PROMPT not in lines[1][0]
     assert '"refine_prompt": ""}</answer><|im_end|>' in lines[1][0]
     completion = as_dataset([row(), row(marked=False)], tmp_path)[0]["completion"]
@@ -117,7 +115,7 @@ def test_labels_are_taken_away_by_characters(base: Path) -> None:
 
 
 def masked(base: Path, answer: str, part: tuple[int, int]) -> tuple[list[tuple[int, int]], list[bool]]:
-    """The tokens of an answer as ranges of its characters, and which of them are not learned."""
+    """Return the tokens of an answer as character ranges, and which of them are masked."""
     import torch
     from transformers import AutoTokenizer
 
@@ -141,7 +139,7 @@ def masked(base: Path, answer: str, part: tuple[int, int]) -> tuple[list[tuple[i
     ],
 )
 def test_a_token_that_is_half_inside_a_part_is_not_learned(base: Path, part: str, within: bool) -> None:
-    """A part that begins or ends within a token such as `think` masks all of it, and no neighbor of it."""
+    """A part that begins or ends within a token, such as `think`, masks all of it and no neighbor."""
     start = REFUSED.index(part)
     end = start + len(part)
     tokens, ignored = masked(base, REFUSED, (start, end))
@@ -150,7 +148,7 @@ def test_a_token_that_is_half_inside_a_part_is_not_learned(base: Path, part: str
 
 
 def test_a_part_is_found_by_what_stands_around_it(base: Path) -> None:
-    """The same words in the reasoning are learned."""
+    """The same text in the reasoning is learned."""
     answer = REFUSED.replace("<think>dark", f"<think>not {PROMPT}, not {PROMPT}")
     start, end = refined_range(answer)
     assert answer.count(PROMPT) == 3 and answer[start:end] == PROMPT
@@ -159,14 +157,14 @@ def test_a_part_is_found_by_what_stands_around_it(base: Path) -> None:
 
 
 def test_an_answer_in_other_tokens_than_the_tokenizers_is_refused(base: Path) -> None:
-    """Offsets of another split would mask other tokens than those of the part."""
+    """Offsets of another tokenization would mask the wrong tokens."""
     import torch
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(base)
     ids = torch.tensor([token for letter in REFUSED for token in tokenizer(letter)["input_ids"]])
     assert tokenizer.decode(ids) == REFUSED
-    with pytest.raises(TrainingError, match="cannot be found in its tokens"):
+    with pytest.raises(TrainingError, match="do not decode to the answer"):
         mask_labels(tokenizer, ids, ids.clone(), REFUSED, [refined_range(REFUSED)])
 
 
@@ -181,7 +179,7 @@ def test_a_question_is_all_turns_before_the_answer() -> None:
 
 
 def test_every_row_that_asks_a_held_out_question_leaves_the_training() -> None:
-    """Whatever its answer is: rows of one question may have several."""
+    """Rows with the same question are held out together, regardless of their answers."""
     answers = [REFUSED, REFUSED.replace("dark", "darkest"), REFUSED.replace("dark", "dim")]
     rows = [row(answer, question=f"Is it light? {number}") for answer in answers for number in range(40)]
     kept, shown = hold_out(rows, 2)
@@ -211,6 +209,6 @@ def test_answers_are_shown_to_rows_that_are_not_trained_on(base: Path, tmp_path:
         tensorboard=False,
     )
     train(base, SftData(RowSet(rows, tmp_path)), tmp_path / "out", settings, log=said.append)
-    assert any("train on 39 rows" in line for line in said)
+    assert any("parameters on 39 rows" in line for line in said)
     told = (tmp_path / "out" / "report.html").read_text()
     assert shown[0].messages[0].content.removeprefix("<image>") in told and "not trained on" in told

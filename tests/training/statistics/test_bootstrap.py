@@ -1,4 +1,4 @@
-"""Means over categories with their intervals."""
+"""Means over categories with their confidence intervals."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_intervals_of_small_categories_are_as_wide_as_they_must_be() -> None:
 
 
 def test_categories_of_one_item_have_an_interval() -> None:
-    """They did not: nothing can be drawn within a category of one item but this item."""
+    """A category with one item cannot be resampled."""
     random = np.random.default_rng(2)
     covered = 0
     for one in range(300):
@@ -85,8 +85,10 @@ def test_an_interval_stays_where_a_mean_can_be() -> None:
 
 
 def test_an_interval_over_seeds_and_items_is_that_of_its_formula() -> None:
-    """Where everything is known: one seed and one item less are drawn than there are, and Student's t of 14
-    degrees of freedom is 2.145."""
+    """A case with a known result: one seed and one item fewer than available are drawn.
+
+    Student's t with 14 degrees of freedom is 2.145.
+    """
     pytest.importorskip("scipy")
     random = np.random.default_rng(3)
     values = [random.normal(0.5 + shift, 0.2, 80) for shift in random.normal(0, 0.06, 15)]

@@ -1,4 +1,4 @@
-"""Intervals and tests are those of the published formulas, to 1e-9."""
+"""Intervals and tests match the published formulas to 1e-9."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from interleave_thinker.training.statistics.intervals import (
 
 
 def wilson(successes: int, n: int) -> tuple[float, float]:
-    """E. B. Wilson's score interval (1927) as he gives it."""
+    """E. B. Wilson's score interval (1927), from his formula."""
     rate = successes / n
     centre = (rate + Z * Z / (2 * n)) / (1 + Z * Z / n)
     half = Z * ((rate * (1 - rate) + Z * Z / (4 * n)) / n) ** 0.5 / (1 + Z * Z / n)
@@ -26,7 +26,7 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
 
 
 def mcnemar(first: int, second: int) -> float:
-    """The exact two-sided probability of Q. McNemar's test (1947)."""
+    """The exact two-sided p-value of Q. McNemar's test (1947)."""
     n, least = first + second, min(first, second)
     return min(1.0, 2 * sum(comb(n, k) for k in range(least + 1)) / 2**n)
 

@@ -1,5 +1,4 @@
-"""Adapters of many layouts: agents, merging and training apply each wholly and rightly, or refuse it in the
-same words."""
+"""Adapters of many layouts: agents, merging and training apply each completely, or refuse it."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ ONE = ("untied",)
 
 
 def written(*modules: str) -> str:
-    """The pattern that training here writes."""
+    """Return the pattern that training here writes."""
     return "|".join(rf"model\.language_model\.layers\.\d+\.self_attn\.{name}" for name in modules)
 
 
@@ -269,7 +268,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def agents(bases: dict[str, Path]) -> dict[str, Any]:
-    """An agent without adapter on each base, which keeps the shared base alive."""
+    """Yield an agent without adapter on each base, which keeps the shared base alive."""
     return {name: open_chat(f"transformers:{folder}", device="cpu") for name, folder in bases.items()}
 
 

@@ -1,5 +1,4 @@
-"""Which checkpoints count as whole, in the forms in which trainers leave them, and whose training a folder
-is."""
+"""Which checkpoints count as complete, in all forms that trainers write, and whose training a folder is."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def checkpoint(folder: Path, optimizer: str) -> Path:
 
 @pytest.mark.parametrize("optimizer", ["optimizer.pt", "optimizer.bin"])
 def test_one_file_of_the_optimiser_is_enough(tmp_path: Path, optimizer: str) -> None:
-    """The second is what FSDP writes for a full state."""
+    """The second is what FSDP writes for a full state dict."""
     older = checkpoint(tmp_path / "checkpoint-1", optimizer)
     newer = checkpoint(tmp_path / "checkpoint-2", optimizer)
     assert newest_checkpoint(tmp_path) == newer
@@ -50,7 +49,7 @@ def test_the_weights_that_are_spread_count_too(tmp_path: Path) -> None:
 
 
 def test_a_training_goes_on_with_as_many_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With others the schedule would bend and every device see other rows."""
+    """With another number of devices, the schedule and the rows of each device would change."""
     monkeypatch.setenv("WORLD_SIZE", "8")
     claim_run(tmp_path, {"learning_rate": 1.0})
     claim_run(tmp_path, {"learning_rate": 1.0})
@@ -58,7 +57,7 @@ def test_a_training_goes_on_with_as_many_devices(tmp_path: Path, monkeypatch: py
     with pytest.raises(TrainingError, match="devices: 8 there, 4 here"):
         claim_run(tmp_path, {"learning_rate": 1.0})
     monkeypatch.delenv("WORLD_SIZE")
-    with pytest.raises(TrainingError, match="other devices"):
+    with pytest.raises(TrainingError, match="different devices"):
         claim_run(tmp_path, {"learning_rate": 1.0})
 
 
@@ -66,9 +65,11 @@ def test_another_training_is_refused_in_one_short_line(tmp_path: Path) -> None:
     settings = {f"setting_{number}": number for number in range(38)}
     claim_run(tmp_path, {"stage": "sft", **settings})
     claim_run(tmp_path, {"stage": "sft", **settings})
-    with pytest.raises(TrainingError, match=r"training of stage 'sft', and this is 'critic-grpo'\.") as other:
+    with pytest.raises(
+        TrainingError, match=r"training of stage 'sft', but this one is 'critic-grpo'\."
+    ) as other:
         claim_run(tmp_path, {"stage": "critic-grpo", "prompts": 4})
-    with pytest.raises(TrainingError, match="other setting_7 \\(setting_7: 7 there, 8 here\\)"):
+    with pytest.raises(TrainingError, match="different setting_7 \\(setting_7: 7 there, 8 here\\)"):
         claim_run(tmp_path, {"stage": "sft", **settings, "setting_7": 8})
     with pytest.raises(TrainingError, match="and 33 more settings") as many:
         claim_run(tmp_path, {"stage": "sft"})
@@ -92,11 +93,11 @@ def test_a_training_that_failed_without_a_checkpoint_leaves_its_folder_to_other_
     default_prompt_set().save(tmp_path / "prompt_set")
     claim_run(tmp_path, {"learning_rate": 2.0})
     assert [path.name for path in tmp_path.iterdir()] == ["training.json"]
-    with pytest.raises(TrainingError, match="other learning_rate"):
+    with pytest.raises(TrainingError, match="different learning_rate"):
         claim_run(tmp_path, {"learning_rate": 1.0})
     checkpoint(tmp_path / "steps" / "checkpoint-1", "optimizer.pt")
     fail(tmp_path, {"learning_rate": 2.0})
-    with pytest.raises(TrainingError, match="other learning_rate"):
+    with pytest.raises(TrainingError, match="different learning_rate"):
         claim_run(tmp_path, {"learning_rate": 1.0})
 
 
@@ -105,7 +106,7 @@ def test_a_failed_training_that_another_process_went_on_with_keeps_its_folder(tm
     fail(tmp_path, {"learning_rate": 1.0})
     checkpoint(tmp_path / "steps" / "checkpoint-1", "optimizer.pt")
     (tmp_path / "checks.json").write_text("{}")
-    with pytest.raises(TrainingError, match="other learning_rate"):
+    with pytest.raises(TrainingError, match="different learning_rate"):
         claim_run(tmp_path, {"learning_rate": 2.0})
     assert (tmp_path / "checks.json").exists()
 

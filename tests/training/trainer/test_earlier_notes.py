@@ -1,4 +1,4 @@
-"""The note of a training that earlier code began is read under the names that settings have today."""
+"""The record of a training from an earlier version is read with today's names of settings."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_training_that_earlier_code_began_is_resumed(
     claim_run(tmp_path, {"stage": "any", **settings.model_dump(mode="json", exclude=free)})
     assert (tmp_path / "training.json").read_text() == written
     other: dict[str, Any] = settings.model_copy(update={"learning_rate": 1.0}).model_dump(exclude=free)
-    with pytest.raises(TrainingError, match="other learning_rate"):
+    with pytest.raises(TrainingError, match="different learning_rate"):
         claim_run(tmp_path, {"stage": "any", **other})
 
 
@@ -87,5 +87,5 @@ def test_a_note_with_a_value_that_there_never_was_is_another_training(
     name: str, value: str, tmp_path: Path
 ) -> None:
     (tmp_path / "training.json").write_text(f'{{"stage": "any", "{name}": {value}}}')
-    with pytest.raises(TrainingError, match="holds a training with other"):
+    with pytest.raises(TrainingError, match="contains a training with different"):
         claim_run(tmp_path, {"stage": "any", "optim": "adamw_torch", "bf16": False, "use_vllm": False})

@@ -1,5 +1,4 @@
-"""Other families of vision-language models are trained as Qwen3-VL is: what adapters go to, what is frozen,
-counted and quantised is read off the model."""
+"""Other families of vision-language models are trained like Qwen3-VL, based on their modules."""
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
 from interleave_thinker.training.recipes.estimates.vram import (
     cache_bytes_per_token,
+    estimate,
     groups,
     image_tokens,
     meta_model,
-    reckon,
 )
 from interleave_thinker.training.reward.critic_reward import RewardSettings
 from interleave_thinker.training.reward.redraws.drawing_settings import DrawingSettings
@@ -145,7 +144,7 @@ def test_targets_are_exactly_the_linear_layers(name: str) -> None:
 def test_memory_is_reckoned_from_the_model(name: str) -> None:
     model, _ = build_family(name)
     whole = sum(weight.numel() for weight in model.parameters())
-    memory = reckon(model.config, FAST)
+    memory = estimate(model.config, FAST)
     assert memory.whole == whole + memory.trained and 0 < memory.trained < whole
     counted = groups(meta_model(model.config, FAST))
     assert "other" not in counted and "vision tower" in counted and "adapter, vision" not in counted

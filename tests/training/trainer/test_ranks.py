@@ -1,4 +1,4 @@
-"""What the processes of one training decide together, with the sending between them played."""
+"""Decisions that all processes of a training make together, with simulated communication."""
 
 from __future__ import annotations
 

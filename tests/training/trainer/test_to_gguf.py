@@ -1,5 +1,4 @@
-"""What `train merge --to gguf` says: commands that a shell reads as they are meant, for the files that Load
-Agent and `llamacpp:FILE` then find."""
+"""The commands of `train merge --to gguf` are valid in a shell, and their files are found by agents."""
 
 from __future__ import annotations
 

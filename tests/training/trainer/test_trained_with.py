@@ -1,4 +1,4 @@
-"""What a checkpoint was trained with is recorded beside it, and obeyed when it is opened."""
+"""A checkpoint's record of how it was trained is stored with it, and used when it is opened."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shown(chat: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Areas of the images that an agent will be shown from now on."""
+    """Record the areas of the images that an agent is shown from now on."""
     areas: list[int] = []
     prompt = chat._prompt
 

@@ -1,5 +1,4 @@
-"""The libraries that training needs: the bounds that the package states are the ones that are looked after
-when it runs."""
+"""The version bounds of the training libraries in the package are those that are checked at run time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints that are not whole: agents, merging and training refuse them in the same words."""
+"""Incomplete checkpoints are refused by agents, merging and training with the same message."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_merging_a_full_fine_tuning_says_what_it_is(made: tuple[Path, Path], tmp
 
 @pytest.fixture
 def small_files(made: tuple[Path, Path]) -> Iterator[None]:
-    """A disk that ends in the middle of the base's weights."""
+    """A full disk in the middle of the base's weights."""
     resource: Any = pytest.importorskip("resource")
     size = (made[0] / "model.safetensors").stat().st_size
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -1,0 +1,1 @@
+"""Guard against benchmark contamination: an index of benchmarks, and checks of training data."""

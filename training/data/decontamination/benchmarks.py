@@ -1,8 +1,8 @@
-"""The files of the known benchmarks, as items to remember; any file of rows or lines besides.
+"""Reads the files of known benchmarks, and any file of rows or lines, as items for the guard's index.
 
-Decisions. Readers are tolerant about what a benchmark adds to its rows and strict about the few fields that
-count: a file in which no row has them is refused, since an empty guard would let everything through. A row
-without them is counted. Of ids only CoMM's are remembered: the others are numbers that any file has.
+Readers tolerate additional fields but require the few that matter: a file in which no row has them is
+refused, since an empty guard would let everything pass. Rows without them are counted. Only the ids of CoMM
+are stored; other ids are numbers that any file may have.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILE = "file"
 
 @dataclass(frozen=True)
 class RowFields:
-    """Where the texts, titles, ids and images of a row stand."""
+    """Names of the fields of a row that contain texts, titles, ids and images."""
 
     texts: tuple[str, ...]
     titles: tuple[str, ...] = ()
@@ -50,12 +50,12 @@ KINDS = {
         images=("image", "images", "user_input_image"),
     ),
 }
-"""Benchmarks by the name that `data guard add` takes."""
+"""Fields of the benchmarks, by the name in `data guard add`."""
 
 
 @dataclass
 class ItemsRead:
-    """What a file held besides its items."""
+    """Counts of a file: items, rows without the expected fields, and missing images."""
 
     items: int = 0
     without_fields: int = 0
@@ -63,18 +63,29 @@ class ItemsRead:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The data files that a path names: itself, or those in the folder, sorted; raises SettingsError."""
+    """Return the data files of a path: itself, or those in the folder, sorted.
+
+    Raises:
+        SettingsError: The folder has no data files.
+    """
     if not path.is_dir():
         return [path]
     kinds = (".json", ".jsonl", ".parquet")
     found = sorted(one for one in path.rglob("*") if one.suffix.lower() in kinds and one.is_file())
     if not found:
-        raise SettingsError(f"Folder {str(path)!r} holds no {', '.join(kinds)} file.")
+        raise SettingsError(
+            f"Folder {str(path)!r} does not contain a {', '.join(kinds)} file.",
+            "Give a folder or file of rows.",
+        )
     return found
 
 
 def digest_of(path: Path) -> str:
-    """Digest of a file's content; raises SettingsError."""
+    """Return the digest of a file's content.
+
+    Raises:
+        SettingsError: The file cannot be read.
+    """
     digest = hashlib.blake2b(digest_size=16)
     with opened(path, SettingsError, "Benchmark") as file:
         while part := file.read(1024 * 1024):
@@ -83,9 +94,13 @@ def digest_of(path: Path) -> str:
 
 
 def items_of(kind: str, path: Path, read: ItemsRead, images: Path | None = None) -> Iterator[IndexedItem]:
-    """The items of a file, one at a time; `read` is filled as they are taken. Images are looked for beside
-    the file, in the folders above it that are part of the benchmark, and below `images`. Raises SettingsError
-    for a file that cannot be read, or of which no row has the fields of its kind."""
+    """Yield the items of a file; `read` is updated meanwhile.
+
+    Images are looked for next to the file, in the benchmark's folders above it, and in `images`.
+
+    Raises:
+        SettingsError: The file cannot be read, or none of its rows has the expected fields.
+    """
     fields = KINDS[kind]
     for row in rows_of(path):
         item = _item(row, fields, path, images, read) if isinstance(row, dict) else None
@@ -97,15 +112,21 @@ def items_of(kind: str, path: Path, read: ItemsRead, images: Path | None = None)
         read.items += 1
         yield item
     if not read.items:
-        wanted = ", ".join(fields.texts or fields.titles)
+        names = ", ".join(fields.texts or fields.titles)
         raise SettingsError(
-            f"No row of {str(path)!r} has what a {kind} file has ({wanted}).", "Is it the right file?"
+            f"None of the rows in {str(path)!r} has a field of a {kind} file ({names}).",
+            "Check that this is the right file.",
         )
 
 
 def rows_of(path: Path, columns: Collection[str] = ()) -> Iterator[Any]:
-    """The rows of a JSON list, JSON lines, parquet, pickle (of plain values) or text file (a line each); of
-    parquet these `columns`, or those that the guard looks at. Raises SettingsError."""
+    """Yield the rows of a JSON, JSON lines, parquet, pickle (of plain values) or text file (one per line).
+
+    Of a parquet file these `columns` are read, or those that the guard uses.
+
+    Raises:
+        SettingsError: The file cannot be read.
+    """
     suffix = path.suffix.lower()
     if suffix in ENDINGS:
         yield from islice(pickled_items(path), MAX_ROWS)
@@ -144,7 +165,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _parts(steps: Any, kind: str) -> Iterator[dict[str, Any]]:
-    """Parts of one kind of CoMM's steps: a list of steps, a step a list of parts."""
+    """Yield the parts of one kind from CoMM's steps, which are lists of parts."""
     for step in _listed(steps):
         for part in _listed(step):
             if isinstance(part, dict) and part.get("type") == kind:
@@ -160,8 +181,7 @@ def _step_images(steps: Any) -> list[Any]:
 
 
 def _picture(given: Any, path: Path, images: Path | None, read: ItemsRead) -> Picture | None:
-    """The picture that a row names (a path, or bytes as `datasets` stores them); None where it is not
-    here."""
+    """Return the image of a row (a path, or bytes as `datasets` stores them), or None if it is missing."""
     try:
         if isinstance(given, dict) and isinstance(given.get("bytes"), bytes):
             return Picture.from_bytes(given["bytes"])
@@ -186,17 +206,19 @@ def _json_list(path: Path) -> Iterator[Any]:
     with opened(path, SettingsError, "File") as file:
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
-        raise SettingsError(f"File {str(path)!r} is larger than {MAX_FILE_BYTES} bytes.")
+        raise SettingsError(
+            f"File {str(path)!r} is larger than {MAX_FILE_BYTES} bytes.", "Convert it to JSON lines."
+        )
     value = parse_json(content, SettingsError, f"File {str(path)!r}", values=50_000_000)
     if isinstance(value, dict):
         value = value.get("data", value.get("rows", list(value.values())))
     if not isinstance(value, list):
-        raise SettingsError(f"File {str(path)!r} is no list of rows.")
+        raise SettingsError(f"File {str(path)!r} is not a list of rows.", "Give a JSON list, or JSON lines.")
     yield from value[:MAX_ROWS]
 
 
 def _is_of_lines(path: Path) -> bool:
-    """Whether a JSON file has one value a line: its first line is an object, and not all there is."""
+    """Return whether a JSON file has one value per line: its first line is an object, followed by more."""
     with opened(path, SettingsError, "File") as file:
         if not first_characters(file).startswith(b"{"):
             return False
@@ -219,7 +241,8 @@ def _lines(path: Path, is_json: bool) -> Iterator[Any]:
                 return
             if len(line) > MAX_LINE_BYTES:
                 raise SettingsError(
-                    f"File {str(path)!r}, line {number} is longer than {MAX_LINE_BYTES} bytes."
+                    f"File {str(path)!r}, line {number} is longer than {MAX_LINE_BYTES} bytes.",
+                    "Shorten or remove this row.",
                 )
             if not line.strip():
                 continue
@@ -230,7 +253,9 @@ def _lines(path: Path, is_json: bool) -> Iterator[Any]:
                 try:
                     yield line.decode("utf-8-sig").strip()
                 except UnicodeDecodeError as error:
-                    raise SettingsError(f"{where} is not UTF-8 text.") from error
+                    raise SettingsError(
+                        f"{where} is not UTF-8 text.", "Convert the file to UTF-8."
+                    ) from error
 
 
 def _parquet(path: Path, given: Collection[str]) -> Iterator[Any]:
@@ -251,5 +276,5 @@ def _parquet(path: Path, given: Collection[str]) -> Iterator[Any]:
                 yield from batch.to_pylist()
         except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
             raise SettingsError(
-                f"File {str(path)!r} is not parquet that can be read ({str(error)[:200]})."
+                f"File {str(path)!r} cannot be read as parquet: {str(error)[:200]}.", "Give a complete file."
             ) from error

@@ -1,8 +1,8 @@
-"""Files of training data held against the guard: which rows were taken from a benchmark.
+"""Compares files of training data with the guard, to find rows taken from a benchmark.
 
-Decision: a row is whatever any of this package's files holds (requests, conversations, redraw rows, outside
-sets), so one command checks them all: its text is all of its texts, its images are those that can be found.
-An image that is not here was not checked, and the report says how many.
+All files of this package are checked in the same way (requests, conversations, rows of GRPO, external sets):
+a row's text is all of its texts, and its images are those that can be found. The report counts images that
+could not be checked.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TEST_FILE = re.compile(r"(^|[^a-z])test([^a-z]|$)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class RowMatch:
-    """A row that a benchmark has, too: its number from 1 and its id, if it has one."""
+    """A row that is also in a benchmark: its number, counted from 1, and its id, if it has one."""
 
     row: int
     id: str
@@ -51,7 +51,7 @@ class RowMatch:
 
 @dataclass
 class CheckReport:
-    """What was found in a file."""
+    """Result of checking a file."""
 
     rows: int = 0
     images: int = 0
@@ -60,7 +60,7 @@ class CheckReport:
     by_benchmark: Counter[str] = field(default_factory=Counter)
 
     def as_json(self) -> dict[str, Any]:
-        """The report as it is written to a file."""
+        """Return the report as it is written to a file."""
         listed = [
             {
                 "row": one.row,
@@ -81,8 +81,11 @@ class CheckReport:
 
 
 def check_file(guard: BenchmarkIndex, path: Path, images: Path | None = None) -> CheckReport:
-    """Hold every row of a file against the guard; images are looked for beside the file and below `images`.
-    Raises SettingsError for a file that cannot be read."""
+    """Compare every row of a file with the guard; images are looked for next to the file and in `images`.
+
+    Raises:
+        SettingsError: The file cannot be read.
+    """
     report = CheckReport()
     for number, row in enumerate(rows_of(path), start=1):
         report.rows += 1
@@ -97,7 +100,7 @@ def check_file(guard: BenchmarkIndex, path: Path, images: Path | None = None) ->
 
 
 def row_parts(row: Any) -> tuple[list[str], list[str], list[str]]:
-    """The texts, names of images and source's ids of a row of any kind."""
+    """Return (texts, image names, source ids) of a row of any kind."""
     if isinstance(row, str):
         return [row[:MAX_TEXT]], [], []
     if not isinstance(row, dict):
@@ -118,17 +121,20 @@ def row_parts(row: Any) -> tuple[list[str], list[str], list[str]]:
 
 
 def check_training_source(path: Path, ids: list[str], guard: BenchmarkIndex | None = None) -> None:
-    """Raise SettingsError if a file of CoMM is its test file, which is what models are compared on: by its
-    name, or by the guard knowing the ids of its items. For commands that take CoMM as training data."""
-    hint = "Models are compared on it: train on CoMM's training file."
+    """Check that a file of CoMM is not its test file, which models are compared on.
+
+    The test file is recognized by its name, or by ids that the guard knows.
+
+    Raises:
+        SettingsError: It is the test file.
+    """
+    hint = "It is used to compare models. Use CoMM's training file instead."
     if _TEST_FILE.search(path.stem):
-        raise SettingsError(
-            f"{str(path)!r} is named like a test file and is no source of training data.", hint
-        )
+        raise SettingsError(f"{str(path)!r} has the name of a test file, which must not be trained on.", hint)
     known = guard.known_ids(ids, "comm") if guard is not None else 0
     if known:
         raise SettingsError(
-            f"{str(path)!r} holds {known} item{'s' if known > 1 else ''} of CoMM's test file.", hint
+            f"{str(path)!r} contains {known} item{'s' if known > 1 else ''} of CoMM's test file.", hint
         )
 
 

@@ -1,9 +1,9 @@
-"""What is remembered of a text or an image: numbers from which neither can be read back.
+"""Fingerprints of texts and images: numbers that identify copies without containing the original.
 
-Decisions. A text is compared by its words alone: case, punctuation and line breaks are how a copy differs
-from its original first. Chinese and Japanese letters count as words, since nothing stands between them. Whole
-texts are compared by their words and pairs of words: triples lose a short prompt with one changed word,
-single words mistake every recipe for every other.
+Texts are compared only by their words, since copies differ first in case, punctuation and line breaks.
+Chinese and Japanese characters count as words, as they are not separated by spaces. Whole texts are compared
+by their words and pairs of words: triples miss a short prompt with one changed word, and single words confuse
+all recipes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import numpy as np
 from ....backend.machine.requirements import require
 
 GRAM = 8
-"""Words in a row that two texts have in common only if one was copied."""
+"""Length of a run of words that two texts share only if one is a copy."""
 MIN_GRAM = 5
-"""A prompt of fewer than GRAM words, but at least so many, is looked for as a whole inside other texts."""
+"""A prompt with fewer words than GRAM, but at least this many, is searched for as a whole in other texts."""
 PERMUTATIONS = 128
 FLAT = 4.0
-"""Standard deviation of grey below which an image shows nothing that could be recognised."""
+"""Standard deviation of gray values below which an image has nothing recognizable."""
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
 # fmt: off
 _COMMON = frozenset((
@@ -39,30 +39,33 @@ _COMMON = frozenset((
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in their normal form."""
+    """Return the words of a text in normalized form."""
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 def number_of(words: Sequence[str]) -> int:
-    """64 bits of a run of words, as the signed number that SQLite keeps."""
+    """Return 64 bits that identify a run of words, as a signed integer for SQLite."""
     digest = hashlib.blake2b("\0".join(words).encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
 def grams_of(words: Sequence[str], length: int = GRAM) -> set[int]:
-    """Numbers of all runs of `length` words; empty if there are fewer."""
+    """Return the numbers of all runs of `length` words; empty if there are fewer words."""
     return {number_of(words[at : at + length]) for at in range(len(words) - length + 1)}
 
 
 def shingles_of(words: Sequence[str]) -> set[str]:
-    """What whole texts are compared by: pairs of words, and single words that say what it is about."""
+    """Return the features for comparing whole texts: pairs of words, and single words that carry meaning."""
     single = {word for word in words if word not in _COMMON}
     return single | {f"{one} {two}" for one, two in pairwise(words)}
 
 
 def signature_of(words: Sequence[str]) -> np.ndarray | None:
-    """MinHash of a text, (PERMUTATIONS,) uint32; None without words. Raises SettingsError if datasketch is
-    not installed."""
+    """Return the MinHash of a text, `(PERMUTATIONS,)` uint32, or None without words.
+
+    Raises:
+        SettingsError: datasketch is not installed.
+    """
     shingles = sorted(shingles_of(words))
     if not shingles:
         return None
@@ -72,18 +75,29 @@ def signature_of(words: Sequence[str]) -> np.ndarray | None:
 
 
 def likeness(signature: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Estimated Jaccard likeness of a signature to each of (N, PERMUTATIONS) others, (N,) in 0 to 1."""
+    """Estimate the Jaccard similarity of a signature to others.
+
+    Args:
+        signature: MinHash, `(PERMUTATIONS,)`.
+        others: MinHashes, `(n, PERMUTATIONS)`.
+
+    Returns:
+        Similarities, `(n,)`, 0 to 1.
+    """
     return (others == signature).mean(axis=1)
 
 
 def hash32(data: bytes) -> int:
-    """32 bits that are the same on every machine and in every version."""
+    """Return 32 bits that are the same on every machine and in every version."""
     return int.from_bytes(hashlib.blake2b(data, digest_size=4).digest(), "big")
 
 
 def image_number(image: Any) -> int | None:
-    """64-bit perceptual hash of a PIL image, signed; None for one that shows nothing. Raises SettingsError if
-    imagehash is not installed."""
+    """Return the 64-bit perceptual hash of a PIL image, signed, or None if nothing is recognizable.
+
+    Raises:
+        SettingsError: imagehash is not installed.
+    """
     require("imagehash")
     import imagehash
 
@@ -96,13 +110,13 @@ def image_number(image: Any) -> int | None:
 
 
 def bits_apart(number: int, others: np.ndarray) -> np.ndarray:
-    """Hamming distances of a 64-bit number to each of (N,) int64 others, (N,) in 0 to 64."""
+    """Return the Hamming distances, `(n,)` from 0 to 64, of a 64-bit number to others, `(n,)` int64."""
     different = (others ^ np.int64(number)).view(np.uint8).reshape(len(others), 8)
     return np.unpackbits(different, axis=1).sum(axis=1)
 
 
 def joined(texts: Iterable[str]) -> list[str]:
-    """Words of several texts that belong together."""
+    """Return the words of several texts that belong together."""
     return [word for text in texts for word in words_of(text)]
 
 

@@ -1,10 +1,9 @@
-"""The guard: an index of benchmarks that says whether a row of training data was taken from one.
+"""The guard: an index of benchmarks that shows whether a row of training data was taken from one.
 
-Decisions. One SQLite file, so that it is copied and shared like any other, and it holds numbers alone:
-nothing of a benchmark's text or images can be read back. A run of words that stands in many items of one
-benchmark is the frame of its questions ("answer the following question with an image of") and proves nothing,
-so it is counted and not believed. An index is a file from elsewhere like any other: what is in it is numbers
-of known size, and whatever else it holds is never asked for.
+The index is one SQLite file, so that it is easy to share, and contains only numbers from which a benchmark's
+texts and images cannot be restored. A run of words in many items of one benchmark belongs to the template of
+its questions ("answer the following question with an image of") and is ignored. An index may come from
+others: only numbers of known size are read from it.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from .items import BenchmarkMatch, IndexContents, IndexedFile, IndexedItem
 FORMAT = "1"
 MAX_INDEX_BYTES = 2 * 1024**3
 FRAME_ITEMS = 8
-"""A run of words in more items of one benchmark than these is the frame of its questions."""
+"""A run of words in more items of one benchmark than this belongs to the template of its questions."""
 LIKENESS = 0.5
 BITS_APART = 6
 MAX_ROW_WORDS = 20_000
-"""Words of one row that are looked at; a row of training data has at most some hundreds."""
+"""Maximum number of words of a row that are compared; rows of training data have a few hundred."""
 
 _TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT);
@@ -56,7 +55,7 @@ CREATE TABLE images (hash INTEGER, source INTEGER);
 
 
 class BenchmarkIndex:
-    """An index in one file; `finding` is what every command asks, `add` is how it is filled."""
+    """Index in one file: `finding` checks a row, `add` adds a benchmark."""
 
     def __init__(self, database: sqlite3.Connection, path: Path) -> None:
         self._database, self.path = database, path
@@ -64,28 +63,33 @@ class BenchmarkIndex:
 
     @classmethod
     def open(cls, path: str | Path, writable: bool = False) -> BenchmarkIndex:
-        """The index in a file; raises SettingsError if there is none or it is none of this version."""
+        """Open an index; raises SettingsError if the file is not an index of this version."""
         path = Path(path)
         with opened(path, SettingsError, "Guard index") as file:
             if os.fstat(file.fileno()).st_size > MAX_INDEX_BYTES:
-                raise SettingsError(f"Guard index {str(path)!r} is larger than {MAX_INDEX_BYTES} bytes.")
+                raise SettingsError(
+                    f"Guard index {str(path)!r} is larger than {MAX_INDEX_BYTES} bytes.", "Create it again."
+                )
             head = file.read(16)
         if head != b"SQLite format 3\0":
-            raise SettingsError(f"{str(path)!r} is no guard index.", "Make one with: data guard add.")
+            raise SettingsError(f"{str(path)!r} is not a guard index.", "Create one with `data guard add`.")
         with _faults(path):
             mode = "rw" if writable else "ro"
             uri = f"{path.resolve().as_uri()}?mode={mode}"
-            # Questions come from several threads; SQLite takes them one by one.
+            # Queries come from several threads; SQLite runs them one by one.
             database = sqlite3.connect(uri, uri=True, timeout=30, check_same_thread=writable)
-            # A view or a trigger is a program: in a foreign file it could run for ever.
+            # Views and triggers contain code, which could run forever in a file from others.
             programs = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
             if database.execute(programs).fetchone() != (0,):
-                raise SettingsError(f"{str(path)!r} is no guard index: it holds views or triggers.")
+                raise SettingsError(
+                    f"{str(path)!r} is not a guard index: it contains views or triggers.",
+                    "Create one with `data guard add`.",
+                )
             return cls(database, path)
 
     @classmethod
     def create(cls, path: str | Path) -> BenchmarkIndex:
-        """The index in a file, made if there is none; raises SettingsError."""
+        """Open an index, or create it; raises SettingsError if the file cannot be used."""
         path = Path(path)
         if path.exists() and path.stat().st_size:
             return cls.open(path, writable=True)
@@ -94,12 +98,12 @@ class BenchmarkIndex:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise SettingsError(
-                    f"Guard index {str(path)!r} cannot be made ({error.strerror})."
+                    f"Cannot create guard index {str(path)!r}: {error.strerror}.", "Give another path."
                 ) from error
             database = sqlite3.connect(path, timeout=30)
             about = f"INSERT INTO about VALUES ('format', '{FORMAT}');"
             try:
-                # All or nothing: half an index would be taken for one of another version.
+                # All or nothing: half an index would be mistaken for one of another version.
                 database.executescript(f"BEGIN;{_TABLES}{about}COMMIT;")
             except sqlite3.Error:
                 database.close()
@@ -119,12 +123,18 @@ class BenchmarkIndex:
 
     @property
     def sources(self) -> list[IndexedFile]:
-        """The files that it knows, in the order in which they were added."""
+        """The indexed files, in the order in which they were added."""
         return list(self._sources.values())
 
     def add(self, benchmark: str, items: Iterable[IndexedItem], digest: str) -> IndexedFile | None:
-        """Remember the items of a file with this digest; None if that file is known already. Raises
-        SettingsError, with the index unchanged."""
+        """Add the items of a file with this digest.
+
+        Returns:
+            The added file, or None if it is already indexed.
+
+        Raises:
+            SettingsError: A file cannot be read or written; the index is unchanged.
+        """
         with _faults(self.path):
             if self._database.execute("SELECT 1 FROM sources WHERE digest = ?", (digest,)).fetchone():
                 return None
@@ -156,9 +166,16 @@ class BenchmarkIndex:
     def finding(
         self, text: str = "", images: Iterable[Picture] = (), ids: Iterable[str] = ()
     ) -> BenchmarkMatch | None:
-        """What a row has in common with a benchmark, the surest first; None if nothing. `text` is the whole
-        of the row's text, `ids` are names that it brings from its source. Raises SettingsError for a damaged
-        index."""
+        """Return the strongest match between a row and a benchmark, or None.
+
+        Args:
+            text: All text of the row.
+            images: Its images.
+            ids: Its ids in the set it comes from.
+
+        Raises:
+            SettingsError: The index is damaged.
+        """
         with _faults(self.path):
             words = words_of(text)[:MAX_ROW_WORDS]
             return (
@@ -169,7 +186,7 @@ class BenchmarkIndex:
             )
 
     def known_ids(self, ids: Iterable[str], benchmark: str) -> int:
-        """How many of the ids are items of that benchmark."""
+        """Return how many of the ids are items of this benchmark."""
         with _faults(self.path):
             found = self._matches("ids", {number_of([one]) for one in ids})
         return sum(1 for _, source in found if self._sources[source].benchmark == benchmark)
@@ -177,7 +194,10 @@ class BenchmarkIndex:
     def _load(self) -> None:
         version = self._database.execute("SELECT value FROM about WHERE name = 'format'").fetchone()
         if version != (FORMAT,):
-            raise SettingsError(f"Guard index {str(self.path)!r} is of another version.", "Make it again.")
+            raise SettingsError(
+                f"Guard index {str(self.path)!r} has another version.",
+                "Create it again with `data guard add`.",
+            )
         rows = self._database.execute("SELECT number, benchmark, items, images FROM sources")
         self._sources = {
             int(number): IndexedFile(str(name)[:80], int(items), int(images))
@@ -243,7 +263,7 @@ class BenchmarkIndex:
         return None
 
     def _matches(self, table: str, numbers: set[int], condition: str = "") -> list[tuple[int, int]]:
-        """(hash, source) of those numbers that stand in a table, in the table's order."""
+        """Return (hash, source) of the numbers that are in a table, in the table's order."""
         found: list[tuple[int, int]] = []
         listed = sorted(numbers)
         for at in range(0, len(listed), 500):
@@ -262,18 +282,18 @@ class BenchmarkIndex:
 
 @contextmanager
 def _faults(path: Path) -> Iterator[None]:
-    """Turn what SQLite finds wrong with a file into a SettingsError that names it."""
+    """Turn errors of SQLite into a SettingsError that names the file."""
     try:
         yield
     except InterleaveError:
         raise
     except (sqlite3.Error, OverflowError, ValueError, TypeError) as error:
         raise SettingsError(
-            f"Guard index {str(path)!r} cannot be read or written ({error}).",
-            "Make it again: data guard add.",
+            f"Guard index {str(path)!r} cannot be read or written: {error}.",
+            "Create it again with `data guard add`.",
         ) from error
 
 
 def optional_guard(path: str | Path | None) -> AbstractContextManager[BenchmarkIndex | None]:
-    """The guard that `--guard INDEX` names, as a context; None where the option was not given."""
+    """Return the guard of `--guard INDEX` as a context manager; it yields None without the option."""
     return BenchmarkIndex.open(path) if path is not None else nullcontext(None)

@@ -1,8 +1,7 @@
-"""What the guard's index is made of: a benchmark's item, the numbers that are kept of it, a file that was
-added, and what a row turns out to have in common with one.
+"""Contents of the guard's index: a benchmark's items, their fingerprints, the added files, and matches.
 
-Decision: an item is taken apart into numbers as it is read, one at a time, so that a benchmark of any size
-fits in memory and its words are gone before anything is written.
+An item is reduced to numbers when it is read, one at a time, so that a benchmark of any size fits in memory
+and its texts are discarded before anything is written.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ How = Literal["same words", "similar text", "same title", "same id", "similar im
 
 @dataclass(frozen=True)
 class BenchmarkMatch:
-    """What a row has in common with a benchmark, and with which; `detail` is a number for a report."""
+    """Match of a row with a benchmark; `detail` is a figure for reports."""
 
     benchmark: str
     how: How
@@ -31,8 +30,7 @@ class BenchmarkMatch:
 
 @dataclass(frozen=True)
 class IndexedItem:
-    """One item of a benchmark as it is remembered: `texts` are whole prompts, `ids` are remembered only where
-    they are names that nothing else has."""
+    """An item of a benchmark; `texts` are whole prompts, `ids` are given only if they are unique names."""
 
     texts: tuple[str, ...] = ()
     titles: tuple[str, ...] = ()
@@ -42,7 +40,7 @@ class IndexedItem:
 
 @dataclass(frozen=True)
 class IndexedFile:
-    """A file that was added: which benchmark it is of and how much of it is remembered."""
+    """An added file: its benchmark, and the numbers of indexed items and images."""
 
     benchmark: str
     items: int
@@ -51,7 +49,7 @@ class IndexedFile:
 
 @dataclass
 class IndexContents:
-    """The numbers of one file before they are written."""
+    """Fingerprints of one file before they are written."""
 
     grams: Counter[tuple[int, int]] = field(default_factory=Counter)
     wholes: set[int] = field(default_factory=set)
@@ -61,7 +59,7 @@ class IndexContents:
     items: int = 0
 
     def take(self, item: IndexedItem) -> None:
-        """Count the item and keep its numbers."""
+        """Add an item's fingerprints."""
         found: set[tuple[int, int]] = set()
         for text in item.texts:
             words = words_of(text)

@@ -1,8 +1,8 @@
-"""Rows and trajectories held against the guard while they become something else: what is left out is counted
-and named, in the report of each stage and on the dataset's card.
+"""Compares rows and trajectories with the guard during their conversion, and records what is left out.
 
-Decision: a trajectory is held against it with all that it would teach (request, plan, prompts, what the
-critic wrote, every picture), so that `data guard check` finds nothing in what is made of the rest.
+The counts appear in the report of each stage and on the dataset's card. A trajectory is compared with
+everything it would teach (request, plan, prompts, the critic's texts, every image), so that `data guard
+check` finds nothing in the rows made from it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,13 @@ MAX_LISTED = 1000
 
 
 class Screened(BaseModel):
-    """What was left out of a set for being in a benchmark: `benchmarks` are items of the index by name,
-    `left_out` counts by name, `found` says where (at most MAX_LISTED) and what was the same."""
+    """Rows or runs that were left out because they are in a benchmark.
+
+    Attributes:
+        benchmarks: Number of indexed items by benchmark.
+        left_out: Number of matches by benchmark.
+        found: Match by place, at most MAX_LISTED.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -33,14 +38,14 @@ class Screened(BaseModel):
     found: dict[str, str] = {}
 
     def as_line(self) -> str:
-        """The counts in words."""
+        """Return the counts as text."""
         counts = ", ".join(f"{name} {count}" for name, count in self.left_out.items()) or "nothing"
         known = ", ".join(f"{name} ({items} items)" for name, items in self.benchmarks.items())
-        return f"held against {known or 'an empty index'}; left out: {counts}"
+        return f"compared with {known or 'an empty index'}; left out: {counts}"
 
 
 class Screening:
-    """Asks a guard, if there is one, and remembers what it found."""
+    """Asks a guard, if there is one, and counts the matches."""
 
     def __init__(self, guard: BenchmarkIndex | None = None) -> None:
         self._guard = guard
@@ -50,26 +55,35 @@ class Screening:
     @classmethod
     @contextmanager
     def opened(cls, path: str | Path | None) -> Iterator[Screening]:
-        """One with the index that `--guard` names, or with none. Raises SettingsError."""
+        """Yield a screening with the index of `--guard`, or without one.
+
+        Raises:
+            SettingsError: The index cannot be opened.
+        """
         with optional_guard(path) as guard:
             yield cls(guard)
 
     @property
     def guard(self) -> BenchmarkIndex | None:
-        """The index, for who has other questions to it."""
+        """The index, for other queries."""
         return self._guard
 
     def finds(
         self, where: str, texts: Sequence[str], images: Iterable[Picture] = (), ids: Sequence[str] = ()
     ) -> BenchmarkMatch | None:
-        """What `where` (a row's place, a run's name) has in common with a benchmark; it is counted. None
-        without a guard. Raises SettingsError for a damaged index."""
+        """Return the match of `where` (a row's place or a run's name) with a benchmark, and count it.
+
+        None without a guard.
+
+        Raises:
+            SettingsError: The index is damaged.
+        """
         if self._guard is None:
             return None
         return self.counted(where, finding_in(self._guard, texts, images, ids))
 
     def counted(self, where: str, finding: BenchmarkMatch | None) -> BenchmarkMatch | None:
-        """What was found elsewhere by an index like this one, counted here as what `where` is."""
+        """Count a match that was found elsewhere with the same index, and return it."""
         if finding is not None:
             self._left_out[finding.benchmark] += 1
             if len(self._found) < MAX_LISTED:
@@ -77,11 +91,11 @@ class Screening:
         return finding
 
     def finds_trajectory(self, name: str, trajectory: Trajectory) -> BenchmarkMatch | None:
-        """The same of all that a trajectory would teach."""
+        """Return and count the match of everything that a trajectory would teach."""
         return self.counted(name, finding_in_trajectory(self._guard, trajectory))
 
     def report(self) -> Screened | None:
-        """What was found; None without a guard."""
+        """Return the counts, or None without a guard."""
         if self._guard is None:
             return None
         benchmarks: Counter[str] = Counter()
@@ -97,8 +111,13 @@ class Screening:
 def finding_in(
     guard: BenchmarkIndex, texts: Sequence[str], images: Iterable[Picture] = (), ids: Sequence[str] = ()
 ) -> BenchmarkMatch | None:
-    """What these texts, images and ids of one thing have in common with a benchmark: together, and, since
-    whole prompts are compared, each text by itself. Raises SettingsError for a damaged index."""
+    """Return the match of texts, images and ids of one row with a benchmark.
+
+    Texts are compared together and, since whole prompts are compared too, one by one.
+
+    Raises:
+        SettingsError: The index is damaged.
+    """
     finding = guard.finding("\n".join(texts), images, ids)
     for text in texts if finding is None and len(texts) > 1 else ():
         finding = finding or guard.finding(text)
@@ -106,13 +125,16 @@ def finding_in(
 
 
 def finding_in_trajectory(guard: BenchmarkIndex | None, trajectory: Trajectory) -> BenchmarkMatch | None:
-    """What all that a trajectory would teach has in common with a benchmark; None without a guard. Raises
-    SettingsError for a damaged index."""
+    """Return the match of everything that a trajectory would teach with a benchmark; None without a guard.
+
+    Raises:
+        SettingsError: The index is damaged.
+    """
     return finding_in(guard, texts_of(trajectory), _pictures_of(trajectory)) if guard else None
 
 
 def texts_of(trajectory: Trajectory) -> list[str]:
-    """All texts of a trajectory that rows are made of."""
+    """Return all texts of a trajectory that rows are made from."""
     texts = [trajectory.request.text, trajectory.plan.reasoning]
     for step in trajectory.plan.steps:
         texts += [step.instruction or "", step.prompt or "", step.auxiliary_text or ""]

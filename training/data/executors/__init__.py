@@ -1,9 +1,8 @@
-"""Many units of work carried out side by side: one seam, executors behind it.
+"""Interface for parallel work on many items; the executors are in the modules.
 
-Decision: who hands work out knows nothing of what the work is. A `Job` is what travels (small and picklable);
-it opens whatever it needs where the work is done, once, and gives a function of one item. Results come as
-they are ready, so whoever needs an order sorts them. Stopping is one sign that all workers look at: the
-deadline, the money spent and a person's Ctrl-C are the same thing to them.
+The caller does not need to know what the work is. A `Job` is sent to the workers (small and picklable). It
+opens what it needs once per worker, and returns a function of one item. Results come in the order in which
+they are ready. All workers watch one cancel token, which is set by a deadline, a spent budget or Ctrl-C.
 """
 
 from __future__ import annotations
@@ -20,25 +19,26 @@ ItemIn = TypeVar("ItemIn", contravariant=True)
 ResultOut = TypeVar("ResultOut", covariant=True)
 
 MAX_ATTEMPTS = 4
-"""Workers that may die at one item before it is given back as lost; items beside a deadly one die with
-it."""
+"""Number of workers that may die at one item before it is reported as lost."""
 
 
 class CancelToken(Protocol):
-    """What all workers of one map look at."""
+    """Cancel token that all workers of one map watch."""
 
     def reason(self) -> str:
-        """Why no more is to be begun, empty as long as there is no reason."""
+        """Return why no more items may be started, or an empty text."""
         ...
 
     def add(self, cost: float) -> None:
-        """Something was spent."""
+        """Add a cost to the spent budget."""
         ...
 
 
 class LocalCancelToken:
-    """The sign of one process: set by hand, after `seconds`, or once `budget` is spent (`spent` was before).
-    None: no limit."""
+    """Cancel token of one process: set manually, after `seconds`, or when `budget` is spent.
+
+    `spent` is the cost before the start. None: no limit.
+    """
 
     def __init__(self, seconds: float | None = None, budget: float | None = None, spent: float = 0.0) -> None:
         self._until = None if seconds is None else time.monotonic() + seconds
@@ -47,29 +47,31 @@ class LocalCancelToken:
         self._lock = threading.Lock()
 
     def reason(self) -> str:
+        """Return why no more items may be started, or an empty text."""
         if not self._reason and self._until is not None and time.monotonic() >= self._until:
-            self.stop("the time is up")
+            self.stop("the time limit was reached")
         if not self._reason and self._budget is not None and self._spent >= self._budget:
-            self.stop("the budget is spent")
+            self.stop("the budget was spent")
         return self._reason
 
     def add(self, cost: float) -> None:
+        """Add a cost to the spent budget."""
         with self._lock:
             self._spent += cost
 
     def spent(self) -> float:
-        """The sum of all costs."""
+        """Return the total cost."""
         return self._spent
 
     def stop(self, reason: str) -> None:
-        """Set the sign; the first reason stays."""
+        """Set the token; the first reason is kept."""
         with self._lock:
             self._reason = self._reason or reason
 
 
 @dataclass(frozen=True)
 class ItemResult(Generic[Result]):
-    """An item that was carried out; `lost`: why it was not, where every worker that had it died."""
+    """Result of an item; `lost` is the reason if every worker that had the item died."""
 
     key: str
     result: Result | None = None
@@ -77,16 +79,21 @@ class ItemResult(Generic[Result]):
 
 
 class Job(Protocol[ItemIn, ResultOut]):
-    """What is to be done with every item; it travels to the workers, so it can be pickled."""
+    """Work to do with every item; it is sent to the workers, so it can be pickled."""
 
     def open(self, stop: CancelToken) -> Callable[[ItemIn], ResultOut]:
-        """Get ready where the work is done. The function is called from several threads at once, and returns
-        soon after the sign is set. Raises InterleaveError."""
+        """Prepare the work in a worker, and return the function for an item.
+
+        The function is called from several threads, and returns soon after the token is set.
+
+        Raises:
+            InterleaveError: The work cannot be prepared.
+        """
         ...
 
 
 class Executor(Protocol):
-    """Carries out a job on many items."""
+    """Runs a job on many items."""
 
     def map(
         self,
@@ -95,6 +102,9 @@ class Executor(Protocol):
         key: Callable[[Item], str],
         stop: LocalCancelToken,
     ) -> Iterator[ItemResult[Result]]:
-        """The results as they come, each once; a bounded number of items is begun at a time, none after
-        `stop` is set. What `job` or its function raises is raised here. Closing it stops the work."""
+        """Yield the results as they are ready, each once.
+
+        A limited number of items is started at a time, and none after `stop` is set. Exceptions of `job` and
+        its function are raised. Closing the iterator stops the work.
+        """
         ...

@@ -1,8 +1,7 @@
-"""The results of a job in the order of its items, for whoever writes a file of them.
+"""Returns the results of a job in the order of its items, for writing files.
 
-Decision: what comes of an item is small (rows, numbers; pictures go to the disk where they are made), so all
-of it is in memory until the file is written, as the rows of a file are anyway. An item that no worker
-survived is an error: a gap in the data would be noticed by nobody.
+Results are small (rows and numbers; images are written to disk by the workers), so all of them are in memory
+until the file is written. An item that was lost is an error, since a gap in the data would not be noticed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ....backend.errors import SettingsError
 from . import CancelToken, Executor, Item, Job, LocalCancelToken, Result
 
 SHOWN_EVERY = 500
-"""Items between two lines of progress."""
+"""Number of items between two lines of progress."""
 
 
 def in_order(
@@ -24,8 +23,12 @@ def in_order(
     name: Callable[[Item], str],
     log: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Result]:
-    """The result of every item, after all of them are done. Raises what the job raises, and SettingsError for
-    an item at which workers died, by its `name`."""
+    """Yield the result of every item in order, after all are done.
+
+    Raises:
+        SettingsError: Workers died at an item; the message has its `name`.
+        InterleaveError: As the job.
+    """
     numbered = list(enumerate(items))
     results: dict[int, Result] = {}
     stop = LocalCancelToken()
@@ -33,8 +36,8 @@ def in_order(
         number = int(done.key)
         if done.lost or done.result is None:
             raise SettingsError(
-                f"{name(items[number])}: {done.lost or 'nothing came of it'}.",
-                "A machine may lack memory: fewer at a time, or more of it.",
+                f"{name(items[number])}: {done.lost or 'the worker returned no result'}.",
+                "The machine may have too little RAM: use fewer parallel workers.",
             )
         results[number] = done.result
         if len(results) % SHOWN_EVERY == 0:
@@ -43,7 +46,7 @@ def in_order(
 
 
 class _Numbered(Generic[Item, Result]):
-    """A job of (number, item): the number is the key by which a result finds its place."""
+    """A job of (number, item); the number is the key that orders the results."""
 
     def __init__(self, job: Job[Item, Result]) -> None:
         self._job = job

@@ -1,9 +1,9 @@
-"""Work on a Ray cluster: actors that open the job once and take items one by one.
+"""Runs jobs on a Ray cluster, with actors that open the job once and process items one by one.
 
-Decisions. Units of work are minutes long and very uneven, so nothing is handed out in blocks. For an actor
-that dies there is a new one, wherever there is room, and its items are handed out again; what they had
-finished is in their own records, so this needs no checkpoint. The stop sign is an actor as well:
-workers look at it once a second and add what they spent. `ray` is imported here and nowhere else.
+Items take minutes and differ in duration, so they are not assigned in blocks. An actor that dies is replaced
+wherever there is room, and its items are assigned again; what it had finished is in the items' own records,
+so no checkpoint is needed. The cancel token is an actor too: workers check it once per second and add their
+costs. Only this module imports `ray`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from . import MAX_ATTEMPTS, CancelToken, Item, ItemResult, Job, LocalCancelToken
 HOW_TO_GET = 'Install it: pip install "interleave-thinker[ray]"'
 STARTED_HERE = "local"
 STORE_BYTES = 200 * 1024 * 1024
-"""Object store of a cluster that is started here: items and results are small."""
+"""Size in bytes of the object store of a cluster that is started here; items and results are small."""
 LOOKED_EVERY = 1.0
-"""Seconds between two looks of a worker at the stop sign."""
+"""Seconds between two checks of the cancel token by a worker."""
 
 
 @dataclass(frozen=True)
 class RayExecutor:
-    """`actors` workers with `parallel` items each at a time. `address`: "local" starts Ray here, "auto" is
-    the cluster that this machine belongs to, else a cluster's own; `cpus` are what each actor takes of
-    it."""
+    """Runs jobs with `actors` workers, each with `parallel` items at a time.
+
+    `address` is "local" (starts Ray here), "auto" (the cluster of this machine) or the address of a cluster;
+    `cpus` is the number of CPUs of each actor.
+    """
 
     actors: int = 2
     parallel: int = 1
@@ -44,7 +46,11 @@ class RayExecutor:
         key: Callable[[Item], str],
         stop: LocalCancelToken,
     ) -> Iterator[ItemResult[Result]]:
-        """As `Work.map`. Raises SettingsError if Ray is not installed or the cluster cannot be reached."""
+        """Yield results as `Executor.map`.
+
+        Raises:
+            SettingsError: Ray is not installed, or the cluster cannot be reached.
+        """
         ray = _ray()
         started = not ray.is_initialized()
         if started:
@@ -62,7 +68,7 @@ class RayExecutor:
 
 
 class _Worker(Generic[Item, Result]):
-    """Runs in an actor's process."""
+    """Worker in an actor's process."""
 
     def __init__(self, job: Job[Item, Result], board: Any) -> None:
         self._job, self._board = job, board
@@ -71,15 +77,15 @@ class _Worker(Generic[Item, Result]):
         try:
             self._function = job.open(_RayCancelToken(board))
         except InterleaveError as error:
-            # An actor whose constructor fails is only "dead" to whoever calls it; this one says why.
+            # An actor whose constructor fails is only reported as dead; this one reports the reason.
             self._fault = error
 
     def is_there(self) -> bool:
-        """Whether it has begun."""
+        """Return whether the actor has started."""
         return True
 
     def run(self, item: Item) -> tuple[Result | None, tuple[str, str] | None]:
-        """The result, or the message and hint of what kept the job from opening."""
+        """Return (result, None), or (None, message and hint) if the job could not be opened."""
         if self._function is None:
             assert self._fault is not None
             return None, (self._fault.message, self._fault.hint)
@@ -87,7 +93,7 @@ class _Worker(Generic[Item, Result]):
 
 
 class _RayCancelToken:
-    """The stop sign as a worker sees it."""
+    """Cancel token in a worker."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
@@ -107,18 +113,18 @@ class _RayCancelToken:
 
 
 class _Board:
-    """The sign of this process, and the actor that stands for it on the cluster."""
+    """Cancel token of this process, and the actor that represents it on the cluster."""
 
     def __init__(self, ray: Any, stop: LocalCancelToken) -> None:
         self._ray, self._stop = ray, stop
-        # On the driver's own node: a lost worker node must not take it away.
+        # The actor runs on the driver's own node, so that a lost worker node does not remove it.
         here = ray.get_runtime_context().get_node_id()
         near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
         self.handle = ray.remote(LocalCancelToken).options(num_cpus=0, scheduling_strategy=near).remote()
         self._looked, self._there = 0.0, 0.0
 
     def reason(self) -> str:
-        """This process's reason; costs of the workers are brought here, and the reason there."""
+        """Return the reason to stop; costs are synchronized from the workers, and the reason to them."""
         if time.monotonic() - self._looked >= LOOKED_EVERY:
             self._looked = time.monotonic()
             spent = self._ray.get(self.handle.spent.remote())
@@ -134,8 +140,11 @@ class _Board:
 
 
 class _HandedOut:
-    """Which item is with which actor. Items go to actors that are there: a cluster may have room for fewer
-    than were asked for, or lose a machine. One that died is replaced by a new one."""
+    """Tracks which actor has which item.
+
+    Items go to actors that have started: a cluster may have room for fewer than requested, or lose a machine.
+    An actor that died is replaced.
+    """
 
     def __init__(self, ray: Any, new_actor: Callable[[], Any], sizes: RayExecutor, board: _Board) -> None:
         self._ray, self._new_actor, self._parallel, self._board = ray, new_actor, sizes.parallel, board
@@ -146,7 +155,7 @@ class _HandedOut:
         self._stillborn = 0
 
     def all(self, items: Iterable[Item], key: Callable[[Item], str]) -> Iterator[ItemResult[Any]]:
-        """The results as they come."""
+        """Yield the results as they are ready."""
         source, deaths = iter(items), Counter[str]()
         while True:
             self._hand_out(source)
@@ -168,7 +177,7 @@ class _HandedOut:
                     if deaths[key(item)] < MAX_ATTEMPTS:
                         self._again.append(item)
                     else:
-                        lost = f"{MAX_ATTEMPTS} workers died at it ({type(error).__name__})"
+                        lost = f"{MAX_ATTEMPTS} workers died while processing it ({type(error).__name__})"
                         yield ItemResult(key(item), lost=lost)
                     continue
                 except self._ray.exceptions.RayTaskError as error:
@@ -178,7 +187,7 @@ class _HandedOut:
                 yield ItemResult(key(item), result)
 
     def end(self) -> None:
-        """End the actors; on a cluster that goes on without us they would stay."""
+        """Kill the actors, which would otherwise stay on the cluster."""
         for actor in self._actors:
             self._ray.kill(actor)
 
@@ -190,8 +199,8 @@ class _HandedOut:
             self._stillborn += 1
             if self._stillborn >= MAX_ATTEMPTS:
                 raise SettingsError(
-                    f"{MAX_ATTEMPTS} workers died before they could begin ({type(error).__name__}).",
-                    "Ray's own logs say more: a machine may lack memory, or the package.",
+                    f"{MAX_ATTEMPTS} workers died before they could start ({type(error).__name__}).",
+                    "See Ray's own logs. A machine may have too little RAM, or lack the package.",
                 ) from error
             self._replace(place)
 
@@ -238,8 +247,8 @@ def _start(ray: Any, address: str, actors: int, cpus: float) -> None:
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
         raise SettingsError(
-            f"Ray cannot be used at {address!r} ({type(error).__name__}: {error}).",
-            'Give the address of a running cluster, "auto", or "local".',
+            f"Cannot use Ray at {address!r} ({type(error).__name__}: {error}).",
+            'Give the address of a running cluster, "auto" or "local".',
         ) from error
 
 

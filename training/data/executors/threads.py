@@ -1,7 +1,6 @@
-"""Work in the threads of this process: for work that waits for servers, or whose models answer one at a time
-anyway.
+"""Runs jobs in threads of this process, for work that waits for servers or for a single model.
 
-Decision: threads share what the job opened, so that a model is in memory once.
+Threads share what the job opened, so that a model is in memory only once.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from . import Item, ItemResult, Job, LocalCancelToken, Result
 
 
 class ThreadExecutor:
-    """Up to `parallel` items at a time."""
+    """Runs up to `parallel` items at a time."""
 
     def __init__(self, parallel: int = 1) -> None:
         self.parallel = parallel
@@ -26,7 +25,7 @@ class ThreadExecutor:
         key: Callable[[Item], str],
         stop: LocalCancelToken,
     ) -> Iterator[ItemResult[Result]]:
-        """As `Work.map`."""
+        """Yield results as `Executor.map`."""
         function = job.open(stop)
         source = iter(items)
         begun: dict[Future[Result], str] = {}
@@ -41,5 +40,5 @@ class ThreadExecutor:
                     for future in wait(begun, return_when=FIRST_COMPLETED).done:
                         yield ItemResult(begun.pop(future), future.result())
             finally:
-                # Also where this iterator is closed, or a worker raised: the others end at their next event.
+                # Also when this iterator is closed or a worker raised: the others end at their next event.
                 stop.stop("stopped")

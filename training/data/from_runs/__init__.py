@@ -1,0 +1,1 @@
+"""Conversion of run folders and their feedback to training data of a critic."""

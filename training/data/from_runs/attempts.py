@@ -1,11 +1,10 @@
-"""What runs hold for a critic to learn from: every judged image of every step, with people's annotations.
+"""Reads from run folders what a critic can learn from: every judged image of every step, with annotations.
 
-Decisions. A person's annotation outranks a score, and a score (where a threshold is set) the critic's own
-verdict; where the answer comes from is stored beside it. The answer that a row will teach is made by the same
-rules that the Feedback node uses (`verdict_of_person`, `corrected_prompt_for`); as the corrected prompt may
-stand in a later attempt, a step is read whole. An annotation names its image, so one that was made before the
-image was drawn anew counts as gone. Pictures are not held: a run's folder has them under their digests, and a
-thousand runs would not fit in memory.
+A person's annotation takes precedence over a score, and a score (with a threshold) over the critic's own
+verdict; the source of the answer is recorded. Answers follow the rules of the Feedback node. A step is read
+as a whole, since the corrected prompt may be in a later attempt. An annotation names its image, so one made
+before the image was generated again no longer applies. Images stay in the run's folder, as a thousand runs
+would not fit in memory.
 """
 
 from __future__ import annotations
@@ -36,17 +35,21 @@ Log = Callable[[str], None]
 
 
 class Oracle(Protocol):
-    """Writes what a critic should have thought, knowing the right verdict; None where it does not know."""
+    """Writes the reasoning that a critic should have had, given the right verdict, or returns None."""
 
     def answer(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str, success: bool
-    ) -> Verdict | None: ...
+    ) -> Verdict | None:
+        """Return the exact answer for an image that is right or wrong (`success`), or None if unknown."""
+        ...
 
 
 @dataclass(frozen=True)
 class JudgedImage:
-    """An image of a run with the answer that its critic should have given (None: nobody knows) and its
-    source."""
+    """An image of a run with the answer that its critic should have given, and its source.
+
+    `said` is the critic's verdict, `label` a person's; `answer` is None if the right verdict is unknown.
+    """
 
     run: str
     pictures: Path
@@ -65,19 +68,19 @@ class JudgedImage:
     generator: str
     seed: int
     remedy: CorrectionSource | None = None
-    """Who vouches for the refined prompt of an answer that says False; "none": it is not to be learned."""
+    """Source of the refined prompt of a rejecting answer; "none": the prompt must not be learned."""
     fault: str = ""
     raw: dict[str, Any] | None = None
-    """What a judge said in numbers, if it was asked here."""
+    """Numbers of a judge, if it was called during the conversion."""
 
     @property
     def place(self) -> str:
-        """Where it is, for people: tries are counted from 1 there."""
-        return f"{self.run}, step {self.step}, try {self.attempt + 1}"
+        """Readable place of the image; attempts are counted from 1."""
+        return f"{self.run}, step {self.step}, attempt {self.attempt + 1}"
 
     @property
     def overruled(self) -> bool:
-        """Whether a person or a score says the opposite of what the critic said."""
+        """Whether a person or a score contradicts the critic."""
         return (
             self.answer is not None
             and self.said is not None
@@ -88,17 +91,17 @@ class JudgedImage:
 
 @dataclass(frozen=True)
 class JudgedStep:
-    """All judged images of one step in their order: a trajectory in the sense of the filtering rules."""
+    """All judged images of a step in order: a trajectory in the sense of the filter rules."""
 
     run: str
     step: int
     judged: tuple[JudgedImage, ...]
     split: str = ""
-    """Of the prompt that the run was made of, where its folder says so."""
+    """Split of the prompt that the run was made from, if its folder states it."""
 
 
 class _Held(NamedTuple):
-    """What is said of an image before the rest of its step is known."""
+    """What is known of an image before the rest of its step is read."""
 
     feedback: Feedback | None
     score: Score | None
@@ -109,7 +112,7 @@ class _Held(NamedTuple):
 
 @dataclass
 class ReadCounts:
-    """What was seen while reading, for the report."""
+    """Counts of the reading, for the report."""
 
     runs: int = 0
     images: int = 0
@@ -122,8 +125,7 @@ class ReadCounts:
 
 
 class RunReader:
-    """Reads runs into steps. `success_at`: least semantics (0..10) at which a score counts as right, None:
-    scores do not decide; `wording` is the digest of the prompt set that the critic to come is asked in."""
+    """Reads runs into steps, for a critic whose prompt set has the digest `wording`."""
 
     def __init__(
         self,
@@ -142,14 +144,13 @@ class RunReader:
         self._in_benchmark: dict[str, bool] = {}
 
     def in_benchmark(self, name: str, trajectory: Trajectory) -> bool:
-        """Whether a run is left out for being in a benchmark; looked up and counted once."""
+        """Return whether a run is left out because it is in a benchmark; checked and counted once."""
         if name not in self._in_benchmark:
             self._in_benchmark[name] = self.screening.finds_trajectory(name, trajectory) is not None
         return self._in_benchmark[name]
 
     def read(self, folder: Path, name: str) -> list[JudgedStep]:
-        """The steps of one run, none of one that is in a benchmark; raises JournalError if the folder is
-        foreign, damaged or too new."""
+        """Return a run's steps, none if it is in a benchmark; raises JournalError for a damaged folder."""
         trajectory = load_trajectory(folder)
         if self.in_benchmark(name, trajectory):
             return []
@@ -166,7 +167,7 @@ class RunReader:
             )
             for result in trajectory.results
         ]
-        self.counts.annotations_gone += len(annotations)  # those that found their image were taken out
+        self.counts.annotations_gone += len(annotations)  # those with an image were removed above
         return [step for step in steps if step.judged]
 
     def _judged_step(
@@ -238,7 +239,7 @@ class RunReader:
     def _scored(
         self, attempt: Attempt, image: Picture, original: str
     ) -> tuple[Score | None, dict[str, Any] | None]:
-        """The scorer's score with its numbers; None without a scorer, or counted where it has none."""
+        """Return (score, its numbers), or None without a scorer; images without a score are counted."""
         if self.scores is None:
             return None, None
         score, numbers, is_new = self.scores.of(attempt.source, image, original)
@@ -249,8 +250,7 @@ class RunReader:
     def _verdict(
         self, attempt: Attempt, feedback: Feedback | None, score: Score | None
     ) -> tuple[Verdict | None, Source | None]:
-        """The verdict that the critic should have given, with what it should have thought, and who says
-        so."""
+        """Return (the verdict and reasoning that the critic should have given, its source)."""
         answer = verdict_of_person(attempt, feedback) if feedback else None
         source: Source = "human"
         if answer is None and score is not None and self.success_at is not None:
@@ -270,9 +270,12 @@ class RunReader:
         answer: Verdict,
         found: CorrectedPrompt | None,
     ) -> tuple[Verdict, CorrectionSource | None]:
-        """The whole answer that a row teaches, and whose its refined prompt is; `found` is the remedy beside
-        False."""
-        # Beside True the refined prompt is the prompt just used (FORMATS: what an agent answers).
+        """Return (the answer of a row, the source of its refined prompt).
+
+        `found` is the corrected prompt of a rejecting answer.
+        """
+        # With verdict True the refined prompt is the prompt of the attempt (docs/reference/file-formats.md,
+        # Answers).
         refined, remedy = (found.prompt, found.source) if found else (attempt.prompt, None)
         answer = answer.model_copy(update={"refined_prompt": refined, "probability": None})
         if self.oracle is None or answer.success is None:

@@ -1,9 +1,9 @@
-"""Journals and their feedback as training data of a critic: critic_sft.json, critic_rl.jsonl, their images
-and a report.
+"""Converts run folders and their feedback to training data of a critic: rows, images and a report.
 
-Decisions. A row asks exactly what the running critic is asked, in the wording of the critic that is to learn.
-Images are copied, each once under its digest, so the folder can be moved and the runs deleted. The folder is
-made beside its place and appears whole; it replaces an earlier one of these, and nothing else.
+A row asks exactly what the running critic is asked, with the prompt set of the critic to train. Images are
+copied, each once and named by its digest, so that the folder can be moved and the runs deleted. The folder is
+written next to its place and appears only when complete. It replaces an earlier folder of training data and
+nothing else.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ IMAGES = "images"
 SCORES = "scores.sqlite"
 ONE_BY_ONE = ThreadExecutor(1)
 OURS = {SFT_FILE, RL_FILE, HELD_OUT_FILE, IMAGES, REPORT_JSON, REPORT_TEXT, PAGE}
-"""What a folder of made data holds."""
+"""Files of a data folder."""
 BY_THE_WAY = {".DS_Store", "Thumbs.db", "desktop.ini"}
-"""What a desktop leaves in a folder that somebody looked into."""
+"""Files that desktops create in folders."""
 
 
 class MadeData(BaseModel):
-    """What was made of runs: the folder, the report, and the files that have rows."""
+    """Result of a conversion: the folder, the report, and the data files that have rows."""
 
     folder: Path
     report: RunsReport
@@ -61,10 +61,11 @@ class MadeData(BaseModel):
 
 @dataclass(frozen=True)
 class RunConverter:
-    """Makes runs a critic's training data: by these settings, in the wording of the critic that is to learn.
+    """Converts runs to training data of a critic.
 
-    `scorer` scores images that have no score. `oracle` writes the answers where the settings ask for exact
-    reasoning. Damaged runs are left out if `skip_bad`, else an error."""
+    `scorer` scores images without a score. `oracle` writes the answers if the settings ask for exact
+    reasoning. Damaged runs raise an error, or are left out with `skip_bad`.
+    """
 
     settings: RunsData
     prompt_set: PromptSet
@@ -73,20 +74,21 @@ class RunConverter:
     skip_bad: bool = False
     log: Log = print
     show: int = 0
-    """Chains that the page for a person shows."""
+    """Number of trajectories on the review page."""
     guard: Path | None = None
-    """Index of benchmarks, of which nothing is taught."""
+    """Index of benchmarks, whose content is left out."""
     executor: Executor = ONE_BY_ONE
-    """How images are scored side by side."""
+    """How images are scored in parallel."""
     open_scorer: OpenScorer | None = None
-    """Opens the scorer in another process; None where `executor` is threads of this one, which share it."""
+    """Opens the scorer in another process; None if `executor` uses threads, which share it."""
 
     def convert(self, runs: Sequence[Path], out: Path) -> MadeData:
-        """Make the data of `runs` (run folders, or folders of them) in `out`; log which rows were taken and
-        why.
+        """Write the data of `runs` (run folders, or folders of them) to `out`, and log the outcome of rows.
 
-        Raises SettingsError for an `out` that holds something else, runs that give no row, or exact reasoning
-        without an oracle; JournalError for a damaged run.
+        Raises:
+            SettingsError: `out` contains other files, the runs give no rows, or exact reasoning is set
+                without an oracle.
+            JournalError: A run is damaged, and `skip_bad` is false.
         """
         _check_place(out)
         steps, problems, counts, screened = self.read(runs, out)
@@ -106,29 +108,38 @@ class RunConverter:
         for line in as_lines(report):
             self.log(line)
         if not any(files.values()):
-            hint = "The table above says why; see docs/how-to/training/own-critic.md."
-            raise SettingsError("These runs give no row.", hint)
+            raise SettingsError(
+                "No training rows could be created from these runs.",
+                "The table above gives the reasons; see docs/training.md.",
+            )
         with writing_folder(out, SettingsError, "Data folder") as temporary:
             (temporary / IMAGES).mkdir()
             _write(temporary, files, self.prompt_set, made.scorer)
             write_report(temporary, report)
             if self.show:
                 write_page(temporary / PAGE, steps, decided, self.show)
-        there = {name: out / name if of_file else None for name, of_file in files.items()}
+        paths = {name: out / name if of_file else None for name, of_file in files.items()}
         return MadeData(
-            folder=out, report=report, sft=there[SFT_FILE], rl=there[RL_FILE], held_out=there[HELD_OUT_FILE]
+            folder=out, report=report, sft=paths[SFT_FILE], rl=paths[RL_FILE], held_out=paths[HELD_OUT_FILE]
         )
 
     def read(
         self, runs: Sequence[Path], out: Path
     ) -> tuple[list[JudgedStep], list[RowProblem], ReadCounts, Screened | None]:
-        """The judged steps of all runs, what was wrong with runs that were left out, what was seen, and what
-        a guard left out. Scores are kept beside `out`. Raises as `convert`."""
+        """Read the judged steps of all runs. Scores are cached next to `out`.
+
+        Returns:
+            (steps, problems of left-out runs, counts, what the guard left out).
+
+        Raises:
+            SettingsError: As `convert`.
+            JournalError: As `convert`.
+        """
         exact = self.settings.reasoning == EXACT
         if exact and self.oracle is None:
             raise SettingsError(
-                f"Reasoning {EXACT!r} needs an oracle that knows the right answers, and there is none.",
-                "Give --reasoning own or required.",
+                f"Reasoning {EXACT!r} needs an oracle that writes it, but none was given.",
+                "Set --reasoning own or --reasoning required.",
             )
         with Screening.opened(self.guard) as screening:
             scorer, opened = self.scorer, None
@@ -153,25 +164,27 @@ class RunConverter:
 
 
 def _check_place(out: Path) -> None:
-    """Raise SettingsError if `out` cannot be replaced, or holds anything but data that was made here."""
+    """Raise SettingsError if `out` contains anything but training data of runs, or cannot be replaced."""
     if out.name in ("", "..") or out.is_symlink():
         raise SettingsError(
-            f"{str(out)!r} cannot be replaced by a folder.", "Give a new folder as --out, by its own name."
+            f"{str(out)!r} cannot be replaced by a folder.",
+            "Give a new folder as --out, with a name of its own.",
         )
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         found = {entry.name for entry in out.iterdir()} - BY_THE_WAY if out.is_dir() else set()
     except OSError as error:
-        raise SettingsError(f"{str(out)!r} cannot be used ({error.strerror or error}).") from error
-    # By its report alone a folder is not ours: whatever else lies in it would be deleted with it.
+        raise SettingsError(
+            f"{str(out)!r} cannot be used: {error.strerror or error}.", "Give another --out."
+        ) from error
+    # A report alone does not make it a data folder: other files in it would be deleted.
     if (out.exists() and not out.is_dir()) or found - OURS or (found and REPORT_JSON not in found):
         other = f" ({sorted(found - OURS)[0]!r})" if found - OURS else ""
-        raise SettingsError(f"{str(out)!r} holds something else{other}.", "Give another --out.")
+        raise SettingsError(f"{str(out)!r} contains other files{other}.", "Give another --out.")
 
 
 def _writable_only(steps: Sequence[JudgedStep], prompt_set: PromptSet) -> list[JudgedStep]:
-    """The steps, without the answers that cannot stand in a row (marks or tags where they would be
-    misread)."""
+    """Return the steps without answers whose text is not allowed in a row (marks or tags)."""
     return [replace(step, judged=tuple(_writable(one, prompt_set) for one in step.judged)) for step in steps]
 
 
@@ -181,20 +194,26 @@ def _writable(one: JudgedImage, prompt_set: PromptSet) -> JudgedImage:
     try:
         sft_row(one, prompt_set)
     except (AnswerError, SettingsError):
-        return replace(one, answer=None, source=None, fault="its texts cannot stand in a row")
+        return replace(one, answer=None, source=None, fault="its text is not allowed in a row")
     return one
 
 
 def image_names(one: JudgedImage) -> tuple[str, str]:
-    """The images of a row, before and after, as paths in the data's folder; no image before is a white
-    one."""
+    """Return the paths of a row's images, before and after, in the data folder.
+
+    A missing source image is replaced by a white one.
+    """
     before = one.before or Picture.white(one.size).digest
     return f"{IMAGES}/{before}.png", f"{IMAGES}/{one.after}.png"
 
 
 def sft_row(one: JudgedImage, prompt_set: PromptSet) -> SftRow:
-    """The row that teaches the right answer, without the refined prompt if nobody vouches for it; raises
-    AnswerError or SettingsError for texts that cannot stand in one."""
+    """Return the row that teaches the right answer, without the refined prompt if it has no reliable source.
+
+    Raises:
+        AnswerError: The answer's text is not allowed in a row.
+        SettingsError: The question's text is not allowed in a row.
+    """
     assert one.answer is not None
     blank = Picture.white((1, 1))
     message = critic_message(prompt_set, (blank, blank), one.original, one.used)
@@ -209,12 +228,15 @@ def sft_row(one: JudgedImage, prompt_set: PromptSet) -> SftRow:
 
 
 def _no_row(one: JudgedImage, error: ValidationError) -> SettingsError:
-    return SettingsError(f"{one.place} cannot be a row{first_fault(error)}")
+    return SettingsError(f"{one.place} cannot be converted to a row{first_fault(error)}")
 
 
 def rl_row(one: JudgedImage, judge: str | None) -> CriticRlRow:
-    """The row whose refined prompts are drawn and scored; raises SettingsError for a run with a seed that no
-    row can have."""
+    """Return the row for GRPO.
+
+    Raises:
+        SettingsError: The run's seed is not allowed in a row.
+    """
     assert one.answer is not None and one.answer.success is not None and one.score is not None
     before, after = image_names(one)
     try:
@@ -249,7 +271,7 @@ def _write(
 
 
 def keep_images(folder: Path, one: JudgedImage, white: bool) -> None:
-    """Copy the images of a row into a data folder; `white`: also the plain one that stands for none."""
+    """Copy the images of a row into a data folder; with `white` also the one for a missing image."""
     before, after = image_names(one)
     _copy(one.pictures / f"{one.after}.png", folder / after)
     if one.before is not None:

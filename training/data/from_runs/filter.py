@@ -1,13 +1,13 @@
-"""Which judged images of runs become rows: the filtering rules of the published data.
+"""Selects the judged images of runs that become rows, by the filter rules of the published data.
 
-Decisions. No thresholds are published; the defaults are EditThinker's rules (FORMATS: data files) with ours
-where a number is needed. A person's annotation outranks any score when attempts are compared, and an
-annotated image stays whatever became of its step: the rules are there to leave out refined prompts that led
-nowhere, not what people know. Balancing the verdicts costs no annotation either: the commoner verdict gives
-up rows of which only the critic is sure, and the rarer one's rows stand in the file several times, those
-first by which the critic was overruled. It is one balance over rows of both kinds. Held-out runs hold only
-what somebody else than the critic said, because by its own verdicts it cannot be examined. Everything is
-decided by content, never by the order of folders, so the same runs give the same files.
+No thresholds are published. The defaults are the rules of EditThinker, with our numbers where one is needed
+(docs/reference/file-formats.md). A person's annotation takes precedence over scores when attempts are
+compared. An annotated image is kept regardless of its step: the rules are there to drop refined prompts
+without success, not what people know. Balancing the verdicts drops no annotations either. Of the more common
+verdict, rows are dropped whose only source is the critic. Rows of the rarer verdict are repeated, first those
+in which the critic was overruled. The balance covers rows of both kinds. Held-out runs only contain answers
+with a source other than the critic, since it cannot be tested on its own verdicts. Every decision depends
+only on content and not on the order of folders, so the same runs give the same files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Fate = Literal["sft", "rl", "sft and rl", "held out", "left out"]
 
 
 class ImageDecision(NamedTuple):
-    """What became of a judged image, and why."""
+    """Outcome of a judged image and the rule that decided it."""
 
     judged: JudgedImage
     fate: Fate
@@ -38,12 +38,13 @@ class ImageDecision(NamedTuple):
 
     @property
     def verdict(self) -> bool:
+        """Verdict that the row teaches."""
         assert self.judged.answer is not None and self.judged.answer.success is not None
         return self.judged.answer.success
 
 
 def choose_rows(steps: Sequence[JudgedStep], settings: RunsData) -> list[ImageDecision]:
-    """What becomes of every judged image, by all rules in turn, in the order of the steps."""
+    """Return the outcome of every judged image, by all rules in order, in the order of the steps."""
     return _balanced(_said_once(_by_rules(steps, settings)), settings)
 
 
@@ -58,18 +59,20 @@ def _by_rules(steps: Sequence[JudgedStep], settings: RunsData) -> list[ImageDeci
 
 
 def with_found_variance(steps: Sequence[JudgedStep], settings: RunsData) -> RunsData:
-    """The settings with the variance at which `rl_share` of the rows goes to RL, as near as whole steps
-    come to it; as they are without a share."""
+    """Return the settings with the score variance at which the share `rl_share` of the rows goes to RL.
+
+    Steps are not divided, so the share is approximate. Without a share the settings are unchanged.
+    """
     if settings.rl_share is None:
         return settings
     none_to_rl = settings.model_copy(update={"rl_variance": float("inf")})
     fates = [[one.fate for one in _by_rules([step], none_to_rl)] for step in steps]
     rows = [(spread_of(step), fate.count("sft")) for step, fate in zip(steps, fates, strict=True)]
     rows = sorted(((spread, count) for spread, count in rows if count), reverse=True)
-    wanted, taken = settings.rl_share * sum(count for _, count in rows), 0
+    goal, taken = settings.rl_share * sum(count for _, count in rows), 0
     for place, (spread, count) in enumerate(rows):
-        # A step more is taken where that comes nearer.
-        if taken + count / 2 > wanted or spread == 0:
+        # A further step is added if that comes closer to the share.
+        if taken + count / 2 > goal or spread == 0:
             above = rows[place - 1][0] if place else spread
             return settings.model_copy(update={"rl_variance": (above + spread) / 2 if place else spread})
         taken += count
@@ -77,8 +80,7 @@ def with_found_variance(steps: Sequence[JudgedStep], settings: RunsData) -> Runs
 
 
 def value_of(judged: JudgedImage, scored: bool) -> float:
-    """How good an image is, 0..10: its overall score, else the critic's probability of success, else its
-    verdict."""
+    """Return the value of an image, 0 to 10, from its overall score, else P(success) or the verdict."""
     if scored and judged.score is not None:
         return judged.score.overall
     said = judged.said
@@ -88,9 +90,9 @@ def value_of(judged: JudgedImage, scored: bool) -> float:
 
 
 def standings(step: JudgedStep) -> list[tuple[int, float]]:
-    """Rank of each image of a step: a person's label first (accepted 1, none 0, rejected -1), then its value.
+    """Return each image's rank: a person's label (accepted 1, none 0, rejected -1), then its value.
 
-    Scores count only if every image of the step has one, so that one scale is never held against another.
+    Scores count only if all images of the step have one, so that different scales are not compared.
     """
     scored = all(one.score is not None for one in step.judged)
     ranks = {True: 1, None: 0, False: -1}
@@ -98,16 +100,16 @@ def standings(step: JudgedStep) -> list[tuple[int, float]]:
 
 
 def spread_of(step: JudgedStep) -> float:
-    """Variance of the overall scores of a step, 0 where there are fewer than two."""
+    """Return the variance of the overall scores of a step, 0 for fewer than two."""
     scores = [one.score.overall for one in step.judged if one.score is not None]
     return pvariance(scores) if len(scores) > 1 else 0.0
 
 
 def held_out_of(runs: Iterable[str], share: float, seed: int) -> set[str]:
-    """The runs that are held out, this share of them at least, by their names and the seed.
+    """Return the held-out runs, at least this share, chosen by their names and the seed.
 
-    Those whose digest is below the share are held out in any company, so that a run is not trained on today
-    and examined tomorrow; where these are too few, the next ones are. Never all of several, and none of one.
+    Runs whose digest is below the share are always held out, so that a run is not trained on once and tested
+    later. If these are too few, the next ones are added. At least one run is never held out.
     """
     digests = {run: int.from_bytes(_digest(f"{seed}\0{run}")[:4], "big") / 2**32 for run in runs}
     below = sum(digest < share for digest in digests.values())
@@ -119,7 +121,7 @@ def _of_step(step: JudgedStep, settings: RunsData, held_out: bool) -> list[Image
     ranks = standings(step)
     best = ranks.index(max(ranks))
     if step.split:
-        # A teacher's word is not that of the critic that will be asked: its prompts' own split holds.
+        # The teacher's verdicts are not those of the tested critic, so the split of the prompts applies.
         held_out = step.split != TRAIN
     wide = spread_of(step) > settings.rl_variance
     scores = [one.score.overall for one in step.judged if one.score is not None]
@@ -128,11 +130,11 @@ def _of_step(step: JudgedStep, settings: RunsData, held_out: bool) -> list[Image
     for index, one in enumerate(step.judged):
         left_out, reason = _rule(index, ranks, best, one, settings)
         if low and (one.label is None or not settings.keep_labelled):
-            left_out, reason = True, "of a step whose best image scores below the floor"
+            left_out, reason = True, "the step's best image scores below the minimum"
         if one.answer is None or one.answer.success is None:
-            decided.append(ImageDecision(one, "left out", one.fault or "nobody knows whether it is right"))
+            decided.append(ImageDecision(one, "left out", one.fault or "the right verdict is unknown"))
         elif held_out and one.source == "critic" and not step.split:
-            decided.append(ImageDecision(one, "left out", "of a held-out run, and not annotated"))
+            decided.append(ImageDecision(one, "left out", "in a held-out run and not annotated"))
         elif left_out:
             decided.append(ImageDecision(one, "left out", reason))
         elif held_out:
@@ -141,7 +143,7 @@ def _of_step(step: JudgedStep, settings: RunsData, held_out: bool) -> list[Image
             to_rl = wide and one.score is not None
             reasoned = settings.reasoning == "own" or bool(one.answer.reasoning)
             if to_rl:
-                # Annotations are few: what goes to RL as well must not be lost to fine-tuning.
+                # Annotations are few: those that go to RL are also used for fine-tuning.
                 both = reasoned and (settings.both or one.label is not None)
                 decided.append(ImageDecision(one, "sft and rl" if both else "rl", reason))
             elif reasoned:
@@ -154,16 +156,16 @@ def _of_step(step: JudgedStep, settings: RunsData, held_out: bool) -> list[Image
 def _rule(
     index: int, ranks: Sequence[tuple[int, float]], best: int, one: JudgedImage, settings: RunsData
 ) -> tuple[bool, str]:
-    """Whether the rules leave an image out, and why (or why not)."""
+    """Return whether the rules leave an image out, and the reason."""
     if one.label is not None and settings.keep_labelled:
         return False, "annotated by a person"
     if len(ranks) == 1:
         return not settings.single, "the step's only attempt"
     if settings.improved_only and max(ranks[1:]) < ranks[0]:
-        return True, "no later attempt was as good as the first"
+        return True, "no later attempt is as good as the first"
     if settings.cut_at_best and index > best:
         return True, "after the step's best attempt"
-    return False, "up to the step's best attempt" if settings.cut_at_best else "of a step that got better"
+    return False, "up to the step's best attempt" if settings.cut_at_best else "in a step that improved"
 
 
 def _question(one: JudgedImage) -> tuple[str, str, str, str]:
@@ -171,8 +173,7 @@ def _question(one: JudgedImage) -> tuple[str, str, str, str]:
 
 
 def _said_once(decided: Sequence[ImageDecision]) -> list[ImageDecision]:
-    """Equal questions are asked once: a person's answer before others, nobody's where people contradict one
-    another."""
+    """Keep one row per question: a person's answer first, and none if people contradict each other."""
     groups: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
     for number, one in enumerate(decided):
         if one.fate != "left out":
@@ -187,13 +188,11 @@ def _said_once(decided: Sequence[ImageDecision]) -> list[ImageDecision]:
         if any(rival.verdict != first.verdict for rival in rivals):
             for number in numbers:
                 out[number] = ImageDecision(
-                    decided[number].judged, "left out", "contradicting annotations of one image"
+                    decided[number].judged, "left out", "contradicting annotations of the same image"
                 )
             continue
         for number in by_rank[1:]:
-            out[number] = ImageDecision(
-                decided[number].judged, "left out", "the same question was asked before"
-            )
+            out[number] = ImageDecision(decided[number].judged, "left out", "duplicate question")
     return out
 
 
@@ -201,8 +200,7 @@ RANK = {"human": 0, "scorer": 1, "critic": 2}
 
 
 def _balanced(decided: Sequence[ImageDecision], settings: RunsData) -> list[ImageDecision]:
-    """Balance the verdicts of all rows that are trained on, SFT and RL together, without losing an
-    annotation."""
+    """Balance the verdicts of all training rows, SFT and RL together, without dropping annotations."""
     least, copies = settings.balance, settings.copies
     rows = [number for number, one in enumerate(decided) if one.fate in ("sft", "rl", "sft and rl")]
     by_verdict = {truth: [n for n in rows if decided[n].verdict is truth] for truth in (True, False)}
@@ -224,7 +222,7 @@ def _balanced(decided: Sequence[ImageDecision], settings: RunsData) -> list[Imag
         out[number] = ImageDecision(
             decided[number].judged,
             "left out",
-            f"too many say {decided[number].verdict}, and not annotated",
+            f"too many rows say {decided[number].verdict}, and this one is not annotated",
         )
     lacking = round((len(commoner) - len(dropped)) * least / (1 - least)) - len(rarer)
     repeated = sorted(
@@ -251,7 +249,7 @@ def _digest(text: str) -> bytes:
 
 
 def counts_of(rows: Iterable[ImageDecision]) -> dict[str, int]:
-    """Rows by reason, the most frequent first."""
+    """Return the number of rows by reason, the most frequent first."""
     found: dict[str, int] = defaultdict(int)
     for row in rows:
         found[row.reason] += 1

@@ -1,8 +1,8 @@
-"""A page of chains that were taught and of chains that were left out, so that a person can disagree.
+"""Writes a page with trajectories that were used and left out, for a person to review.
 
-Decision: one HTML file with small pictures in it, nothing loaded from anywhere. What a person says there is
+The page is one HTML file with embedded thumbnails and without external resources. Verdicts given on it are
 saved as a file of corrections, which `data filter --corrections FILE` writes into the runs as feedback.
-Chains are picked by the digest of their images: the same runs show the same ones, taught and left out in
+Trajectories are chosen by the digest of their images: the same runs show the same ones, used and left out in
 equal parts.
 """
 
@@ -32,16 +32,16 @@ from .run_folders import find_runs
 PAGE = "page.html"
 THUMB = 224
 FATES = {
-    "sft": "for fine-tuning",
-    "rl": "for reinforcement",
-    "sft and rl": "for fine-tuning and reinforcement",
+    "sft": "used for fine-tuning",
+    "rl": "used for RL",
+    "sft and rl": "used for fine-tuning and RL",
 }
-"""How the page says what became of an image; all else is said as it is."""
+"""Labels of outcomes on the page; others are shown as they are."""
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
 class PageCorrection(Feedback):
-    """A line of the page's file: feedback, and the run that it is about by its name in the report."""
+    """A line of the corrections file: feedback, and the name of its run in the report."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -49,7 +49,12 @@ class PageCorrection(Feedback):
 
 
 def write_page(path: Path, steps: Sequence[JudgedStep], decided: Sequence[ImageDecision], count: int) -> None:
-    """Write the page of up to `count` chains; raises SettingsError or PictureError."""
+    """Write a page of up to `count` trajectories.
+
+    Raises:
+        SettingsError: The page cannot be written.
+        PictureError: An image cannot be read.
+    """
     fates: dict[tuple[str, int], list[ImageDecision]] = defaultdict(list)
     for one in decided:
         fates[one.judged.run, one.judged.step].append(one)
@@ -63,7 +68,7 @@ def write_page(path: Path, steps: Sequence[JudgedStep], decided: Sequence[ImageD
     shown.sort(key=_digest)
     chains = [_chain(fates[step.run, step.step]) for step in shown]
     text = TEMPLATE.read_text(encoding="utf-8")
-    totals = f"{len(taught)} chains are taught, {len(left)} left out; {len(chains)} are shown."
+    totals = f"{len(taught)} trajectories are used, {len(left)} left out; {len(chains)} are shown."
     write_text(
         path, text.replace("TOTALS", totals).replace("CHAINS", "\n".join(chains)), SettingsError, "Page"
     )
@@ -77,7 +82,7 @@ def _digest(step: JudgedStep) -> bytes:
 def _chain(chain: Sequence[ImageDecision]) -> str:
     first = chain[0].judged
     before = (
-        _figure(first, first.before, "before") if first.before else "<figure class=blank>blank page</figure>"
+        _figure(first, first.before, "before") if first.before else "<figure class=blank>no image</figure>"
     )
     tries = "".join(_try(one) for one in chain)
     used = "taught" if any(one.fate != "left out" for one in chain) else "left"
@@ -91,19 +96,19 @@ def _chain(chain: Sequence[ImageDecision]) -> str:
 def _try(one: ImageDecision) -> str:
     judged = one.judged
     success = judged.said.success if judged.said else None
-    said = {True: "right", False: "wrong", None: "not understood"}[success]
+    said = {True: "accepted", False: "rejected", None: "no verdict"}[success]
     score = f", score {judged.score.overall:.1f}" if judged.score else ""
     key = {"run": judged.run, "step": judged.step, "attempt": judged.attempt, "image": judged.after}
     name = html.escape(json.dumps(key), quote=True)
     reasoning = html.escape(judged.said.reasoning if judged.said else "")
     return (
-        f'<div class=try data-key="{name}">{_figure(judged, judged.after, f"try {judged.attempt + 1}")}'
+        f'<div class=try data-key="{name}">{_figure(judged, judged.after, f"attempt {judged.attempt + 1}")}'
         f"<p><b>{html.escape(FATES.get(one.fate, one.fate))}</b>: {html.escape(one.reason)}</p>"
         f"<p>critic: {said}{score}</p><details><summary>reasoning, prompt</summary><p>{reasoning}</p>"
         f"<p>{html.escape(judged.used)}</p></details>"
         "<p class=say><button data-say=true>right</button> <button data-say=false>wrong</button></p>"
-        '<input placeholder="a better prompt" data-field=better_prompt maxlength=20000>'
-        '<input placeholder="why" data-field=note maxlength=20000></div>'
+        '<input placeholder="refined prompt" data-field=better_prompt maxlength=20000>'
+        '<input placeholder="reason" data-field=note maxlength=20000></div>'
     )
 
 
@@ -111,7 +116,7 @@ def _figure(judged: JudgedImage, digest: str, caption: str) -> str:
     try:
         image = Picture.open(judged.pictures / f"{digest}.png").image.convert("RGB")
     except PictureError:
-        return f"<figure class=blank>{caption}: gone</figure>"
+        return f"<figure class=blank>{caption}: missing</figure>"
     image.thumbnail((THUMB, THUMB))
     content = io.BytesIO()
     image.save(content, "WEBP", quality=80)
@@ -122,24 +127,30 @@ def _figure(judged: JudgedImage, digest: str, caption: str) -> str:
 
 
 def take_corrections(path: Path, runs: Sequence[Path]) -> int:
-    """Write a page's corrections into the runs that they are about; returns how many.
+    """Write the corrections of a page into their runs.
 
-    Raises SettingsError for a line that is no correction or names no run of these, JournalError where a run
-    cannot take it; nothing is written if a line is wrong.
+    Nothing is written if a line is invalid.
+
+    Returns:
+        The number of corrections.
+
+    Raises:
+        SettingsError: A line is not a correction, or its run is not among these.
+        JournalError: A run cannot store it.
     """
     folders = {name: folder for folder, name in find_runs(runs)}
     corrections: list[tuple[Path, Feedback]] = []
     for place, item in read_values(path):
         if isinstance(item, RowProblem):
-            raise SettingsError(f"{path.name}, {item}")
+            raise SettingsError(f"{path.name}, {item}", "Save the corrections again from the page.")
         try:
             correction = PageCorrection.model_validate(item)
         except ValidationError as error:
             raise SettingsError(f"{path.name}, {place}{first_fault(error)}") from error
         if correction.run not in folders:
             raise SettingsError(
-                f"{path.name}, {place}: there is no run {correction.run!r} here.",
-                "Give the runs of that page.",
+                f"{path.name}, {place}: the run {correction.run!r} is not among the given runs.",
+                "Give the runs that the page was made from.",
             )
         corrections.append((folders[correction.run], Feedback(**correction.model_dump(exclude={"run"}))))
     for folder, correction in corrections:

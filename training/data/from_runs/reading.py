@@ -1,9 +1,8 @@
-"""Runs that are read side by side, each by itself: what travels to a worker, and what is found before
-anything is made of a run.
+"""Reads runs in parallel and independently: the workers' job, and the checks of a run.
 
-Decision: whether a run is left out is settled where it is read, the guard included, since reading its
-pictures is most of the work; who called counts the reasons, in the order of the runs' names, so that the
-report does not depend on who was first.
+Whether a run is left out is decided where it is read, including the guard, since reading its images is most
+of the work. The caller counts the reasons in the order of the runs' names, so that the report does not depend
+on which worker finished first.
 """
 
 from __future__ import annotations
@@ -27,15 +26,22 @@ UNREADABLE = "its folder cannot be read"
 
 
 class RunPlace(NamedTuple):
-    """A run's folder, absolute, and its name in reports."""
+    """Absolute folder of a run, and its name in reports."""
 
     folder: Path
     name: str
 
 
 class ReadRun(NamedTuple):
-    """A run: its trajectory, None where it is left out for `reason` or for what was found in a benchmark;
-    the `id` of its prompt, and whether that is held out."""
+    """A run that was read.
+
+    Attributes:
+        trajectory: Its trajectory, or None if it is left out.
+        reason: Why it is left out.
+        finding: Match with a benchmark.
+        id: Id of its prompt.
+        held_out: Whether this prompt is held out.
+    """
 
     trajectory: Trajectory | None
     reason: str = ""
@@ -45,15 +51,22 @@ class ReadRun(NamedTuple):
 
 
 def places_of(runs: Sequence[Path]) -> list[RunPlace]:
-    """The runs in and below these folders, sorted by name. Raises SettingsError and JournalError as
-    `find_runs`."""
+    """Return the runs in these folders, sorted by name.
+
+    Raises:
+        SettingsError: As `find_runs`.
+        JournalError: As `find_runs`.
+    """
     found = find_runs(runs) if runs else []
     return sorted((RunPlace(folder.absolute(), name) for folder, name in found), key=lambda one: one.name)
 
 
 class RunReading:
-    """Reads runs one at a time in any thread, except those that are `unfit` for some reason or in a benchmark
-    of the index `guard`. Raises SettingsError for a damaged index."""
+    """Reads single runs in any thread; leaves out those that are `unfit` or in the index `guard`.
+
+    Raises:
+        SettingsError: The index is damaged.
+    """
 
     def __init__(self, unfit: Callable[[Trajectory], str], guard: Path | None) -> None:
         self._unfit = unfit
@@ -62,7 +75,7 @@ class RunReading:
             finalize(self, self._guard.close)
 
     def __call__(self, place: RunPlace) -> ReadRun:
-        """The run, or why it is left out."""
+        """Return the run, or why it is left out."""
         try:
             trajectory, sample = load_trajectory(place.folder), read_sample(place.folder)
             reason = self._unfit(trajectory)

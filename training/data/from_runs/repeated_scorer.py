@@ -1,7 +1,7 @@
-"""A judge that is asked several times about every image: the median counts, and everything it said is kept.
+"""Calls a judge several times per image and uses the median; all of its numbers are kept.
 
-Decision: a judge of a language model is unsure by a point or two; the median of three is far less so, and how
-far the three lie apart says which rows not to trust. A scorer that answers exactly is asked once.
+A language model as judge varies by a point or two. The median of three calls varies far less, and their
+spread shows which rows not to trust. A deterministic scorer is called once.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ from ....backend.types import Score
 
 @runtime_checkable
 class AnswersInNumbers(Protocol):
-    """A scorer that shows the four numbers behind its score, and can be asked again for others."""
+    """A scorer that reports the four numbers behind its score, and can be sampled again."""
 
     def numbers(
         self, before: Picture | None, after: Picture, instruction: str, repeat: int = 0
-    ) -> tuple[float, float, float, float]: ...
+    ) -> tuple[float, float, float, float]:
+        """Return two values of semantics and two of quality; `repeat` selects the sample."""
+        ...
 
 
 @dataclass(frozen=True)
 class RepeatedScorer:
-    """Asks `scorer` so many times; with `match_size` the new image is first scaled to the size of the one
-    before, as the published scorer does. `keep` of a score is what a row's `raw_scores` holds."""
+    """Calls `scorer` `repeats` times and uses the median.
+
+    With `match_size` the new image is first scaled to the size of the one before, as in the published scorer.
+    """
 
     scorer: Scorer
     repeats: int = 1
@@ -35,6 +39,7 @@ class RepeatedScorer:
 
     @property
     def identity(self) -> str:
+        """Identity of the scorer with the number of repeats and the scaling."""
         rules = [f"repeats={self.repeats}"] if self._several else []
         rules += ["match size"] if self.match_size else []
         return "|".join([self.scorer.identity, *rules])
@@ -44,14 +49,16 @@ class RepeatedScorer:
         return self.repeats > 1 and isinstance(self.scorer, AnswersInNumbers)
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
-        """The median; raises as the scorer does."""
+        """Return the median score; raises as the scorer."""
         return self.score_in_full(before, after, instruction)[0]
 
     def score_in_full(
         self, before: Picture | None, after: Picture, instruction: str
     ) -> tuple[Score, dict[str, Any] | None]:
-        """The median, and the numbers and their spread (largest less smallest overall score); None for a
-        scorer that shows no numbers. Raises as the scorer does."""
+        """Return the median score, and the numbers and their spread (largest minus smallest overall score).
+
+        The second is None for a scorer without numbers. Raises as the scorer.
+        """
         if self.match_size and before is not None:
             after = after.scaled_to(before.size)
         if not isinstance(self.scorer, AnswersInNumbers):
@@ -69,7 +76,7 @@ class RepeatedScorer:
 def score_in_full(
     scorer: Scorer, before: Picture | None, after: Picture, instruction: str
 ) -> tuple[Score, dict[str, Any] | None]:
-    """The score of any scorer, with its numbers where it is a RepeatedScorer; raises as it does."""
+    """Return a scorer's score, with numbers if it is a RepeatedScorer; raises as the scorer."""
     if isinstance(scorer, RepeatedScorer):
         return scorer.score_in_full(before, after, instruction)
     return scorer.score(before, after, instruction), None

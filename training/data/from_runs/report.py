@@ -1,9 +1,8 @@
-"""What became of every image when runs were made training data: a JSON for programs, a page of tables for
-people.
+"""Report of a conversion of runs to training data: JSON for programs, and Markdown tables.
 
-Decision: every image is listed with its fate and the reason, because a set of rows can only be trusted if one
-can ask of any image why it is in it or not. What should be drawn instead of a prompt that failed is the
-dearest thing in a row, so it is counted by who vouches for it.
+Every image is listed with its outcome and the reason, because data can only be trusted if one can check why
+an image is in it. Refined prompts for failed images are the most valuable part of a row, so they are counted
+by source.
 """
 
 from __future__ import annotations
@@ -24,13 +23,26 @@ from .settings import RunsData
 REPORT_JSON = "report.json"
 REPORT_TEXT = "report.md"
 FEW_REASONS = 0.5
-"""Share of rows without a reasoning from which on the report warns of them."""
+"""Share of rows without reasoning above which there is a warning."""
 
 
 class RowCounts(BaseModel):
-    """What is in a data file: rows, by verdict and by who had the last say; `overruled`: the critic said the
-    opposite; `repeated`: further copies of rows; `rarer`: share of the rarer verdict, copies counted;
-    `remedies`: whose the refined prompts of wrong images are."""
+    """Counts of a data file.
+
+    Attributes:
+        rows: Different rows.
+        repeated: Further copies of rows.
+        right: Rows with a right image.
+        wrong: Rows with a wrong image.
+        human: Rows whose verdict is from a person.
+        scorer: Rows whose verdict is from a scorer.
+        critic: Rows whose verdict is from the critic.
+        overruled: Rows that contradict the critic.
+        overruled_without_reasoning: Those of them without reasoning.
+        without_reasoning: All rows without reasoning.
+        rarer: Share of the rarer verdict, including copies.
+        remedies: Rows by the source of their refined prompt.
+    """
 
     rows: int
     repeated: int
@@ -47,7 +59,7 @@ class RowCounts(BaseModel):
 
 
 class ReportImage(BaseModel):
-    """One image of a run, by its place and digest: what became of it, and why."""
+    """An image of a run: its place and digest, its outcome and the reason."""
 
     run: str
     step: int
@@ -63,7 +75,7 @@ class ReportImage(BaseModel):
 
 
 class RunsReport(BaseModel):
-    """The content of report.json."""
+    """Content of report.json."""
 
     settings: RunsData
     prompt_set: str
@@ -76,10 +88,10 @@ class RunsReport(BaseModel):
     undrawn: int
     unscored: int
     scored: int = 0
-    """Scores that were asked for now; the others were there already."""
+    """Number of new scores; the others were cached."""
     other_wording: int
     guard: Screened | None = None
-    """Runs that were left out for being in a benchmark; None: not held against any."""
+    """Runs left out because they are in a benchmark; None without a guard."""
     files: dict[str, RowCounts]
     kept: dict[str, int]
     left_out: dict[str, int]
@@ -88,7 +100,7 @@ class RunsReport(BaseModel):
 
 
 def rows_of(rows: Sequence[ImageDecision]) -> RowCounts:
-    """The counts of these rows."""
+    """Return the counts of these rows."""
     decided = list({id(one): one for one in rows}.values())
     sources = [one.judged.source for one in decided]
     remedies = [one.judged.remedy for one in decided if one.judged.remedy is not None]
@@ -113,8 +125,7 @@ def rows_of(rows: Sequence[ImageDecision]) -> RowCounts:
 
 
 class Conversion(NamedTuple):
-    """How runs were made data: the settings, the digest of the prompt set, the identity of the scorer,
-    what a guard left out."""
+    """Settings of a conversion: settings, digest of the prompt set, identity of the scorer, left-out runs."""
 
     settings: RunsData
     prompt_set: str
@@ -129,7 +140,7 @@ def make_report(
     damaged: Sequence[str],
     made: Conversion,
 ) -> RunsReport:
-    """The report of what was decided; `files` are the rows of each data file."""
+    """Return the report; `files` contains the rows of each data file."""
     rows = {name: rows_of(of_file) for name, of_file in files.items()}
     return RunsReport(
         settings=made.settings,
@@ -176,12 +187,13 @@ def _warnings(files: dict[str, RowCounts], counts: ReadCounts) -> list[str]:
         if rows.rows and rows.rarer < RARE:
             more = "True" if rows.right > rows.wrong else "False"
             warnings.append(
-                f"{name}: nearly all verdicts are {more}; a critic trained so tends to say nothing else."
+                f"{name}: nearly all verdicts are {more}; a critic trained on them tends to always say "
+                f"{more}."
             )
         if name.endswith(".json") and rows.without_reasoning > FEW_REASONS * max(1, rows.rows):
             warnings.append(
-                f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning, and teach to "
-                "answer without. Write notes when you reject, or leave such rows out: --reasoning required."
+                f"{name}: {rows.without_reasoning} of {rows.rows} rows have no reasoning and teach to answer "
+                "without it. Write notes when you reject, or leave such rows out with --reasoning required."
             )
         if (
             rows.overruled
@@ -190,22 +202,22 @@ def _warnings(files: dict[str, RowCounts], counts: ReadCounts) -> list[str]:
         ):
             warnings.append(
                 f"{name}: {rows.overruled_without_reasoning} of the {rows.overruled} rows that overrule the "
-                "critic have no reasoning, and from such little is learned. Write a note when you reject."
+                "critic have no reasoning, so little is learned from them. Write a note when you reject."
             )
     if counts.other_wording:
         warnings.append(
-            f"{counts.other_wording} of {counts.runs} runs were judged in another wording than the rows "
-            "are asked in."
+            f"{counts.other_wording} of {counts.runs} runs were judged with another prompt set than that of "
+            "the rows."
         )
     if counts.annotations_gone:
         warnings.append(
-            f"{counts.annotations_gone} annotations are of images that their runs no longer have."
+            f"{counts.annotations_gone} annotations belong to images that their runs no longer have."
         )
     return warnings
 
 
 def as_lines(report: RunsReport) -> list[str]:
-    """The report as Markdown tables, without the list of images."""
+    """Return the report as Markdown tables, without the list of images."""
     lines = [
         f"{report.runs} runs, {report.images} images, {report.words} annotations"
         + (f"; {len(report.damaged)} damaged runs left out" if report.damaged else ""),
@@ -226,7 +238,7 @@ def as_lines(report: RunsReport) -> list[str]:
         cells += [rows.without_reasoning, rows.repeated]
         lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
     lines += _remedy_lines(report.files)
-    for title, counts in (("kept, because", report.kept), ("left out, because", report.left_out)):
+    for title, counts in (("used because", report.kept), ("left out because", report.left_out)):
         if counts:
             lines += ["", f"| {title} | images |", "|---|---|"]
             lines += [f"| {reason} | {count} |" for reason, count in counts.items()]
@@ -239,12 +251,12 @@ def as_lines(report: RunsReport) -> list[str]:
 
 
 def _remedy_lines(files: dict[str, RowCounts]) -> list[str]:
-    """Remedies by source; a file of rows that teach none (RL) has no line."""
+    """Return the table of refined prompts by source, without files whose rows have none (RL)."""
     remedies_of = {name: rows.remedies for name, rows in files.items() if name.endswith(".json")}
     remedies_of = {name: remedies for name, remedies in remedies_of.items() if any(remedies.values())}
     if not remedies_of:
         return []
-    lines = ["", f"| what to draw instead, by source | {' | '.join(get_args(CorrectionSource))} |"]
+    lines = ["", f"| refined prompts by source | {' | '.join(get_args(CorrectionSource))} |"]
     lines.append("|---" * (1 + len(get_args(CorrectionSource))) + "|")
     lines += [
         f"| {name} | {' | '.join(map(str, remedies.values()))} |" for name, remedies in remedies_of.items()
@@ -253,9 +265,9 @@ def _remedy_lines(files: dict[str, RowCounts]) -> list[str]:
 
 
 def write_report(folder: Path, report: RunsReport) -> None:
-    """Write both forms."""
+    """Write both forms of the report."""
     (folder / REPORT_JSON).write_text(
         report.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8"
     )
-    text = "\n".join(["# What these runs gave", "", *as_lines(report)])
+    text = "\n".join(["# Training data from runs", "", *as_lines(report)])
     (folder / REPORT_TEXT).write_text(text + "\n", encoding="utf-8")

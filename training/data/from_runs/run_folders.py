@@ -1,8 +1,8 @@
-"""The runs in and below given folders, and in stories of one file, found and read one after the other.
+"""Finds the runs in folders and story files, and reads them one after the other.
 
-Decision: a damaged run is an error that names it, because a silent gap in the data is noticed by nobody;
-whoever wants the others all the same says so, and gets a list of those left out. A story in one file is
-unpacked for as long as this process lives, since its pictures are copied by their paths.
+A damaged run is an error that names it, because a gap in the data would not be noticed. With `skip_bad` such
+runs are left out and listed. A story file is unpacked for the lifetime of the process, since its images are
+copied by path.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from ..rows.sft import RowProblem
 from .attempts import JudgedStep, Log, RunReader
 
 DEEPEST = 4
-"""Levels below a given folder at which runs are still looked for."""
+"""Levels of folders in which runs are searched."""
 
 
 def find_runs(given: Sequence[Path]) -> list[tuple[Path, str]]:
-    """The runs' folders in and below the given ones with a name for each, in a fixed order, each once; a
-    given .zip file is a story's.
+    """Return the run folders in the given folders with a name for each, in a fixed order without duplicates.
 
-    Raises SettingsError for a folder that is not there or holds no run, JournalError for a bad story file.
+    A given .zip file is a story file.
+
+    Raises:
+        SettingsError: A folder does not exist or contains no run.
+        JournalError: A story file is damaged.
     """
     found: dict[Path, tuple[Path, str]] = {}
     for folder in given:
@@ -38,11 +41,14 @@ def find_runs(given: Sequence[Path]) -> list[tuple[Path, str]]:
             found.setdefault(folder.resolve(), (_unpacked(folder), folder.stem))
             continue
         if not folder.is_dir():
-            raise SettingsError(f"There is no folder {str(folder)!r}.", "Give the --out folders of runs.")
+            raise SettingsError(
+                f"The folder {str(folder)!r} does not exist.", "Give the --out folders of runs."
+            )
         runs = sorted(_below(folder, DEEPEST))
         if not runs:
             raise SettingsError(
-                f"{str(folder)!r} holds no run.", "Give the --out folder of one, or a folder of such folders."
+                f"{str(folder)!r} does not contain a run.",
+                "Give the --out folder of a run, or a folder of such folders.",
             )
         for run in runs:
             name = run.name if run == folder else f"{folder.name}/{run.relative_to(folder).as_posix()}"
@@ -51,7 +57,7 @@ def find_runs(given: Sequence[Path]) -> list[tuple[Path, str]]:
 
 
 _unpacked_here: list[tempfile.TemporaryDirectory[str]] = []
-"""Deleted when the process ends."""
+"""Temporary folders, which are deleted when the process ends."""
 
 
 def _unpacked(archive: Path) -> Path:
@@ -61,7 +67,7 @@ def _unpacked(archive: Path) -> Path:
 
 
 def _of_record(folder: Path) -> Path:
-    """A published record as a run's folder, for as long as this process lives."""
+    """Convert a published record to a run folder, for the lifetime of the process."""
     made = tempfile.TemporaryDirectory(prefix="interleave-record-")
     _unpacked_here.append(made)
     return save_trajectory(load_trajectory(folder), Path(made.name) / "run")
@@ -76,14 +82,19 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
     try:
         entries = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     except OSError as error:
-        raise SettingsError(f"{str(folder)!r} cannot be read ({error.strerror or error}).") from error
+        raise SettingsError(
+            f"{str(folder)!r} cannot be read: {error.strerror or error}.", "Check its permissions."
+        ) from error
     for entry in entries:
         yield from _below(entry, depth - 1)
 
 
 def sound_runs(given: Sequence[Path], reader: RunReader, skip_bad: bool = False) -> Iterator[Trajectory]:
-    """The trajectories of all runs that `read_runs` is going to read. Raises JournalError for the first
-    damaged run unless `skip_bad`, which passes over it."""
+    """Yield the trajectories of all runs that `read_runs` will read.
+
+    Raises:
+        JournalError: A run is damaged, and `skip_bad` is false.
+    """
     for folder, name in find_runs(given):
         try:
             trajectory = load_trajectory(folder)
@@ -95,16 +106,21 @@ def sound_runs(given: Sequence[Path], reader: RunReader, skip_bad: bool = False)
 
 
 def _damaged(name: str, error: JournalError | PictureError) -> JournalError:
-    hint = f"{error.hint} Or leave such runs out: --skip-bad.".strip()
+    hint = f"{error.hint} Or leave out such runs with --skip-bad.".strip()
     return JournalError(f"Run {name!r}: {error.message}", hint)
 
 
 def read_runs(
     given: Sequence[Path], reader: RunReader, skip_bad: bool = False, log: Log = print
 ) -> tuple[list[JudgedStep], list[RowProblem]]:
-    """The steps of all runs, and what was wrong with runs that were left out.
+    """Read the steps of all runs.
 
-    Raises JournalError for the first damaged run unless `skip_bad`, SettingsError if none is left.
+    Returns:
+        (steps, problems of left-out runs).
+
+    Raises:
+        JournalError: A run is damaged, and `skip_bad` is false.
+        SettingsError: No run is left.
     """
     steps: list[JudgedStep] = []
     problems: list[RowProblem] = []

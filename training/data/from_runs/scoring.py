@@ -1,9 +1,8 @@
-"""Images of runs scored side by side, before the runs are read: a judge of a language model takes seconds for
-each, and there are thousands.
+"""Scores the images of runs in parallel before the runs are read, since a judge takes seconds per image.
 
-Decision: what was said goes to the cache at once, so a call that ends anywhere has paid for nothing twice;
-reading the runs asks nobody. An image without an answer is noted and asked about again by the next call; a
-judge that is down, or answers in another form throughout, ends this one.
+Scores are cached immediately, so that an interrupted call loses nothing; reading the runs calls no scorer. An
+image without a score is recorded, and scored again by the next call. A judge that is unavailable, or whose
+answers cannot be parsed at all, stops the call.
 """
 
 from __future__ import annotations
@@ -22,18 +21,19 @@ from ..executors import CancelToken, Executor, LocalCancelToken
 from .repeated_scorer import RepeatedScorer, score_in_full
 
 GIVE_UP = 5
-"""Images in a row that a judge may fail at."""
+"""Consecutive images at which a judge may fail."""
 UNREADABLE = 20
-"""Images that a scorer may leave without a score before it has given any: whoever answers in another form
-will do so to the end."""
+"""Images that may fail before the first score; a judge with other answers would fail at all images."""
 SHOWN_EVERY = 200
 OpenScorer = Callable[[], Scorer]
 
 
 @dataclass(frozen=True)
 class ImageToScore:
-    """An image to score by `key`; between processes it travels as PNG, or as the `fault` why there is
-    none."""
+    """An image to score, identified by `key`.
+
+    Between processes it is sent as PNG, or as a `fault` if it cannot be read.
+    """
 
     key: str
     before: Picture | None
@@ -55,7 +55,7 @@ def _unpacked(key: str, before: bytes | None, after: bytes, instruction: str) ->
 
 
 class ScoreReply(NamedTuple):
-    """A score, with the numbers behind it where there are some; or the error that came instead."""
+    """A score, with the numbers behind it if there are any, or an error."""
 
     score: Score | None = None
     numbers: dict[str, Any] | None = None
@@ -64,26 +64,35 @@ class ScoreReply(NamedTuple):
 
 @dataclass(frozen=True)
 class OpenJudge:
-    """Opens a scorer by its name, to be asked so many times about every image; it travels to other
-    processes."""
+    """Opens a scorer by name, to be called `repeats` times per image; can be sent to other processes."""
 
     name: str
     repeats: int = 1
     match_size: bool = False
 
     def __call__(self) -> Scorer:
-        """Raises SettingsError or ChatError."""
+        """Open the scorer.
+
+        Raises:
+            SettingsError: The scorer does not exist.
+            ChatError: The judge's model cannot be used.
+        """
         return RepeatedScorer(open_scorer(self.name), self.repeats, self.match_size)
 
 
 @dataclass(frozen=True)
 class ScoreImages:
-    """The job: open the scorer, score images."""
+    """Job that opens the scorer and scores images."""
 
     open_scorer: OpenScorer
 
     def open(self, stop: CancelToken) -> Callable[[ImageToScore], ScoreReply]:
-        """Raises SettingsError or ChatError for a scorer that cannot be opened."""
+        """Open the scorer and return a function that scores an image.
+
+        Raises:
+            SettingsError: The scorer does not exist.
+            ChatError: The judge's model cannot be used.
+        """
         scorer = self.open_scorer()
 
         def score(page: ImageToScore) -> ScoreReply:
@@ -101,7 +110,7 @@ class ScoreImages:
 
 @dataclass
 class RunScores:
-    """The scores of one scorer, of this call and earlier ones."""
+    """Scores of a scorer, from this call and earlier ones."""
 
     identity: str
     cache: ContentCache
@@ -117,16 +126,23 @@ class RunScores:
         executor: Executor,
         log: Callable[[str], None] = print,
     ) -> None:
-        """Score what has no score yet. Raises ChatError if a judge fails GIVE_UP times in a row, which is an
-        outage, and ScorerError if nothing of the first UNREADABLE images has a score."""
+        """Score the images that have no score yet.
+
+        Raises:
+            ChatError: The judge failed GIVE_UP times in a row, which is an outage.
+            ScorerError: None of the first UNREADABLE images got a score.
+            SettingsError: A worker process died.
+        """
         unanswered, stop = 0, LocalCancelToken()
         pages = self._without_score(trajectories)
         for done in executor.map(ScoreImages(open_scorer), pages, lambda page: page.key, stop):
             said = done.result
             if said is None:
-                raise SettingsError(f"An image could not be scored: {done.lost}.", "Try fewer at a time.")
+                raise SettingsError(
+                    f"An image could not be scored: {done.lost}.", "Use fewer parallel calls."
+                )
             if said.score is None:
-                kind, message, hint = said.error or (ScorerError, "There is no score.", "")
+                kind, message, hint = said.error or (ScorerError, "The scorer returned no score.", "")
                 if kind is PictureError:
                     self._damaged[done.key] = message
                     continue
@@ -147,8 +163,11 @@ class RunScores:
     def of(
         self, before: Picture | None, after: Picture, instruction: str
     ) -> tuple[Score | None, dict[str, Any] | None, bool]:
-        """The score of an image with the numbers behind it, and whether it was asked for in this call and is
-        given for the first time. Raises PictureError for an image that could not be read."""
+        """Return (score of an image or None, numbers behind it, whether it is new in this call).
+
+        Raises:
+            PictureError: The image cannot be read.
+        """
         key = self._key(before, after, instruction)
         if key in self._damaged:
             raise PictureError(self._damaged[key])

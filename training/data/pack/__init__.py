@@ -1,0 +1,1 @@
+"""Packing of rows for sharing, with a dataset card."""

@@ -1,7 +1,7 @@
-"""The dataset card: what is in the data, who made it, under which terms, and what is not known of it.
+"""Dataset card: content, sources, licenses and known gaps of packed data.
 
-Decision: what nobody said is written as not known. A source whose licence forbids derivatives is refused, for
-rows are derivatives; one that forbids commercial use marks the whole.
+What is not known is stated as not known. A source whose license forbids derivatives is refused, since rows
+are derivatives; one that forbids commercial use marks the whole dataset.
 """
 
 from __future__ import annotations
@@ -22,24 +22,33 @@ from .settings import CardData
 
 CARD = "README.md"
 MAX_NAMED = 50
-"""Rows that a guard left out, named on the card."""
+"""Maximum number of rows left out by a guard that the card lists."""
 MAX_REPORT = 256 * 1024 * 1024
 NO_DERIVATIVES = re.compile(r"(?:^|[-_ ])nd(?:[-_ ]|$)|no[- ]?deriv", re.IGNORECASE)
 NON_COMMERCIAL = re.compile(r"(?:^|[-_ ])nc(?:[-_ ]|$)|non[- ]?commercial|research[- ]only", re.IGNORECASE)
-TERMS = "outputs of this service may be restricted for training: check its terms"
+TERMS = "check this service's terms: they may restrict training on its outputs"
 
 
 def check_sources(sources: Sequence[str]) -> list[tuple[str, str]]:
-    """Sources of `NAME=LICENCE` with their licences; raises SettingsError for another form, or a licence that
-    forbids derivatives."""
+    """Parse sources in the form `NAME=LICENSE`.
+
+    Returns:
+        (name, license) of each source.
+
+    Raises:
+        SettingsError: A source has another form, or its license forbids derivatives.
+    """
     found = []
     for source in sources:
         name, equals, licence = source.partition("=")
         if not equals or not name.strip() or not licence.strip():
-            raise SettingsError(f"{source!r} is no source.", "Write NAME=LICENCE, such as CoMM=cc-by-4.0.")
+            raise SettingsError(
+                f"{source!r} is not in the form NAME=LICENSE.", "Write for example CoMM=cc-by-4.0."
+            )
         if NO_DERIVATIVES.search(licence):
             raise SettingsError(
-                f"{name.strip()!r} is under {licence.strip()!r}, which forbids derivatives; rows are some.",
+                f"The license {licence.strip()!r} of {name.strip()!r} forbids derivatives, such as training "
+                "rows.",
                 "Leave this source out.",
             )
         found.append((name.strip(), licence.strip()))
@@ -52,8 +61,11 @@ def _by_set() -> defaultdict[str, dict[str, Any]]:
 
 @dataclass
 class CardContents:
-    """What is packed. `counts` are rows by set and split, `data_files` patterns likewise, `makers` names by
-    role; `screened` is what a guard left out now, `earlier` when the rows of a folder were made."""
+    """Content of the card.
+
+    `counts` are rows and `data_files` file patterns by set and split; `makers` are model names by role;
+    `screened` is what a guard left out during packing, and `earlier` when the rows of a folder were created.
+    """
 
     sources: Sequence[tuple[str, str]] = ()
     guard_report: Path | None = None
@@ -68,7 +80,11 @@ class CardContents:
 
 
 def card(about: CardData, contents: CardContents) -> str:
-    """The card; raises SettingsError for a guard report that cannot be read."""
+    """Return the card as Markdown.
+
+    Raises:
+        SettingsError: The guard report cannot be read.
+    """
     lines = ["---", f"license: {json.dumps(about.license)}", "configs:"]
     for name, splits in contents.data_files.items():
         lines += [f"- config_name: {json.dumps(name)}", "  data_files:"]
@@ -81,37 +97,38 @@ def card(about: CardData, contents: CardContents) -> str:
         for split, count in splits.items()
     ]
     if contents.trajectories:
-        lines += ["", f"{contents.trajectories} trajectories, each in a folder with its record and pictures."]
-    lines += ["", "## Who made it", ""]
+        lines += ["", f"{contents.trajectories} trajectories, each in a folder with its record and images."]
+    lines += ["", "## Models", ""]
     for role, names in contents.makers.items():
         terms = "" if role == "generator" else f" ({TERMS})"
         lines += [f"- {role}: {name}{terms}" for name in names] or [f"- {role}: not known"]
     lines += ["", "## Sources", ""]
     for name, licence in contents.sources:
-        mark = " **non-commercial: so is this data**" if NON_COMMERCIAL.search(licence) else ""
+        is_restricted = NON_COMMERCIAL.search(licence)
+        mark = " **non-commercial, and therefore this dataset too**" if is_restricted else ""
         lines.append(f"- {name}: {licence}{mark}")
-    lines += [] if contents.sources else ["No outside source is named."]
+    lines += [] if contents.sources else ["No outside sources are named."]
     lines += ["", "## Contamination", "", *_guard_lines(contents)]
     lines += ["", "## Known gaps", ""]
     if contents.damaged:
-        lines.append(f"- {contents.damaged} trajectories could not be read and are not in it.")
+        lines.append(f"- {contents.damaged} trajectories could not be read and are not included.")
     if contents.without_images:
-        lines.append(f"- {contents.without_images} rows had images that were gone and are not in it.")
+        lines.append(f"- {contents.without_images} rows with missing images are not included.")
     lines += [
-        "- Verdicts and reasoning are the teacher's; "
-        "what a judge or a person said against them is in the rows and in the filter's report.",
-        "- Nobody has checked the pictures for faces, marks or styles of real people.",
+        "- Verdicts and reasoning are the teacher's; corrections by a judge or a person are in the rows and "
+        "in the filter's report.",
+        "- The images were not checked for faces, trademarks or styles of real people.",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _guard_lines(contents: CardContents) -> list[str]:
     lines = [
-        f"- when `{one_line(name)}` was made: {one_line(found.as_line())}"
+        f"- when `{one_line(name)}` was created: {one_line(found.as_line())}"
         for name, found in contents.earlier.items()
     ]
     if contents.screened:
-        lines.append(f"- when it was packed, every row: {one_line(contents.screened.as_line())}")
+        lines.append(f"- when it was packed, for every row: {one_line(contents.screened.as_line())}")
         lines += [f"  - {one_line(f'{where}: {found}')}" for where, found in _first(contents.screened)]
     if contents.guard_report is not None:
         report = read_json(contents.guard_report, SettingsError, "Guard report", MAX_REPORT)

@@ -1,7 +1,6 @@
-"""What is in files of rows: a table, and a page of samples for a person.
+"""Shows the content of row files: a table, and a page of samples.
 
-Decision: nothing is judged here; a row that cannot be read is counted and shown like any other, since whoever
-looks wants to see it.
+Nothing is judged: rows that cannot be read are counted and shown like all others.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ HEAD = (
 
 @dataclass
 class FileContents:
-    """What a file holds."""
+    """Content of a file."""
 
     name: str
     rows: int = 0
@@ -57,8 +56,13 @@ class FileContents:
 
 
 def contents_of(file: RowFile, samples: int = 0, images: Path | None = None) -> FileContents:
-    """Count a file, and pick `samples` of its rows evenly; images are looked for beside the file and below
-    `images`. Raises SettingsError for one that is none of rows."""
+    """Count the rows of a file, and pick `samples` of them evenly.
+
+    Images are looked for next to the file and in `images`.
+
+    Raises:
+        SettingsError: The file does not contain rows.
+    """
     found, places = FileContents(file.path.name), ImagePlaces(file.path.parent, SettingsError, images)
     rows = list(file.objects())
     for row in rows:
@@ -76,7 +80,7 @@ def contents_of(file: RowFile, samples: int = 0, images: Path | None = None) -> 
 
 
 def image_names(file: RowFile, row: dict[str, Any]) -> list[str]:
-    """The images that a row names."""
+    """Return the image names in a row."""
     names = [row.get(name) for name in IMAGE_FIELDS] if file.is_rl else row.get("images")
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
@@ -115,12 +119,16 @@ def _count_texts(found: FileContents, file: RowFile, row: dict[str, Any]) -> Non
 def inspect(
     path: Path, samples: int = 0, images: Path | None = None
 ) -> tuple[list[str], list[tuple[RowFile, FileContents]]]:
-    """The table of a file of rows, or of all in a folder, and what they hold. Raises SettingsError."""
+    """Return the table of a row file, or of all in a folder, and their contents.
+
+    Raises:
+        SettingsError: A file cannot be read, or the folder has no row files.
+    """
     files = [RowFile(path)] if path.is_file() else row_files(path)
     found = [(file, contents_of(file, samples, images)) for file in files]
     lines = [
-        "| file | rows | bad | images | missing | characters asked | answered | longest | True | False "
-        "| plans | steps a plan |",
+        "| file | rows | bad | images | missing | question characters | answer characters | longest | True "
+        "| False | plans | steps per plan |",
         "|---" * 12 + "|",
     ]
     for _, one in found:
@@ -136,7 +144,11 @@ def inspect(
 def write_samples(
     path: Path, found: Sequence[tuple[RowFile, FileContents]], images: Path | None = None
 ) -> None:
-    """Write the page of the samples; raises SettingsError."""
+    """Write the page of samples.
+
+    Raises:
+        SettingsError: The page cannot be written.
+    """
     parts = [HEAD]
     for file, contents in found:
         parts.append(

@@ -1,7 +1,7 @@
-"""Folders of rows, packed to be shared: shards or the published tree, and a card that says what they are.
+"""Packs folders of rows for sharing: as shards or as the published tree, with a dataset card.
 
-Decision: it appears whole, and replaces nothing. With a guard every row is held against it once more, since a
-row may come from a stage that had none; what it leaves out stands on the card.
+The result appears only when complete, and replaces nothing. With a guard every row is checked once more,
+since it may come from a stage without one; what is left out is listed on the card.
 """
 
 from __future__ import annotations
@@ -35,9 +35,18 @@ MAX_NAME = 160
 
 @dataclass(frozen=True)
 class Packing:
-    """How folders are packed: `runs` are those that the rows were made of, for the makers' names, and for the
-    trajectories of a published tree, whose paths begin with `prefix`; `sources` are NAME=LICENCE of outside
-    sets; `guard` is an index of benchmarks, of which nothing is packed."""
+    """How folders are packed.
+
+    Attributes:
+        form: Form of the packed data.
+        about: Texts of the card.
+        runs: Runs that the rows were created from, for model names and trajectories of a published tree.
+        sources: NAME=LICENSE of outside sets.
+        guard_report: Report of `data guard check`.
+        guard: Index of benchmarks, whose content is left out.
+        prefix: Prefix of the paths in a published tree.
+        log: Called with every line of progress.
+    """
 
     form: Form
     about: CardData
@@ -47,18 +56,29 @@ class Packing:
     guard: Path | None = None
     prefix: str = ""
     skip_bad: bool = False
-    """Leave out rows with an image that is not there, which is an error otherwise."""
+    """Leave out rows with a missing image instead of raising an error."""
     log: Callable[[str], None] = field(default=print)
 
     def pack(self, folders: Sequence[Path], out: Path) -> dict[str, dict[str, int]]:
-        """Pack the rows of `folders` into the new folder `out`; returns rows by set and split. Raises
-        SettingsError, and PictureError for an image that is gone or damaged."""
+        """Pack the rows of `folders` into the new folder `out`.
+
+        Returns:
+            Number of rows by set and split.
+
+        Raises:
+            SettingsError: `out` exists, the settings contradict each other, or a file cannot be used.
+            PictureError: An image is missing or damaged.
+        """
         if out.exists():
-            raise SettingsError(f"{str(out)!r} is there already.", "Give another --out.")
+            raise SettingsError(f"{str(out)!r} already exists.", "Give another --out.")
         if self.form == "published" and not self.runs:
-            raise SettingsError("A published tree is one of trajectories.", "Give their folders: --runs.")
+            raise SettingsError(
+                "The published form needs trajectories.", "Give their run folders with --runs."
+            )
         if self.prefix and self.form != "published":
-            raise SettingsError("Only a published tree has paths to put a prefix before.")
+            raise SettingsError(
+                "--prefix is only for the published form.", "Omit it, or set --form published."
+            )
         contents = CardContents(sources=check_sources(self.sources), guard_report=self.guard_report)
         files, runs = files_of_folders(folders), find_runs(self.runs) if self.runs else []
         contents.earlier = {str(folder.name): found for folder in folders if (found := _screened(folder))}
@@ -74,7 +94,7 @@ class Packing:
             if contents.screened:
                 self.log(f"Rows {contents.screened.as_line()}.")
             if not any(sum(splits.values()) for splits in contents.counts.values()):
-                raise SettingsError("No row is left to pack.", "The lines above say why.")
+                raise SettingsError("No rows are left to pack.", "The lines above give the reasons.")
             (temporary / CARD).write_text(card(self.about, contents), encoding="utf-8")
         return contents.counts
 
@@ -121,15 +141,15 @@ class Packing:
         self._check(gone, contents)
 
     def _check(self, gone: list[str], contents: CardContents) -> None:
-        """Name the rows whose images are gone, and refuse them unless they may be left out."""
+        """Log the rows with missing images, and raise an error unless they may be left out."""
         for line in gone[:SHOWN_PROBLEMS]:
             self.log(f"left out: {line}")
         if len(gone) > SHOWN_PROBLEMS:
             self.log(f"... and {len(gone) - SHOWN_PROBLEMS} more")
         if gone and not self.skip_bad:
             raise SettingsError(
-                f"{len(gone)} rows have images that are missing or damaged, the first: {gone[0]}",
-                "Make these rows again, or leave them out: --skip-bad.",
+                f"{len(gone)} rows have missing or damaged images; the first: {gone[0]}",
+                "Create these rows again, or leave them out with --skip-bad.",
             )
         contents.without_images = len(gone)
 
@@ -139,9 +159,10 @@ class Packing:
 
 
 class _Counted:
-    """The rows of a file that are in no benchmark, one at a time; `count` of those that were given. Where
-    images `are_read` (for a guard or a tree), a row with one that cannot be is passed over and noted in
-    `gone`."""
+    """Yields the rows of a file that are in no benchmark, and counts them in `count`.
+
+    If images `are_read` (for a guard or a tree), a row with an unreadable one is skipped and added to `gone`.
+    """
 
     def __init__(self, file: RowFile, screening: Screening, gone: list[str], are_read: bool = False) -> None:
         self._file, self._screening, self._gone = file, screening, gone
@@ -172,13 +193,13 @@ def _makers(runs: Sequence[tuple[Path, str]]) -> dict[str, list[str]]:
         except JournalError:
             continue
         for role, names in makers.items():
-            # What follows is wording and sampling, which nobody knows a model by.
+            # What follows is the prompt set and sampling, which are not part of the model's name.
             names.add(one_line(str(getattr(identities, role)).partition("|")[0])[:MAX_NAME])
     return {role: sorted(names - {""}) for role, names in makers.items()}
 
 
 def _screened(folder: Path) -> Screened | None:
-    """What a guard left out when the rows of a folder were made, as that stage's report says."""
+    """Return what a guard left out when the rows of a folder were created, from that stage's report."""
     path = folder / REPORT
     if not path.is_file():
         return None
@@ -187,4 +208,4 @@ def _screened(folder: Path) -> Screened | None:
         found = report.get("guard") if isinstance(report, dict) else None
         return None if found is None else Screened.model_validate(found)
     except ValidationError as error:
-        raise SettingsError(f"Report {str(path)!r} is damaged.", "Make the rows again.") from error
+        raise SettingsError(f"Report {str(path)!r} is damaged.", "Create the rows again.") from error

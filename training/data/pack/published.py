@@ -1,13 +1,13 @@
-"""The published tree: trajectories as folders of records and pictures, and data files that name these.
+"""Writes the published tree: trajectories as folders of records and images, and data files naming them.
 
-    OUT/data/interleave/white.png                                     the page before an image drawn from text
+    OUT/data/interleave/white.png                                     source of images generated from text
     OUT/InterleaveThinker/Train-Data/{Nano_data,Klein_data}/NAME/     execution_record.json, step<k>_<2n>.png
     OUT/InterleaveThinker/Train-Data/{planner_sft,critic_sft}.json, critic_rl.jsonl
 
-Decisions. Every path in it counts from OUT, where the published scripts are run; `prefix` makes them absolute
-for a place where the tree is to lie. A row's picture is the step's picture where a packed trajectory has it,
-and lies in `images/` otherwise. Pictures are numbered over the whole trajectory in twos, as published. What a
-record says besides the published keys stays in it: their readers look for their own.
+Paths are relative to OUT, where the published scripts are run; `prefix` makes them absolute for the tree's
+final place. An image of a row is the image of a step if a packed trajectory has it, and is in `images/`
+otherwise. Images are numbered through the whole trajectory in steps of two, as published. Other keys of a
+record are kept, since the published readers ignore them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from .row_files import IMAGE_FIELDS, PackedRow, RowFile
 TREE = "InterleaveThinker/Train-Data"
 NANO, KLEIN = "Nano_data", "Klein_data"
 IS_NANO = re.compile(r"nano|gemini", re.IGNORECASE)
-"""Generators whose trajectories lie in NANO; all others lie in KLEIN."""
+"""Generators whose trajectories are in NANO; all others are in KLEIN."""
 WHITE = "data/interleave/white.png"
 MAX_NAME = 200
 
 
 class PublishedTree:
-    """Writes trajectories, then row files, into `root`; `prefix` stands before every path."""
+    """Writes trajectories, then row files, into `root`; `prefix` precedes every path."""
 
     def __init__(self, root: Path, prefix: str = "") -> None:
         self._root = root
@@ -48,13 +48,13 @@ class PublishedTree:
         self.keep_drawn(Picture.white((WHITE_SIDE, WHITE_SIDE)), WHITE)
 
     def add_trajectory(self, name: str, trajectory: Trajectory) -> str:
-        """Write a trajectory's folder; returns its path from OUT."""
+        """Write a trajectory's folder; returns its path relative to OUT."""
         data = NANO if IS_NANO.search(trajectory.identities.generator) else KLEIN
         folder = f"{TREE}/{data}/{self._free(name, data)}"
         (self._root / folder).mkdir()
         pictures = _StepPictures(self, folder)
         record = record_of(trajectory, pictures.keep)
-        # Their builders take the reasoning without asking whether it is there.
+        # The published builders require the reasoning.
         record["global_context"].setdefault("reasoning", "")
         for entry in record["steps"]:
             if entry["source_img"] is None:
@@ -64,7 +64,7 @@ class PublishedTree:
         return folder
 
     def add_rows(self, file: RowFile, rows: Iterable[PackedRow]) -> None:
-        """Write a data file under its own name, its images named by where they lie here."""
+        """Write a data file under its own name, with the paths of its images in the tree."""
         lines = [self._row(packed, file) for packed in rows]
         if file.is_rl:
             text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines)
@@ -73,8 +73,10 @@ class PublishedTree:
         (self._root / TREE / file.path.name).write_text(text, encoding="utf-8", errors="replace")
 
     def keep_drawn(self, picture: Picture, place: str) -> str:
-        """Write a picture that is drawn in a trajectory; its path as it is written. Rows with the same
-        picture name the first place of it."""
+        """Write an image of a trajectory, and return its path for records.
+
+        Rows with the same image use its first path.
+        """
         self._places.setdefault(picture.digest, place)
         (self._root / place).parent.mkdir(parents=True, exist_ok=True)
         (self._root / place).write_bytes(picture.png())
@@ -87,7 +89,9 @@ class PublishedTree:
             return {**row, "images": list(names)}
         before, after = IMAGE_FIELDS
         if not isinstance(row.get(after), str):
-            raise SettingsError(f"A row of {file.path.name} names no image after the redraw.")
+            raise SettingsError(
+                f"A row of {file.path.name} lacks {after} (the image after the edit).", "Fix the row."
+            )
         row[before] = next(names) if len(packed.images) > 1 else f"{self._prefix}{WHITE}"
         return {**row, after: next(names)}
 
@@ -102,7 +106,7 @@ class PublishedTree:
         return f"{self._prefix}{place}"
 
     def _free(self, name: str, data: str) -> str:
-        """A folder's name of these characters that is not taken."""
+        """Return a free folder name, with invalid characters replaced."""
         plain = re.sub(r"[^\w.-]", "_", name).lstrip(".")[:MAX_NAME] or "story"
         found, number = plain, 1
         while f"{data}/{found.lower()}" in self._names:
@@ -113,7 +117,7 @@ class PublishedTree:
 
 
 class _StepPictures:
-    """Names the pictures of one trajectory."""
+    """Names the images of one trajectory."""
 
     def __init__(self, tree: PublishedTree, folder: str) -> None:
         self._tree, self._folder = tree, folder
@@ -121,8 +125,10 @@ class _StepPictures:
         self._written: dict[str, str] = {}
 
     def keep(self, picture: Picture, stem: str) -> str:
-        """Keep a picture of the record: drawn ones get a file each, and what was edited is one of those or
-        came with the request."""
+        """Store an image of the record, and return its path.
+
+        Generated images get a file each; source images are one of those, or came with the request.
+        """
         known = self._written.get(picture.digest)
         if stem.endswith("_source") or stem.startswith("request_"):
             if known is None:

@@ -1,7 +1,6 @@
-"""What a person says on the card of packed data, as settings.
+"""Settings of the dataset card.
 
-Decision: nothing of the pipeline is imported here, so that the command line can describe these options
-without reading a row.
+Nothing of the packing is imported here, so that the command line can show these options quickly.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class CardData(BaseModel):
-    """What a person says of the data."""
+    """Texts of the dataset card."""
 
     model_config = ConfigDict(extra="forbid")
 
     title: str = Field(default="Interleaved stories", max_length=200, description="Title of the card.")
-    license: str = Field(default="unknown", max_length=100, description="Licence of the whole.")
+    license: str = Field(default="unknown", max_length=100, description="License of the whole dataset.")

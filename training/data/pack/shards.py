@@ -1,8 +1,8 @@
-"""Packed rows as shards: Parquet files with the images in them, or tar files.
+"""Writes rows as shards: Parquet files with embedded images, or tar files.
 
-Decisions. A Parquet shard is what `datasets` itself would write (its features stand in the file), so it
-opens by path alone, offline; the row as JSON lies beside the columns, and is what a round trip compares. A
-tar shard has no dates and no owners: the same rows give the same bytes.
+A Parquet shard has the form that `datasets` itself writes (with its features), so it can be opened by path
+and offline. The row as JSON is stored next to the columns, for exact comparison. A tar shard has no dates and
+owners: the same rows give the same bytes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,20 @@ TAR_ROWS = 1000
 def write_parquet(
     file: RowFile, folder: Path, rows: Iterable[PackedRow] | None = None, shard_bytes: int = SHARD_BYTES
 ) -> list[Path]:
-    """Write the rows of a file (`rows`, if not all of them) as `NAME-SPLIT-00000.parquet` and on; returns
-    the paths. Raises SettingsError."""
+    """Write the rows of a file as `NAME-SPLIT-00000.parquet` and following.
+
+    Args:
+        file: The file.
+        folder: Folder of the shards.
+        rows: Rows to write. Default: all rows of the file.
+        shard_bytes: Maximum size of a shard.
+
+    Returns:
+        The paths of the shards.
+
+    Raises:
+        SettingsError: A value does not have the type of its column.
+    """
     require("datasets")
     import pyarrow
     from pyarrow import parquet
@@ -41,7 +53,7 @@ def write_parquet(
             table = pyarrow.Table.from_pylist(columns, schema=schema)
         except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise SettingsError(
-                f"A row of {file.path.name} has a value of another kind than its column ({_short(error)})."
+                f"A row of {file.path.name} has a value of the wrong type: {_short(error)}.", "Fix the row."
             ) from error
         parquet.write_table(table, path, row_group_size=100)
         paths.append(path)
@@ -51,8 +63,17 @@ def write_parquet(
 def write_tars(
     file: RowFile, folder: Path, rows: Iterable[PackedRow] | None = None, rows_a_shard: int = TAR_ROWS
 ) -> list[Path]:
-    """Write the rows of a file (`rows`, if not all of them) as `NAME-SPLIT-00000.tar` and on, each row as
-    KEY.json, KEY.0.png, KEY.1.png; returns the paths."""
+    """Write the rows of a file as `NAME-SPLIT-00000.tar` and following, as KEY.json, KEY.0.png, KEY.1.png.
+
+    Args:
+        file: The file.
+        folder: Folder of the shards.
+        rows: Rows to write. Default: all rows of the file.
+        rows_a_shard: Maximum number of rows per shard.
+
+    Returns:
+        The paths of the shards.
+    """
     paths, number = [], 0
     for shard in _cut(file.rows() if rows is None else rows, None, rows_a_shard):
         path = folder / f"{file.name}-{file.split}-{len(paths):05}.tar"
@@ -72,7 +93,8 @@ def _encoded(file: RowFile, row: PackedRow) -> bytes:
         return row.line().encode()
     except UnicodeEncodeError as error:
         raise SettingsError(
-            f"{file.path.name}, row {row.number}: half of a sign (a lone surrogate) is no text."
+            f"{file.path.name}, row {row.number} contains an invalid character (a lone surrogate).",
+            "Remove the character.",
         ) from error
 
 
@@ -89,7 +111,7 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 def _cut(
     rows: Iterable[PackedRow], most_bytes: int | None, most_rows: int | None
 ) -> Iterator[list[PackedRow]]:
-    """The rows in shards of at most so many bytes and rows, at least one row each."""
+    """Yield the rows in shards of at most this many bytes and rows, with at least one row each."""
     shard: list[PackedRow] = []
     size = 0
     for row in rows:
@@ -129,4 +151,4 @@ def _columns(packed: PackedRow, is_rl: bool) -> dict[str, Any]:
         turns = [{name: turn[name] for name in ("role", "content")} for turn in row["messages"]]
         return {"messages": turns, **shared}
     except (KeyError, TypeError) as error:
-        raise SettingsError(f"A row lacks {error}: {json.dumps(row)[:200]}") from error
+        raise SettingsError(f"A row lacks {error}: {json.dumps(row)[:200]}", "Fix the row.") from error

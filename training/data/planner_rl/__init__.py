@@ -1,0 +1,1 @@
+"""Rows for GRPO training of a planner."""

@@ -1,9 +1,9 @@
-"""A teacher that writes, once for each request, what a plan for it must have.
+"""Teacher that writes a checklist for each request: what a plan for it must have.
 
-Decisions. The list is written before any plan is seen, so that no plan is held against a list that suits it,
-and it is kept: the same request has the same list in this training and in the next. An answer that cannot be
-read is asked for once more and is then left out and counted; a teacher that is down ends the call, which goes
-on where it was. How many steps are asked for is taken from the request's own words where these are exact.
+The list is written once, before any plan is seen, and cached, so that all trainings use the same list. If a
+reply cannot be parsed, the teacher is asked once more; then the request is left out and counted. If the
+teacher is unavailable the call ends, and can be resumed. The requested number of steps is taken from the
+request's text if it is exact.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ...content_cache import ContentCache, key_of
 from ..rows.planner_rl import StepRange
 
 GIVE_UP = 5
-"""Requests in a row that a teacher may leave without an answer before it is taken to be down."""
+"""Consecutive requests without an answer after which the teacher counts as unavailable."""
 MIN_ITEMS, MAX_ITEMS = 2, 24
 SETTINGS = ReplySettings(max_tokens=2000, temperature=0.0)
 FORM = """
@@ -47,7 +47,7 @@ you.
 
 
 class Checklist(BaseModel):
-    """What a plan must have, and how many steps the request asks for, None if it does not say."""
+    """Statements that a plan must fulfill, and the requested number of steps, or None."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -59,7 +59,7 @@ class Checklist(BaseModel):
     ) = None
 
     def asked_steps(self, request: str) -> StepRange | None:
-        """The number of steps: in the request's own words if they are exact, else as the teacher read it."""
+        """Return the number of steps from the request's text if it is exact, else from the teacher."""
         count = asked_count(request)
         if count is not None and count.exact:
             return StepRange(least=count.least, most=count.most)
@@ -67,41 +67,55 @@ class Checklist(BaseModel):
 
 
 def read_checklist(text: str) -> Checklist:
-    """The list in a teacher's reply; raises AnswerError unless there is exactly one that can be used."""
+    """Return the checklist in a teacher's reply.
+
+    Raises:
+        AnswerError: The reply does not contain exactly one valid checklist.
+    """
     found = [item.value for place in split_reply(text).places for item in find_objects(place)]
     lists = [value for value in found if "checklist" in value]
     if len(lists) != 1:
-        raise AnswerError(f"There are {len(lists)} checklists in the reply.", text[-200:] or "(empty)")
+        raise AnswerError(
+            f"The reply contains {len(lists)} checklists instead of one.", text[-200:] or "(empty)"
+        )
     try:
         return Checklist.model_validate(lists[0])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise AnswerError(
-            f"The checklist cannot be used: {where}: {first['msg']}.", str(lists[0])[:200]
+            f"The checklist is invalid: {where}: {first['msg']}.", str(lists[0])[:200]
         ) from error
 
 
-UNUSABLE = "the teacher wrote no list that can be used"
+UNUSABLE = "the teacher wrote no valid checklist"
 UNANSWERED = "the teacher did not answer"
 
 
 class ChecklistTeacher:
-    """Asks `chat` for the checklists of requests; answers are kept in the file `cache`."""
+    """Asks `chat` for the checklists of requests; answers are cached in the file `cache`."""
 
     def __init__(self, chat: ChatModel, cache: Path) -> None:
-        """Raises SettingsError if the file cannot be used."""
+        """Open the cache.
+
+        Raises:
+            SettingsError: The file cannot be used.
+        """
         self.chat, self._cache = chat, ContentCache(cache)
         self._lock = threading.Lock()
         self._failed = 0
 
     def close(self) -> None:
-        """Close the file of answers."""
+        """Close the cache."""
         self._cache.close()
 
     def checklist(self, request: str, pictures: Sequence[Picture]) -> Checklist | str:
-        """The list of a request, or why there is none: UNUSABLE or UNANSWERED. Raises ChatError if the
-        teacher fails GIVE_UP requests in a row, SettingsError if answers cannot be kept."""
+        """Return the checklist of a request, or UNUSABLE or UNANSWERED.
+
+        Raises:
+            ChatError: The teacher failed GIVE_UP times in a row.
+            SettingsError: The cache cannot be written.
+        """
         key = key_of("checklist", self.chat.identity, request, *(picture.digest for picture in pictures))
         kept = self._cache.text(key)
         if kept is not None:
@@ -120,7 +134,7 @@ class ChecklistTeacher:
         return _readable(reply)
 
     def _asked(self, request: str, pictures: Sequence[Picture]) -> str:
-        """The teacher's reply, or its second one if the first cannot be read."""
+        """Return the teacher's reply, or its second one if the first cannot be parsed."""
         import json
 
         question = f"{ASKED}\nrequest: {json.dumps(request, ensure_ascii=False)}\n{FORM}"

@@ -1,8 +1,7 @@
-"""Prompts become rows of a planner's reinforcement: planner_rl.jsonl, its images and a report.
+"""Creates the rows of a planner's GRPO training from prompts: planner_rl.jsonl, its images and a report.
 
-Decision: the folder appears whole at the end; what is kept on the way are the teacher's answers, beside it,
-so that the same call goes on after a stop and asks nothing twice. Prompts that were set apart (any split but
-"train") go to a file of their own, to check on.
+The folder appears only when complete. The teacher's answers are cached next to it, so that an interrupted
+call resumes without asking again. Prompts with a split other than "train" go to a held-out file.
 """
 
 from __future__ import annotations
@@ -32,12 +31,21 @@ RL_FILE, HELD_OUT_FILE, REPORT = "planner_rl.jsonl", "planner_rl_held_out.jsonl"
 OURS = {RL_FILE, HELD_OUT_FILE, REPORT}
 TRAIN = ("", "train")
 AT_ONCE = 256
-"""Prompts whose images are held at a time."""
+"""Number of prompts whose images are in memory at a time."""
 
 
 class PlannerRlReport(BaseModel):
-    """The content of report.json: rows, rows to check on, items of a list on average, and what was left out
-    for which reason."""
+    """Content of report.json.
+
+    Attributes:
+        prompts: Number of prompts.
+        rows: Number of training rows.
+        held_out: Number of held-out rows.
+        items: Mean number of checklist items.
+        counted: Rows with a requested number of steps.
+        left_out: Left-out prompts by reason.
+        guard: What the guard left out.
+    """
 
     prompts: int = 0
     rows: int = 0
@@ -50,8 +58,7 @@ class PlannerRlReport(BaseModel):
 
 @dataclass(frozen=True)
 class PromptSelection:
-    """A prompt file, where its images are looked for besides, an index of benchmarks, and how many prompts
-    are taken at most."""
+    """A prompt file, an additional folder of images, an index of benchmarks and a limit of prompts."""
 
     prompts: Path
     images: Path | None = None
@@ -69,11 +76,11 @@ class _Made:
 def make_planner_rl(
     source: PromptSelection, chat: ChatModel, out: Path, parallel: int = 8, log: Callable[[str], None] = print
 ) -> PlannerRlReport:
-    """Ask the teacher for a checklist of every prompt, `parallel` at a time, and write the rows into the
-    folder `out`.
+    """Ask the teacher for a checklist of every prompt, `parallel` at a time, and write the rows to `out`.
 
-    Raises SettingsError for an `out` that holds something else or where no row comes of it, ChatError where
-    the teacher is down: the same call goes on.
+    Raises:
+        SettingsError: `out` contains other files, or no rows could be created.
+        ChatError: The teacher is unavailable; the same call resumes.
     """
     check_place(out, OURS)
     prompts, problems = read_prompts(source.prompts, source.images)
@@ -96,7 +103,10 @@ def make_planner_rl(
             for line in _lines(report):
                 log(line)
             if not made.rows:
-                raise SettingsError("No row comes of this.", "The lines above say why.")
+                raise SettingsError(
+                    "No training rows could be created from these prompts.",
+                    "The lines above give the reasons.",
+                )
             write_planner_rl(temporary / RL_FILE, made.rows)
             if made.held_out:
                 write_planner_rl(temporary / HELD_OUT_FILE, made.held_out)
@@ -121,7 +131,7 @@ def _add(
     made: _Made,
     parallel: int,
 ) -> None:
-    """The rows of some prompts, in their order, whoever was answered first."""
+    """Add the rows of some prompts, in their order."""
     asked: list[tuple[Prompt, list[Picture]]] = []
     for prompt in part:
         try:
@@ -174,8 +184,8 @@ def _report(prompts: int, made: _Made, screened: Screened | None) -> PlannerRlRe
 
 def _lines(report: PlannerRlReport) -> Iterator[str]:
     yield (
-        f"{report.rows} rows and {report.held_out} to check on, of {report.prompts} prompts; "
-        f"{report.items:.1f} items a list; {report.counted} say how many steps there are to be"
+        f"{report.rows} training rows and {report.held_out} held-out rows from {report.prompts} prompts; "
+        f"{report.items:.1f} items per checklist; {report.counted} rows with a requested number of steps"
     )
     for reason, count in report.left_out.items():
         yield f"left out {count}: {reason}"

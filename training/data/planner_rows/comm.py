@@ -1,10 +1,10 @@
-"""Items of CoMM, in its public format, as trajectories that a planner can learn from.
+"""Converts items of the CoMM dataset, in its public format, to trajectories for a planner.
 
-Decisions. The set says what happens in a step and shows it; it does not say how an image model gets there, so
-its items teach to put pictures into words, and only with a teacher, who writes a prompt for every picture, to
-go on from a beginning. They never teach a whole plan: no item has the reasoning that one begins with. An item
-of which an image is not there is left out, since a step without its picture would pass for one of words
-alone. A step is shown by the first of its pictures.
+The dataset shows and describes steps, but has no prompts for an image model. Its items therefore teach to
+describe images and, with a teacher that writes a prompt for every image, to continue a story. They never
+teach a whole plan, since no item has the reasoning that precedes one. An item with a missing image is left
+out, since a step without its image would look like a text-only step. A step is represented by its first
+image.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..pickled import ENDINGS
 IMAGES_IN = ("images", "")
 SUFFIXES = (*ENDINGS, ".json", ".jsonl")
 KNOWN_FIRST = 100
-"""Items whose ids are held against the guard before any is used."""
+"""Items whose ids are checked by the guard before any item is used."""
 MAX_PART = 20_000
 ASKED = (
     "Show step by step, with pictures and words: {title}",
@@ -62,7 +62,7 @@ def _empty(value: Any) -> Any:
 
 
 class CommItem(BaseModel):
-    """An item of the set, as it is published; other keys are ignored."""
+    """An item of CoMM; other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -76,7 +76,7 @@ class CommItem(BaseModel):
 
 @dataclass(frozen=True)
 class CommStory:
-    """An item with its pictures: `steps` are words ("" if none) and picture (None if none)."""
+    """An item with its images; `steps` are (text or "", image or None)."""
 
     id: str
     title: str
@@ -85,22 +85,22 @@ class CommStory:
 
     @property
     def texts(self) -> list[str]:
-        """What a guard reads."""
+        """Texts for the guard."""
         return [self.title, self.request, *(words for words, _ in self.steps if words)]
 
     @property
     def pictures(self) -> list[Picture]:
-        """In their order."""
+        """Images in order."""
         return [picture for _, picture in self.steps if picture is not None]
 
     def described(self) -> Trajectory | None:
-        """The pictures that have words, in their order; None where there are fewer than two."""
+        """Return a trajectory of the images with text, in order, or None if there are fewer than two."""
         shown = [(words, picture) for words, picture in self.steps if words and picture is not None]
         prompts = ["" for _ in shown]
         return _trajectory(self.request, shown, prompts) if len(shown) > 1 else None
 
     def with_prompts(self, prompts: Sequence[str]) -> Trajectory:
-        """The whole story, its pictures drawn by these prompts, one each."""
+        """Return the whole story as a trajectory, with one prompt per image."""
         return _trajectory(self.request, self.steps, prompts)
 
 
@@ -125,13 +125,19 @@ def _trajectory(
 
 @dataclass(frozen=True)
 class CommFolder:
-    """The set as it is downloaded: `train_data.pth` (or a JSON of it) beside a folder of images. `place` may
-    also be that file."""
+    """The downloaded dataset: `train_data.pth` (or JSON of it) next to a folder of images.
+
+    `place` is the folder or the file.
+    """
 
     place: Path
 
     def file(self) -> Path:
-        """The file of training items; raises SettingsError where there is none, or several."""
+        """Return the file of training items.
+
+        Raises:
+            SettingsError: There is none, or there are several.
+        """
         if not self.place.is_dir():
             return self.place
         found = [one for one in sorted(self.place.iterdir()) if one.suffix.lower() in SUFFIXES]
@@ -139,14 +145,18 @@ class CommFolder:
         if len(train) != 1:
             names = ", ".join(one.name for one in train) or "none"
             raise SettingsError(
-                f"{str(self.place)!r} holds no one file of CoMM's training items ({names}).",
+                f"{str(self.place)!r} does not contain exactly one file of CoMM's training items (found: "
+                f"{names}).",
                 "Give the folder with its train_data.pth and images, or the file itself.",
             )
         return train[0]
 
     def items(self, guard: BenchmarkIndex | None, limit: int | None = None) -> Iterator[Any]:
-        """The items as they stand there. Raises SettingsError for a file that cannot be read, or is the
-        set's test file."""
+        """Yield the items as they are in the file.
+
+        Raises:
+            SettingsError: The file cannot be read, or is the dataset's test file.
+        """
         file = self.file()
         check_training_source(file, [], guard)
         items = islice(rows_of(file), limit)
@@ -157,29 +167,29 @@ class CommFolder:
         yield from items
 
     def stories(self) -> CommStories:
-        """Reads items as stories."""
+        """Return a reader of items as stories."""
         folder = self.place if self.place.is_dir() else self.place.parent
         return CommStories(tuple(ImagePlaces(folder / name, SettingsError) for name in IMAGES_IN))
 
 
 @dataclass(frozen=True)
 class CommStories:
-    """Finds the pictures of items."""
+    """Reads items of CoMM and finds their images."""
 
     places: tuple[ImagePlaces, ...]
 
     def read(self, item: Any) -> CommStory | str:
-        """The story of an item, or why there is none."""
+        """Return the story of an item, or the reason why there is none."""
         try:
             found = CommItem.model_validate(item)
         except ValidationError:
-            return "an item that is none of CoMM's"
+            return "an item that is not in CoMM's format"
         try:
             steps = tuple(step for one in found.step_info if any(step := self._step(one)))
         except (PictureError, SettingsError):
             return "an item with an image that is missing or damaged"
         if not any(picture for _, picture in steps):
-            return "an item without pictures"
+            return "an item without images"
         return CommStory(found.data_id, _clean(found.title), _request(found), steps)
 
     def _step(self, parts: Sequence[CommPart]) -> tuple[str, Picture | None]:
@@ -192,7 +202,7 @@ class CommStories:
             file = place.find(name)
             if file is not None:
                 return Picture.open(file)
-        raise PictureError(f"There is no image {name!r}.")
+        raise PictureError(f"The image {name!r} does not exist.")
 
 
 def _request(item: CommItem) -> str:
@@ -202,6 +212,6 @@ def _request(item: CommItem) -> str:
 
 
 def _clean(text: str) -> str:
-    # Half of a surrogate pair is no text.
+    # Replace lone surrogates, which are not valid text.
     plain = text.encode("utf-8", "replace").decode()
     return _SPACES.sub(" ", plain.replace(MARK, "image")).strip()

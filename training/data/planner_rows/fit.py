@@ -1,7 +1,7 @@
-"""Whether a question is short enough for the planner that is to learn, by its own tokenizer.
+"""Checks whether a question is short enough for the planner to train, with its own tokenizer.
 
-Decision: it is measured before anything is written, by the upper estimate that the trainings use, so that a
-row that passes here is never left out there.
+It is checked before anything is written, with the same upper estimate as in the trainings, so that a row that
+passes here is never left out there.
 """
 
 from __future__ import annotations
@@ -25,19 +25,25 @@ def _processor(checkpoint: Path) -> Any:
         return load_processor(checkpoint)
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"The tokenizer in {str(checkpoint)!r} cannot be opened ({str(error)[:200]})."
+            f"Cannot open the tokenizer in {str(checkpoint)!r}: {str(error)[:200]}.",
+            "Give a complete folder.",
         ) from error
 
 
 _one_at_a_time = Lock()
-"""A tokenizer answers one thread at a time."""
+"""A tokenizer must be used by one thread at a time."""
 
 
 @dataclass(frozen=True)
 class TokenFit:
-    """Says whether questions take at most `tokens`, their images and answers included, by the tokenizer of a
-    checkpoint, which each process opens for itself. Raises SettingsError or ChatError for one that cannot be
-    opened."""
+    """Checks whether a question takes at most `tokens`, with its images and answer.
+
+    The tokenizer of `checkpoint` is opened by each process.
+
+    Raises:
+        SettingsError: The tokenizer cannot be opened.
+        ChatError: The folder is not an agent's.
+    """
 
     checkpoint: Path
     tokens: int
@@ -47,7 +53,7 @@ class TokenFit:
         _processor(self.checkpoint)
 
     def __call__(self, question: PlannerQuestion) -> bool:
-        """Whether the question fits; one with an image of a shape that the model refuses does not."""
+        """Return whether the question fits; false if the model rejects the shape of an image."""
         sizes = [picture.size for picture in question.images]
         with _one_at_a_time:
             try:

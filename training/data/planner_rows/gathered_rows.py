@@ -1,4 +1,4 @@
-"""The rows as they come together, with their images, and the report of what became of everything."""
+"""Collects a planner's rows with their images, and reports what was left out."""
 
 from __future__ import annotations
 
@@ -17,9 +17,19 @@ MAX_LISTED = 1000
 
 
 class PlannerReport(BaseModel):
-    """The content of report.json. `cut`: rows that were cut between steps to be short enough.
-    `unasked_words`: trajectories whose pictures have words although the request does not seem to ask for any;
-    a person should look at them."""
+    """Content of report.json.
+
+    Attributes:
+        trajectories: Number of trajectories.
+        outside_items: Items of outside sets.
+        rows: Rows by kind.
+        held_out: Held-out rows.
+        cut: Rows that were shortened between steps to fit.
+        left_out: Left-out items by reason.
+        unasked_words: Trajectories whose images have texts that the request does not seem to ask for; review
+            them.
+        guard: What the guard left out.
+    """
 
     trajectories: int = 0
     outside_items: int = 0
@@ -33,7 +43,7 @@ class PlannerReport(BaseModel):
 
 @dataclass
 class GatheredRows:
-    """Rows and counts; images lie in `folder`."""
+    """Rows and counts; images are in `folder`."""
 
     folder: Path
     rows: list[SftRow] = field(default_factory=list)
@@ -46,7 +56,7 @@ class GatheredRows:
     cut: int = 0
 
     def add_run(self, name: str, made: RunRows) -> None:
-        """Add what came of a run."""
+        """Add the result of a run."""
         self.trajectories += 1
         if made.reason:
             self.left_out[made.reason] += 1
@@ -56,20 +66,20 @@ class GatheredRows:
             self.unasked.append(name)
 
     def add(self, made: RunRows) -> None:
-        """Add rows that were made of one trajectory."""
+        """Add rows of one trajectory."""
         (self.held_out if made.held_out else self.rows).extend(one.row for one in made.rows)
         self.kinds.update(one.kind for one in made.rows)
         self.cut += made.cut
         if made.too_long:
-            self.left_out["rows that are too long however they are cut"] += made.too_long
+            self.left_out["rows that are too long even when shortened"] += made.too_long
 
     def add_row(self, row: SftRow, images: Sequence[str]) -> None:
-        """Add a row of an outside file whose images lie in `folder` under these names."""
+        """Add a row of an outside file; its images have these names in `folder`."""
         self.rows.append(row.model_copy(update={"images": list(images)}))
         self.kinds["outside"] += 1
 
     def report(self, screened: Screened | None) -> PlannerReport:
-        """What became of everything."""
+        """Return the report."""
         return PlannerReport(
             trajectories=self.trajectories,
             outside_items=self.outside_items,
@@ -83,18 +93,21 @@ class GatheredRows:
 
 
 def as_lines(report: PlannerReport) -> list[str]:
-    """The report as Markdown tables."""
+    """Return the report as lines of Markdown tables."""
     lines = [f"{report.trajectories} trajectories", "", "| kind | rows |", "|---|---|"]
     lines += [f"| {kind} | {count} |" for kind, count in report.rows.items()]
     lines += [f"| of these held out | {report.held_out} |"] if report.held_out else []
     if report.left_out:
-        lines += ["", "| left out, because | count |", "|---|---|"]
+        lines += ["", "| left out because | count |", "|---|---|"]
         lines += [f"| {reason} | {count} |" for reason, count in report.left_out.items()]
     if report.cut:
-        lines += ["", f"{report.cut} rows were cut between steps to be short enough."]
+        lines += ["", f"{report.cut} rows were shortened between steps to fit."]
     if report.guard:
         lines += ["", f"Trajectories {report.guard.as_line()}."]
     if report.unasked_words:
         count = len(report.unasked_words)
-        lines += ["", f"{count} have words that nobody seems to have asked for (report.json lists them)."]
+        lines += [
+            "",
+            f"{count} have texts that the request does not seem to ask for (listed in report.json).",
+        ]
     return lines

@@ -1,11 +1,10 @@
-"""What a planner learns of one trajectory: the whole plan, how to go on from what is drawn, how to put a
-picture story into words, how to keep to a number of steps.
+"""Creates a planner's questions from a trajectory: whole plan, continuation, description and number of steps.
 
-Decision: every question goes through the template of the planner that is to learn, as a request of a person
-would, so what is trained is what will be asked. Which step a continuation begins at, and in which words it is
-asked, comes from the prompt's id: the same trajectories give the same rows. A row that is too long for the
-planner is cut between steps: a continuation shows fewer of those that are done, a description fewer pictures.
-A whole plan is never cut, since half a plan is no answer to its request.
+Every question uses the prompt template of the planner to train, like a user's request, so that training
+matches use. The step at which a continuation begins, and its phrasing, are derived from the prompt's id: the
+same trajectories give the same rows. A row that is too long for the planner is shortened between steps: a
+continuation shows fewer finished steps, a description fewer images. A whole plan is never shortened, since
+half a plan does not answer its request.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ PUT_INTO_WORDS = (
     "Explain these pictures one by one.",
 )
 NOT_IN_PROMPTS = re.compile(r"\bstep\s*\d+\s*:|\(\s*\d+\s*\)|\bprevious (?:image|picture)\b", re.IGNORECASE)
-"""What an image model cannot know: which step it draws, and that there was another image."""
+"""References that an image model cannot understand: step numbers and other images."""
 ASKS_FOR_WORDS = re.compile(
     r"caption|describ|explain|label|write|words?\b|texts?\b|tell|story|stories|narrat|teach|guide"
     r"|how (?:to|do)|say|title|note|tutorial|instruct|annotat|comment|poem|tale|article|report|diary|why"
@@ -54,7 +53,7 @@ ASKS_FOR_WORDS = re.compile(
 
 
 class PlannerQuestion(NamedTuple):
-    """A row before it has files: what is asked with `<image>` marks, their pictures, and the answer."""
+    """A row before it has files: its question with `<image>` marks, the images, and the answer."""
 
     kind: Kind
     text: str
@@ -63,7 +62,7 @@ class PlannerQuestion(NamedTuple):
 
 
 def bad_prompt(plan: Plan) -> str | None:
-    """What in a prompt of the plan no image model can follow; None if nothing is."""
+    """Return the part of a prompt that no image model can follow, or None."""
     for step in plan.steps:
         found = NOT_IN_PROMPTS.search(step.prompt or "")
         if found:
@@ -72,13 +71,13 @@ def bad_prompt(plan: Plan) -> str | None:
 
 
 def has_unasked_words(trajectory: Trajectory) -> bool:
-    """Whether pictures have words that nobody seems to have asked for."""
+    """Return whether images have texts that the request does not seem to ask for."""
     has_words = any(step.prompt and step.auxiliary_text for step in trajectory.plan.steps)
     return has_words and not ASKS_FOR_WORDS.search(trajectory.request.text)
 
 
 class TrajectoryQuestions(NamedTuple):
-    """What comes of a trajectory: its questions, and how many were cut or did not come about for length."""
+    """Questions of a trajectory, and how many were shortened or are too long."""
 
     questions: list[PlannerQuestion]
     cut: int = 0
@@ -87,8 +86,10 @@ class TrajectoryQuestions(NamedTuple):
 
 @dataclass(frozen=True)
 class QuestionMaker:
-    """How questions are asked: which kinds, in whose wording, with which reasoning; `fits` says whether one
-    is short enough for the planner, None that all are."""
+    """How questions are created: kinds, prompt set and reasoning.
+
+    `fits` checks whether a question is short enough for the planner; None accepts all.
+    """
 
     kinds: Sequence[Kind]
     prompt_set: PromptSet
@@ -96,8 +97,12 @@ class QuestionMaker:
     fits: Callable[[PlannerQuestion], bool] | None = None
 
     def questions_of(self, name: str, trajectory: Trajectory) -> TrajectoryQuestions:
-        """The rows of a trajectory in which every step was accepted, one of each kind that it is fit for.
-        Raises AnswerError or SettingsError for texts that cannot stand in a row."""
+        """Return the questions of a trajectory in which every step was accepted, one of each suitable kind.
+
+        Raises:
+            AnswerError: A text is not allowed in an answer.
+            SettingsError: A text is not allowed in a question.
+        """
         made = _Maker(name, trajectory, self.prompt_set, self.think)
         questions: list[PlannerQuestion] = []
         cut = too_long = 0
@@ -119,8 +124,7 @@ class _Maker:
         self._think: Think = think
 
     def lengths(self, kind: Kind) -> range:
-        """How many steps a question may show, the best first; none where the trajectory is not fit for the
-        kind."""
+        """Return the possible numbers of shown steps, the best first; empty for an unsuitable kind."""
         count = len(self._trajectory.results)
         if kind == "text":
             return range(1)
@@ -130,7 +134,7 @@ class _Maker:
         return range(self._dice(kind).randint(1, count - 1), 0, -1) if count > 1 else range(0)
 
     def question(self, kind: Kind, length: int) -> PlannerQuestion:
-        """The question of that kind that shows so many steps."""
+        """Return the question of this kind that shows this many steps."""
         if kind == "text":
             plan = self._trajectory.plan.model_copy(update={"warning": ""})
             return self._question("text", self._trajectory.request, plan)
@@ -139,8 +143,7 @@ class _Maker:
         return self._going_on(kind, length, GO_ON if kind == "continuation" else GO_ON_EXACTLY)
 
     def _described(self) -> list[tuple[Picture, str | None]]:
-        """Every picture with its words; a description is made only of stories whose every picture has
-        some."""
+        """Return every image with its text; descriptions need stories in which every image has one."""
         results = self._trajectory.results
         return [(result.image, result.step.auxiliary_text) for result in results if result.image is not None]
 
@@ -157,7 +160,7 @@ class _Maker:
     def _going_on(self, kind: Kind, done: int, wordings: Sequence[str]) -> PlannerQuestion:
         results = self._trajectory.results
         dice = self._dice(kind)
-        dice.randint(1, len(results) - 1)  # the wording does not depend on where a long row is cut
+        dice.randint(1, len(results) - 1)  # the phrasing must not depend on where a long row is shortened
         rest = self._trajectory.plan.steps[done:]
         given = self._trajectory.request
         marks = given.text.count(MARK)
@@ -172,10 +175,10 @@ class _Maker:
 
     def _question(self, kind: Kind, request: Request, plan: Plan) -> PlannerQuestion:
         message = planner_message(self._prompt_set, request)
-        # Where the template has placed the images already, marks in the request are words.
+        # If the template has placed the images already, marks in the request are plain text.
         text = "".join(MARK if isinstance(part, Picture) else _plain(part) for part in message.content)
         images = tuple(part for part in message.content if isinstance(part, Picture))
-        # A row says how a step is drawn in its prompt alone; settings and style are the run's.
+        # A row contains only the prompt of a step; settings and style belong to the run.
         steps = tuple(Step(**step.model_dump(exclude={"settings"})) for step in plan.drawn_steps)
         return PlannerQuestion(kind, text, images, write_plan(Plan(steps=steps, reasoning=plan.reasoning)))
 
@@ -184,7 +187,7 @@ class _Maker:
 
 
 def _shown(result: StepResult) -> str:
-    """A step that is done, as a person would show it."""
+    """Return a finished step in the form in which a user would show it."""
     step = result.step
     words = _plain(step.auxiliary_text or "")
     if result.image is None:

@@ -1,8 +1,9 @@
-"""Trajectories and outside sets as a planner's training data: planner_sft.json, its images and a report.
+"""Converts trajectories and outside sets to a planner's training data: planner_sft.json, images and a report.
 
-Decision: only trajectories in which every step was accepted are taught, for a plan whose pictures nobody
-could draw is no good plan. What was left out is counted with its reason. Images are copied, each once under
-its digest, so the folder can be moved; it appears whole, and replaces nothing but an earlier one of these.
+Only trajectories in which every step was accepted are used, since a plan whose images could not be generated
+is not a good plan. What is left out is counted by reason. Images are copied once and named by their digest,
+so that the folder can be moved. It appears only when complete, and replaces only an earlier folder of this
+kind.
 """
 
 from __future__ import annotations
@@ -39,8 +40,7 @@ ONE_BY_ONE = ThreadExecutor(1)
 
 @dataclass(frozen=True)
 class OutsideSets:
-    """What comes along besides runs: data files, folders of CoMM, and a teacher that writes the prompts of
-    CoMM's pictures."""
+    """Data in addition to runs: data files, folders of CoMM, and a teacher for the prompts of its images."""
 
     files: Sequence[Path] = ()
     comm: Sequence[Path] = ()
@@ -49,9 +49,11 @@ class OutsideSets:
 
 @dataclass(frozen=True)
 class PlannerRows:
-    """Makes a planner's rows by these settings, in the wording of the planner that is to learn. `fits` says
-    whether a question is short enough for it; None: all are. Runs are read side by side as `executor` does
-    it."""
+    """Creates a planner's rows, with the prompt set of the planner to train.
+
+    `fits` checks whether a question is short enough for it; None accepts all. `executor` reads runs in
+    parallel.
+    """
 
     settings: PlannerRowsData
     prompt_set: PromptSet
@@ -61,10 +63,12 @@ class PlannerRows:
     executor: Executor = ONE_BY_ONE
 
     def make(self, runs: Sequence[Path], out: Path, outside: OutsideSets | None = None) -> PlannerReport:
-        """Make the rows of `runs` (folders of runs) and of outside sets in the folder `out`.
+        """Write the rows of `runs` (folders of runs) and of outside sets to the folder `out`.
 
-        Raises SettingsError for an `out` that holds something else, or where no row comes of it, ChatError
-        where the teacher is down: its answers are kept beside `out`, and the same call goes on.
+        Raises:
+            SettingsError: `out` contains other files, or no rows could be created.
+            ChatError: The teacher is unavailable; its answers are cached next to `out`, and the same call
+                resumes.
         """
         asking = QuestionMaker(self.settings.chosen(), self.prompt_set, self.settings.think, self.fits)
         check_place(out, OURS)
@@ -89,7 +93,10 @@ class PlannerRows:
                 for line in as_lines(report):
                     self.log(line)
                 if not made.rows and not made.held_out:
-                    raise SettingsError("No row comes of this.", "The table above says why.")
+                    raise SettingsError(
+                        "No training rows could be created from these runs and sets.",
+                        "The table above gives the reasons.",
+                    )
                 write_rows(temporary / SFT_FILE, made.rows)
                 if made.held_out:
                     write_rows(temporary / HELD_OUT_FILE, made.held_out)

@@ -1,7 +1,7 @@
-"""Outside sets as a planner's rows: rows that somebody has, and items of CoMM.
+"""Adds outside sets to a planner's rows: existing rows and items of CoMM.
 
-Decision: they are a stranger's files. What cannot be used is left out one by one and counted; whatever is
-taught of them has been held against the guard, as our own trajectories are.
+These files come from others. Items that cannot be used are left out one by one and counted, and all others
+are compared with the guard, like our own trajectories.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .settings import PlannerRowsData
 from .teacher import PromptTeacher, all_of
 
 AT_A_TIME = 64
-"""Stories whose pictures are in memory."""
+"""Number of stories whose images are in memory."""
 NO_PROMPTS = ("description",)
 WITH_PROMPTS = ("continuation", "description", "count")
-"""Kinds of rows that items of CoMM teach; nobody wrote a reasoning for a whole plan."""
+"""Kinds of rows from items of CoMM, which have no reasoning for a whole plan."""
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class OutsideRows:
-    """Adds outside sets to what is gathered."""
+    """Adds outside sets to the collected rows."""
 
     made: GatheredRows
     asking: QuestionMaker
@@ -44,8 +44,11 @@ class OutsideRows:
     log: Callable[[str], None] = print
 
     def add_rows(self, path: Path) -> None:
-        """Add the rows of a data file (`messages`, `images`). Raises SettingsError for a file that is none,
-        and for a critic's."""
+        """Add the rows of a data file (`messages`, `images`).
+
+        Raises:
+            SettingsError: The file does not contain rows, or those of a critic.
+        """
         rows, problems = check_rows(path, skip_bad=True)
         show_problems(problems, len(rows), self.log)
         refuse_other_role(path, rows, "planner")
@@ -67,8 +70,12 @@ class OutsideRows:
             self.made.add_row(row, names)
 
     def add_comm(self, folder: CommFolder, teacher: PromptTeacher | None) -> None:
-        """Add items of CoMM. Raises SettingsError for a folder that holds none, or its test file; ChatError
-        where the teacher is down."""
+        """Add items of CoMM.
+
+        Raises:
+            SettingsError: The folder does not contain them, or is the test set.
+            ChatError: The teacher is unavailable.
+        """
         before = sum(self.made.kinds.values())
         stories = folder.stories()
         read = map(stories.read, folder.items(self.screening.guard, self.settings.outside_limit))
@@ -85,7 +92,7 @@ class OutsideRows:
             if number % 10 == 9:
                 self.log(f"{(number + 1) * AT_A_TIME} items of CoMM read")
         if sum(self.made.kinds.values()) == before:
-            self.log(f"no row comes of {folder.place}: the table says why")
+            self.log(f"no rows could be created from {folder.place}; the table gives the reasons")
 
     def _usable(self, story: CommStory | str) -> CommStory | None:
         if isinstance(story, str):
@@ -103,7 +110,7 @@ class OutsideRows:
             return
         trajectory = story.described() if prompts is None else story.with_prompts(prompts)
         if trajectory is None:
-            self.made.left_out["an item with fewer than two pictures that have words"] += 1
+            self.made.left_out["an item with fewer than two images that have texts"] += 1
             return
         taught = NO_PROMPTS if prompts is None else WITH_PROMPTS
         asking = replace(self.asking, kinds=[kind for kind in self.asking.kinds if kind in taught])

@@ -1,6 +1,6 @@
-"""The rows of one run, made where the run is read: what `executor` hands out.
+"""Creates the rows of one run in the worker that reads it.
 
-Decision: pictures are written at once, into the folder that is being made, so that what comes back is text.
+Images are written immediately into the folder that is being created, so that a result consists only of text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..rows.sft import RowProblem
 from ..trajectories.accepted import not_accepted
 from .kinds import PlannerQuestion, QuestionMaker, TrajectoryQuestions, bad_prompt, has_unasked_words
 
-NO_ROW = "its texts cannot stand in a row"
+NO_ROW = "its text is not allowed in a row"
 
 
 class KindRow(NamedTuple):
@@ -34,9 +34,11 @@ class KindRow(NamedTuple):
 
 
 class RunRows(NamedTuple):
-    """What came of a run: rows, all or none; `reason` and `finding` say why there are none. `cut` and
-    `too_long` count questions, as TrajectoryQuestions; `unasked`: its pictures have words that nobody asked
-    for."""
+    """Result of a run: all its rows, or none with a `reason` or a `finding`.
+
+    `cut` and `too_long` count questions as in TrajectoryQuestions; `unasked` is whether images have texts
+    that the request does not seem to ask for.
+    """
 
     rows: tuple[KindRow, ...] = ()
     reason: str = ""
@@ -49,14 +51,18 @@ class RunRows(NamedTuple):
 
 @dataclass(frozen=True)
 class WriteRows:
-    """The job: read a run, write its pictures below `folder`, give its rows."""
+    """Job that reads a run, writes its images to `folder` and returns its rows."""
 
     folder: Path
     asking: QuestionMaker
     guard: Path | None = None
 
     def open(self, stop: CancelToken) -> Callable[[RunPlace], RunRows]:
-        """Raises SettingsError where the folder is not this machine's, or the index is damaged."""
+        """Open the guard, and return the function for a run.
+
+        Raises:
+            SettingsError: The folder is not shared with this machine, or the index is damaged.
+        """
         check_shared(self.folder)
         read = RunReading(unfit, self.guard)
         return lambda place: self._rows(read(place))
@@ -76,16 +82,20 @@ class WriteRows:
 
 
 def unfit(trajectory: Trajectory) -> str:
-    """Why a trajectory gives no row; empty if it gives some."""
+    """Return why a trajectory cannot be used for rows, or an empty text."""
     if reason := not_accepted(trajectory):
         return reason
     bad = bad_prompt(trajectory.plan)
-    return "a prompt speaks of its step's number or of a previous image" if bad else ""
+    return "a prompt refers to its step's number or to a previous image" if bad else ""
 
 
 def rows_of(asked: TrajectoryQuestions, folder: Path) -> tuple[KindRow, ...]:
-    """The questions of one trajectory as rows, their pictures written below `folder`. Raises PictureError for
-    a picture that is gone, SettingsError for a question that cannot be a row."""
+    """Return the questions of one trajectory as rows, and write their images to `folder`.
+
+    Raises:
+        PictureError: An image is missing.
+        SettingsError: A question is not allowed in a row.
+    """
     return tuple(KindRow(question.kind, _row(question, folder)) for question in asked.questions)
 
 

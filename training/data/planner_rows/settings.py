@@ -1,7 +1,6 @@
-"""Which rows of a planner's training data are made, as settings.
+"""Settings of a planner's rows.
 
-Decision: nothing of the pipeline is imported here, so that the command line can describe these options
-without reading a trajectory.
+Nothing of the conversion is imported here, so that the command line can show these options quickly.
 """
 
 from __future__ import annotations
@@ -18,38 +17,42 @@ Think = Literal["own", "empty"]
 
 
 class PlannerRowsData(BaseModel):
-    """Which rows are made of trajectories."""
+    """Settings of the rows that are created from trajectories."""
 
     model_config = ConfigDict(extra="forbid")
 
     kinds: str = Field(
-        default=",".join(KINDS), description="Kinds of rows: any of text, continuation, description, count."
+        default=",".join(KINDS),
+        description="Kinds of rows, separated by commas: text, continuation, description, count.",
     )
     think: Think = Field(
         default="empty",
-        description="Reasoning of a continuation: empty, as published, or own: the whole plan's.",
+        description="Reasoning of a continuation: none (empty, published), or that of the whole plan (own).",
     )
     max_length: int = Field(
         default=16_384,
         ge=256,
         le=1_000_000,
-        description="Tokens of a row at most, its images included, where a --tokenizer counts them.",
+        description="Maximum length of a row in tokens, images included. Counted only with --tokenizer.",
     )
     outside_limit: int | None = Field(
-        default=None, ge=1, description="Items of each outside set that are taken at most; empty: all."
+        default=None, ge=1, description="Maximum number of items from each outside set. Default: all."
     )
     parallel: int = Field(
         default=8,
         ge=1,
         le=256,
-        description="Runs that are read, and questions that a teacher is asked, at a time; "
-        "with --ray, by each worker.",
+        description="Runs read, and teacher questions asked, at the same time. With --ray, by each worker.",
     )
 
     def chosen(self) -> tuple[Kind, ...]:
-        """The kinds; raises SettingsError for an unknown one."""
+        """Return the kinds.
+
+        Raises:
+            SettingsError: A kind is unknown.
+        """
         names = [name.strip() for name in self.kinds.split(",")]
         for name in names:
             if name not in KINDS:
-                raise SettingsError(f"There is no kind {name!r} of rows.", f"Known: {', '.join(KINDS)}.")
+                raise SettingsError(f"--kinds: unknown kind {name!r}.", f"Use any of {', '.join(KINDS)}.")
         return tuple(kind for kind in KINDS if kind in names)

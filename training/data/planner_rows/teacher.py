@@ -1,9 +1,9 @@
-"""A teacher that writes the prompts of pictures that nobody drew by prompts.
+"""Teacher that writes prompts for images that were not generated from a prompt.
 
-Decision: it is shown the picture before, the picture after and the words of the step, and its answer is the
-prompt alone. Every answer is kept beside the data, so a call that was stopped asks nothing twice. An answer
-that no image model could follow (it counts steps, speaks of another picture, is a page long) is not taken,
-and a teacher that is down ends the call, for what it was not asked is not known.
+It sees the previous image, the image and the text of the step, and answers with only the prompt. Answers are
+cached next to the data, so that an interrupted call asks nothing again. Prompts that no image model could
+follow (with step numbers, references to other images, or too long) are rejected. If the teacher is
+unavailable the call ends, since the remaining prompts are unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .comm import CommStory
 from .kinds import NOT_IN_PROMPTS
 
 GIVE_UP = 5
-"""Stories in a row whose questions a teacher may leave without an answer."""
+"""Consecutive stories that the teacher may leave without an answer."""
 MAX_PROMPT_LENGTH = 1200
 SETTINGS = ReplySettings(max_tokens=600, temperature=0.0)
 FIRST = (
@@ -36,7 +36,7 @@ NEXT = (
 
 
 class PromptTeacher:
-    """Asks `chat` for the prompts of stories; answers are kept in the file `cache`."""
+    """Asks `chat` for the prompts of stories; answers are cached in the file `cache`."""
 
     def __init__(self, chat: ChatModel, cache: Path) -> None:
         self._chat, self._cache = chat, ContentCache(cache)
@@ -45,12 +45,16 @@ class PromptTeacher:
         self._down: ChatError | None = None
 
     def close(self) -> None:
-        """Close the file of answers."""
+        """Close the cache."""
         self._cache.close()
 
     def prompts_of(self, story: CommStory) -> list[str] | str:
-        """A prompt for each picture of the story, or why there are none. Raises ChatError if the teacher
-        fails GIVE_UP stories in a row, SettingsError if its answers cannot be kept."""
+        """Return a prompt for each image of the story, or the reason why there are none.
+
+        Raises:
+            ChatError: The teacher failed at GIVE_UP stories in a row.
+            SettingsError: The cache cannot be written.
+        """
         if self._down is not None:
             raise self._down
         prompts: list[str] = []
@@ -67,7 +71,7 @@ class PromptTeacher:
                 if self._failed >= GIVE_UP:
                     self._down = error
                     raise
-            return "a story whose prompts the teacher gave no answer for"
+            return "a story for which the teacher gave no answer"
         with self._lock:
             self._failed = 0
         return (
@@ -91,7 +95,7 @@ def _usable(prompt: str) -> bool:
 
 
 def all_of(stories: Sequence[CommStory], teacher: PromptTeacher, parallel: int) -> list[list[str] | str]:
-    """What `prompts_of` gives for each, so many asked at a time. Raises as it does."""
+    """Return the result of `prompts_of` for each story, `parallel` at a time; raises as it does."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(min(parallel, max(1, len(stories))), thread_name_prefix="teacher") as pool:

@@ -1,0 +1,1 @@
+"""Generation of requests from a taxonomy, templates and word banks."""

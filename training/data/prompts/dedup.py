@@ -1,8 +1,8 @@
-"""Three rings against repetition: equal texts, equal content, near copies.
+"""Removes duplicates of requests: equal text, equal content, and near copies.
 
-Decision: near copies are looked for inside a sub-category alone. No two of them share a template, so nothing
-is missed, and a bank that changes leaves the other sub-categories as they were. What MinHash proposes is
-checked exactly, so no row is dropped for the luck of a hash.
+Near copies are only searched within a sub-category. Sub-categories do not share templates, so nothing is
+missed, and a changed bank leaves other sub-categories as they were. Candidates of MinHash are checked
+exactly, so that no row is dropped because of a hash collision.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any, Literal
 from ....backend.machine.requirements import require
 
 NEAR = 0.7
-"""Jaccard likeness of word triples: prompts of 16 words that differ in one have 0.56, of 24 words 0.76."""
+"""Jaccard similarity of word triples. Prompts of 16 words that differ in one have 0.56, of 24 words 0.76."""
 PERMUTATIONS = 128
 BANDS = (25, 5)
-"""Bands and their rows: of pairs with a likeness of NEAR, 99 in 100 are proposed."""
+"""Bands and rows per band: 99 % of the pairs with a similarity of NEAR become candidates."""
 Why = Literal["equal text", "equal content", "near copy"]
 
 
 def triples(normal: str) -> frozenset[str]:
-    """All runs of three words of a text in its normal form; the text itself if it has fewer."""
+    """Return all runs of three words of a normalized text, or the text itself if it has fewer words."""
     words = normal.split()
     if len(words) < 3:
         return frozenset((normal,))
@@ -33,14 +33,14 @@ def triples(normal: str) -> frozenset[str]:
 
 
 def likeness(one: frozenset[str], other: frozenset[str]) -> float:
-    """Jaccard likeness, 0 to 1."""
+    """Return the Jaccard similarity, 0 to 1."""
     common = len(one & other)
     return common / (len(one) + len(other) - common)
 
 
 @dataclass
 class Rings:
-    """The rings of one sub-category; `variants` rows may be about the same content."""
+    """Duplicate checks of one sub-category; up to `variants` rows may have the same content."""
 
     variants: int
     _texts: set[str] = field(default_factory=set)
@@ -49,8 +49,11 @@ class Rings:
     _near: Any = None
 
     def refused(self, normal: str, content: str) -> Why | None:
-        """Why a row is dropped, by its text's normal form and what it is about; a row that is not is
-        remembered. Raises SettingsError if datasketch is not installed."""
+        """Return why a row is dropped, or None and remember it.
+
+        Raises:
+            SettingsError: datasketch is not installed.
+        """
         if normal in self._texts:
             return "equal text"
         if self._contents[content] >= self.variants:

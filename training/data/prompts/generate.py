@@ -1,7 +1,7 @@
-"""All requests of a taxonomy in one order, and the report about them.
+"""Generates all requests of a taxonomy in one order, with a report.
 
-Decision: sub-categories take turns by their weights, so the first rows of a longer file are the rows of a
-shorter one; one that has no more rows is passed over and named in the report.
+Sub-categories alternate by their weights, so that a shorter file is the beginning of a longer one. A
+sub-category without further rows is skipped and named in the report.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_IMAGES = 100_000
 
 @dataclass
 class PromptsReport:
-    """The report of a run."""
+    """Report of a run."""
 
     rows: int = 0
     by_category: Counter[str] = field(default_factory=Counter)
@@ -61,7 +61,7 @@ class PromptsReport:
         self.asked["image"] += bool(row.user_input_image)
 
     def as_json(self) -> dict[str, Any]:
-        """The report as it is written."""
+        """Return the report as it is written."""
         return {
             "rows": self.rows,
             "by_category": dict(self.by_category),
@@ -78,25 +78,36 @@ class PromptsReport:
 
 
 def load(settings: PromptsData) -> Taxonomy:
-    """The taxonomy that the settings name, with its banks; raises SettingsError."""
+    """Return the taxonomy of the settings with its banks.
+
+    Raises:
+        SettingsError: It does not exist or is invalid.
+    """
     banks = read_banks([BANKS, *([settings.words] if settings.words else [])])
     if settings.taxonomy is None and settings.language not in SHIPPED:
         raise SettingsError(
-            f"There is no taxonomy in {settings.language[:20]!r} here, only in: {', '.join(SHIPPED)}.",
-            "Give one with --taxonomy FILE.yaml, or let a model translate: --polish CHAT.",
+            f"The built-in taxonomy does not support the language {settings.language[:20]!r} "
+            f"(available: {', '.join(SHIPPED)}).",
+            "Give a taxonomy with --taxonomy FILE.yaml, or let a model translate with --polish CHAT.",
         )
     return read_taxonomy(settings.taxonomy or SHIPPED[settings.language], banks)
 
 
 def images_in(folder: Path | None, out: Path) -> list[str]:
-    """The images of a folder, as they are named in rows that lie in `out`; raises SettingsError."""
+    """Return the images of a folder, with paths for rows in `out`.
+
+    Raises:
+        SettingsError: The folder does not exist or has no images.
+    """
     if folder is None:
         return []
     if not folder.is_dir():
-        raise SettingsError(f"There is no folder of images at {str(folder)!r}.")
+        raise SettingsError(f"The folder {str(folder)!r} does not exist.", "Give a folder of images.")
     found = sorted(one for one in folder.rglob("*") if one.suffix.lower() in IMAGES and one.is_file())
     if not found:
-        raise SettingsError(f"Folder {str(folder)!r} holds no {', '.join(IMAGES)} image.")
+        raise SettingsError(
+            f"Folder {str(folder)!r} does not contain images.", f"Add files with {', '.join(IMAGES)}."
+        )
     return [Path(os.path.relpath(one.resolve(), out.resolve())).as_posix() for one in found[:MAX_IMAGES]]
 
 
@@ -107,17 +118,20 @@ def rows_of(
     images: Sequence[str],
     made: PromptsReport,
 ) -> Iterator[GeneratedRow]:
-    """Requests without end, or until every sub-category has no more; `made` is told what was left out.
+    """Yield requests until every sub-category is exhausted; `made` counts what was left out.
 
-    `weights` are by sub-category or main category, 1 where nothing is said. Raises SettingsError for a name
-    that is neither.
+    `weights` are by sub-category or main category, with a default of 1.
+
+    Raises:
+        SettingsError: A weight has an unknown name.
     """
     walking = WalkSettings(settings.seed, settings.variants, taxonomy, images)
     names = {sub.key for sub in taxonomy.subcategories} | {sub.category for sub in taxonomy.subcategories}
     for name in weights:
         if name not in names:
             raise SettingsError(
-                f"{name[:40]!r} is no category of this taxonomy.", f"It has: {', '.join(sorted(names))}."
+                f"{name[:40]!r} is not a category of this taxonomy.",
+                f"Use one of {', '.join(sorted(names))}.",
             )
     walks = [Walk(sub, walking) for sub in taxonomy.subcategories]
     running = [iter(walk) for walk in walks]
@@ -134,7 +148,7 @@ def rows_of(
         for row in running[place]:
             text = row.id.rpartition("-")[2]
             if text in texts:
-                made.dropped["equal text of another sub-category"] += 1
+                made.dropped["equal text in another sub-category"] += 1
                 continue
             texts.add(text)
             heapq.heappush(turns, ((number + 1) / shares[place], place, number + 1))
@@ -156,10 +170,13 @@ def write_prompts(
     guard: BenchmarkIndex | None = None,
     reword: Callable[[GeneratedRow], GeneratedRow] | None = None,
 ) -> PromptsReport:
-    """Write `prompts.jsonl` and `prompts.report.json` into a folder; both are whole or not there.
+    """Write `prompts.jsonl` and `prompts.report.json` to a folder; both appear only when complete.
 
-    Rows that the guard knows from a benchmark are left out, and the next take their place. `reword` gives the
-    row that is written for one that was made. Raises SettingsError.
+    Rows that the guard finds in a benchmark are left out and replaced by the next ones. `reword` may change a
+    row before it is written.
+
+    Raises:
+        SettingsError: The settings or files cannot be used.
     """
     taxonomy = load(settings)
     made = PromptsReport()

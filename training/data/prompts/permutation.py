@@ -1,7 +1,7 @@
-"""A seeded order of the numbers below N in which any place can be asked for by itself.
+"""Seeded permutation of the numbers below N, with access to any position.
 
-Decision: a Feistel network over the next power of four, walked on until the number is below N: no list of N,
-no generator that is shared, so row 40,000 is the same whether or not row 39,999 was asked for.
+It is a Feistel network over the next power of four, repeated until the number is below N. It needs no list
+and no shared generator, so row 40,000 is the same whether or not row 39,999 was requested.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ ROUNDS = 4
 
 
 class Permutation:
-    """A one-to-one map of 0..size-1 to itself, the same for the same key on every machine."""
+    """Permutation of 0 to size-1, the same for the same key on every machine."""
 
     def __init__(self, size: int, key: str) -> None:
         if size < 1:
-            raise ValueError("a permutation of nothing")
+            raise ValueError("the size of a permutation must be at least 1")
         self._size = size
         self._half = max(1, ((size - 1).bit_length() + 1) // 2)
         self._mask = (1 << self._half) - 1
@@ -24,7 +24,7 @@ class Permutation:
         self._keys = [int.from_bytes(digest[8 * at : 8 * at + 8], "big") for at in range(ROUNDS)]
 
     def __call__(self, place: int) -> int:
-        """The number at a place, both in 0..size-1."""
+        """Return the number at a position, both from 0 to size-1."""
         number = place
         while True:
             number = self._once(number)
@@ -42,20 +42,20 @@ class Permutation:
 
 
 class Draws:
-    """Numbers for the choices of one row, each by its name: a choice that is added changes no other."""
+    """Random numbers for the choices of one row, by name: an additional choice does not change others."""
 
     def __init__(self, key: str) -> None:
         self._key = key
 
     def number(self, name: str) -> int:
-        """64 bits for the choice of that name."""
+        """Return 64 bits for the choice of this name."""
         digest = hashlib.blake2b(f"{self._key}|{name}".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big")
 
     def share(self, name: str) -> float:
-        """In 0 to 1, without 1."""
+        """Return a number from 0 to below 1."""
         return (self.number(name) >> 11) / (1 << 53)
 
     def pick(self, name: str, count: int) -> int:
-        """One of 0..count-1."""
+        """Return a number from 0 to count-1."""
         return self.number(name) % count

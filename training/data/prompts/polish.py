@@ -1,8 +1,8 @@
-"""Requests reworded by a chat model, each kept beside the original.
+"""Rewords requests with a chat model, keeping each original.
 
-Decision: the model changes words and nothing else, and what it changed too much is not taken: a number of
-pictures, or words to be drawn, that are gone, several lines, another length. Then the original stands. Every
-answer is written down at once, so a run that was stopped asks no question twice.
+The model must only change the phrasing. Its answer is rejected, and the original kept, if a number of images
+or quoted words are missing, or if it has several lines or a very different length. Every answer is stored
+immediately, so that an interrupted run asks nothing again.
 """
 
 from __future__ import annotations
@@ -26,18 +26,22 @@ MAX_TEXT = 1000
 
 
 class Polisher:
-    """Rewords one row after another; `reworded` and `refused` count."""
+    """Rewords rows one after the other; `reworded` and `refused` count the results."""
 
     def __init__(self, chat: ChatModel, name: str, out: Path, language: str = "") -> None:
-        # A server's address is nobody's business who reads the data.
+        # The data must not contain the server's address.
         self._chat, self._name, self._language = chat, name.partition("@")[0], language
         self._path = out / ANSWERS
         self._answers = _read(self._path)
         self.reworded = self.refused = 0
 
     def __call__(self, row: GeneratedRow) -> GeneratedRow:
-        """The row with new words, or as it is where the answer cannot be taken. Raises ChatError if the model
-        gives none, SettingsError if the answers cannot be written."""
+        """Return the reworded row, or the row itself if the answer is rejected.
+
+        Raises:
+            ChatError: The model failed.
+            SettingsError: The answers cannot be stored.
+        """
         key = f"{row.id}|{self._name}|{self._language}"
         text = self._answers.get(key)
         if text is None:
@@ -85,7 +89,7 @@ class Polisher:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """Answers of an earlier run; a line that was cut off is asked for again."""
+    """Return the answers of an earlier run; an incomplete line is asked again."""
     answers: dict[str, str] = {}
     if not path.exists():
         return answers

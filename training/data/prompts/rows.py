@@ -1,8 +1,8 @@
-"""A row of `prompts.jsonl`: the published keys first, then what is known of how it was made.
+"""A row of `prompts.jsonl`: the published keys, then information on how it was generated.
 
-Decision: `id` is the sub-category and a digest of the text in its normal form, so the same request has the
-same id in every file. The split goes by a digest of what the request is about and not of its wording: two
-wordings of one request never lie on both sides.
+`id` is the sub-category and a digest of the normalized text, so the same request has the same id in every
+file. The split depends on a digest of the content and not of the phrasing, so that two phrasings of one
+request are in the same split.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ _NOT_WORDS = re.compile(r"[^\w]+")
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What the text asks of a plan, by the names of `backend/agents/plan_constraints.py` where it has them;
-    all of it stands in the text already."""
+    """Requirements for the plan that the text contains, named as in `backend/agents/plan_constraints.py`."""
 
     step_count: int = 0
     captions: str = "as asked"
@@ -33,7 +32,7 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedRow:
-    """One request."""
+    """A request."""
 
     id: str
     user_input: str
@@ -49,8 +48,10 @@ class GeneratedRow:
     polished_by: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The row as it is written: `user_input_image`, `original_input` and `polished_by` only where there
-        is one."""
+        """Return the row as it is written.
+
+        `user_input_image`, `original_input` and `polished_by` are only included if they are set.
+        """
         image = {"user_input_image": self.user_input_image} if self.user_input_image else {}
         polished = (
             {"original_input": self.original_input, "polished_by": self.polished_by}
@@ -77,22 +78,22 @@ class GeneratedRow:
         }
 
     def line(self) -> str:
-        """The row as a line of a file."""
+        """Return the row as a line of a file."""
         return json.dumps(self.as_json(), ensure_ascii=False) + "\n"
 
 
 def normal_form(text: str) -> str:
-    """The text without what makes no difference: case, punctuation, blanks."""
+    """Return the text without differences in case, punctuation and spaces."""
     return _NOT_WORDS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
 def id_of(subcategory: str, normal: str) -> str:
-    """Code of the sub-category and 12 hex digits of the text's normal form."""
+    """Return the sub-category's code and 12 hex digits of the normalized text."""
     return f"{subcategory}-{hashlib.blake2b(normal.encode(), digest_size=6).hexdigest()}"
 
 
 def split_of(subcategory: str, content: Iterable[tuple[str, str]]) -> Split:
-    """On which side all requests about this content lie."""
+    """Return the split of all requests about this content."""
     parts = "\0".join([subcategory, *sorted(value for _, value in content)])
     share = int.from_bytes(hashlib.blake2b(parts.encode(), digest_size=8).digest(), "big") / 2**64
     if share < 1 - VALIDATION - HELD_OUT:

@@ -1,7 +1,6 @@
-"""Which requests are made, as settings.
+"""Settings of the generated requests.
 
-Decision: nothing of the pipeline is imported here, so that the command line can describe these options
-without reading a bank.
+Nothing of the generation is imported here, so that the command line can show these options quickly.
 """
 
 from __future__ import annotations
@@ -15,20 +14,24 @@ MAX_COUNT = 5_000_000
 
 
 class PromptsData(BaseModel):
-    """Which requests; field descriptions are the command line's help."""
+    """Settings of the generated requests; field descriptions are the help of the command line."""
 
     count: int = Field(
         default=40_000,
         ge=1,
         le=MAX_COUNT,
-        description="Requests; more keep the first ones.",
+        description="Number of requests. A larger number continues the same sequence.",
         json_schema_extra={"option": "rows"},
     )
-    seed: int = Field(default=0, ge=0, le=2**53, description="Another number, other requests.")
-    variants: int = Field(default=2, ge=1, le=20, description="Most requests about the very same things.")
-    taxonomy: Path | None = Field(default=None, description="Your own categories and templates, a YAML file.")
-    words: Path | None = Field(default=None, description="Folder of banks of your own (NAME.yaml).")
-    images: Path | None = Field(
-        default=None, description="Folder of images: some requests then begin from one of them."
+    seed: int = Field(default=0, ge=0, le=2**53, description="Seed of the requests.")
+    variants: int = Field(
+        default=2, ge=1, le=20, description="Maximum number of requests about the same content."
     )
-    language: str = Field(default="en", description="Language of the shipped taxonomy: en.")
+    taxonomy: Path | None = Field(
+        default=None, description="Your own categories and templates, as a YAML file."
+    )
+    words: Path | None = Field(default=None, description="Folder of your own word banks (NAME.yaml).")
+    images: Path | None = Field(
+        default=None, description="Folder of images; some requests then start from one of them."
+    )
+    language: str = Field(default="en", description="Language of the built-in taxonomy: en.")

@@ -1,8 +1,8 @@
-"""The taxonomy: which kinds of requests there are, with the templates and sentences of each.
+"""Reads the taxonomy: the kinds of requests with their templates and sentences.
 
-Decision: one file names the categories; templates lie in it or in `templates/CATEGORY.yaml` beside it, and
-sentences that any request may end with (number of pictures, captions, style...) in
-`templates/sentences.yaml`. A taxonomy of one's own may leave the sentences out and has the shipped ones then.
+One file names the categories. Templates are in it or in `templates/CATEGORY.yaml` next to it, and sentences
+that any request may end with (number of images, captions, style...) in `templates/sentences.yaml`. A taxonomy
+without its own sentences uses the built-in ones.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _File(BaseModel):
 
 
 class Shares(_File):
-    """How many of the rows get each of the sentences; templates that say it by themselves come on top."""
+    """Shares of the rows that get each kind of sentence, in addition to templates that already include it."""
 
     step_count: Share = 0.3
     captions: Share = 0.4
@@ -49,7 +49,7 @@ class Shares(_File):
 
 
 class TemplateFile(_File):
-    """A template with what it says of the pictures."""
+    """A template with properties of its images."""
 
     text: str
     captions: Captions = "as asked"
@@ -57,7 +57,7 @@ class TemplateFile(_File):
 
 
 class SubcategoryFile(_File):
-    """A sub-category: how many pictures its stories have, and its templates if they are not in a file."""
+    """A sub-category: its range of steps, and its templates if they are not in a file."""
 
     name: str = Field(max_length=120)
     steps: tuple[int, int] = (3, 6)
@@ -92,7 +92,7 @@ SENTENCES = (
     "audience",
     "image",
 )
-"""Kinds of sentences; `counted_short` asks for a number of pictures and captions at once."""
+"""Kinds of sentences; `counted_short` asks for a number of images and captions at once."""
 Sentences = Mapping[str, Mapping[str, tuple[Template, ...]]]
 
 
@@ -110,7 +110,7 @@ class Subcategory:
 
 @dataclass(frozen=True)
 class Taxonomy:
-    """All sub-categories in their order."""
+    """All sub-categories in order."""
 
     language: str
     shares: Shares
@@ -119,32 +119,49 @@ class Taxonomy:
 
 
 def read_taxonomy(path: Path, banks: Mapping[str, Bank]) -> Taxonomy:
-    """The taxonomy in a file with its templates; raises SettingsError with file and place."""
+    """Return the taxonomy in a file with its templates.
+
+    Raises:
+        SettingsError: It is invalid; it names the file and the place.
+    """
     file = _validated(TaxonomyFile, read_yaml(path, "Taxonomy"), f"Taxonomy {str(path)!r}")
     own = path.parent / "templates" / "sentences.yaml"
     sentences = _read_sentences(own if own.is_file() else FOLDER / "templates" / "sentences.yaml", banks)
     found: dict[str, Subcategory] = {}
     for key, category in file.categories.items():
-        beside = path.parent / "templates" / f"{_key(key, path)}.yaml"
-        lists = read_yaml(beside, "Templates") if beside.is_file() else {}
+        file_of = path.parent / "templates" / f"{_key(key, path)}.yaml"
+        lists = read_yaml(file_of, "Templates") if file_of.is_file() else {}
         if not isinstance(lists, dict):
-            raise SettingsError(f"Templates {str(beside)!r} are no lists by sub-category.")
+            raise SettingsError(
+                f"Templates {str(file_of)!r} are not lists by sub-category.",
+                "Write SUB-CATEGORY: and a list.",
+            )
         for name in lists:
             if name not in category.subcategories:
-                raise SettingsError(f"Templates {str(beside)!r}: {name[:40]!r} is no sub-category of {key}.")
+                raise SettingsError(
+                    f"Templates {str(file_of)!r}: {name[:40]!r} is not a sub-category of {key}.",
+                    "Rename it, or add it to the taxonomy.",
+                )
         here = {kind: by.get(key, by.get(ANY, ())) for kind, by in sentences.items()}
         for name, given in category.subcategories.items():
             if _key(name, path) in found:
-                raise SettingsError(f"Taxonomy {str(path)!r}: sub-category {name!r} stands twice.")
+                raise SettingsError(
+                    f"Taxonomy {str(path)!r}: sub-category {name!r} is defined twice.", "Rename one of them."
+                )
             sub = SubcategoryFile(name=given[:120]) if isinstance(given, str) else given
-            where = f"{str(beside if sub.templates is None else path)!r}, {name}"
+            where = f"{str(file_of if sub.templates is None else path)!r}, {name}"
             if not 1 <= sub.steps[0] <= sub.steps[1] <= 12:
-                raise SettingsError(f"Taxonomy {str(path)!r}, {name}: steps are two numbers from 1 to 12.")
+                raise SettingsError(
+                    f"Taxonomy {str(path)!r}, {name}: invalid steps.",
+                    "Give two numbers from 1 to 12, ascending.",
+                )
             templates = sub.templates if sub.templates is not None else _listed(lists.get(name), where)
             read = _templates(templates, banks, where)
             found[name] = Subcategory(name, key, sub.name, sub.steps, read, here)
     if len(found) > MAX_SUBCATEGORIES:
-        raise SettingsError(f"Taxonomy {str(path)!r} has more than {MAX_SUBCATEGORIES} sub-categories.")
+        raise SettingsError(
+            f"Taxonomy {str(path)!r} has more than {MAX_SUBCATEGORIES} sub-categories.", "Split it."
+        )
     unless = {kind: frozenset(names) for kind, names in file.unless.items()}
     return Taxonomy(file.language, file.shares, unless, tuple(found.values()))
 
@@ -152,8 +169,8 @@ def read_taxonomy(path: Path, banks: Mapping[str, Bank]) -> Taxonomy:
 def _key(key: str, path: Path) -> str:
     if not _KEY.match(key):
         raise SettingsError(
-            f"Taxonomy {str(path)!r}: {key[:60]!r} is no name of a category.",
-            "Use small letters, digits and -.",
+            f"Taxonomy {str(path)!r}: {key[:60]!r} is not a valid category name.",
+            "Use lower-case letters, digits and -.",
         )
     return key
 
@@ -163,7 +180,7 @@ def _listed(content: Any, where: str) -> list[str | TemplateFile]:
         templates: list[str | TemplateFile] = Field(min_length=1, max_length=1000)
 
     if content is None:
-        raise SettingsError(f"{where}: there are no templates for it.")
+        raise SettingsError(f"{where} does not have templates.", "Add at least one template.")
     return _validated(Templates, {"templates": content}, where).templates
 
 
@@ -176,18 +193,23 @@ def _templates(
         captions = "" if file.captions == "as asked" else file.captions
         read.append(read_template(file.text, banks, f"{where}, template {number}", captions, file.image))
     if not any(not template.image for template in read):
-        raise SettingsError(f"{where}: it has no template without an image.")
+        raise SettingsError(f"{where}: all templates need an image.", "Add a template without an image.")
     return tuple(read)
 
 
 def _read_sentences(path: Path, banks: Mapping[str, Bank]) -> Sentences:
     content = read_yaml(path, "Sentences")
     if not isinstance(content, dict) or set(content) - set(SENTENCES):
-        raise SettingsError(f"Sentences {str(path)!r} must have only: {', '.join(SENTENCES)}.")
+        raise SettingsError(
+            f"Sentences {str(path)!r} have unknown kinds.", f"Use only {', '.join(SENTENCES)}."
+        )
     read: dict[str, dict[str, tuple[Template, ...]]] = {}
     for kind, by_category in content.items():
         if not isinstance(by_category, dict):
-            raise SettingsError(f"Sentences {str(path)!r}, {kind}: they are not listed by category.")
+            raise SettingsError(
+                f"Sentences {str(path)!r}, {kind}: they are not listed by category.",
+                "Write CATEGORY: and a list.",
+            )
         read[kind] = {
             category: _templates(_listed(listed, f"{str(path)!r}, {kind}"), banks, f"{str(path)!r}, {kind}")
             for category, listed in by_category.items()

@@ -1,14 +1,14 @@
-"""Templates: sentences with typed slots, and how they become text.
+"""Templates: sentences with typed slots, and their conversion to text.
 
     Fold {a paper_figure} from [one sheet|a single sheet] of paper.
     Pour {a drink +cold} into {a vessel +glass} and set {drink?plural:them/it} on the table.
 
-`{bank}` is an entry, `{a bank}` one with its article, `+tag`, `+one|other` and `-tag` say which, `{bank#2}`
-is another one of the same bank, `{bank?tag:yes/no}` says one or the other by a tag of what was chosen, `{n}`
-is the number of pictures in words, and `[one|other]` are equally good wordings.
+`{bank}` is an entry, `{a bank}` an entry with its article; `+tag`, `+one|other` and `-tag` filter entries;
+`{bank#2}` is another entry of the same bank; `{bank?tag:yes/no}` depends on a tag of the chosen entry; `{n}`
+is the number of images in words; `[one|other]` are equivalent phrasings.
 
-Decision: the slots are what a request is about and are walked in a fixed order; wordings are not, and are
-drawn for each row. So wordings hold no slots, and two rows with the same slots ask for the same thing.
+Slots are the content of a request and are filled in a fixed order; phrasings are drawn for each row. So
+phrasings contain no slots, and two rows with the same slots have the same content.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _START = re.compile(r"(?:^|(?<=[.!?] )|(?<=[.!?]\" ))([a-z\u00e0-\u00ff])")
 
 @dataclass(frozen=True)
 class Slot:
-    """What stands in braces: the name under which it was filled, and how it is written."""
+    """A slot in braces: the name under which it is filled, and how it is written."""
 
     name: str
     article: bool = False
@@ -58,7 +58,7 @@ class Slot:
     no: str = ""
 
     def written(self, filled: Mapping[str, BankEntry]) -> str:
-        """The words for what was chosen."""
+        """Return the text for the chosen entry."""
         entry = filled[self.name]
         if self.tag:
             return self.yes if self.tag in entry.tags else self.no
@@ -67,8 +67,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Template:
-    """One template: its text, the slots to fill with the entries for each, and what it says of the pictures
-    by itself."""
+    """A template: its text, the slots with their possible entries, and properties of its images."""
 
     text: str
     captions: str = ""
@@ -78,21 +77,21 @@ class Template:
 
     @cached_property
     def size(self) -> int:
-        """In how many ways its slots can be filled."""
+        """Number of ways to fill the slots."""
         return prod(len(entries) for _, entries in self.slots)
 
     @property
     def counted(self) -> bool:
-        """Whether it says how many pictures there are."""
+        """Whether it states the number of images."""
         return any(isinstance(piece, Slot) and piece.name == COUNT for piece in self.pieces)
 
     @property
     def lettered(self) -> bool:
-        """Whether it asks for words in the image, which stand in double quotes."""
+        """Whether it asks for words in the image, which are in double quotes."""
         return '"' in self.text
 
     def filling(self, number: int) -> dict[str, BankEntry] | None:
-        """The number-th way to fill the slots (0..size-1); None if two slots of one bank get the same."""
+        """Return filling `number` (0 to size-1), or None if two slots of a bank have the same entry."""
         filled: dict[str, BankEntry] = {}
         for name, entries in self.slots:
             number, at = divmod(number, len(entries))
@@ -100,7 +99,7 @@ class Template:
         return filled if len({id(entry) for entry in filled.values()}) == len(filled) else None
 
     def written(self, filled: Mapping[str, BankEntry], draws: Draws, count: int = 0) -> str:
-        """The text with those entries, wordings drawn, and the number of pictures in words."""
+        """Return the text with these entries, drawn phrasings, and the number of images in words."""
         words = []
         for place, piece in enumerate(self.pieces):
             if isinstance(piece, str):
@@ -113,7 +112,7 @@ class Template:
 
 
 def sentences(text: str) -> str:
-    """The text with single blanks and capital letters where sentences begin."""
+    """Return the text with single spaces, and capital letters at the beginning of sentences."""
     text = re.sub(r" +([,.;:?!])", r"\1", " ".join(text.split()))
     return _START.sub(lambda found: found.group(1).upper(), text)
 
@@ -121,9 +120,13 @@ def sentences(text: str) -> str:
 def read_template(
     text: str, banks: Mapping[str, Bank], where: str, captions: str = "", image: bool = False
 ) -> Template:
-    """A template from its text; raises SettingsError that says where it is wrong."""
+    """Parse a template.
+
+    Raises:
+        SettingsError: It is invalid; it names the place.
+    """
     if not text.strip() or len(text) > MAX_TEMPLATE:
-        raise SettingsError(f"{where}: a template has 1 to {MAX_TEMPLATE} characters.")
+        raise SettingsError(f"{where}: invalid length.", f"A template has 1 to {MAX_TEMPLATE} characters.")
     pieces: list[str | Slot | tuple[str, ...]] = []
     slots: dict[str, tuple[BankEntry, ...]] = {}
     at = 0
@@ -134,12 +137,15 @@ def read_template(
         pieces.append(_slot(inner, banks, slots, where) if inner is not None else tuple(wordings.split("|")))
     pieces.append(text[at:])
     if any(isinstance(piece, str) and set(piece) & set("{}[]|") for piece in pieces):
-        raise SettingsError(f"{where}: a bracket is not closed, or stands inside another.")
+        raise SettingsError(f"{where}: a bracket is nested or not closed.", "Check {...} and [...|...].")
     if len(slots) > MAX_SLOTS:
-        raise SettingsError(f"{where}: a template has at most {MAX_SLOTS} slots.")
+        raise SettingsError(f"{where}: too many slots.", f"A template has at most {MAX_SLOTS} slots.")
     for piece in pieces:
         if isinstance(piece, Slot) and piece.name not in slots and piece.name != COUNT:
-            raise SettingsError(f"{where}: {{{piece.name}?...}} stands there without {{{piece.name}}}.")
+            raise SettingsError(
+                f"{where}: {{{piece.name}?...}} is used without {{{piece.name}}}.",
+                "Add the slot, or remove it.",
+            )
     kept = tuple(piece for piece in pieces if piece != "")
     return Template(text, captions, image, tuple(slots.items()), kept)
 
@@ -153,18 +159,22 @@ def _slot(inner: str, banks: Mapping[str, Bank], slots: dict[str, tuple[BankEntr
     found = _SLOT.match(inner)
     if not found:
         raise SettingsError(
-            f"{where}: {{{inner[:60]}}} is no slot.", "Write {bank}, {a bank} or {bank +tag}."
+            f"{where}: {{{inner[:60]}}} is not a slot.", "Write {bank}, {a bank} or {bank +tag}."
         )
     name, bank_name = found["name"], found["name"].partition("#")[0]
     if not NAME.match(bank_name) or bank_name not in banks:
-        raise SettingsError(f"{where}: there is no bank {bank_name!r}.")
+        raise SettingsError(f"{where}: the bank {bank_name!r} does not exist.", "Add it with --words FOLDER.")
     if name in slots and found["tags"]:
-        raise SettingsError(f"{where}: the tags of {{{name}}} stand at its first place only.")
+        raise SettingsError(
+            f"{where}: tags of {{{name}}} are only allowed at its first use.", "Remove the others."
+        )
     if name not in slots:
         condition = _condition(found["tags"])
         entries = banks[bank_name].those(condition)
         if not entries:
-            raise SettingsError(f"{where}: no entry of {bank_name!r} has the tags of {{{inner[:60]}}}.")
+            raise SettingsError(
+                f"{where}: no entry of {bank_name!r} has the tags of {{{inner[:60]}}}.", "Check the tags."
+            )
         slots[name] = entries
     return Slot(name, article=bool(found["article"]))
 

@@ -1,8 +1,7 @@
-"""One sub-category's requests in their order: templates in turn, each template's slots in a seeded order.
+"""Generates one sub-category's requests: alternating templates, with slots in a seeded order.
 
-Decision: a row is a function of seed, template and place, and of nothing that came before it; the rings then
-only leave rows out. A template that has been walked through is walked again with other sentences, as often as
-`variants` says.
+A row depends only on seed, template and position, and not on earlier rows; the duplicate checks only leave
+rows out. A template whose slots are exhausted is used again with other sentences, `variants` times in total.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from .templates import Template
 
 MIN_WORDS, MAX_WORDS = 6, 60
 LONG = 30
-"""A template of more words gets no words to draw and no ending of text alone."""
+"""Number of words of a template above which it gets no words in the image and no text ending."""
 MAX_REFUSED = 10_000
-"""Places in a row without a new request: then there are none, however many the slots have."""
+"""Consecutive positions without a new request after which the sub-category counts as exhausted."""
 _QUOTED = re.compile(r'"([^"]+)"')
 
 
 @dataclass(frozen=True)
 class WalkSettings:
-    """What shapes the rows of every sub-category."""
+    """Settings for the rows of every sub-category."""
 
     seed: int
     variants: int
@@ -38,7 +37,7 @@ class WalkSettings:
 
 
 class Walk:
-    """Iterates over a sub-category's rows; `dropped` and `by_template` are filled on the way."""
+    """Iterates over a sub-category's rows, and counts in `dropped` and `by_template`."""
 
     def __init__(self, subcategory: Subcategory, settings: WalkSettings) -> None:
         self.subcategory, self._settings = subcategory, settings
@@ -69,7 +68,7 @@ class Walk:
             yield row
 
     def _candidates(self) -> Iterator[tuple[int, Template, dict[str, BankEntry] | None, Draws, str]]:
-        """(number of the template, template, filled slots, draws, image) for every place."""
+        """Yield (template number, template, filled slots, random numbers, image) for every position."""
         settings, places, finished = self._settings, Counter[int](), set[int]()
         turns = {False: 0, True: 0}
         orders: dict[int, Permutation] = {}
@@ -120,8 +119,10 @@ class Walk:
     def _text(
         self, template: Template, filled: dict[str, BankEntry], draws: Draws, with_image: bool
     ) -> tuple[str, Constraints]:
-        """The whole text: the template, then the sentences that this row gets, as long as there is room for
-        those that ask for nothing."""
+        """Return the whole text: the template, then this row's sentences.
+
+        Sentences without requirements are added only if there is room.
+        """
         shares, low, high = self._settings.taxonomy.shares, *self.subcategory.steps
         count = low + draws.pick("count", high - low + 1)
         parts = [template.written(filled, draws, count)]
@@ -137,7 +138,7 @@ class Walk:
         if asks_captions:
             at = draws.share("kind of captions")
             captions = "short" if at < 0.6 else "paragraph" if at < 0.85 else "none"
-            # Who wants no words at all does not ask for some in the same breath.
+            # A request for no texts must not ask for some at the same time.
             worded = letters or template.lettered or ending or not self.subcategory.sentences.get("none")
             captions = "short" if captions == "none" and worded else captions
             if asks_count and captions == "short":
@@ -166,13 +167,13 @@ class Walk:
         )
 
     def _contradicts(self, kind: str, filled: Mapping[str, BankEntry], with_image: bool = False) -> bool:
-        """Whether the template says by itself what a sentence of that kind would say."""
+        """Return whether the template already contains what a sentence of this kind would add."""
         banks = self._settings.taxonomy.unless.get(kind, frozenset())
         of_image = kind == "look" and with_image
         return of_image or any(name.partition("#")[0] in banks for name in filled)
 
     def _sentence(self, kind: str, draws: Draws, count: int = 0) -> list[str]:
-        """A sentence of a kind for this category; none if the taxonomy has none."""
+        """Return a sentence of a kind for this category, or an empty list if the taxonomy has none."""
         listed = self.subcategory.sentences.get(kind, ())
         if not listed:
             return []

@@ -1,7 +1,7 @@
-"""YAML of strangers: bounded, every value a text, one line of error that names file and line.
+"""Reads YAML files from others: bounded, with text values only, and errors that name file and line.
 
-Decision: no value is anything but a text (`no`, `1e3` and `12:30` are words here), so a bank of words can
-hold any word, and what should be a number is read as one by the model that wants it.
+All values are text (`no`, `1e3` and `12:30` too), so that a word bank can contain any word; models convert
+those that should be numbers.
 """
 
 from __future__ import annotations
@@ -20,20 +20,24 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\
 
 
 def read_yaml(path: Path, what: str) -> Any:
-    """What a YAML file holds, in lists, dictionaries and texts; raises SettingsError."""
+    """Return the content of a YAML file as lists, dictionaries and texts.
+
+    Raises:
+        SettingsError: The file is invalid.
+    """
     require("yaml")
     import yaml
 
     class Loader(bounded_loader(yaml.BaseLoader)):
-        """With no key twice."""
+        """Loader that refuses duplicate keys."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             seen: set[str] = set()
             for key, _ in node.value:
                 if not isinstance(key, yaml.ScalarNode):
-                    raise yaml.YAMLError(f"line {key.start_mark.line + 1}: a name is no text")
+                    raise yaml.YAMLError(f"line {key.start_mark.line + 1}: a key is not a text")
                 if key.value in seen:
-                    raise yaml.YAMLError(f"line {key.start_mark.line + 1}: {key.value[:60]!r} stands twice")
+                    raise yaml.YAMLError(f"line {key.start_mark.line + 1}: duplicate key {key.value[:60]!r}")
                 seen.add(key.value)
             return super().construct_mapping(node, deep)
 
@@ -41,5 +45,7 @@ def read_yaml(path: Path, what: str) -> Any:
     forbidden = _FORBIDDEN.search(text)
     if forbidden:
         line = text.count("\n", 0, forbidden.start()) + 1
-        raise SettingsError(f"{what} {str(path)!r}, line {line}: a control character stands there.")
+        raise SettingsError(
+            f"{what} {str(path)!r}, line {line} contains a control character.", "Remove the character."
+        )
     return load_yaml(text, Loader, what, path)

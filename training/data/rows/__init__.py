@@ -1,0 +1,1 @@
+"""Formats of training rows: reading, checking and writing."""

@@ -1,8 +1,7 @@
-"""Rows in the form that trl's trainers read: a prompt, an answer, and images that are opened when a batch
-needs them.
+"""Converts rows to the format of trl's trainers: a prompt, an answer, and images that are opened per batch.
 
-Decision: trl's loss is on the answer alone in this form. The literal `<image>` marks become image parts,
-because trl would train on the literal and add its own marks besides.
+In this format trl computes the loss on the answer only. The literal `<image>` marks become image parts,
+because trl would otherwise train on the literal and add marks of its own.
 """
 
 from __future__ import annotations
@@ -29,8 +28,10 @@ def _parts(text: str) -> list[dict[str, str | None]]:
 
 
 def as_prompt_completion(row: SftRow, folder: Path) -> dict[str, Any]:
-    """A row in trl's form; image paths are made absolute. What is not to be learned goes with the answer, as
-    the trainer passes on no other column."""
+    """Return a row in trl's prompt-completion format, with absolute image paths.
+
+    Parts that must not be learned are passed within the answer, as the trainer passes on no other column.
+    """
     turns = [{"role": message.role, "content": _parts(message.content)} for message in row.messages[:-1]]
     answer: dict[str, Any] = {
         "role": "assistant",
@@ -43,14 +44,16 @@ def as_prompt_completion(row: SftRow, folder: Path) -> dict[str, Any]:
 
 
 def as_dataset(rows: Sequence[SftRow], folder: Path) -> Dataset:
-    """The rows as a `datasets.Dataset` whose images are read when a batch needs them."""
+    """Return the rows as a `datasets.Dataset` that opens images when a batch needs them."""
     return with_images([as_prompt_completion(row, folder) for row in rows])
 
 
 def with_images(rows: Sequence[Mapping[str, Any]]) -> Dataset:
-    """Rows in trl's form whose `images` are paths, as a `datasets.Dataset` that reads them as agents do when
-    a batch needs them (transparent is white, photographs stand upright; the library's own reader makes
-    transparent black and fails on some notes of cameras)."""
+    """Return rows in trl's format, with image paths, as a `datasets.Dataset` that opens them per batch.
+
+    Images are opened as by the agents (white background, EXIF orientation applied). The library's own reader
+    makes transparent pixels black and fails on some cameras' EXIF data.
+    """
     from datasets import Dataset
 
     return Dataset.from_list([dict(row) for row in rows]).with_transform(_read_images)

@@ -1,11 +1,9 @@
-"""Which rows a model can be shown, and how many tokens each takes, image tokens included, before any model is
-loaded.
+"""Finds the rows that fit a model, and their tokens including image tokens, before any model is loaded.
 
-Decisions. An upper estimate decides for nearly all rows (text, images and a generous allowance for the
-template), and only rows near the limit are put through the chat template: a hundred thousand rows are
-measured in seconds. A special token of the tokenizer (`<|image_pad|>`, `<|im_end|>`) inside a row's text is
-refused: it would be read as an image that is not there, or as the end of a turn, and end the training in its
-middle or teach a conversation that nobody wrote.
+Most rows are decided by an upper estimate (text, images and a generous allowance for the chat template); only
+rows near the limit are put through the template, so that a hundred thousand rows take seconds. A special
+token of the tokenizer (`<|image_pad|>`, `<|im_end|>`) in a row's text is refused. It would be read as a
+missing image or as the end of a turn, and stop the training or teach a wrong conversation.
 """
 
 from __future__ import annotations
@@ -26,14 +24,17 @@ from .conversations import as_prompt_completion
 from .sft import RowProblem, show_problems
 
 TEMPLATE_TOKENS = 16
-"""More than a chat template adds to a message or an image."""
+"""Upper bound of the tokens that a chat template adds to a message or an image."""
 Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
 class ShownRow:
-    """What a model is shown of a row: `texts` are the row's texts and `images` its pictures, both by
-    field; `text` is all that is written, in `turns` messages; `conversation` makes it for a chat template."""
+    """What a model is shown of a row.
+
+    `texts` and `images` are the row's texts and images by field; `text` is all text in `turns` messages;
+    `area` is the largest area of an image; `conversation` builds the input of a chat template.
+    """
 
     place: str
     texts: Mapping[str, str]
@@ -45,7 +46,7 @@ class ShownRow:
 
 
 def shown_of(row: SftRow, folder: Path, pixels: int = MAX_PIXELS) -> ShownRow:
-    """A fine-tuning row as it is measured; image paths are relative to `folder`."""
+    """Return a fine-tuning row as it is measured; image paths are relative to `folder`."""
 
     def conversation() -> list[dict[str, Any]]:
         parts = as_prompt_completion(row, folder)
@@ -63,9 +64,11 @@ def shown_of(row: SftRow, folder: Path, pixels: int = MAX_PIXELS) -> ShownRow:
 
 
 def row_lengths(rows: Sequence[ShownRow], processor: Any, limit: int) -> list[int | RowProblem]:
-    """Tokens of each row: exact where the upper estimate is above `limit`, else that estimate. A RowProblem
-    for a row with a special token in its text, or an image in a shape that the model's reader
-    refuses."""
+    """Return the tokens of each row: exact if an upper estimate is above `limit`, otherwise this estimate.
+
+    A row with a special token in its text, or with an image of a shape that the processor rejects, gets a
+    RowProblem.
+    """
     sizes: dict[Path, tuple[int, int]] = {}
     special = _special_tokens(processor)
     lengths: list[int | RowProblem] = []
@@ -84,8 +87,10 @@ def row_lengths(rows: Sequence[ShownRow], processor: Any, limit: int) -> list[in
 
 @dataclass(frozen=True)
 class TokenLimit:
-    """How long a row may be, in tokens; `option` of the command sets it. Rows that are longer, or cannot be
-    shown, are left out if `skip_bad`, else an error."""
+    """Maximum length of a row in tokens, and the `option` that sets it.
+
+    Longer rows, and rows that cannot be shown, raise an error, or are left out with `skip_bad`.
+    """
 
     tokens: int
     option: str
@@ -100,39 +105,43 @@ def fitting(
     log: Callable[[str], None],
     which: str = "",
 ) -> list[Row]:
-    """The rows that can be shown within the limit; logs how long the longest is. `which` is put before the
-    places of rows in messages.
+    """Return the rows that can be shown within the limit, and log the length of the longest.
 
-    Raises SettingsError naming place, field and reason of the first other one unless they are skipped, and if
-    no row is left.
+    `which` precedes the rows' places in messages, such as "held-out ".
+
+    Raises:
+        SettingsError: A row cannot be shown and such rows are not skipped, or none can be used. It names
+            place, field and reason.
     """
     most, option = limit.tokens, limit.option
     shown = [replace(row, place=which + (row.place or f"row {number}")) for number, row in enumerate(shown)]
     lengths = [
-        RowProblem(row.place, "length", f"{length} tokens, and {most} at most are taken ({option})")
+        RowProblem(row.place, "length", f"{length} tokens exceed the maximum of {most} ({option})")
         if isinstance(length, int) and length > most
         else length
         for row, length in zip(shown, row_lengths(shown, processor, most), strict=True)
     ]
     problems = [length for length in lengths if isinstance(length, RowProblem)]
     if problems and not limit.skip_bad:
-        raise SettingsError(str(problems[0]).capitalize(), "Mend it, or leave such rows out: --skip-bad.")
+        raise SettingsError(
+            str(problems[0]).capitalize(), "Fix the row, or leave out such rows with --skip-bad."
+        )
     fitting = [row for row, length in zip(rows, lengths, strict=True) if isinstance(length, int)]
     show_problems(problems, len(fitting), log)
     if not fitting:
+        first = problems[0] if problems else "the file is empty"
         raise SettingsError(
-            f"No row can be used, the first because of this: {problems[0] if problems else '(none)'}"
+            f"None of the {which}rows can be used; the first problem: {first}", "Fix the data file."
         )
     longest = max(length for length in lengths if isinstance(length, int))
     log(
-        f"longest {which}row about {longest} tokens, image tokens included; "
-        f"at most {most} are taken ({option})"
+        f"longest {which}row: about {longest} tokens, image tokens included (maximum {most}, set by {option})"
     )
     return fitting
 
 
 def _special_tokens(processor: Any) -> re.Pattern[str]:
-    """The tokenizer's special tokens, and those that stand for images: any of them in one pattern."""
+    """Return a pattern for the tokenizer's special tokens and for image tokens."""
     added = processor.tokenizer.added_tokens_decoder.values()
     tokens = {str(token) for token in added if token.special}
     tokens |= {getattr(processor, name, None) or "" for name in ("image_token", "video_token")}
@@ -142,13 +151,13 @@ def _special_tokens(processor: Any) -> re.Pattern[str]:
 def _token_problem(row: ShownRow, special: re.Pattern[str]) -> RowProblem | None:
     for field, text in row.texts.items():
         if found := special.search(text):
-            reason = f"{found.group()!r} is a special token of the model and cannot stand in a text"
+            reason = f"{found.group()!r} is a special token of the model and is not allowed in a text"
             return RowProblem(row.place, field, reason)
     return None
 
 
 def _exact(row: ShownRow, processor: Any) -> int:
-    """Tokens of the row through the chat template, without what its images take."""
+    """Return the row's tokens after the chat template, without those of its images."""
     turns = row.conversation()
     asks = turns[-1]["role"] == "user"
     text = rendered(processor, turns, asks)
@@ -156,7 +165,7 @@ def _exact(row: ShownRow, processor: Any) -> int:
 
 
 def _image_tokens(row: ShownRow, processor: Any, sizes: dict[Path, tuple[int, int]]) -> int | RowProblem:
-    """Tokens of the row's images at the size at which they are shown."""
+    """Return the tokens of the row's images at the size at which they are shown."""
     tokens = 0
     for field, path in row.images:
         if path not in sizes:
@@ -170,8 +179,11 @@ def _image_tokens(row: ShownRow, processor: Any, sizes: dict[Path, tuple[int, in
 
 
 def tokens_of_image(size: tuple[int, int], processor: Any, area: int = MAX_PIXELS) -> int:
-    """Tokens of an image of that width and height, shown with at most `area` pixels; raises ValueError for a
-    shape that the model's reader refuses."""
+    """Return the tokens of an image with this width and height, shown with at most `area` pixels.
+
+    Raises:
+        ValueError: The processor rejects the shape.
+    """
     width, height = size
     reader = processor.image_processor
     scale = min(1.0, (area / (width * height)) ** 0.5)
@@ -183,7 +195,7 @@ def tokens_of_image(size: tuple[int, int], processor: Any, area: int = MAX_PIXEL
 
 @lru_cache(maxsize=4096)
 def _counted(processor: Any, height: int, width: int) -> int:
-    """Tokens of an image of that size in a family whose reader does not say: an empty one is shown to it."""
+    """Return the tokens of an image by processing a blank one, for families that do not report the number."""
     turns = [{"role": "user", "content": [{"type": "image"}]}]
     text = rendered(processor, turns, asks=False)
     image = Picture.white((width, height)).image
@@ -192,8 +204,11 @@ def _counted(processor: Any, height: int, width: int) -> int:
 
 
 def most_tokens(texts: Sequence[str], sizes: Sequence[tuple[int, int]], processor: Any) -> int:
-    """Upper estimate of the tokens of a conversation of these turns and images, before it has files; raises
-    ValueError as `tokens_of_image` does."""
+    """Return an upper estimate of the tokens of a conversation with these turns and image sizes.
+
+    Raises:
+        ValueError: The processor rejects the shape of an image.
+    """
     ids = processor.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
     pictures = sum(tokens_of_image(size, processor) for size in sizes)
     return sum(map(len, ids)) + pictures + TEMPLATE_TOKENS * (len(texts) + len(sizes) + 1)

@@ -1,10 +1,8 @@
-"""Rows of `planner_rl.jsonl` (docs/reference/file-formats.md): a request, its images, and what a plan for it
-is held against.
+"""Rows of `planner_rl.jsonl` (docs/reference/file-formats.md): a request and the criteria for its plan.
 
-Decisions. What is asked of a plan stands in the row, written once by whoever made it, so that every plan for
-a request is held against the same list, in this training and the next. A checklist is for a judge; a
-reference plan is for a world that can be simulated. The question is made by the function that asks the
-running planner.
+The criteria are stored in the row, so that every plan for a request is judged by the same ones in all
+trainings. A checklist is for a judge; a reference plan is for a world that can be simulated. The prompt is
+built by the same function as in the running planner.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 
 
 class StepRange(Value):
-    """How many steps a plan may have."""
+    """Allowed number of steps of a plan."""
 
     least: int = Field(ge=1, le=MAX_STEPS)
     most: int = Field(ge=1, le=MAX_STEPS)
@@ -45,9 +43,17 @@ class StepRange(Value):
 
 
 class PlannerRlRow(RlRow):
-    """A request with what a plan for it must have: a `checklist` of statements for a judge, or `reference`,
-    the steps of a right plan in a world that can be simulated. `steps`: how many steps it asks for, None if
-    it does not. `judge`: who wrote the checklist."""
+    """A request with the criteria for its plan.
+
+    Attributes:
+        request: Text of the request.
+        images: Paths of its images.
+        checklist: Statements that a judge checks.
+        reference: Steps of a right plan, in a world that can be simulated.
+        steps: Requested number of steps, or None.
+        judge: Model that wrote the checklist.
+        id: Identifies the request.
+    """
 
     stage = "planner-grpo"
     request: Text = Field(min_length=1)
@@ -66,33 +72,39 @@ class PlannerRlRow(RlRow):
     @model_validator(mode="after")
     def _can_be_judged(self) -> PlannerRlRow:
         if not self.checklist and not self.reference:
-            raise ValueError("there is neither a checklist nor a reference")
+            raise ValueError("the row has neither a checklist nor a reference")
         return self
 
     @property
     def image_paths(self) -> Mapping[str, str]:
-        """The paths by their places."""
+        """Image paths by field."""
         return {f"images.{number}": name for number, name in enumerate(self.images)}
 
     def with_paths(self, paths: Mapping[str, str]) -> PlannerRlRow:
-        """The row with these paths."""
+        """Return the row with these paths."""
         return self.model_copy(update={"images": list(paths.values())})
 
     def pictures(self, folder: Path) -> tuple[Picture, ...]:
-        """The request's images; raises PictureError."""
+        """Return the request's images; raises PictureError if one cannot be read."""
         return tuple(Picture.open(folder / name) for name in self.images)
 
 
 def read_planner_rl(
     path: Path, skip_bad: bool = False, images: Path | None = None
 ) -> tuple[list[PlannerRlRow], list[RowProblem]]:
-    """The rows of a file and what was wrong with the others, as `read_rl_lines`; a request whose `<image>`
-    marks are not as many as its images is such a fault."""
+    """Return (rows of a file, problems of the other rows), as `read_rl_lines`.
+
+    A request must have one `<image>` mark per image.
+    """
     return read_rl_lines(path, PlannerRlRow, skip_bad, images)
 
 
 def write_planner_rl(path: Path, rows: Sequence[PlannerRlRow]) -> None:
-    """Write a data file; raises SettingsError if it cannot be written."""
+    """Write a data file, one row per line.
+
+    Raises:
+        SettingsError: The file cannot be written.
+    """
     write_rl_lines(path, rows)
 
 
@@ -106,8 +118,11 @@ def _message(row: PlannerRlRow, prompt_set: PromptSet, pictures: tuple[Picture, 
 def planner_question(
     row: PlannerRlRow, folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
 ) -> dict[str, Any]:
-    """A row as trl's GRPO trainer wants it: `prompt` (a conversation), `images` (paths), and `row`, its
-    JSON, with absolute paths. `shown` is a folder for images that are scaled down."""
+    """Return a row in the format of trl's GRPO trainer.
+
+    The keys are `prompt` (a conversation), `images` (paths) and `row` (its JSON, with absolute paths).
+    `shown` is a folder for images that are scaled down.
+    """
     pictures = row.pictures(folder)
     message = _message(row, prompt_set, pictures)
     paths = [
@@ -120,7 +135,7 @@ def planner_question(
 def planner_shown(
     row: PlannerRlRow, folder: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
 ) -> ShownRow:
-    """A row as it is measured, without opening its images."""
+    """Return a row as it is measured, without opening its images."""
     blanks = tuple(Picture.white((1, 1)) for _ in row.images)
     message = _message(row, prompt_set, blanks)
     return ShownRow(

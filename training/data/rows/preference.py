@@ -1,10 +1,9 @@
-"""Rows of `critic_pairs.jsonl` and `planner_pairs.jsonl` (docs/reference/file-formats.md): a question with
-two answers to it, of which one is better, for preference training.
+"""Rows of `critic_pairs.jsonl` and `planner_pairs.jsonl`: a question with a better and a worse answer.
 
-Decisions. The question stands in the row as it was asked, like in a row of fine-tuning: both answers were
-written in its wording. What is known of the right answer (a verdict, a plan) stands beside the pair, so that
-held-out pairs can be checked by the answers that the trained agent gives itself, not by the pairs alone. The
-two answers must differ, and neither is empty: a pair of equals teaches nothing and counts as one.
+The question is stored with the prompt template it was asked with, as in fine-tuning rows, since both answers
+were written for it. What is known of the right answer (a verdict, a plan) is stored next to the pair.
+Held-out questions can thus be checked by the trained agent's own answers. The answers must differ, and
+neither may be empty. Format: docs/reference/file-formats.md.
 """
 
 from __future__ import annotations
@@ -32,9 +31,11 @@ Pair = TypeVar("Pair", bound="PreferenceRow")
 
 
 class PreferenceRow(RlRow):
-    """A question, an answer that is `chosen` and one that is `rejected`; as many `<image>` marks as images.
-    `chosen_score` and `rejected_score` are what they were worth to whoever compared them (`by`), `why` is
-    the rule that made the pair."""
+    """A question, a `chosen` and a `rejected` answer, with one image per `<image>` mark.
+
+    `chosen_score` and `rejected_score` are the rewards by which `by` compared them; `why` is the rule that
+    made the pair.
+    """
 
     messages: Annotated[list[SftMessage], FailFast()] = Field(min_length=1, max_length=64)
     images: Annotated[list[ImagePath], FailFast()] = Field(default=[], max_length=64)
@@ -54,7 +55,7 @@ class PreferenceRow(RlRow):
     def _is_a_pair(self) -> PreferenceRow:
         if self.messages[-1].role != "user":
             raise ValueError(
-                f"the question must end with the user's words, not the {self.messages[-1].role}'s"
+                f"the question must end with a user turn, not a turn of {self.messages[-1].role}"
             )
         marks = sum(message.content.count(MARK) for message in self.messages)
         if marks != len(self.images):
@@ -67,43 +68,43 @@ class PreferenceRow(RlRow):
 
     @property
     def image_paths(self) -> Mapping[str, str]:
-        """The paths by their places."""
+        """Image paths by field."""
         return {f"images.{number}": name for number, name in enumerate(self.images)}
 
     def with_paths(self: Pair, paths: Mapping[str, str]) -> Pair:
-        """The row with these paths."""
+        """Return the row with these paths."""
         return self.model_copy(update={"images": list(paths.values())})
 
     def answered(self, answer: str) -> SftRow:
-        """The question with this answer, as a row of fine-tuning."""
+        """Return the question with this answer, as a fine-tuning row."""
         turns = [*self.messages, SftMessage(role="assistant", content=answer)]
         return SftRow(messages=turns, images=self.images).at(self.place)
 
     @property
     def question(self) -> str:
-        """What is asked: the turns, and the names of the images."""
+        """The question: its turns and the names of its images."""
         return "\0".join([*(f"{turn.role}:{turn.content}" for turn in self.messages), *self.images])
 
     @property
     def subject(self) -> str:
-        """What pairs of a training and of its check may not share: the whole question."""
+        """What training and held-out pairs must not share: the whole question."""
         return self.question
 
 
 class CriticPair(PreferenceRow):
-    """Two verdicts on one image; `truth`: whether it is right."""
+    """Two verdicts on one image; `truth` states whether the image is right."""
 
     stage = "critic-dpo"
     truth: bool = Field(strict=True)
 
     @property
     def subject(self) -> str:
-        """The image that is judged, whatever it is compared with."""
+        """The judged image, regardless of its source image."""
         return self.images[-1] if self.images else self.question
 
 
 class PlannerPair(PreferenceRow):
-    """Two plans for one request; `checklist` or `reference` as in planner_rl.jsonl, where there is one."""
+    """Two plans for one request, with its `checklist` or `reference` as in planner_rl.jsonl, if known."""
 
     stage = "planner-dpo"
     request: str = Field(default="", max_length=MAX_ANSWER)
@@ -112,7 +113,7 @@ class PlannerPair(PreferenceRow):
     steps: StepRange | None = None
 
     def judged_by(self) -> PlannerRlRow | None:
-        """What a plan is held against, None where nothing is known."""
+        """Return the criteria for a plan, or None if none are known."""
         if not self.request or not (self.checklist or self.reference):
             return None
         fields = {
@@ -124,25 +125,31 @@ class PlannerPair(PreferenceRow):
 def read_critic_pairs(
     path: Path, skip_bad: bool = False, images: Path | None = None
 ) -> tuple[list[CriticPair], list[RowProblem]]:
-    """The rows of a file and what was wrong with the others, as `read_rl_lines`."""
+    """Return (rows of a file, problems of the other rows), as `read_rl_lines`."""
     return read_rl_lines(path, CriticPair, skip_bad, images)
 
 
 def read_planner_pairs(
     path: Path, skip_bad: bool = False, images: Path | None = None
 ) -> tuple[list[PlannerPair], list[RowProblem]]:
-    """The rows of a file and what was wrong with the others, as `read_rl_lines`."""
+    """Return (rows of a file, problems of the other rows), as `read_rl_lines`."""
     return read_rl_lines(path, PlannerPair, skip_bad, images)
 
 
 def write_pairs(path: Path, rows: Sequence[PreferenceRow]) -> None:
-    """Write a data file, one row a line; raises SettingsError if it cannot be written."""
+    """Write a data file, one row per line.
+
+    Raises:
+        SettingsError: The file cannot be written.
+    """
     write_rl_lines(path, rows)
 
 
 def as_preference(row: PreferenceRow, folder: Path) -> dict[str, Any]:
-    """A row in the form of trl's DPO trainer: `prompt`, `chosen`, `rejected` (conversations) and `images`
-    (absolute paths)."""
+    """Return a row in the format of trl's DPO trainer.
+
+    The keys are `prompt`, `chosen` and `rejected` (conversations) and `images` (absolute paths).
+    """
     better = as_prompt_completion(row.answered(row.chosen), folder)
     worse = as_prompt_completion(row.answered(row.rejected), folder)
     return {
@@ -154,6 +161,6 @@ def as_preference(row: PreferenceRow, folder: Path) -> dict[str, Any]:
 
 
 def shown_pair(row: PreferenceRow, folder: Path, pixels: int = MAX_PIXELS) -> tuple[ShownRow, ShownRow]:
-    """A row as it is measured, once with each answer; image paths are relative to `folder`."""
+    """Return a row as it is measured, once with each answer; image paths are relative to `folder`."""
     better, worse = (shown_of(row.answered(one), folder, pixels) for one in (row.chosen, row.rejected))
     return better, worse

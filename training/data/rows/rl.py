@@ -1,12 +1,11 @@
-"""Rows of `critic_rl.jsonl` (FORMATS: data files): read line by line, and turned into the questions a critic
-is asked.
+"""Rows of `critic_rl.jsonl` (docs/reference/file-formats.md), and their questions for the critic.
 
-Decisions. A question is made by the same function that asks the running critic, so that what is trained is
-what is used. The question shows a row's `rewritten_prompt` as it is: an empty one, which published rows have
-before a first redraw, stays empty, as in the published trainer. A row without a page before it is shown plain
-white of the same size, as in use; a white page before it, the published sign for "drawn from text", is none,
-so that it is redrawn as it was drawn. The seed of a row's redraws comes from the row's content: siblings of a
-group differ by their refined prompts alone, and the order of rows changes nothing.
+The question is built by the same function as in the running critic, so that training matches use. It shows a
+row's `rewritten_prompt` as is: published rows have an empty one before the first redraw, as in the published
+trainer. A row without a source image is shown a plain white one of the same size, as in use. A white source
+image is the published sign for "generated from text" and counts as none, so that the row is redrawn from
+text. The seed of a row's redraws is derived from its content: answers of a group differ only by their refined
+prompts, and the order of rows does not matter.
 """
 
 from __future__ import annotations
@@ -33,20 +32,23 @@ from .sft import RowProblem
 
 MAX_SEED = 2**31
 MAX_ROW_SEED = 2**64 - 1
-"""What the generators' libraries take as a seed; redraws with the seed of a row would fail one by one past
-it."""
+"""Largest seed that the generators' libraries accept; with a larger seed of a row every redraw would fail."""
 
 
 WHITE_PAGE = re.compile(r"(?:^|[/\\])data[/\\]interleave[/\\]white\.png$")
-"""Published path of the page before an image that was drawn from text; the data does not bring it along."""
+"""Published path of the source image of images generated from text; the published data does not contain it.
+"""
 WHITE = "images/data/interleave/white.png"
-"""The same page in data that is written here, from the folder of its file. The published trainer needs an
-image before, and knows an image that was drawn from text by the end of this path."""
+"""Path of the white source image in data written here, relative to the data file's folder.
+
+The published trainer requires a source image and recognizes images generated from text by the end of this
+path.
+"""
 WHITE_SIDE = 1024
 
 
 class Evaluation(BaseModel):
-    """What a judge said of the edited image."""
+    """A judge's evaluation of the edited image."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
@@ -56,11 +58,12 @@ class Evaluation(BaseModel):
 
     @property
     def score(self) -> Score:
+        """Semantics and quality, 0 to 10 each."""
         return Score(semantics=self.semantics, quality=self.quality)
 
 
 class CriticRlRow(RlRow):
-    """An edit that was made and judged: from which image, for which prompt, drawn with which."""
+    """A judged image with its source image, original prompt and the prompt it was generated with."""
 
     stage = "critic-grpo"
     origin_prompt: Text = Field(min_length=1)
@@ -85,24 +88,30 @@ class CriticRlRow(RlRow):
 
     @property
     def image_paths(self) -> dict[str, str]:
-        """The paths by field; no entry where there is no image before."""
+        """Image paths by field, without an entry for a missing source image."""
         before = {"origin_image_path": self.origin_image_path} if self.origin_image_path else {}
         return before | {"edited_image_path": self.edited_image_path}
 
     @property
     def prompt_used(self) -> str:
-        """Prompt that the edited image was drawn with. The question shows `rewritten_prompt` instead."""
+        """Prompt that the edited image was generated with. The question shows `rewritten_prompt` instead."""
         return self.rewritten_prompt or self.origin_prompt
 
 
 def read_rl_rows(
     path: Path, skip_bad: bool = False, images: Path | None = None
 ) -> tuple[list[CriticRlRow], list[RowProblem]]:
-    """The rows of a file, every image opened once; and what was wrong with the others. Image paths are
-    relative to the file, and absolute for images that were found below `images` by the end of their path.
+    """Read a data file, and open every image once.
 
-    Raises SettingsError naming line, field and reason of the first bad row unless `skip_bad`, and for scores
-    of another scale.
+    Image paths stay relative to the file. Images that were found in `images` by the end of their path get
+    absolute ones.
+
+    Returns:
+        (rows, problems of the other rows).
+
+    Raises:
+        SettingsError: A row is invalid and `skip_bad` is false (it names line, field and reason), or the
+            scores have another scale.
     """
     rows, problems = read_rl_lines(path, CriticRlRow, skip_bad, images)
     _check_scale(path, rows)
@@ -110,21 +119,27 @@ def read_rl_rows(
 
 
 def _check_scale(path: Path, rows: Sequence[CriticRlRow]) -> None:
-    """Raise SettingsError if the scores of all rows are between 0 and 1, unless all may be images of 0 or 1
-    points of 10: whole numbers, and no image that is right."""
+    """Raise SettingsError if all scores are between 0 and 1.
+
+    Scores of only 0 and 1 are accepted if no image is right: they may be bad images on the scale of 0 to 10.
+    """
     scores = [score for row in rows for score in (row.evaluation.semantics, row.evaluation.quality)]
     if not scores or max(scores) > 1:
         return
     if any(0 < score < 1 for score in scores) or any(row.evaluation.success for row in rows):
         raise SettingsError(
-            f"The scores in {str(path)!r} are 0 to 1, and a row's semantics and quality are 0 to 10.",
+            f"The scores in {str(path)!r} are between 0 and 1, but semantics and quality have a scale of 0 "
+            "to 10.",
             "Multiply both by 10 in every row.",
         )
 
 
 def write_rl_rows(path: Path, rows: Sequence[CriticRlRow]) -> None:
-    """Write a data file, one row a line, whole or not at all, and the white page that rows drawn from text
-    name; raises SettingsError if they cannot be written."""
+    """Write a data file, one row per line, and the white source image of rows generated from text.
+
+    Raises:
+        SettingsError: The files cannot be written.
+    """
     from_text = {"origin_image_path": WHITE}
     if any(row.origin_image_path is None for row in rows):
         page = Picture.white((WHITE_SIDE, WHITE_SIDE))
@@ -133,11 +148,13 @@ def write_rl_rows(path: Path, rows: Sequence[CriticRlRow]) -> None:
 
 
 def other_sources(rows: Sequence[CriticRlRow], generator: str, judge: str) -> list[str]:
-    """Warnings about rows that another generator drew or another judge scored than the ones that redraw and
-    score now: a step reward is the difference of two scores, and says little across two scales."""
+    """Return warnings about rows that were generated or scored by other models than the current ones.
+
+    A step reward is the difference of two scores, which means little if their scales differ.
+    """
     warnings = []
     for what, who, now in (
-        ("were drawn", [row.generator for row in rows], generator),
+        ("were generated", [row.generator for row in rows], generator),
         ("were scored", [row.judge for row in rows], judge),
     ):
         others = sorted({one for one in who if one and one != now})
@@ -151,41 +168,42 @@ def other_sources(rows: Sequence[CriticRlRow], generator: str, judge: str) -> li
 
 
 def row_redraw_seed(row: CriticRlRow, draw: int, base: int) -> int:
-    """The seed of a row's redraw number `draw` (0, 1...) in a training with seed `base`: from the content,
-    0..2^31."""
+    """Return the seed of a row's redraw number `draw`, from its content and the training's seed `base`."""
     text = f"{base}\0{draw}\0{row.origin_prompt}\0{row.prompt_used}\0{_place_apart(row.edited_image_path)}"
     return hashed_seed(text, bits=64) % MAX_SEED
 
 
 def _place_apart(name: str) -> str:
-    """The path of an image without the place where an image root happens to lie."""
+    """Return the path of an image independent of the location of an image folder."""
     return "/".join(Path(name).parts[-2:]) if Path(name).is_absolute() else name
 
 
 def before_of(
     row: CriticRlRow, folder: Path, read: Callable[[Path], Picture] = Picture.open
 ) -> Picture | None:
-    """The page that the row's image is an edit of, None for one that was drawn from text. Raises
-    PictureError."""
+    """Return the source image of a row, or None if its image was generated from text.
+
+    Raises:
+        PictureError: The image cannot be read.
+    """
     before = read(folder / row.origin_image_path) if row.origin_image_path else None
     return None if before is None or before.is_white else before
 
 
 def shown_path(picture: Picture, path: Path | None, shown: Path, pixels: int) -> str:
-    """The path of the image as the critic sees it: its own, or a copy in `shown` that is scaled down, or
-    plain white."""
+    """Return the path of the image as the critic sees it: its own, or a changed copy in `shown`."""
     small = scaled_down(picture, min(pixels, MAX_PIXELS))
     if path is not None and small is picture:
         return str(path.resolve())
     copy = shown / f"{small.digest}.png"
     if not copy.exists():
-        # Several ranks may write the same image at once; a lost one is made anew.
+        # Several ranks may write the same image at once; a lost one is written again.
         write_bytes(copy, small.png(), TrainingError, "Image", durable=False)
     return str(copy.resolve())
 
 
 def as_conversation(message: Message) -> list[dict[str, Any]]:
-    """A question with its pictures as places, which a processor fills with images given beside it."""
+    """Return a question with placeholders for its images, which a processor fills."""
     content = [
         {"type": "image", "text": None} if isinstance(part, Picture) else {"type": "text", "text": part}
         for part in message.content
@@ -196,10 +214,10 @@ def as_conversation(message: Message) -> list[dict[str, Any]]:
 def as_question(
     row: CriticRlRow, folder: Path, shown: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS
 ) -> dict[str, Any]:
-    """A row as trl's GRPO trainer wants it: `prompt` (a conversation), `images` (two paths), and `row`, its
-    JSON.
+    """Return a row in the format of trl's GRPO trainer.
 
-    `shown` is a folder for images that are not shown as they are: scaled down as in use, or white for none.
+    The keys are `prompt` (a conversation), `images` (two paths) and `row` (its JSON). `shown` is a folder for
+    copies of images that are scaled down, and for white images that replace a missing one.
     """
     after = Picture.open(folder / row.edited_image_path)
     edited = before_of(row, folder)
@@ -222,8 +240,10 @@ def as_question(
 
 
 def shown_of(row: CriticRlRow, folder: Path, prompt_set: PromptSet, pixels: int = MAX_PIXELS) -> ShownRow:
-    """A row as it is measured, without opening its images; a row without a page before is shown one of the
-    same size."""
+    """Return a row as it is measured, without opening its images.
+
+    A missing source image counts with the size of the edited one.
+    """
     blank = Picture.white((1, 1))
     message = critic_message(prompt_set, (blank, blank), row.origin_prompt, row.rewritten_prompt)
     after = folder / row.edited_image_path

@@ -1,8 +1,6 @@
-"""Data files of reinforcement, one row a line, whatever a row holds: read with every image opened once, and
-written whole.
+"""Reads and writes data files of GRPO and DPO, one row per line, and opens every image once.
 
-Decision: what is wrong with a row is reported with its line, its field and the reason; rows of a critic and
-of a planner are read by the same few lines.
+A problem is reported with the row's line, field and reason, in the same way for all kinds of rows.
 """
 
 from __future__ import annotations
@@ -21,44 +19,44 @@ from .values import RowProblem, read_values
 
 
 class RlRow(BaseModel):
-    """A row of reinforcement. Unknown keys are ignored."""
+    """A row of GRPO or DPO training. Unknown keys are ignored."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
     stage: ClassVar[str]
-    """Command of `train` that takes such rows."""
+    """Command of `train` that uses such rows."""
     _place: str = PrivateAttr("")
 
     def __eq__(self, other: object) -> bool:
-        """The same content, wherever it was read."""
+        """Compare the content, regardless of where it was read."""
         return type(other) is type(self) and self.__dict__ == other.__dict__
 
     @property
     def place(self) -> str:
-        """Where the row was read, such as "line 3"; empty for one that was made."""
+        """Where the row was read, such as "line 3"; empty if it was created in memory."""
         return self._place
 
     def at(self: Row, place: str) -> Row:
-        """This row, with the place where it was read; it stays with copies and is never written."""
+        """Set the place where the row was read, which copies keep and files lack; returns the row."""
         self._place = place
         return self
 
     @property
     def image_paths(self) -> Mapping[str, str]:
-        """The paths by what they are called in messages; no entry where there is no image."""
+        """Image paths by their field in messages, without an entry for a missing image."""
         raise NotImplementedError
 
     def with_paths(self: Row, paths: Mapping[str, str]) -> Row:
-        """The row with these paths in place of `image_paths`."""
+        """Return the row with these paths instead of `image_paths`."""
         return self.model_copy(update=dict(paths))
 
     def moved(self: Row, folder: Path) -> Row:
-        """The row with its image paths made absolute from `folder`."""
+        """Return the row with image paths made absolute from `folder`."""
         paths = {field: str((folder / name).resolve()) for field, name in self.image_paths.items()}
         return self.with_paths(paths)
 
     def line(self) -> str:
-        """The row as one line of JSON."""
+        """Return the row as one line of JSON."""
         return self.model_dump_json(exclude_none=True)
 
 
@@ -68,10 +66,17 @@ Row = TypeVar("Row", bound=RlRow)
 def read_rl_lines(
     path: Path, kind: type[Row], skip_bad: bool = False, images: Path | None = None
 ) -> tuple[list[Row], list[RowProblem]]:
-    """The rows of a file, every image opened once; and what was wrong with the others. Image paths are
-    relative to the file, and absolute for images that were found below `images` by the end of their path.
+    """Read a data file, and open every image once.
 
-    Raises SettingsError naming line, field and reason of the first bad row unless `skip_bad`.
+    Image paths stay relative to the file. Images that were found in `images` by the end of their path get
+    absolute ones.
+
+    Returns:
+        (rows, problems of the other rows).
+
+    Raises:
+        SettingsError: A row is invalid and `skip_bad` is false (it names line, field and reason), or none can
+            be used.
     """
     parsed: list[tuple[str, Row | RowProblem]] = []
     for place, item in read_values(path):
@@ -91,11 +96,11 @@ def read_rl_lines(
                 continue
             row = RowProblem(place, bad, damaged[row.image_paths[bad]])
         if not skip_bad:
-            raise SettingsError(f"{path.name}, {row}", "Mend it, or leave such rows out: --skip-bad.")
+            raise SettingsError(f"{path.name}, {row}", "Fix the row, or leave out such rows with --skip-bad.")
         problems.append(row)
     if not rows:
         raise SettingsError(
-            f"Data file {str(path)!r} holds no row that can be used.", "See docs/reference/file-formats.md."
+            f"Data file {str(path)!r} does not contain a usable row.", "Fix its rows; see docs/training.md."
         )
     return rows, problems
 
@@ -108,6 +113,9 @@ def _row(kind: type[Row], place: str, item: Any) -> Row | RowProblem:
 
 
 def write_rl_lines(path: Path, rows: Sequence[RlRow]) -> None:
-    """Write a data file, one row a line, whole or not at all; raises SettingsError if it cannot be
-    written."""
+    """Write a data file, one row per line.
+
+    Raises:
+        SettingsError: The file cannot be written.
+    """
     write_text(path, "\n".join(row.line() for row in rows) + "\n", SettingsError, "Data file")

@@ -1,7 +1,7 @@
-"""Finds out from the rows of a file which `train` command takes it.
+"""Determines from a file's rows which `train` command uses it.
 
-A file that is given to the wrong command is refused as a whole, with the command that takes it. Checked row
-by row, it would either lack a field, which does not name the mistake, or be trained on silently.
+A file that is given to the wrong command is refused as a whole, with the command that uses it. Checked row by
+row, it would either lack a field, which does not name the mistake, or be trained on silently.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Role = Literal["planner", "critic"]
 
 
 def kind_of(row: Any) -> str:
-    """The `train` command that takes a row as it is in its file; "" where that cannot be told."""
+    """Return the `train` command for a row as stored in its file, or "" if it cannot be determined."""
     if not isinstance(row, dict):
         return ""
     if "edited_image_path" in row:
@@ -33,15 +33,17 @@ def kind_of(row: Any) -> str:
 
 
 def refuse_other_kind(path: Path, first: Any, wanted: str) -> None:
-    """Raise SettingsError if the first row of a file is of a kind that another command takes."""
+    """Raise SettingsError if the first row of a file is for another command."""
     found = kind_of(first)
     if found and found != wanted:
         raise _other(path, found, wanted)
 
 
 def role_of(answer: str) -> Role | None:
-    """Return the role that gives such an answer: the planner a plan, the critic a verdict. None if the text
-    is neither or both."""
+    """Return the agent that gives such an answer: the planner a plan, the critic a verdict.
+
+    None if the text is neither or both.
+    """
     is_plan, is_verdict = _reads(read_plan, answer), _reads(read_verdict, answer)
     if is_plan == is_verdict:
         return None
@@ -57,8 +59,7 @@ def _reads(read: Callable[[str], object], answer: str) -> bool:
 
 
 def refuse_other_role(path: Path, rows: Iterable[SftRow], wanted: Role) -> None:
-    """Raise SettingsError if answers of the other role are in the rows of a file and none of the wanted
-    one."""
+    """Raise SettingsError if the rows have answers of the other agent and none of the requested one."""
     other = False
     for row in rows:
         found = role_of(row.messages[-1].content)
@@ -73,5 +74,5 @@ def refuse_other_role(path: Path, rows: Iterable[SftRow], wanted: Role) -> None:
 def _other(path: Path, found: str, wanted: str) -> SettingsError:
     return SettingsError(
         f"The rows of {str(path)!r} are for train {found}, not for train {wanted}.",
-        f"Run: interleave-thinker train {found} --data {path}",
+        f"Run `interleave-thinker train {found} --data {path}`.",
     )

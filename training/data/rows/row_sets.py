@@ -1,8 +1,8 @@
-"""Rows with the folder that their image paths are relative to, and what they ask, by content.
+"""Rows with the folder that their image paths are relative to, and comparison of their questions by content.
 
-Decision: two rows ask the same if their texts and their pixels are the same, whatever the files are called:
-data that is made again, or merged, has the same pictures under other names, and a critic that is examined on
-them is examined on its lesson.
+Two rows have the same question if texts and pixels are equal, regardless of file names. Data that is
+created again or merged contains the same images under other names, and a critic must not be tested on rows it
+was trained on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RowSet:
     folder: Path
 
     def moved(self, folder: Path) -> RowSet:
-        """The same rows as seen from another folder."""
+        """Return the same rows with paths relative to another folder."""
         names = {
             name: os.path.relpath((self.folder / name).resolve(), folder.resolve())
             for row in self.rows
@@ -39,31 +39,38 @@ class RowSet:
         return RowSet(rows, folder)
 
     def questions(self, texts: Collection[str] | None = None) -> list[str]:
-        """What each row asks, as a digest of its text and pixels; "" for a row whose text is none of
-        `texts`, so that its images stay closed."""
+        """Return a digest of each row's question (text and pixels).
+
+        With `texts`, rows whose text is not in it get "" and their images are not opened.
+        """
         digests: dict[str, str] = {}
         found = []
         for row in self.rows:
-            asked = question_text(row)
-            if texts is not None and asked not in texts:
+            text = question_text(row)
+            if texts is not None and text not in texts:
                 found.append("")
                 continue
             for name in row.images:
                 if name not in digests:
                     digests[name] = Picture.open(self.folder / name).digest
-            parts = "\0".join([asked, *(digests[name] for name in row.images)])
+            parts = "\0".join([text, *(digests[name] for name in row.images)])
             found.append(hashlib.blake2b(parts.encode(), digest_size=16).hexdigest())
         return found
 
 
 def question_text(row: SftRow) -> str:
-    """The text of a row's question."""
+    """Return the text of a row's question."""
     return "\0".join(f"{turn.role}:{turn.content}" for turn in row.messages[:-1])
 
 
 def read_row_set(path: Path, role: Role, skip_bad: bool, log: Log, images: Path | None = None) -> RowSet:
-    """The rows of a data file for an agent of that role, all checked, with images beside it or below
-    `images`; raises SettingsError."""
+    """Read and check the rows of a data file for an agent of this role.
+
+    Images are next to the file or in `images`.
+
+    Raises:
+        SettingsError: The file or one of its rows cannot be used.
+    """
     rows, problems = check_rows(path, skip_bad, images)
     show_problems(problems, len(rows), log)
     refuse_other_role(path, rows, role)
@@ -71,7 +78,7 @@ def read_row_set(path: Path, role: Role, skip_bad: bool, log: Log, images: Path 
 
 
 def asked_in_both(one: RowSet, other: RowSet) -> list[int]:
-    """Which rows of `one`, by number, ask what a row of `other` asks."""
+    """Return the indices of the rows of `one` whose question is also in `other`."""
     both = {question_text(row) for row in one.rows} & {question_text(row) for row in other.rows}
     there = set(other.questions(both)) - {""}
     return [number for number, asked in enumerate(one.questions(both)) if asked in there]

@@ -1,8 +1,7 @@
-"""Reads and checks the SFT data files (rows `{"messages", "images"}`, FORMATS: data files) before anything is
-loaded.
+"""Reads and checks fine-tuning rows (`{"messages", "images"}`, docs/reference/file-formats.md).
 
-Decision: every row is looked at by itself, and what is wrong is reported with its place, field and reason:
-one bad row of a hundred thousand must neither stop a training an hour in nor vanish silently.
+Every row is checked before a model is loaded, and problems are reported with place, field and reason. One bad
+row of a hundred thousand must neither stop a training after an hour nor disappear silently.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ from .values import RowProblem, read_values
 MAX_PROBLEMS = 10_000
 SHOWN_PROBLEMS = 20
 RARE = 0.3
-"""Share of the rarer verdict below which the balance is warned about (FORMATS: data files wants them
-balanced)."""
+"""Share of the rarer verdict below which there is a warning."""
 
 __all__ = [
     "MARK",
@@ -46,15 +44,16 @@ __all__ = [
 
 
 def read_rows(path: Path) -> list[SftRow]:
-    """Read a data file; raises SettingsError that names the first bad row, the field and the reason.
+    """Read a data file that was created by this package; images must exist, but are not opened.
 
-    Images have to be there, but are not opened: for files that were made by this package.
+    Raises:
+        SettingsError: A row is invalid; it names the row, the field and the reason.
     """
     rows: list[SftRow] = []
     for row in _parsed(path):
         problem = row if isinstance(row, RowProblem) else _missing_image(row, path.parent)
         if problem is not None:
-            raise SettingsError(f"{path.name}, {problem}")
+            raise SettingsError(f"{path.name}, {problem}", "Fix the row, or create the file again.")
         assert isinstance(row, SftRow)
         rows.append(row)
     return rows
@@ -63,10 +62,13 @@ def read_rows(path: Path) -> list[SftRow]:
 def check_rows(
     path: Path, skip_bad: bool = False, images: Path | None = None
 ) -> tuple[list[SftRow], list[RowProblem]]:
-    """Read a data file and open every image, beside it or below `images`; returns the good rows and what was
-    wrong with the others.
+    """Read a data file, and open every image, next to it or in `images`.
 
-    Raises SettingsError for the first bad row unless `skip_bad`, and for a file without a good row.
+    Returns:
+        (valid rows, problems of the other rows).
+
+    Raises:
+        SettingsError: A row is invalid and `skip_bad` is false, or no row is valid.
     """
     parsed = list(_parsed(path))
     names = sorted({name for row in parsed if isinstance(row, SftRow) for name in row.images})
@@ -84,11 +86,13 @@ def check_rows(
             problem = RowProblem(row.place, "images", damaged[bad])
         assert problem is not None
         if not skip_bad:
-            raise SettingsError(f"{path.name}, {problem}", "Mend it, or leave such rows out: --skip-bad.")
+            raise SettingsError(
+                f"{path.name}, {problem}", "Fix the row, or leave out such rows with --skip-bad."
+            )
         problems.append(problem)
     if not rows:
         raise SettingsError(
-            f"Data file {str(path)!r} holds no row that can be used.", "See docs/reference/file-formats.md."
+            f"Data file {str(path)!r} does not contain a usable row.", "Fix its rows; see docs/training.md."
         )
     return rows, problems
 
@@ -96,12 +100,17 @@ def check_rows(
 def find_images(
     names: Sequence[str], folder: Path, root: Path | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Where the images that rows name lie, and why some cannot be read (missing, truncated...); all are
-    decoded once.
+    """Find the images that rows name, and decode each of them once.
 
-    The first is the name itself for one below `folder`, the folder of the file, and an absolute path for one
-    that is found by the end of its path below `root`. Nothing elsewhere is opened: a data file is a
-    stranger's. Raises SettingsError if there is no such root.
+    Nothing outside of `folder`, the data file's folder, and `root` is opened, since data files come from
+    others.
+
+    Returns:
+        (paths by name, reasons by name of unreadable images). The path is the name itself if the image is in
+        `folder`, and absolute if it was found in `root` by the end of its path.
+
+    Raises:
+        SettingsError: `root` does not exist.
     """
     places = ImagePlaces(folder, SettingsError, root)
     found: dict[str, str] = {}
@@ -113,8 +122,8 @@ def find_images(
             damaged[name] = str(error)
             continue
         if file is None:
-            where = "of its file" if root is None else f"of its file nor below {str(root)!r}"
-            damaged[name] = f"there is no {name!r} below the folder {where} (another image folder: --images)"
+            where = "the data file's folder" if root is None else f"the data file's folder and {str(root)!r}"
+            damaged[name] = f"{name!r} was not found in {where} (set another image folder with --images)"
         else:
             own = not leads_out(name, folder) and (folder / name).exists()
             found[name] = name if own else str(file)
@@ -133,8 +142,10 @@ def find_images(
 
 
 def leads_out(name: str, folder: Path) -> bool:
-    """Whether the image of a row lies elsewhere than below `folder`: by `..`, an absolute path or a link. A
-    data file is a stranger's: it names none of the machine's other files."""
+    """Return whether the image of a row is outside of `folder`: by `..`, an absolute path or a link.
+
+    Data files come from others and must not name files elsewhere on this machine.
+    """
     try:
         return not (folder / name).resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError):
@@ -142,7 +153,7 @@ def leads_out(name: str, folder: Path) -> bool:
 
 
 def show_problems(problems: Sequence[RowProblem], good: int, log: Callable[[str], None]) -> None:
-    """Say how many rows were left out, and the first of them one by one."""
+    """Log how many rows were left out, and the first problems."""
     if not problems:
         return
     log(f"left out {len(problems)} of {good + len(problems)} rows:")
@@ -153,7 +164,7 @@ def show_problems(problems: Sequence[RowProblem], good: int, log: Callable[[str]
 
 
 def verdict_balance(rows: Iterable[SftRow]) -> tuple[int, int, int]:
-    """How many answers say True, how many False, and how many hold no verdict that can be read."""
+    """Return (answers that accept, answers that reject, answers without a readable verdict)."""
     counts = {True: 0, False: 0, None: 0}
     for row in rows:
         try:
@@ -164,24 +175,29 @@ def verdict_balance(rows: Iterable[SftRow]) -> tuple[int, int, int]:
 
 
 def show_balance(rows: Sequence[SftRow], log: Callable[[str], None]) -> None:
-    """Say how verdicts are balanced, with a warning where a critic would learn to say always the same."""
+    """Log the balance of the verdicts, and warn if a critic would learn to always give the same."""
     right, wrong, unread = verdict_balance(rows)
-    log(f"verdicts: {right} True, {wrong} False" + (f", {unread} answers without one" if unread else ""))
+    log(
+        f"verdicts: {right} True, {wrong} False" + (f", {unread} answers without a verdict" if unread else "")
+    )
     if not right + wrong:
-        log("WARNING: no answer holds a verdict: these are not a critic's rows.")
+        log("WARNING: none of the answers has a verdict; these are not rows for a critic.")
         return
     rarer = min(right, wrong) / (right + wrong)
     if rarer < RARE:
         more = "True" if right > wrong else "False"
         log(
-            f"WARNING: only {rarer:.0%} of the verdicts differ from {more}; "
-            f"a critic trained so tends to say always {more}."
+            f"WARNING: only {rarer:.0%} of the verdicts differ from {more}; a critic trained on them tends "
+            f"to always say {more}."
         )
 
 
 def _parsed(path: Path) -> Iterator[SftRow | RowProblem]:
-    """The rows of a file, each parsed or with its fault. Raises SettingsError for a file without rows, rows
-    of another kind, and more than MAX_PROBLEMS faults."""
+    """Yield the rows of a file, each parsed or with its problem.
+
+    Raises:
+        SettingsError: The file has no rows, rows of another kind, or more than MAX_PROBLEMS problems.
+    """
     bad = rows = 0
     for place, item in read_values(path):
         if not rows:
@@ -192,11 +208,12 @@ def _parsed(path: Path) -> Iterator[SftRow | RowProblem]:
             bad += 1
             if bad > MAX_PROBLEMS:
                 raise SettingsError(
-                    f"{path.name}: more than {MAX_PROBLEMS} rows cannot be used; the last seen: {row}"
+                    f"{path.name}: more than {MAX_PROBLEMS} rows cannot be used; the last one: {row}",
+                    "Check that this is the right file.",
                 )
         yield row
     if not rows:
-        raise SettingsError(f"Data file {str(path)!r} must hold rows.", "See docs/reference/file-formats.md.")
+        raise SettingsError(f"Data file {str(path)!r} does not contain any rows.", "See docs/training.md.")
 
 
 def _row(place: str, item: Any) -> SftRow | RowProblem:
@@ -206,18 +223,22 @@ def _row(place: str, item: Any) -> SftRow | RowProblem:
         return RowProblem.of(place, error)
     if row.messages[-1].content.strip():
         return row
-    return RowProblem(place, "messages", "the answer to learn is empty")
+    return RowProblem(place, "messages", "the answer is empty")
 
 
 def _missing_image(row: SftRow, folder: Path) -> RowProblem | None:
     out = next((name for name in row.images if leads_out(name, folder)), None)
     if out is not None:
-        return RowProblem(row.place, "images", f"{out!r} does not lie below the folder of its file")
+        return RowProblem(row.place, "images", f"{out!r} is outside of the data file's folder")
     missing = next((name for name in row.images if not (folder / name).is_file()), None)
     return None if missing is None else RowProblem(row.place, "images", f"{missing!r} does not exist")
 
 
 def write_rows(path: Path, rows: Iterable[SftRow]) -> None:
-    """Write a data file, whole or not at all; raises SettingsError if it cannot be written."""
+    """Write a data file.
+
+    Raises:
+        SettingsError: The file cannot be written.
+    """
     text = json.dumps([row.written() for row in rows], ensure_ascii=False)
     write_text(path, text, SettingsError, "Data file")

@@ -21,15 +21,16 @@ MAX_FILE = 4 * 1024**3
 MAX_LINE = 16 * 1024**2
 MAX_ROW_VALUES = 100_000
 BYTES_A_VALUE = 16
-"""Of the conversations in a data file, at least: a file that is nothing but brackets is a hundred times its
-size in memory."""
+"""Minimum bytes per value of conversations in a data file.
+
+It limits the memory for a file that consists only of brackets, which would need a hundred times its size.
+"""
 PARQUET = b"PAR1"
 
 
 @dataclass(frozen=True)
 class RowProblem:
-    """Why a row cannot be used: its place in the file ("row 3" counts from 0, "line 3" from 1), the field,
-    the reason."""
+    """Why a row cannot be used: place ("row 3" counts from 0, "line 3" from 1), field and reason."""
 
     place: str
     field: str
@@ -40,32 +41,33 @@ class RowProblem:
 
     @classmethod
     def of(cls, place: str, error: ValidationError) -> RowProblem:
-        """The first fault that a model found."""
+        """Return the first problem that a validation found."""
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "row"
         return cls(place, field, first["msg"].removeprefix("Value error, "))
 
 
 def read_values(path: Path) -> Iterator[tuple[str, Any]]:
-    """Read a JSON list or JSON lines, whatever the file's ending is.
+    """Read a JSON list or JSON lines, regardless of the file's ending.
 
     Yields:
         ("row N", value) for each element of a list; ("line N", value or RowProblem) for each line that is not
         blank.
 
     Raises:
-        SettingsError: The file cannot be read, is too large, is parquet, or begins as a list and is none.
+        SettingsError: The file cannot be read, is too large, is parquet, or begins as a list and is not one.
     """
     with opened(path, SettingsError, "Data file") as file:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_FILE:
-            raise SettingsError(f"Data file {str(path)!r} is larger than {MAX_FILE} bytes.")
+            raise SettingsError(
+                f"Data file {str(path)!r} is larger than {MAX_FILE} bytes.", "Split it into several files."
+            )
         start = first_characters(file)
         if start == PARQUET:
             raise SettingsError(
-                f"Data file {str(path)!r} is parquet; rows are read from JSON.",
-                "Write its rows as JSON and its images as files: docs/how-to/training/pack-and-share.md, "
-                "Convert Parquet into rows.",
+                f"Data file {str(path)!r} is parquet, but rows are read from JSON.",
+                "Write its rows as JSON and its images as files: docs/data.md, Rows out of parquet.",
             )
         if not start.startswith(b"["):
             yield from _lines(path, file)
@@ -82,7 +84,9 @@ def _lines(path: Path, file: BinaryIO) -> Iterator[tuple[str, Any]]:
         number += 1
         place = f"line {number}"
         if len(line) > MAX_LINE:
-            raise SettingsError(f"{path.name}, {place}: longer than {MAX_LINE} bytes.")
+            raise SettingsError(
+                f"{path.name}, {place} is longer than {MAX_LINE} bytes.", "Shorten or remove this row."
+            )
         if not line.strip():
             continue
         try:

@@ -1,0 +1,1 @@
+"""Interleaved sequences for models that generate text and images."""

@@ -1,10 +1,9 @@
-"""Trajectories as interleaved sequences, the form in which a model that writes and draws by itself learns
-them.
+"""Converts trajectories to interleaved sequences, for models that generate text and images themselves.
 
-Decisions. Easy is the story as it ended: plan, image, words, step by step. Hard shows every attempt with what
-the critic said of it, so that such a model learns to look at what it drew. The published form closes `<plan>`
-by another `<plan>`; that is written only on request. What the published builders drop by accident (stories
-whose first step has no words, or in which a step is text alone) is kept here.
+An easy sequence is the final story: plan, image and text, step by step. A hard one contains every attempt
+with the critic's feedback, so that such a model learns to check its images. The published form closes
+`<plan>` with another `<plan>`; this is only written on request. Stories that the published builders drop by
+accident (without text in the first step, or with text-only steps) are kept.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from ..trajectories.accepted import not_accepted
 
 IMAGE = "<image><img_token></image>.\n"
 TAGS = ("<gthink>", "<plan>", "<image>", "<info>", "<critic>", "<img_token>", "<think>")
-"""What no text of a story may hold: it would be read as the sequence's own."""
+"""Tags that no text of a story may contain, as they would be read as part of the sequence."""
 
 
 @dataclass(frozen=True)
 class InterleavedSequence:
-    """A row before it has files."""
+    """A row before it has files: the user's turn, the answer, and the images of both."""
 
     user: str
     text: str
@@ -32,12 +31,12 @@ class InterleavedSequence:
 
 
 def easy(trajectory: Trajectory, quirks: bool = False) -> InterleavedSequence:
-    """The story as it ended."""
+    """Return the final story."""
     return _sequence(trajectory, lambda result: [(result.image, "")] if result.image else [], quirks)
 
 
 def hard(trajectory: Trajectory, quirks: bool = False) -> InterleavedSequence:
-    """Every attempt, each with the critic's word on it."""
+    """Return every attempt with the critic's feedback."""
     return _sequence(
         trajectory, lambda result: [(one.image, _said(one)) for one in result.attempts if one.image], quirks
     )
@@ -75,11 +74,11 @@ def _said(attempt: Attempt) -> str:
 
 
 def unfit(trajectory: Trajectory) -> str:
-    """Why a trajectory gives no sequence; empty if it gives one."""
+    """Return why a trajectory cannot be used for a sequence, or an empty text."""
     if reason := not_accepted(trajectory):
         return reason
     if any(tag in text for text in _texts(trajectory) for tag in TAGS):
-        return "its texts cannot stand in a sequence"
+        return "its text is not allowed in a sequence"
     return ""
 
 

@@ -1,7 +1,7 @@
-"""Runs as files of sequences with their pictures, and a report of what was left out.
+"""Converts runs to files of sequences with their images, and a report of what was left out.
 
-Decision: a run is read, judged and written as rows by itself, side by side with others; the files come
-together in the order of the runs' names, so they are the same whoever was first.
+Each run is read, checked and converted on its own, in parallel with others. The files are in the order of the
+runs' names, so they do not depend on which worker finished first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ONE_BY_ONE = ThreadExecutor(1)
 
 
 class _Written(NamedTuple):
-    """What came of a run: its rows, or why there are none."""
+    """Result of a run: its rows, or why there are none."""
 
     rows: tuple[dict[str, Any], dict[str, Any]] | None
     reason: str = ""
@@ -42,7 +42,7 @@ class _Written(NamedTuple):
 
 @dataclass(frozen=True)
 class _WriteSequences:
-    """The job: read a run, write its pictures into `folder`, give its easy and hard rows."""
+    """Job that reads a run, writes its images to `folder` and returns its easy and hard rows."""
 
     folder: Path
     quirks: bool
@@ -75,10 +75,13 @@ def make_sequences(
     log: Callable[[str], None] = print,
     executor: Executor = ONE_BY_ONE,
 ) -> dict[str, int]:
-    """Write the easy and hard sequences of `runs` into the folder `out`, side by side as `executor` does it;
-    returns rows by file.
+    """Write the easy and hard sequences of `runs` to the folder `out`; `executor` reads runs in parallel.
 
-    Raises SettingsError for an `out` that holds something else, or where no row comes of it.
+    Returns:
+        Number of rows by file.
+
+    Raises:
+        SettingsError: `out` contains other files, or no sequences could be created.
     """
     check_place(out, OURS)
     files: dict[str, list[dict[str, Any]]] = {name: [] for name in (EASY, HARD, EASY_HELD_OUT, HARD_HELD_OUT)}
@@ -105,7 +108,9 @@ def make_sequences(
         for line in _lines(counts, left_out):
             log(line)
         if not counts:
-            raise SettingsError("No sequence comes of these runs.", "The table above says why.")
+            raise SettingsError(
+                "No sequences could be created from these runs.", "The table above gives the reasons."
+            )
         for name in counts:
             text = json.dumps(files[name], ensure_ascii=False, indent=1)
             (temporary / name).write_text(text + "\n", encoding="utf-8")
@@ -127,6 +132,6 @@ def _lines(counts: dict[str, int], left_out: Counter[str]) -> list[str]:
         *(f"| {name} | {count} |" for name, count in counts.items()),
     ]
     if left_out:
-        lines += ["", "| left out, because | trajectories |", "|---|---|"]
+        lines += ["", "| left out because | trajectories |", "|---|---|"]
         lines += [f"| {reason} | {count} |" for reason, count in left_out.most_common()]
     return lines

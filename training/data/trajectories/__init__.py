@@ -1,0 +1,1 @@
+"""Trajectories of thousands of prompts, created by teacher models."""

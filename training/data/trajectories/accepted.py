@@ -1,8 +1,7 @@
-"""Which trajectories may be taught as they stand: those in which every step was accepted.
+"""Selects trajectories that may be taught as they are: those in which every step was accepted.
 
-Decision: accepted by a critic, or picked by a person. A step that nobody judged was not accepted: whether its
-picture shows what was asked is not known, and a planner or a model that draws would learn from it as if it
-were.
+A step is accepted by a critic or picked by a person. A step without a verdict does not count: whether its
+image is right is unknown, and a model would learn from it as if it were.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ ACCEPTED = frozenset({StopReason.accepted, StopReason.picked, StopReason.text_on
 
 
 def not_accepted(trajectory: Trajectory) -> str:
-    """Why a trajectory may not be taught as it stands; empty if it may."""
+    """Return why a trajectory must not be taught as it is, or an empty text."""
     reasons = {one.stop_reason for one in trajectory.results}
     if len(trajectory.results) < len(trajectory.plan.steps) or reasons - ACCEPTED - {StopReason.unjudged}:
         return "not every step was accepted"

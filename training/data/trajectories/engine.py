@@ -1,9 +1,9 @@
-"""Trajectories of thousands of prompts: what is to do, who does it, what came of it.
+"""Creates trajectories from thousands of prompts: what to do, which worker does it, and the results.
 
-Decisions. Nothing is remembered beside the folders: a prompt is done if its record is there, so any call goes
-on where any other ended, whatever killed it. Which shard, generator and seed a prompt gets depends on its id
-alone. A teacher or a generator that is down would fail thousands of prompts in minutes, so many failures in a
-row end the call; they are tried again when somebody asks for it.
+The only state is in the folders: a prompt is done if its record exists, so any call resumes where another one
+ended. The shard, generator and seed of a prompt depend only on its id. An unavailable teacher or generator
+would fail thousands of prompts in minutes, so a series of failures ends the call; they can be retried on
+request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .usage import LEDGER, Prices, Usage, read_ledger, summed, write_ledger
 
 REPORT = "report{}.json"
 OUTAGE = 20
-"""Failures in a row, of different prompts, that are taken for an outage."""
+"""Consecutive failures, of different prompts, that count as an outage."""
 OUTAGE_PLACES = {"planner", "critic", "generator", "folder", "worker"}
 SHOWN_EVERY = 10.0
 """Seconds between two lines of progress."""
@@ -39,24 +39,32 @@ Log = Callable[[str], None]
 
 
 class PromptSource(Protocol):
-    """Where prompts come from."""
+    """Source of prompts."""
 
     def read(self) -> tuple[list[Prompt], list[RowProblem]]:
-        """The prompts, and what is wrong with others. Raises SettingsError."""
+        """Return the prompts, and the problems of other rows.
+
+        Raises:
+            SettingsError: The source cannot be read.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class PromptFile:
-    """Where the prompts are, and where their images are looked for besides."""
+    """A prompt file, and an additional folder of images."""
 
     path: Path
     images: Path | None = None
     guard: Path | None = None
-    """Index of benchmarks, of which nothing is carried out."""
+    """Index of benchmarks, whose content is left out."""
 
     def read(self) -> tuple[list[Prompt], list[RowProblem]]:
-        """The prompts, and what is wrong with other rows. Raises SettingsError."""
+        """Return the prompts, and the problems of other rows.
+
+        Raises:
+            SettingsError: The file cannot be read.
+        """
         prompts, problems = read_prompts(self.path, self.images)
         if self.guard is None:
             return prompts, problems
@@ -74,7 +82,7 @@ class PromptFile:
 
 @dataclass
 class TrajectoriesReport:
-    """What a call came to; `stopped`: why it ended before the last prompt."""
+    """Result of a call; `stopped` is the reason if it ended before the last prompt."""
 
     totals: Totals
     ledger: list[Usage]
@@ -84,8 +92,10 @@ class TrajectoriesReport:
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Makes trajectories in the folder `out`, with these models, side by side as `executor` does it; `shared`
-    with other processes that are given the same prompts and folder."""
+    """Creates trajectories in the folder `out` with these models.
+
+    `executor` runs them in parallel. With `shared`, other processes may work on the same prompts and folder.
+    """
 
     out: Path
     teachers: OpenTeachers
@@ -97,8 +107,13 @@ class Trajectories:
     shared: bool = False
 
     def make(self, prompts: PromptSource) -> TrajectoriesReport:
-        """Carry out what is not done yet. Raises SettingsError or JournalError for a prompt file or folder
-        that cannot be used, and what opening the models raises."""
+        """Create the trajectories that are not done yet.
+
+        Raises:
+            SettingsError: A prompt file or folder cannot be used.
+            JournalError: A run folder cannot be used.
+            InterleaveError: A model cannot be opened.
+        """
         shard = Shard.read(self.options.shard)
         rows, problems = prompts.read()
         mine = of_shard(rows, shard, self.options.limit)
@@ -118,7 +133,7 @@ class Trajectories:
         try:
             elsewhere = self._carry_out(todo, stop, failed, made)
             if len(made) + elsewhere == len(todo) and elsewhere:
-                reason = f"another process is at {elsewhere} of them"
+                reason = f"another process is working on {elsewhere} of them"
         except KeyboardInterrupt:
             reason = "interrupted"
         made_of = TrajectoriesReport(Totals(), [], reason or stop.reason(), len(problems))
@@ -129,9 +144,7 @@ class Trajectories:
         budget, spent = self.options.budget, 0.0
         if budget is not None:
             if not self.prices:
-                raise SettingsError(
-                    "A budget needs the prices that it is reckoned with.", "Give --prices FILE."
-                )
+                raise SettingsError("--budget needs prices.", "Set them with --prices FILE.")
             folders = (self.out / one.row.folder for one in mine)
             spent = sum(usage.cost for folder in folders for usage in read_ledger(folder / LEDGER))
         return LocalCancelToken(seconds, budget, spent)
@@ -143,7 +156,7 @@ class Trajectories:
         failed: FailedList,
         made: dict[str, PromptOutcome],
     ) -> int:
-        """Carry out what is to do; returns how many prompts another process is at."""
+        """Run the remaining prompts; returns how many of them another process is working on."""
         if not todo:
             return 0
         settings = self.settings or self.options.run_settings()
@@ -156,7 +169,7 @@ class Trajectories:
             if outcome.state == "stopped":
                 elsewhere += outcome.where == ELSEWHERE
                 if outcome.where == DISK:
-                    stop.stop(f"no room left. {outcome.reason}")
+                    stop.stop(f"the disk is full. {outcome.reason}")
                 continue
             made[outcome.id] = outcome
             if outcome.state == "failed":
@@ -166,10 +179,10 @@ class Trajectories:
             else:
                 in_a_row = 0
             if in_a_row >= OUTAGE:
-                stop.stop(f"{OUTAGE} prompts in a row failed; --retry-failed tries them again")
+                stop.stop(f"{OUTAGE} consecutive prompts failed; use --retry-failed to try them again")
             if time.monotonic() - shown >= SHOWN_EVERY:
                 shown = time.monotonic()
-                self.log(f"{len(made)}/{len(todo)} carried out")
+                self.log(f"{len(made)}/{len(todo)} prompts finished")
         if len(made) < len(todo):
             stop.stop("stopped")
         return elsewhere
@@ -193,11 +206,14 @@ class Trajectories:
         for line in ["", *as_lines(made.totals, made.ledger)]:
             self.log(line)
         if made.stopped:
-            self.log(f"\nStopped: {made.stopped}. What was finished is kept; the same command goes on.")
+            self.log(
+                f"\nStopped: {made.stopped}. Finished trajectories are kept; run the same command again "
+                "to resume."
+            )
         return made
 
     def _outcome(self, prompt: Prompt) -> PromptOutcome | None:
-        """What became of a prompt that is done; also of one that the published side made."""
+        """Return the outcome of a finished prompt, including one created by the published scripts."""
         folder = self.out / prompt.row.folder
         if not is_done(folder):
             return None
@@ -207,7 +223,7 @@ class Trajectories:
         try:
             return outcome_of(prompt.row, "", load_trajectory(folder))
         except JournalError:
-            return noted(prompt.row, "given up", "a record that was made elsewhere")
+            return noted(prompt.row, "given up", "record from another program")
 
 
 def _take_folder(out: Path) -> None:
@@ -215,5 +231,5 @@ def _take_folder(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SettingsError(
-            f"{str(out)!r} cannot be a folder ({error.strerror or error}).", "Give another --out."
+            f"Cannot create the folder {str(out)!r}: {error.strerror or error}.", "Give another --out."
         ) from error

@@ -1,8 +1,8 @@
-"""What became of every prompt: one small file in its folder, and the list of those that failed.
+"""Outcomes of prompts: one small file in each prompt's folder, and a list of those that failed.
 
-Decision: a prompt is done when `execution_record.json` lies in its folder, as on the published side; what
-this side knows besides (state, split, who drew) lies in `sample.json`, which is written before it. A failure
-is a value: where, why and how often, and it is tried again only where somebody asks for that.
+A prompt is done when `execution_record.json` is in its folder, as in the published scripts. Further
+information (state, split, generator) is in `sample.json`, which is written before it. A failure records
+place, reason and number of attempts, and is retried only on request.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ State = Literal["whole", "given up", "failed", "stopped"]
 
 
 class PromptOutcome(BaseModel):
-    """What became of one prompt. `whole`: every step was accepted; `given up`: a step never was, or no draws
-    were left; `failed`: something broke at `where`; `stopped`: it goes on with the next call."""
+    """Outcome of one prompt.
+
+    The state is `whole` (every step was accepted), `given up` (a step never was, or the attempt limit was
+    reached), `failed` (an error at `where`) or `stopped` (the next call resumes it).
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -56,11 +59,12 @@ class PromptOutcome(BaseModel):
 
     @property
     def is_done(self) -> bool:
+        """Whether the trajectory is finished."""
         return self.state in ("whole", "given up")
 
 
 def outcome_of(row: PromptRow, generator: str, trajectory: Trajectory) -> PromptOutcome:
-    """What a trajectory that came to its end amounts to."""
+    """Return the outcome of a finished trajectory."""
     results = trajectory.results
     attempts = [attempt for result in results for attempt in result.attempts]
     said = [attempt.verdict.success for attempt in attempts if attempt.verdict]
@@ -70,7 +74,7 @@ def outcome_of(row: PromptRow, generator: str, trajectory: Trajectory) -> Prompt
     state: State = "whole" if whole else "failed" if faults else "given up"
     last = results[-1].step.number if results else 0
     given_up = f"step {last} was not accepted" if results and results[-1].stop_reason not in good else ""
-    reason = "" if whole else faults[-1].message if faults else given_up or "no draws were left"
+    reason = "" if whole else faults[-1].message if faults else given_up or "the attempt limit was reached"
     return noted(
         row,
         state,
@@ -87,7 +91,7 @@ def outcome_of(row: PromptRow, generator: str, trajectory: Trajectory) -> Prompt
 
 
 def noted(row: PromptRow, state: State, reason: str = "", **more: str | int) -> PromptOutcome:
-    """An outcome of this row."""
+    """Return an outcome of this row."""
     about = row.model_dump(include={"id", "category", "subcategory", "split", "language"})
     return PromptOutcome.model_validate(
         {**about, "folder": row.folder, "state": state, "reason": one_line(reason)[:MAX_REASON], **more}
@@ -95,14 +99,21 @@ def noted(row: PromptRow, state: State, reason: str = "", **more: str | int) -> 
 
 
 def write_sample(folder: Path, outcome: PromptOutcome) -> None:
-    """Write `sample.json`; raises JournalError."""
+    """Write `sample.json`.
+
+    Raises:
+        JournalError: The file cannot be written.
+    """
     content = outcome.model_dump(exclude={"where", "tries"})
     write_text(folder / SAMPLE, json.dumps(content, indent=1) + "\n", JournalError, "Sample")
 
 
 def read_sample(folder: Path) -> PromptOutcome | None:
-    """What `sample.json` of a run's folder says; None where there is none. Raises JournalError for a damaged
-    one."""
+    """Return the content of `sample.json` in a run's folder, or None.
+
+    Raises:
+        JournalError: The file is damaged.
+    """
     found = read_bytes_if_any(folder / SAMPLE, MAX_SAMPLE, JournalError, "Sample")
     if found is None:
         return None
@@ -113,8 +124,10 @@ def read_sample(folder: Path) -> PromptOutcome | None:
 
 
 class FailedList:
-    """`failed.jsonl` of an output folder: appended to as prompts fail, rewritten at the end with one line an
-    id, sorted."""
+    """`failed.jsonl` of an output folder.
+
+    Failures are appended; at the end the file is rewritten with one line per id, sorted.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -127,20 +140,26 @@ class FailedList:
             try:
                 one = PromptOutcome.model_validate_json(line)
             except ValidationError:
-                continue  # a line that a kill cut off
+                continue  # an incomplete line of a killed process
             found[one.id] = one
         return found
 
     def add(self, outcome: PromptOutcome) -> None:
-        """Note a failure, one more of its id. Raises JournalError if the disk takes nothing."""
+        """Record a failure, and count the attempts of its id.
+
+        Raises:
+            JournalError: The file cannot be written.
+        """
         before = self.by_id.get(outcome.id)
         tries = before.tries + 1 if before else 1
         self.by_id[outcome.id] = outcome = outcome.model_copy(update={"tries": tries})
         append_line(self.path, _line(outcome), JournalError, "List of failed prompts")
 
     def close(self, done: Iterable[str]) -> None:
-        """Write it anew without those that are done by now, with what other processes have noted since; no
-        file where none is left."""
+        """Rewrite the file without finished prompts, including failures of other processes.
+
+        The file is deleted if nothing is left.
+        """
         self.by_id = {**self._in_file(), **self.by_id}
         for one in done:
             self.by_id.pop(one, None)

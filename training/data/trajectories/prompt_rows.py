@@ -1,9 +1,8 @@
-"""The prompts that trajectories are made of: rows `{"id", "user_input", "user_input_image"?}` of a JSONL
-file, ours or published.
+"""Reads prompts for trajectories: rows `{"id", "user_input", "user_input_image"?}` of a JSONL file.
 
-Decision: a prompt file is a stranger's. A row that cannot be used is listed with its line and reason and the
-others are carried out; ids name folders, so they hold nothing but plain characters, and images lie below the
-file's folder or a named image folder and nowhere else.
+Prompt files come from others. A row that cannot be used is listed with line and reason, and the others are
+used. Ids name folders, so they contain only plain characters. Images are only read from the file's folder or
+a given image folder.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from ..rows.values import RowProblem, read_values
 
 MAX_NAME = 80
 MAX_NAME_BYTES = 200
-"""Of a folder's name after the id: a file system takes 255 bytes for both."""
+"""Maximum bytes of a folder's name after the id; file systems allow 255 for both."""
 
 
 def _as_text(value: object) -> object:
@@ -33,7 +32,7 @@ def _as_text(value: object) -> object:
 
 
 def _as_list(value: object) -> object:
-    """The images of a row as a list; an empty text is none."""
+    """Return the images of a row as a list; an empty text is left out."""
     several = value if isinstance(value, list | tuple) else [value]
     return [one for one in several if one not in (None, "")]
 
@@ -58,21 +57,21 @@ class PromptRow(BaseModel):
 
     @property
     def folder(self) -> str:
-        """The name of its folder, by the published rule: the id and what its text leaves of a name."""
-        # As two of the three published scripts do.
+        """Name of its folder, by the published rule: the id, and the text without special characters."""
+        # As in two of the three published scripts.
         text = self.user_input.replace(ENDING, "")
         name = re.sub(r"\s+", "_", re.sub(r"[^\w\s-]", "_", text))[:MAX_NAME]
         return f"{self.id}_{name.encode()[:MAX_NAME_BYTES].decode(errors='ignore')}"
 
     @property
     def digest(self) -> int:
-        """64 bits of its id: which shard, generator and seed it gets, in any company."""
+        """64 bits of its id, which determine shard, generator and seed."""
         return int.from_bytes(hashlib.blake2b(self.id.encode(), digest_size=8).digest(), "big")
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A row with its images found; `steps`: how many its plan must have, 0 leaves it to the planner."""
+    """A row with its images; `steps` is the number of steps its plan must have, 0 for any."""
 
     row: PromptRow
     images: tuple[Path, ...] = ()
@@ -81,32 +80,43 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Shard:
-    """Part `number` (from 0) of `count` of all prompts, by digest of their ids."""
+    """Part `number` (from 0) of `count` of all prompts, by a digest of their ids."""
 
     number: int = 0
     count: int = 1
 
     @classmethod
     def read(cls, text: str) -> Shard:
-        """`i/n`; raises SettingsError."""
+        """Parse `i/n`.
+
+        Raises:
+            SettingsError: The text is not a shard.
+        """
         found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
         number, count = (int(one) for one in found.groups()) if found else (1, 0)
         if number >= count:
-            raise SettingsError(f"{text!r} is no shard.", "Write i/n with i from 0 to n-1, such as 0/8.")
+            raise SettingsError(f"{text!r} is not a shard.", "Write i/n with i from 0 to n-1, such as 0/8.")
         return cls(number, count)
 
     def has(self, row: PromptRow) -> bool:
+        """Return whether the row belongs to this shard."""
         return row.digest % self.count == self.number
 
     @property
     def suffix(self) -> str:
-        """What the files of a shard have in their names; empty where there is one."""
+        """Suffix of the shard's files; empty with a single shard."""
         return f".{self.number}-of-{self.count}" if self.count > 1 else ""
 
 
 def read_prompts(path: Path, images: Path | None = None) -> tuple[list[Prompt], list[RowProblem]]:
-    """The prompts of a file in their order, and what is wrong with other rows; `images` is where images are
-    looked for besides. Raises SettingsError for a file that cannot be read or holds no prompt."""
+    """Read the prompts of a file in order; `images` is an additional folder of images.
+
+    Returns:
+        (prompts, problems of other rows).
+
+    Raises:
+        SettingsError: The file cannot be read or has no valid prompt.
+    """
     places = ImagePlaces(path.parent, SettingsError, images)
     prompts: list[Prompt] = []
     problems: list[RowProblem] = []
@@ -114,10 +124,8 @@ def read_prompts(path: Path, images: Path | None = None) -> tuple[list[Prompt], 
     for place, item in read_values(path):
         row = item if isinstance(item, RowProblem) else _row(place, item)
         if isinstance(row, PromptRow):
-            # File systems that know no case would make them one folder.
-            row = (
-                row if row.id.lower() not in seen else RowProblem(place, "id", f"{row.id!r} was there before")
-            )
+            # On case-insensitive file systems they would share a folder.
+            row = row if row.id.lower() not in seen else RowProblem(place, "id", f"duplicate id {row.id!r}")
         found = row if isinstance(row, RowProblem) else _with_images(place, row, places)
         if isinstance(found, RowProblem):
             problems.append(found)
@@ -125,9 +133,10 @@ def read_prompts(path: Path, images: Path | None = None) -> tuple[list[Prompt], 
             seen.add(found.row.id.lower())
             prompts.append(found)
     if not prompts:
-        first = f" The first: {problems[0]}" if problems else ""
+        first = f" The first problem: {problems[0]}" if problems else ""
         raise SettingsError(
-            f"{str(path)!r} holds no prompt.{first}", 'A line is {"id": "a1", "user_input": "..."}.'
+            f"{str(path)!r} does not contain a valid prompt.{first}",
+            'A line is {"id": "a1", "user_input": "..."}.',
         )
     return prompts, problems
 
@@ -139,8 +148,8 @@ def _row(place: str, item: Any) -> PromptRow | RowProblem:
     except ValidationError as error:
         return RowProblem.of(place, error)
     except UnicodeEncodeError:
-        return RowProblem(place, "user_input", "is not valid text")
-    return row if row.user_input.strip() else RowProblem(place, "user_input", "is empty")
+        return RowProblem(place, "user_input", "it is not valid text")
+    return row if row.user_input.strip() else RowProblem(place, "user_input", "it is empty")
 
 
 def _with_images(place: str, row: PromptRow, places: ImagePlaces) -> Prompt | RowProblem:
@@ -151,11 +160,12 @@ def _with_images(place: str, row: PromptRow, places: ImagePlaces) -> Prompt | Ro
         except SettingsError as error:
             return RowProblem(place, "user_input_image", error.message)
         if file is None:
-            return RowProblem(place, "user_input_image", f"there is no {name!r} (another folder: --images)")
+            reason = f"{name!r} was not found (set another folder with --images)"
+            return RowProblem(place, "user_input_image", reason)
         found.append(file)
     return Prompt(row, tuple(found))
 
 
 def of_shard(prompts: Sequence[Prompt], shard: Shard, limit: int | None) -> list[Prompt]:
-    """The shard's part of the first `limit` prompts."""
+    """Return the shard's part of the first `limit` prompts."""
     return [prompt for prompt in prompts[:limit] if shard.has(prompt.row)]

@@ -1,8 +1,6 @@
-"""What a call came to, as lines for people: trajectories by state, draws a step, verdicts, refused plans,
-cost.
+"""Summary tables of a call: trajectories by state, attempts per step, verdicts, failures and cost.
 
-Decision: the table is of the whole folder (or shard) and not of one call, so that a call that went on says
-what there is.
+The tables cover the whole folder (or shard), so that a resumed call shows everything that exists.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ MAX_REASON_LENGTH = 100
 
 
 class Totals(BaseModel):
-    """Sums over the trajectories of a folder, for the closing table and for programs."""
+    """Sums over the trajectories of a folder, for the table and for programs."""
 
     prompts: int = 0
     whole: int = 0
@@ -34,15 +32,16 @@ class Totals(BaseModel):
     unread: int = 0
     by_generator: dict[str, int] = {}
     reasons: dict[str, int] = {}
-    """Why plans were refused and others failed, by "place: reason"."""
+    """Reasons of failures, as "place: reason"."""
 
     @property
     def draws_a_step(self) -> float:
+        """Mean number of attempts per step."""
         return self.draws / max(1, self.drawn_steps)
 
 
 def totals_of(prompts: int, outcomes: Iterable[PromptOutcome]) -> Totals:
-    """The sums of these outcomes, one a prompt; the other prompts are still to be done."""
+    """Return the sums of these outcomes, one per prompt; other prompts count as remaining."""
     totals = Totals(prompts=prompts)
     generators, reasons = Counter[str](), Counter[str]()
     for one in outcomes:
@@ -63,10 +62,10 @@ def totals_of(prompts: int, outcomes: Iterable[PromptOutcome]) -> Totals:
 
 
 def as_lines(totals: Totals, ledger: Sequence[Usage]) -> list[str]:
-    """The closing tables."""
+    """Return the summary tables."""
     said = totals.right + totals.wrong + totals.unread
     lines = [
-        "| trajectories | whole | given up | failed | to do | draws a step | True | False | unread |",
+        "| trajectories | whole | given up | failed | to do | attempts per step | True | False | unread |",
         "|---|---|---|---|---|---|---|---|---|",
         f"| {totals.prompts} | {totals.whole} | {totals.given_up} | {totals.failed} | {totals.to_do} "
         f"| {totals.draws_a_step:.2f} | {_share(totals.right, said)} | {_share(totals.wrong, said)} "

@@ -1,9 +1,8 @@
-"""One prompt carried out: the loop over a journal in the prompt's own folder, its cost noted, its record
-written.
+"""Runs one prompt: the loop with a journal in the prompt's own folder, its ledger and its record.
 
-Decisions. Everything that the loop and the journal know of going on after a kill is used as it is; this file
-adds the end. Whatever goes wrong with one prompt is a value. A folder that is still locked belongs to a
-worker that is dying (its machine was lost, its parent killed), so its lock is waited for.
+Resuming after an interruption is done by the loop and the journal. Any error of a prompt is returned as a
+value. A folder that is still locked belongs to a dying worker (its machine was lost, its parent killed), so
+its lock is waited for.
 """
 
 from __future__ import annotations
@@ -39,17 +38,19 @@ from .prompt_rows import Prompt
 from .usage import MeteredJournal, Prices, RunLedger, metered
 
 DYING = 60.0
-"""Seconds for which a folder's lock is waited for."""
+"""Seconds to wait for a folder's lock."""
 ELSEWHERE = "elsewhere"
-"""Where a prompt is that another process is carrying out."""
+"""Place of a prompt that another process is working on."""
 PLANNED = "planned"
-"""Where a prompt is whose plan was all that was wanted."""
+"""Place of a prompt of which only the plan was requested."""
 
 
 @dataclass(frozen=True)
 class Teachers:
-    """The models, open: who plans, who judges (None: nobody), who draws; each with the name that it was
-    opened by, which ledger and price list know it by."""
+    """The opened models: planner, critic (or None) and generators.
+
+    Each has the name by which it was opened, as in ledger and price list.
+    """
 
     planner: tuple[str, Planner]
     critic: tuple[str, Critic] | None
@@ -58,19 +59,21 @@ class Teachers:
 
 
 OpenTeachers = Callable[[], Teachers]
-"""Opens the models where they are to work; can be pickled. Raises InterleaveError."""
+"""Opens the models in a worker; can be pickled. Raises InterleaveError."""
 
 
 DISK = "disk"
-"""Place of an outcome that a full disk has stopped."""
+"""Place of an outcome that was stopped by a full disk."""
 FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 @dataclass(frozen=True)
 class TrajectoryJob:
-    """What workers are given: where trajectories go, who makes them, and how. `shared`: other processes may
-    be at the same prompts, and what one of them is at is left to it. `plans_only`: runs are left once they
-    are planned, and go on from there with the next job."""
+    """Job of a worker: the output folder, the models and the settings.
+
+    With `shared`, other processes may work on the same prompts, and a prompt that one of them works on is
+    skipped. With `plans_only`, runs stop after the plan, and are resumed by the next job.
+    """
 
     out: Path
     teachers: OpenTeachers
@@ -80,21 +83,25 @@ class TrajectoryJob:
     plans_only: bool = False
 
     def open(self, stop: CancelToken) -> Callable[[Prompt], PromptOutcome]:
-        """Open the models; raises InterleaveError."""
+        """Open the models, and return the function for a prompt.
+
+        Raises:
+            InterleaveError: A model cannot be opened.
+        """
         return _Unit(self, self.teachers(), stop).carry_out
 
 
 class _Unit:
     def __init__(self, job: TrajectoryJob, teachers: Teachers, stop: CancelToken) -> None:
         self._job, self._teachers, self._stop = job, teachers, stop
-        # Such a generator draws one story at a time.
+        # Such a generator can work on only one story at a time.
         self._alone = {
             name: threading.Lock() if isinstance(drawer, FollowsAnchor) else nullcontext()
             for name, drawer in teachers.generators
         }
 
     def carry_out(self, prompt: Prompt) -> PromptOutcome:
-        """Carry out one prompt, from where its folder ends."""
+        """Run one prompt, from where its folder ends."""
         if self._stop.reason():
             return noted(prompt.row, "stopped")
         if self._job.shared:
@@ -135,7 +142,7 @@ class _Unit:
             if self._job.shared and _in_use(folder):
                 return noted(prompt.row, "stopped", where=ELSEWHERE)
             if _is_full(error):
-                # No fault of the prompt: with room again it goes on like any other.
+                # Not an error of the prompt: it is resumed once there is room again.
                 return noted(prompt.row, "stopped", error.message, where=DISK, generator=name)
             return noted(prompt.row, "failed", str(error), where="folder", generator=name)
         except InterleaveError as error:
@@ -158,23 +165,23 @@ class _Unit:
             settings.model_copy(update={"seed": prompt_seed(settings.seed, prompt.row.id)}),
             MeteredJournal(folder, name, ledger),
         )
-        # A run is a generator, so that whoever consumes it can stop it.
+        # A run is a generator, so that its consumer can stop it.
         return cast("EventStream[Event, None, None]", events)
 
 
 def _constraints(teachers: Teachers, prompt: Prompt) -> PlanConstraints:
-    """What the plan of a prompt is to be like: a count of its own before that of all."""
+    """Return the constraints of a prompt's plan; its own number of steps takes precedence."""
     own = {"step_count": prompt.steps} if prompt.steps else {}
     return teachers.constraints.model_copy(update=own)
 
 
 def prompt_seed(base: int, name: str) -> int:
-    """The seed of one prompt's run: by its id, so that it is the same in any company."""
+    """Return the seed of one prompt's run, which depends only on its id."""
     return hashed_seed(f"{base}/{name}")
 
 
 def _is_full(error: BaseException | None) -> bool:
-    """Whether a full disk, or a used-up share of one, is behind an error."""
+    """Return whether the cause of an error is a full disk or an exceeded quota."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in FULL:
             return True
@@ -184,23 +191,26 @@ def _is_full(error: BaseException | None) -> bool:
 
 def _image(path: Path) -> Picture:
     if not path.is_file():
-        raise PictureError(f"There is no image {str(path)!r} any more.")
+        raise PictureError(f"The image {str(path)!r} no longer exists.")
     return Picture.open(path)
 
 
 @contextmanager
 def _left_by_others(folder: Path) -> Iterator[None]:
-    """Once nobody else is writing into the folder; raises JournalError if somebody is for too long."""
+    """Wait until no other process writes to the folder; raises JournalError if that takes too long."""
     if not (folder / RUN).exists():
         yield
         return
-    busy = JournalError(f"Another run has been using {str(folder)!r} for {DYING:g} s.", "End it.")
+    busy = JournalError(
+        f"Another run has been using {str(folder)!r} for {DYING:g} s.",
+        "End that run, then try again.",
+    )
     with SystemLock(folder / LOCK).held(busy, DYING):
         yield
 
 
 def _in_use(folder: Path) -> bool:
-    """Whether somebody is writing into the folder right now."""
+    """Return whether another process is writing to the folder."""
     lock = SystemLock(folder / LOCK)
     if not (folder / RUN).exists():
         return False
@@ -211,7 +221,7 @@ def _in_use(folder: Path) -> bool:
 
 
 def is_done(folder: Path) -> bool:
-    """Whether a prompt's folder holds a record, ours or the published side's."""
+    """Return whether a prompt's folder contains a record, ours or that of the published scripts."""
     return (folder / FILE_NAME).exists()
 
 

@@ -1,8 +1,8 @@
-"""What trajectories cost: every call of a teacher and every image, noted beside the run that it was made for.
+"""Costs of trajectories: records every call of a teacher and every image next to its run.
 
-Decision: a run's folder has one writer, so its notes are appended without any lock, survive a kill, and are
-summed up for the ledger of the whole. A server that does not say how many tokens a question had gets an
-estimate, and how many of the calls were estimated is in the ledger.
+A run's folder has one writer, so records are appended without a lock and survive interruptions; they are
+summed in the overall ledger. If a server does not report a prompt's tokens they are estimated, and the ledger
+contains the number of estimated calls.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ MAX_LEDGER = 64 * 1024 * 1024
 MAX_PRICES = 1024 * 1024
 CHARACTERS_A_TOKEN = 3.5
 PIXELS_A_TOKEN = 1024
-"""What one token of an image shows in Qwen3-VL, for the estimate."""
+"""Pixels per image token of Qwen3-VL, for estimates."""
 NO_LIMIT = 1 << 20
 Role = Literal["planner", "critic", "generator"]
 AgentT = TypeVar("AgentT", bound=Agent)
 
 
 class Usage(BaseModel):
-    """A line of a ledger: what one role of one model took. `estimated` of the calls have estimated
-    `tokens_in`; `cost` is in the unit of the price list."""
+    """A line of a ledger: usage of one model in one role.
+
+    `estimated` is the number of calls with estimated `tokens_in`; `cost` is in the unit of the price list.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -54,13 +56,13 @@ class Usage(BaseModel):
     cost: float = 0.0
 
     def plus(self, other: Usage) -> Usage:
-        """The sum; role and model are this one's."""
+        """Return the sum; role and model are those of this line."""
         names = ("calls", "tokens_in", "tokens_out", "images", "seconds", "estimated", "cost")
         return self.model_copy(update={name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 class Price(BaseModel):
-    """What a model costs: a million tokens `input` and `output`, and an `image`."""
+    """Price of a model: per million `input` and `output` tokens, and per `image`."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -69,22 +71,26 @@ class Price(BaseModel):
     image: float = Field(default=0.0, ge=0)
 
     def of(self, usage: Usage) -> float:
+        """Return the cost of this usage."""
         tokens = usage.tokens_in * self.input + usage.tokens_out * self.output
         return tokens / 1e6 + usage.images * self.image
 
 
 Prices = dict[str, Price]
-"""Prices by model, as it is named on the command line."""
+"""Prices by the model's name on the command line."""
 
 
 def read_prices(path: Path, models: Iterable[str]) -> Prices:
-    """A price list `{"MODEL": {"input": 2.5, "output": 10, "image": 0.04}}`; raises SettingsError, also where
-    it has no price for one of these models."""
+    """Read a price list `{"MODEL": {"input": 2.5, "output": 10, "image": 0.04}}`.
+
+    Raises:
+        SettingsError: The file is invalid, or lacks the price of one of these models.
+    """
     content = read_json(path, SettingsError, "Price list", MAX_PRICES)
     try:
         prices = {str(name): Price.model_validate(one) for name, one in dict(content).items()}
     except (ValidationError, TypeError, ValueError) as error:
-        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it is no object"
+        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it is not a JSON object"
         raise SettingsError(
             f"Price list {str(path)!r}: {first}.",
             'Write {"MODEL": {"input": 2.5, "output": 10, "image": 0}}.',
@@ -93,19 +99,23 @@ def read_prices(path: Path, models: Iterable[str]) -> Prices:
     if missing:
         raise SettingsError(
             f"Price list {str(path)!r} has no price for {missing[0]!r}.",
-            "Give one, 0 where it costs nothing: an unknown price cannot be held to a budget.",
+            "Add one, or 0 if the model is free; a budget cannot be kept with an unknown price.",
         )
     return prices
 
 
 class RunLedger:
-    """Notes what one run takes, in its folder; `spend` is called with every cost."""
+    """Records the usage of one run in its folder; `spend` is called with every cost."""
 
     def __init__(self, folder: Path, prices: Prices, spend: Callable[[float], None]) -> None:
         self.folder, self.prices, self._spend = folder, prices, spend
 
     def note(self, usage: Usage) -> None:
-        """Append a line; raises JournalError if it cannot be written."""
+        """Append a line.
+
+        Raises:
+            JournalError: The file cannot be written.
+        """
         price = self.prices.get(usage.model)
         usage = usage.model_copy(update={"cost": price.of(usage) if price else 0.0})
         line = usage.model_dump_json(exclude_defaults=True)
@@ -114,7 +124,7 @@ class RunLedger:
 
 
 class MeteredChat:
-    """A chat model that notes what it is asked, for one run."""
+    """A chat model that records its usage, for one run."""
 
     def __init__(self, chat: ChatModel, role: Role, model: str, ledger: RunLedger) -> None:
         self._chat, self._model, self._ledger = chat, model, ledger
@@ -122,19 +132,25 @@ class MeteredChat:
 
     @property
     def identity(self) -> str:
+        """Identity of the chat model."""
         return self._chat.identity
 
     @property
     def prompt_set(self) -> PromptSet | None:
+        """Prompt set of the chat model."""
         return self._chat.prompt_set
 
     @property
     def most_tokens(self) -> int:
-        """As of a backend that takes memory for the longest answer."""
+        """Maximum tokens of an answer, for backends that reserve memory for it."""
         return self._chat.most_tokens if isinstance(self._chat, Reserves) else NO_LIMIT
 
     def check_request(self, text: str) -> None:
-        """As the backend's own; raises SettingsError."""
+        """Check a request as the backend does.
+
+        Raises:
+            SettingsError: The backend rejects it.
+        """
         if isinstance(self._chat, ChecksRequests):
             self._chat.check_request(text)
 
@@ -144,7 +160,10 @@ class MeteredChat:
         settings: ReplySettings,
         on_token: Callable[[str], None] | None = None,
     ) -> Reply:
-        """The model's reply, noted. Raises as the model does; a call that failed is noted too."""
+        """Return the model's reply and record its usage, also if the call fails.
+
+        Raises as the model.
+        """
         began = time.monotonic()
         reply: Reply | None = None
         try:
@@ -166,17 +185,17 @@ class MeteredChat:
 
 
 def metered(agent: AgentT, role: Role, model: str, ledger: RunLedger) -> AgentT:
-    """The same agent, whose calls are noted."""
+    """Return the same agent with recorded calls."""
     noted = copy.copy(agent)
     noted.chat = MeteredChat(agent.chat, role, model, ledger)
     return noted
 
 
 class MeteredJournal(Journal):
-    """Notes every new draw in the ledger before it records the draw.
+    """Records every new image in the ledger before the journal records it.
 
-    In this order a kill loses no cost: every recorded draw is in the ledger, and a draw that was paid but not
-    recorded is there, too.
+    In this order an interruption loses no cost: every recorded image is in the ledger, and so is one that was
+    paid for but not recorded.
     """
 
     def __init__(self, folder: Path, model: str, ledger: RunLedger) -> None:
@@ -184,6 +203,7 @@ class MeteredJournal(Journal):
         self._model, self._ledger = model, ledger
 
     def keep_drawn(self, drawn: DrawRecord) -> None:
+        """Record generated images."""
         images, seconds = len(drawn.images), round(drawn.seconds, 3)
         self._ledger.note(Usage(role="generator", model=self._model, calls=1, images=images, seconds=seconds))
         super().keep_drawn(drawn)
@@ -200,8 +220,11 @@ def _estimate(messages: Sequence[Message], settings: ReplySettings) -> int:
 
 
 def read_ledger(path: Path) -> Iterator[Usage]:
-    """The lines of a ledger, none where there is no file; a line that a kill cut off is left out. Raises
-    JournalError."""
+    """Yield the lines of a ledger; an incomplete line of a killed process is skipped.
+
+    Raises:
+        JournalError: The file cannot be read.
+    """
     if not path.exists():
         return
     for line in read_bytes(path, MAX_LEDGER, JournalError, "Ledger").splitlines():
@@ -212,7 +235,7 @@ def read_ledger(path: Path) -> Iterator[Usage]:
 
 
 def summed(usages: Iterable[Usage]) -> list[Usage]:
-    """One line for each role and model, in their order."""
+    """Return one line per role and model, in order."""
     sums: dict[tuple[str, str], Usage] = {}
     for usage in usages:
         key = (usage.role, usage.model)
@@ -225,6 +248,10 @@ def summed(usages: Iterable[Usage]) -> list[Usage]:
 
 
 def write_ledger(path: Path, usages: Sequence[Usage]) -> None:
-    """Write a ledger whole; raises JournalError."""
+    """Write a ledger.
+
+    Raises:
+        JournalError: The file cannot be written.
+    """
     lines = [json.dumps(usage.model_dump()) for usage in usages]
     write_text(path, "".join(f"{line}\n" for line in lines), JournalError, "Ledger")

@@ -1,0 +1,1 @@
+"""Creation of preference pairs from runs and from sampled answers."""

@@ -1,8 +1,8 @@
-"""Which two of several answers to one question make a pair, and what is said of all pairs.
+"""Chooses which two of several answers to a question make a pair, and describes all pairs.
 
-Decision: preference training learns whatever the chosen answers have in common, length before all. So of the
-worst answers the one is rejected that is nearest to the best in length, and the report says how much longer
-the chosen ones are and how often they say True: what is lopsided there is learned first.
+Preference training learns any difference between chosen and rejected answers, length above all. Of the worst
+answers, the one whose length is nearest to the best is therefore rejected. The report states how much longer
+the chosen answers are and how often they accept, so that an imbalance is visible before it is learned.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from ...data.rows.preference import PreferenceRow
 
 TIE = 1e-9
 MAX_LONGER = 1.25
-"""Times the length of the rejected answers past which the chosen ones are said to be longer."""
+"""Ratio of the lengths of chosen and rejected answers above which there is a warning."""
 RARE = 0.3
-"""Share of the rarer verdict among the chosen ones below which they are said to lean."""
+"""Share of the rarer verdict among the chosen answers below which there is a warning."""
 
 
 class Worth(NamedTuple):
-    """An answer and what it is worth; None: nobody knows."""
+    """An answer and its reward, or None if the reward is unknown."""
 
     answer: str
     worth: float | None
 
 
 def best_and_worst(answers: Sequence[Worth], least_margin: float) -> tuple[Worth, Worth] | None:
-    """The best answer and the worst one, at least `least_margin` apart; of equally good ones the shortest, of
-    equally bad ones that of the nearest length. None if there are no such two."""
+    """Return the best and the worst answer, with rewards at least `least_margin` apart, or None.
+
+    Of equally good answers the shortest is taken, and of equally bad ones the one whose length is nearest to
+    it.
+    """
     known = [(one, one.worth) for one in answers if one.worth is not None and one.answer.strip()]
     if len(known) < 2:
         return None
@@ -48,9 +51,15 @@ def best_and_worst(answers: Sequence[Worth], least_margin: float) -> tuple[Worth
 
 
 class PairCounts(BaseModel):
-    """What a file of pairs is like; `longer`: mean length of the chosen answers over that of the rejected;
-    `chosen_true`: share of the chosen verdicts that say True where the pair is about that, None where no pair
-    is."""
+    """Properties of a file of pairs.
+
+    Attributes:
+        pairs: Number of pairs.
+        longer: Mean length of the chosen answers divided by that of the rejected ones.
+        chosen_true: Share of accepting verdicts among the chosen ones, of the pairs whose verdicts differ.
+            None if the verdicts never differ.
+        by_rule: Number of pairs of each rule.
+    """
 
     pairs: int
     longer: float
@@ -59,7 +68,7 @@ class PairCounts(BaseModel):
 
 
 def counted(rows: Sequence[PreferenceRow]) -> PairCounts:
-    """The counts of these pairs."""
+    """Return the properties of these pairs."""
     chosen, rejected = (sum(len(getattr(row, name)) for row in rows) for name in ("chosen", "rejected"))
     said = [(_said(row.chosen), _said(row.rejected)) for row in rows]
     opposite = [better for better, worse in said if better is not None and better != worse]
@@ -75,18 +84,20 @@ def counted(rows: Sequence[PreferenceRow]) -> PairCounts:
 
 
 def show(counts: PairCounts, log: Callable[[str], None]) -> list[str]:
-    """Say what pairs are like; returns the warnings among it."""
+    """Log the properties of pairs, and return the warnings."""
     rules = ", ".join(f"{number} by {rule!r}" for rule, number in counts.by_rule.items())
-    log(f"{counts.pairs} pairs: {rules}; chosen answers are {counts.longer:.2f} times as long")
+    log(f"{counts.pairs} pairs: {rules}; length of chosen to rejected answers: {counts.longer:.2f}")
     warnings = []
     if not 1 / MAX_LONGER <= counts.longer <= MAX_LONGER:
         more = "longer" if counts.longer > 1 else "shorter"
-        warnings.append(f"the chosen answers are {more} on the whole, which is learned before anything else")
+        warnings.append(
+            f"the chosen answers are {more} on average, and the model learns length before anything else"
+        )
     share = counts.chosen_true
     if share is not None and min(share, 1 - share) < RARE:
         warnings.append(
-            f"{share:.0%} of the chosen verdicts that differ from the rejected ones say True: such an agent "
-            "learns to say the same always"
+            f"in pairs with different verdicts, {share:.0%} of the chosen answers accept: the agent may "
+            "learn to give the same verdict for every image"
         )
     for warning in warnings:
         log(f"WARNING: {warning}.")

@@ -1,15 +1,17 @@
-"""Pairs for a critic out of journals: what it said of an image, against what it should have said.
+"""Builds preference pairs for a critic from run journals: its answer to an image against a better one.
 
-Decisions. A journal holds one answer to a question, so most pairs set that answer beside a better one that
-somebody vouches for. Three rules, and what none of them covers is no pair:
-"overruled": a person or a score says the opposite of the critic; chosen is the corrected answer. It needs
-reasons (a note, or an exact teacher), since a correction without reasons teaches to answer without thinking.
-"remedy": the verdict stands, but the prompt that the critic proposed was drawn and refused, or a person wrote
-a better one; chosen is the same verdict with the prompt that led to an accepted image.
-"two answers": several runs asked the same question and were answered differently; chosen is the right verdict
-or, of two refusals, the one whose prompt led to the better next image. Plans are not compared by how their
-stories ended: a critic accepts easy steps sooner, so the emptier plan would win (planner pairs are made by a
-judge of plans, sampled.py).
+A journal contains one answer per question, so most pairs compare this answer with a better one from a
+reliable source. There are three rules; a case that none of them covers makes no pair.
+
+- "overruled": a person or a score contradicts the critic, and the corrected answer is chosen. The correction
+  needs reasoning (a note or an exact teacher); otherwise it would teach to answer without thinking.
+- "remedy": the verdict is right, but the image generated from the critic's refined prompt was rejected, or a
+  person wrote a better prompt. The same verdict with the prompt that led to an accepted image is chosen.
+- "two answers": several runs asked the same question and got different answers. The right verdict is
+  chosen or, of two rejections, the one whose prompt led to the better next image.
+
+Plans are not compared by the outcome of their stories: a critic accepts easy steps sooner, so the emptier
+plan would win. Pairs for planners are made with a judge of plans (sampled.py).
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ REPORT_FILE = "report.json"
 
 
 class RunPairs(BaseModel):
-    """Which answers in runs make a pair."""
+    """Settings that select which answers in runs make a pair."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -46,17 +48,17 @@ class RunPairs(BaseModel):
         default=1.0,
         ge=0,
         le=10,
-        description="Semantics (0..10) by which the next image of one refusal must be better than that of "
-        "the other.",
+        description="For two rejections of the same image: minimum difference in semantics (0-10) between "
+        "the next images of both.",
     )
     without_reasoning: bool = Field(
         default=False,
-        description="Take corrections without reasoning too, which teach to answer without thinking.",
+        description="Also use corrections without reasoning. They teach to answer without thinking.",
     )
 
 
 class _Found(NamedTuple):
-    """A pair before it is a row: the image, both answers and the rule."""
+    """A pair before it becomes a row: the image, both answers and the rule."""
 
     judged: JudgedImage
     chosen: Verdict
@@ -67,20 +69,20 @@ class _Found(NamedTuple):
 
 @dataclass
 class PairFinder:
-    """Finds pairs in judged steps, and counts why others are none."""
+    """Finds pairs in judged steps, and counts why others make none."""
 
     settings: RunPairs
     left_out: Counter[str] = field(default_factory=Counter)
 
     def find(self, steps: Sequence[JudgedStep]) -> list[_Found]:
-        """All pairs of these steps, in their order, each once."""
+        """Return all pairs of these steps in order, without duplicates."""
         found = [pair for step in steps for one in step.judged for pair in self._of_one(one, step)]
         return [*found, *self._of_several(steps)]
 
     def _of_one(self, one: JudgedImage, step: JudgedStep) -> Iterator[_Found]:
         said, answer = one.said, one.answer
         if said is None or said.success is None or answer is None or answer.success is None:
-            self.left_out["nobody knows the right verdict, or none was given"] += 1
+            self.left_out["the right verdict is unknown, or the critic gave none"] += 1
         elif one.overruled:
             yield from self._overruled(one, said, answer)
         elif (
@@ -88,17 +90,17 @@ class PairFinder:
             or one.remedy not in ("person", "later try", "teacher")
             or _same(said.refined_prompt, answer.refined_prompt)
         ):
-            self.left_out["the answer stands, or nothing better is known"] += 1
+            self.left_out["the answer is right, or no better one is known"] += 1
         elif one.remedy == "later try" and not _drawn_and_refused(one, said, step):
-            self.left_out["nobody drew with what the critic proposed"] += 1
+            self.left_out["the critic's refined prompt was not used for an image"] += 1
         else:
             yield _Found(one, _as_said(answer, said), said, "remedy")
 
     def _overruled(self, one: JudgedImage, said: Verdict, answer: Verdict) -> Iterator[_Found]:
         if not answer.reasoning.strip() and not self.settings.without_reasoning:
-            self.left_out["corrected without a reason: write notes, or --exact-reasoning"] += 1
+            self.left_out["corrected without reasoning: write notes, or use --exact-reasoning"] += 1
         elif not answer.success and one.remedy == "none":
-            self.left_out["corrected, but nobody knows what to draw instead"] += 1
+            self.left_out["corrected, but without a better prompt"] += 1
         else:
             yield _Found(one, answer, said, "overruled")
 
@@ -118,7 +120,7 @@ class PairFinder:
                 continue
             truths = {one.answer.success for one, _ in answers if one.answer and one.source != "critic"}
             if len(truths) > 1:
-                self.left_out["people or scores contradict one another"] += 1
+                self.left_out["people or scores contradict each other"] += 1
                 continue
             best = self._better([*distinct.values()], next(iter(truths), None))
             if best is None:
@@ -133,7 +135,7 @@ class PairFinder:
             right = [one for one, _ in answers if one.said and one.said.success is truth]
             wrong = [one for one, _ in answers if one.said and one.said.success is not truth]
             if right and wrong and right[0].said and wrong[0].said:
-                # What stands in the row as truth is of somebody who knows, also if this run was not told.
+                # The truth in the row comes from a reliable source, even if this run did not record it.
                 known = replace(right[0], answer=right[0].said.model_copy(update={"success": truth}))
                 return _Found(known, right[0].said, wrong[0].said, "two answers")
         refusals = [(one, after) for one, after in answers if one.said and one.said.success is False]
@@ -155,12 +157,12 @@ def _same(one: str, other: str) -> bool:
 
 
 def _as_said(answer: Verdict, said: Verdict) -> Verdict:
-    """The taught answer, with the critic's own reasoning where there is none of anybody else."""
+    """Return the target answer, with the critic's own reasoning if it has none."""
     return answer if answer.reasoning.strip() else answer.model_copy(update={"reasoning": said.reasoning})
 
 
 def _next(one: JudgedImage, step: JudgedStep) -> JudgedImage | None:
-    """The image that was drawn with what the critic proposed, from the same page."""
+    """Return the image that was generated with the critic's refined prompt from the same source image."""
     if one.said is None or one.said.success is not False:
         return None
     later = (other for other in step.judged if other.attempt > one.attempt and other.before == one.before)
@@ -176,10 +178,19 @@ def _drawn_and_refused(one: JudgedImage, said: Verdict, step: JudgedStep) -> boo
 
 
 def pairs_from_runs(converter: RunConverter, settings: RunPairs, runs: Sequence[Path], out: Path) -> Path:
-    """Write `out / "critic_pairs.jsonl"` with its images and report.json, of these run folders; returns the
-    file. `converter` says how runs are read (scorer, wording, success_at, reasoning).
+    """Write pairs from run folders, with their images and report.json, into `out`.
 
-    Raises SettingsError for runs that give no pair, and as `RunConverter.read`.
+    Args:
+        converter: Settings of how runs are read (scorer, prompt set, success threshold, reasoning).
+        settings: Settings of the pairs.
+        runs: Run folders.
+        out: Folder to write.
+
+    Returns:
+        The data file, `out / "critic_pairs.jsonl"`.
+
+    Raises:
+        SettingsError: No pairs could be created from these runs. Also as `RunConverter.read`.
     """
     check_place(out, {CRITIC_FILE, REPORT_FILE})
     steps, problems, _, screened = converter.read(runs, out)
@@ -188,14 +199,15 @@ def pairs_from_runs(converter: RunConverter, settings: RunPairs, runs: Sequence[
     for found in finder.find(steps):
         row = _row(found, converter.prompt_set)
         if row is None:
-            finder.left_out["its texts cannot stand in a row"] += 1
+            finder.left_out["its text is not allowed in a row"] += 1
         else:
             rows.setdefault(row.line(), (row, found.judged))
     for reason, number in finder.left_out.most_common():
-        converter.log(f"no pair: {number} x {reason}")
+        converter.log(f"no pair for {number} images: {reason}")
     if not rows:
-        hint = "The lines above say why; see docs/how-to/training/preferences.md."
-        raise SettingsError("These runs give no pair.", hint)
+        raise SettingsError(
+            "No preference pairs could be created from these runs.", "The lines above give the reasons."
+        )
     made = [row for row, _ in rows.values()]
     counts = counted(made)
     warnings = show(counts, converter.log)
@@ -218,7 +230,7 @@ def pairs_from_runs(converter: RunConverter, settings: RunPairs, runs: Sequence[
 
 
 def _row(found: _Found, prompt_set: PromptSet) -> CriticPair | None:
-    """The pair as a row, None for texts that cannot stand in one."""
+    """Return the pair as a row, or None if its text is not allowed in a row."""
     judged = found.judged
     assert judged.answer is not None and judged.answer.success is not None
     try:

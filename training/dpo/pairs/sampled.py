@@ -1,9 +1,8 @@
-"""Pairs from a model's own answers: several to each row of reinforcement, rewarded as reinforcement rewards
-them, the best against the worst.
+"""Builds preference pairs from a model's own answers: the best against the worst of several sampled ones.
 
-Decision: questions, rewards and judges are those of the reinforcement (its task), so that what preference
-training teaches is what reinforcement would, in one pass over the data and without rollouts. Plans that
-earlier runs wrote for the same request take part like sampled ones.
+Questions, rewards and judges are those of GRPO training (its task). Preference training thus teaches what
+GRPO training would, in one pass over the data and without rollouts. Plans that earlier runs wrote for the
+same request are treated like sampled ones.
 """
 
 from __future__ import annotations
@@ -43,13 +42,15 @@ from .from_runs import REPORT_FILE
 from .sampling import SampledPairs, sampled_answers
 
 AT_ONCE = 64
-"""Answers that are rewarded in one call."""
+"""Number of answers that are rewarded in one call."""
 
 
 @dataclass(frozen=True)
 class SampledRows(Generic[Row]):
-    """The rows that a model is asked about, with image paths relative to `images`; `given`: further answers
-    by what a row is known by (its line), beside those that are sampled."""
+    """Rows whose questions the model answers, with image paths relative to `images`.
+
+    `given` contains further answers by row (its JSON line), in addition to the sampled ones.
+    """
 
     rows: Sequence[Row]
     images: Path
@@ -58,9 +59,11 @@ class SampledRows(Generic[Row]):
 
 @dataclass(frozen=True)
 class PairMaker(Generic[Row, Found]):
-    """Makes pairs of a checkpoint's answers, rewarded by a task of reinforcement.
+    """Makes pairs from a checkpoint's answers, which are rewarded by a GRPO task.
 
-    What a stopped call goes on from lies in `OUT.work`: answers, drawn and scored images, judgements."""
+    An interrupted call is resumed from `OUT.work`, which contains answers, generated and scored images, and
+    judgments.
+    """
 
     checkpoint: Path
     task: Task[Row, Found]
@@ -68,8 +71,15 @@ class PairMaker(Generic[Row, Found]):
     log: Callable[[str], None] = print
 
     def make(self, data: SampledRows[Row], out: Path) -> Path:
-        """Write the pairs with their images and report.json into `out`; returns the data file. Raises
-        SettingsError for rows that give no pair, TrainingError if rewards cannot be had for now."""
+        """Write the pairs with their images and report.json into `out`.
+
+        Returns:
+            The data file.
+
+        Raises:
+            SettingsError: No row gives a pair.
+            TrainingError: Rewards cannot be computed at present.
+        """
         name = CRITIC_FILE if self.task.agent == "critic" else PLANNER_FILE
         check_place(out, {CRITIC_FILE, PLANNER_FILE, REPORT_FILE})
         work = out.with_name(f"{out.name}.work")
@@ -99,8 +109,8 @@ class PairMaker(Generic[Row, Found]):
         self._say(worths, len(pairs))
         if not pairs:
             raise SettingsError(
-                "No question has answers of different worth.",
-                "Raise --temperature or --samples, or give other rows.",
+                "No preference pairs: the answers to each question have the same reward.",
+                "Raise --temperature or --samples, or use other rows.",
             )
         who = "; ".join(self.task.rewarders().values())
         with writing_folder(out, SettingsError, "Data folder") as temporary:
@@ -132,7 +142,9 @@ class PairMaker(Generic[Row, Found]):
             done = min(start + AT_ONCE, len(flat))
             problem = reward.problem_at_end if done == len(flat) else reward.problem
             if problem is not None:
-                raise TrainingError(f"Pairs cannot be made: {problem}", "Mend that and run the same command.")
+                raise TrainingError(
+                    f"Cannot make pairs: {problem}", "Fix the problem, then run the same command again."
+                )
             if start // AT_ONCE % 10 == 9 or done == len(flat):
                 self.log(f"{done} of {len(flat)} answers rewarded")
         return worths
@@ -141,15 +153,15 @@ class PairMaker(Generic[Row, Found]):
         known = [one.worth for some in worths for one in some if one.worth is not None]
         failed = sum(one.worth is None for some in worths for one in some)
         self.log(
-            f"{len(known)} answers of mean worth {mean(known):.3f}, {failed} without one; {pairs} of "
-            f"{len(worths)} questions have two that are {self.settings.least_margin:g} apart"
+            f"{len(known)} answers with a mean reward of {mean(known):.3f}, {failed} without a reward; "
+            f"{pairs} of {len(worths)} questions have answers that differ by {self.settings.least_margin:g}"
         )
 
 
 def _row(
     row: Any, question: dict[str, Any], pair: tuple[Worth, Worth], by: str, folder: Path
 ) -> PreferenceRow:
-    """The pair as a row, its images copied into `folder`."""
+    """Return the pair as a row, and copy its images into `folder`."""
     best, worst = pair
     fields: dict[str, Any] = {
         "messages": [
@@ -177,9 +189,13 @@ def _text(content: Sequence[Mapping[str, Any]]) -> str:
 def plans_of_runs(
     runs: Sequence[Path], rows: Sequence[PlannerRlRow], skip_bad: bool, log: Callable[[str], None]
 ) -> dict[str, list[str]]:
-    """The plans that runs wrote for the rows' requests, as answers, by the rows' lines. A request with images
-    is not looked for: its images would have to be the same. Raises JournalError for a damaged run unless
-    `skip_bad`."""
+    """Return the plans that runs wrote for the rows' requests, as answers by the row's JSON line.
+
+    Requests with images are skipped, because the images would have to be identical.
+
+    Raises:
+        JournalError: A run is damaged, and `skip_bad` is false.
+    """
     wanted = {row.request: row.line() for row in rows if not row.images}
     found: dict[str, list[str]] = {}
     for folder, name in find_runs(runs) if runs else []:
@@ -189,11 +205,13 @@ def plans_of_runs(
             if line is not None and not run.request.images:
                 found.setdefault(line, []).append(write_plan(run.plan))
         except AnswerError:
-            log(f"the plan of run {name} cannot stand in a row")
+            log(f"the plan of run {name} contains text that is not allowed in a row")
         except (JournalError, PictureError) as error:
             if not skip_bad:
                 raise JournalError(f"Run {name!r}: {error.message}", error.hint) from error
-            log(f"left out run {name}: {error.message}")
+            log(f"skipped run {name}: {error.message}")
     if runs:
-        log(f"{sum(map(len, found.values()))} plans of runs for {len(found)} of {len(rows)} requests")
+        log(
+            f"found {sum(map(len, found.values()))} plans from runs, for {len(found)} of {len(rows)} requests"
+        )
     return found

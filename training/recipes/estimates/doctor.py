@@ -1,7 +1,7 @@
-"""What this machine can train: libraries, memory, and what the shipped recipes need of it.
+"""Reports which trainings this machine can run: libraries, memory, and the needs of the built-in recipes.
 
-Decision: everything is reckoned before anything is loaded or downloaded, and each figure says whether it is
-counted or reckoned; a recipe is said to fit only with a tenth of the card to spare.
+Everything is estimated before anything is loaded or downloaded, and each figure states whether it is counted
+or estimated. A recipe fits only with a tenth of the VRAM to spare.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ...sft.train import SftTraining
 from ...trainer.model_loading import ModelTraining, libraries_of
 from ..recipe import about, read_recipe, recipe_names, stages_in
 from . import costs
-from .vram import Memory, Stage, groups, meta_model, reckon
+from .vram import Memory, Stage, estimate, groups, meta_model
 
 LIBRARIES = (
     "torch",
@@ -51,24 +51,32 @@ KINDS: dict[str, type[SftTraining] | type[DpoTraining] | type[GrpoTraining]] = {
     "critic-grpo": GrpoTraining,
     "planner-grpo": PlannerGrpoTraining,
 }
-"""Settings of the stages that are no fine-tuning."""
+"""Settings of the stages other than SFT."""
 
 
 def lines(
     recipe: str | None, devices: int | None, weights: bool, folder_of: Callable[[str], Path] = Path
 ) -> Iterator[str]:
-    """The report, line by line; `folder_of` returns the folder of a recipe's `model`.
+    """Yield the lines of the report.
 
-    Raises SettingsError for a recipe that cannot be read."""
+    Args:
+        recipe: Name or file of a recipe; None for all built-in ones.
+        devices: Number of GPUs; None for the recipe's, or those of this machine.
+        weights: Also list trained and total parameters by part of the model.
+        folder_of: Returns the folder of a recipe's `model`.
+
+    Raises:
+        SettingsError: The recipe cannot be read.
+    """
     yield from _machine()
-    cards = _cards()
+    gpus = _gpus()
     require("yaml")
     for name in [recipe] if recipe else recipe_names():
         yield ""
         yield f"recipe {name}"
         yield from (f"  {line}" for line in about(name))
         for stage in stages_in(name):
-            yield from _stage(name, stage, devices, cards, weights, folder_of)
+            yield from _stage(name, stage, devices, gpus, weights, folder_of)
 
 
 def _machine() -> Iterator[str]:
@@ -79,11 +87,9 @@ def _machine() -> Iterator[str]:
         except PackageNotFoundError:
             found.append(f"{library} not installed")
     yield "libraries: " + ", ".join(found)
-    yield f"processor: {os.cpu_count()} cores, memory {_ram() / GB:.0f} GB"
-    cards = _cards()
-    yield "graphics: " + (
-        ", ".join(f"{name} {size / GB:.0f} GB" for name, size in cards) or "none that torch can use"
-    )
+    yield f"CPU: {os.cpu_count()} cores, {_ram() / GB:.0f} GB RAM"
+    gpus = _gpus()
+    yield "GPU: " + (", ".join(f"{name} {size / GB:.0f} GB" for name, size in gpus) or "none usable by torch")
 
 
 def _ram() -> float:
@@ -93,17 +99,21 @@ def _ram() -> float:
         return 0.0
 
 
-def _cards() -> list[tuple[str, float]]:
+def _gpus() -> list[tuple[str, float]]:
     import torch
 
     if not torch.cuda.is_available():
         return []
-    cards = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
-    return [(card.name, float(card.total_memory)) for card in cards]
+    gpus = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
+    return [(gpu.name, float(gpu.total_memory)) for gpu in gpus]
 
 
 def settings_of(values: dict[str, Any], stage: str) -> Stage:
-    """The training settings among a recipe's values; raises SettingsError naming the field."""
+    """Return the training settings among a recipe's values.
+
+    Raises:
+        SettingsError: A value is invalid; the error names the field.
+    """
     kind = KINDS.get(stage, SftTraining)
     given = {key: value for key, value in values.items() if key in kind.model_fields}
     try:
@@ -114,7 +124,7 @@ def settings_of(values: dict[str, Any], stage: str) -> Stage:
 
 
 def config_of(model: str, folder_of: Callable[[str], Path]) -> Any | None:
-    """The configuration of a published model or of a folder; None if it is not at hand."""
+    """Return the configuration of a published model or of a folder, or None if it is not available."""
     if model in SHAPES:
         return published_config(model)
     folder = folder_of(model)
@@ -130,7 +140,7 @@ def _stage(
     name: str,
     stage: str,
     devices: int | None,
-    cards: list[tuple[str, float]],
+    gpus: list[tuple[str, float]],
     weights: bool,
     folder_of: Callable[[str], Path],
 ) -> Iterator[str]:
@@ -139,43 +149,43 @@ def _stage(
     model = str(values.get("model", ""))
     config = config_of(model, folder_of)
     if config is None:
-        yield f"  {stage}: the model {model!r} is not at hand, so nothing is reckoned"
+        yield f"  {stage}: the model {model!r} is not available locally, so nothing is estimated"
         return
     if settings.lora_r and missing(["peft"]):
-        yield f"  {stage}: {model}, {_how(settings)}: needs peft, without which nothing is counted"
+        yield f"  {stage}: {model}, {_how(settings)}: needs peft (pip install peft) for an estimate"
         return
-    wanted = devices or int(values.get("devices", 0)) or max(1, len(cards))
+    wanted = devices or int(values.get("devices", 0)) or max(1, len(gpus))
     if isinstance(settings, GrpoTraining):
         batches(settings, wanted)
-    card = cards[0][1] if cards else 80 * GB
-    memory = reckon(config, settings, wanted, card)
+    gpu = gpus[0][1] if gpus else 80 * GB
+    memory = estimate(config, settings, wanted, gpu)
     yield f"  {stage}: {model} on {wanted} device(s), {_how(settings)}"
-    yield f"    trains {memory.trained:,} of {memory.whole:,} weights (counted)"
+    yield f"    trains {memory.trained:,} of {memory.whole:,} parameters (counted)"
     if weights:
         for part, (trained, whole) in groups(meta_model(config, settings)).items():
             yield f"      {part}: {trained:,} of {whole:,}"
-    yield f"    about {memory.total / GB:.1f} GB each (reckoned): {_parts(memory)}"
+    yield f"    about {memory.total / GB:.1f} GB VRAM per device (estimated): {_parts(memory)}"
     plans = isinstance(settings, PlannerGrpoTraining)
     usual = JudgingSettings().parallel_scores if plans else DrawingSettings().parallel_draws
     parallel = int(values.get("parallel_scores" if plans else "parallel_draws", usual))
     free = float(shutil.disk_usage(Path.cwd()).free)
-    machine = costs.Machine(wanted, card, _ram(), free)
+    machine = costs.Machine(wanted, gpu, _ram(), free)
     for line in costs.lines(config, memory, settings, machine, parallel):
         yield f"    {line}"
     if values.get("take_turns"):
         waiting = sum(memory.parts[name] for name in costs.WAITS)
         yield (
-            f"    take turns: main memory also for who waits: {waiting / GB:.1f} GB of this model "
-            "(reckoned), and the generator's and the judge's weights"
+            f"    --take-turns: additional RAM for waiting models: {waiting / GB:.1f} GB for this model "
+            "(estimated), and the weights of generator and judge"
         )
-    yield f"    {_verdict(memory, settings, wanted, cards)}"
+    yield f"    {_verdict(memory, settings, wanted, gpus)}"
 
 
 def _how(settings: ModelTraining) -> str:
-    how = f"LoRA of rank {settings.lora_r}" if settings.lora_r else "all weights"
+    how = f"LoRA of rank {settings.lora_r}" if settings.lora_r else "full training"
     base = " on a 4-bit base" if settings.load_in_4bit else ""
     arithmetic = "bf16" if settings.bf16 else "fp32"
-    return f"{how}{base}, {arithmetic}, vision {'kept' if settings.freeze_vision else 'trained'}"
+    return f"{how}{base}, {arithmetic}, vision {'frozen' if settings.freeze_vision else 'trained'}"
 
 
 def _parts(memory: Memory) -> str:
@@ -185,17 +195,17 @@ def _parts(memory: Memory) -> str:
     )
 
 
-def _verdict(memory: Memory, settings: ModelTraining, devices: int, cards: list[tuple[str, float]]) -> str:
+def _verdict(memory: Memory, settings: ModelTraining, devices: int, gpus: list[tuple[str, float]]) -> str:
     absent = _missing(settings)
     if absent:
         return f"needs {', '.join(absent)}"
     if settings.device == "cpu":
-        return "fits here" if memory.total < SPARE * _ram() else "too large for this machine's memory"
-    if not cards:
-        return "needs a GPU, and there is none here"
-    if len(cards) < devices:
-        return f"needs {devices} GPUs, and there are {len(cards)} here"
-    return "fits here" if memory.total < SPARE * cards[0][1] else "too large for the GPU here"
+        return "fits here" if memory.total < SPARE * _ram() else "needs more RAM than this machine has"
+    if not gpus:
+        return "needs a GPU, which this machine does not have"
+    if len(gpus) < devices:
+        return f"needs {devices} GPUs; this machine has {len(gpus)}"
+    return "fits here" if memory.total < SPARE * gpus[0][1] else "needs more VRAM than this machine has"
 
 
 def _missing(settings: ModelTraining) -> list[str]:

@@ -1,11 +1,9 @@
-"""How much memory a training takes on each device, reckoned from the model's shape and the recipe before
-anything is loaded.
+"""Estimates the memory of a training on each device, from the model's shape and the recipe.
 
-Decisions. The model is built on the meta device, frozen and given its adapters by the same code that trains
-it, so what is counted is what trains. Bytes follow from arithmetic that anybody can check: weights, gradients
-and AdamW's two moments exactly; activations by the usual count with and without checkpointing; the cache of
-generation from the shape. It is a reckoning, not a measurement, and says so; fragmentation and libraries take
-a few GB more.
+The model is built on the meta device, frozen and given its adapters by the same code that trains it, so the
+counted parameters are those that are trained. Weights, gradients and AdamW's two moments follow exactly from
+these; activations from the usual formula with and without checkpointing; the cache of generation from the
+shape. The result is an estimate, not a measurement: fragmentation and libraries take a few GB more.
 """
 
 from __future__ import annotations
@@ -24,18 +22,17 @@ from ...trainer.model_loading import ModelTraining, adapter_config, empty_model
 from ...trainer.model_parts import ModelParts
 
 PROMPT_TOKENS, PLANNER_PROMPT_TOKENS = 512, 1024
-"""Tokens of the words of a critic's question (the shipped template has 288, and the two prompts) and of a
-planner's (579 words of template, and the request)."""
+"""Text tokens of a critic's and a planner's prompt (the built-in templates have 288 tokens and 579 words)."""
 AROUND = ("embeddings", "output layer", "language, last norm")
 CHUNK_LOGITS = 1024
-"""Positions whose logits are held at once; trl's fused head works in chunks."""
+"""Positions whose logits are in memory at the same time; trl's fused head works in chunks."""
 Stage = SftTraining | DpoTraining | GrpoTraining
 """Settings of any stage."""
 PLANNERS = (PlannerGrpoTraining, PlannerDpoTraining)
 
 
 def meta_model(config: Any, settings: ModelTraining) -> Any:
-    """The model without memory (meta device), frozen and with adapters as `settings` say."""
+    """Return the model on the meta device, frozen and with adapters according to the settings."""
     import torch
 
     model = empty_model(config)
@@ -51,7 +48,7 @@ def meta_model(config: Any, settings: ModelTraining) -> Any:
 
 
 def groups(model: Any) -> dict[str, tuple[int, int]]:
-    """(weights that train, weights in all) of each part of the model."""
+    """Return (trained parameters, all parameters) of each part of the model."""
     trained: Counter[str] = Counter()
     whole: Counter[str] = Counter()
     parts = parts_of(model)
@@ -63,13 +60,13 @@ def groups(model: Any) -> dict[str, tuple[int, int]]:
 
 
 def parts_of(model: Any) -> ModelParts:
-    """The parts of a model, also of one with adapters."""
+    """Return the parts of a model, which may have adapters."""
     return ModelParts(model.get_base_model() if hasattr(model, "get_base_model") else model)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes on each device by what they are for, and the weights behind them."""
+    """Memory on each device in bytes, by purpose, with the numbers of trained and of all parameters."""
 
     parts: Mapping[str, float]
     trained: int
@@ -77,12 +74,19 @@ class Memory:
 
     @property
     def total(self) -> float:
+        """Bytes in total."""
         return sum(self.parts.values())
 
 
-def reckon(config: Any, settings: Stage, devices: int = 1, card: float = 80 * GB) -> Memory:
-    """Memory on each of `devices` with `card` bytes; with several, weights and optimiser are spread (FSDP2 or
-    ZeRO-3)."""
+def estimate(config: Any, settings: Stage, devices: int = 1, vram: float = 80 * GB) -> Memory:
+    """Estimate the memory on each device.
+
+    Args:
+        config: Configuration of the model.
+        settings: Settings of the training.
+        devices: Number of devices; several share weights and optimizer (FSDP2 or ZeRO-3).
+        vram: VRAM of each device, in bytes.
+    """
     model = meta_model(config, settings)
     trained, whole, quantised = _weights(model, settings)
     full = settings.lora_r == 0
@@ -95,7 +99,7 @@ def reckon(config: Any, settings: Stage, devices: int = 1, card: float = 80 * GB
     parts = {
         "weights": ((whole - quantised - trained) * held + quantised * NF4_DOUBLE + trained * 4.0) / devices,
         "gradients": trained * 4.0 / devices,
-        "optimiser": trained * moments / devices,
+        "optimizer": trained * moments / devices,
         "activations": _activations(
             tokens * sequences, layers, width, text.intermediate_size, active, _is_twice(settings)
         ),
@@ -115,8 +119,7 @@ def reckon(config: Any, settings: Stage, devices: int = 1, card: float = 80 * GB
     if devices == 1 and full and settings.bf16:
         parts["weights in bf16 (autocast)"] = whole * 2.0
     if devices > 1:
-        # The layers one at a time and the next ahead; what lies around them (embeddings, output layer) is one
-        # unit.
+        # FSDP gathers one layer at a time and prefetches the next; embeddings and output layer are one unit.
         around = sum(both for part, (_, both) in groups(model).items() if part in AROUND)
         parts["gathered from the other devices"] = active * (2 * (whole - around) / max(1, layers) + around)
     if isinstance(settings, DpoTraining) and full:
@@ -125,7 +128,7 @@ def reckon(config: Any, settings: Stage, devices: int = 1, card: float = 80 * GB
         each = cache_bytes_per_token(config)
         answers = settings.prompts * settings.num_generations / devices
         if settings.use_vllm and settings.vllm_mode == "colocate":
-            parts["vLLM (its share of the card)"] = settings.vllm_gpu_memory_utilization * card
+            parts["vLLM (its share of the VRAM)"] = settings.vllm_gpu_memory_utilization * vram
         else:
             parts["cache of generation"] = answers * tokens * each * active / 2
         if settings.beta and full:
@@ -134,8 +137,10 @@ def reckon(config: Any, settings: Stage, devices: int = 1, card: float = 80 * GB
 
 
 def _weights(model: Any, settings: ModelTraining) -> tuple[int, int, int]:
-    """(trained, all, held in 4 bits): what is quantised are the frozen matrices outside the parts that are
-    skipped."""
+    """Return (trained, all, 4-bit) parameters.
+
+    Quantized are the frozen matrices of the language layers.
+    """
     trained = whole = quantised = 0
     parts = parts_of(model)
     for name, weight in model.named_parameters():
@@ -148,14 +153,14 @@ def _weights(model: Any, settings: ModelTraining) -> tuple[int, int, int]:
 
 
 def image_tokens(config: Any, pixels: int) -> int:
-    """Tokens of an image of this area: one for so many patches as are merged."""
+    """Return the tokens of an image with this area in pixels."""
     side = config.vision_config.patch_size
     side = side if isinstance(side, int) else side[0]
     return pixels // (side * _merge(config)) ** 2
 
 
 def _merge(config: Any) -> int:
-    """Patches that become one token, along one side."""
+    """Return the number of patches, along one side, that are merged into one token."""
     ratio = getattr(config, "downsample_ratio", None)
     if ratio:
         return round(1 / ratio)
@@ -164,8 +169,10 @@ def _merge(config: Any) -> int:
 
 
 def cache_bytes_per_token(config: Any) -> int:
-    """Bytes of one token in the key/value cache at 16 bits: key and value of each layer that keeps every
-    token. Layers with a state of fixed size have none."""
+    """Return the bytes of one token in a 16-bit key/value cache.
+
+    Layers with a recurrent state of fixed size do not count.
+    """
     text = config.get_text_config()
     kinds = getattr(text, "layer_types", None) or ["full_attention"] * text.num_hidden_layers
     layers = sum("linear" not in kind for kind in kinds)
@@ -175,24 +182,24 @@ def cache_bytes_per_token(config: Any) -> int:
 
 
 def _first(config: Any, *names: str) -> int:
-    """The first of these fields that the configuration has."""
+    """Return the first of these fields that the configuration has."""
     return next(int(value) for name in names if (value := getattr(config, name, None)) is not None)
 
 
 def question_tokens(config: Any, settings: Stage) -> int:
-    """Tokens of a usual question: a critic's with two images, or a planner's with one."""
+    """Return the tokens of a typical prompt: a critic's with two images, or a planner's with one."""
     words = PLANNER_PROMPT_TOKENS if isinstance(settings, PLANNERS) else PROMPT_TOKENS
     return _image_tokens_in(config, settings) + words
 
 
 def _image_tokens_in(config: Any, settings: Stage) -> int:
-    """Image tokens of a row: the critic's two images, or the one that a planner is given."""
+    """Return the image tokens of a row: two images for a critic, one for a planner."""
     images = 1 if isinstance(settings, PLANNERS) else 2
     return images * image_tokens(config, settings.image_pixels)
 
 
 def _tokens(config: Any, settings: Stage) -> tuple[int, int]:
-    """(tokens of the longest row, rows in one forward pass)."""
+    """Return (tokens of the longest row, rows per forward pass)."""
     if isinstance(settings, SftTraining):
         return settings.max_length, settings.per_device_train_batch_size
     if isinstance(settings, DpoTraining):
@@ -203,15 +210,19 @@ def _tokens(config: Any, settings: Stage) -> tuple[int, int]:
 
 
 def _is_twice(settings: ModelTraining) -> bool:
-    """Whether activations are computed twice instead of kept, which the trainer does on a GPU only."""
+    """Return whether activations are recomputed in the backward pass, as the trainer does on a GPU."""
     return settings.gradient_checkpointing and settings.device != "cpu"
 
 
 def _activations(
     tokens: int, layers: int, width: int, inner: int, active: float, checkpointing: bool
 ) -> float:
-    """Bytes kept for the backward pass: with checkpointing one hidden state a layer and one layer whole, else
-    all whole (Korthikanti et al. 2022, without the attention matrix, which fused attention never writes)."""
+    """Return the bytes of activations stored for the backward pass.
+
+    With checkpointing these are one hidden state per layer and all activations of one layer, otherwise all
+    activations (Korthikanti et al., 2022, without the attention matrix, which fused attention does not
+    store).
+    """
     layer = tokens * active * (10 * width + 3 * inner)
     if checkpointing:
         return tokens * active * width * layers + layer

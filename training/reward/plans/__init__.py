@@ -1,0 +1,1 @@
+"""Reward of a planner: judges of plans and the reward's terms."""

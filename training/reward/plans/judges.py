@@ -1,8 +1,8 @@
-"""The seam to who judges plans, and a judge over any chat model with a checklist.
+"""Interface of judges of plans, and a judge that checks a checklist with any chat model.
 
-Decisions. A judge gives shares, never a sum: weights are the reward's. A chat judge answers yes or no to each
-item and for each step, which is what models are reliable at; a number "out of ten" is what they are not. The
-other judge is a world that is simulated (tinyworld/lab/planning); whoever asks for it hands it over.
+A judge returns shares and no total; the weights belong to the reward. A chat judge answers yes or no for each
+item and step, which models do reliably, unlike grades from 0 to 10. The other judge is a simulated world
+(tinyworld/lab/planning), which the caller supplies.
 """
 
 from __future__ import annotations
@@ -25,8 +25,13 @@ ANSWER_TOKENS = 4096
 
 
 class PlanScore(Value):
-    """What a judge found, shares 0..1: `match` of being what was asked for, `consistency` of steps that find
-    what they act on. `exact`: whether every state is right, None where that cannot be known."""
+    """Score of a plan.
+
+    Attributes:
+        match: Share of the request that the plan fulfills, 0 to 1.
+        consistency: Share of steps whose preconditions are met, 0 to 1.
+        exact: Whether every state is right, or None if unknown.
+    """
 
     match: float
     consistency: float
@@ -37,24 +42,38 @@ class PlanJudge(Protocol):
     """Judges plans; safe to call from several threads."""
 
     @property
-    def identity(self) -> str: ...
+    def identity(self) -> str:
+        """Text that changes if the judge could give another score."""
+        ...
 
     def check(self, row: PlannerRlRow) -> None:
-        """Raise SettingsError for a row that this judge cannot judge by."""
+        """Raise SettingsError if this judge cannot judge plans for the row."""
         ...
 
     def keep_in(self, path: Path) -> None:
-        """Keep answers that cost something in this file; raises SettingsError if it cannot be used."""
+        """Cache expensive answers in this file.
+
+        Raises:
+            SettingsError: The file cannot be used.
+        """
         ...
 
     def score(self, row: PlannerRlRow, plan: Plan, pictures: Sequence[Picture]) -> PlanScore:
-        """Judge a plan for the row's request with its pictures. Raises ScorerError, ChatError, Cancelled."""
+        """Judge a plan for the row's request and its images.
+
+        Raises:
+            ScorerError: The answer cannot be parsed.
+            ChatError: The model failed.
+            Cancelled: The run was cancelled.
+        """
         ...
 
 
 class ChecklistJudge:
-    """A judge over a chat model: every item of the row's checklist and every step, yes or no. Answers are
-    kept in the file of `keep_in`, so that the same plan is never asked about twice."""
+    """Asks a chat model about every item of the row's checklist and every step of the plan, yes or no.
+
+    Answers are cached in the file of `keep_in`, so that the same plan is never judged twice.
+    """
 
     def __init__(self, chat: ChatModel, settings: ReplySettings | None = None) -> None:
         self.chat = chat
@@ -63,22 +82,34 @@ class ChecklistJudge:
 
     @property
     def identity(self) -> str:
+        """Identity of the chat model, the question and the sampling settings."""
         wording = hashlib.blake2b((ASKED + FORM).encode(), digest_size=8).hexdigest()
         return f"checklist:{self.chat.identity}|question={wording}|{self.settings.key()}"
 
     def keep_in(self, path: Path) -> None:
-        """Keep answers in this file; raises SettingsError if it cannot be used."""
+        """Cache answers in this file.
+
+        Raises:
+            SettingsError: The file cannot be used.
+        """
         self._cache = ContentCache(path)
 
     def check(self, row: PlannerRlRow) -> None:
-        """A row needs a checklist."""
+        """Raise SettingsError if the row has no checklist."""
         if not row.checklist:
             raise SettingsError(
-                f"{row.place or 'A row'} has no checklist.", "`data planner-rl --teacher` writes them."
+                f"{row.place or 'A row'} has no checklist.",
+                "Create checklists with `data planner-rl --teacher`.",
             )
 
     def score(self, row: PlannerRlRow, plan: Plan, pictures: Sequence[Picture]) -> PlanScore:
-        """The share of the checklist that is covered and of the steps that are consistent."""
+        """Return the share of the checklist that the plan covers, and the share of consistent steps.
+
+        Raises:
+            ScorerError: Two answers cannot be parsed.
+            ChatError: The model failed.
+            Cancelled: The run was cancelled.
+        """
         question = checklist_question(row, plan)
         key = key_of("plan", self.identity, question, *(picture.digest for picture in pictures))
         kept = self._cache.text(key) if self._cache else None
@@ -91,7 +122,7 @@ class ChecklistJudge:
         return PlanScore(match=_share(covered), consistency=_share(consistent))
 
     def _asked(self, message: Message, sizes: tuple[int, int]) -> str:
-        """A reply that can be read, asked for once more if it has to be."""
+        """Return a reply that can be parsed; asks once more if the first one cannot."""
         reply = self.chat.reply([message], self.settings)
         try:
             read_checked(reply.whole, *sizes)
@@ -129,7 +160,7 @@ contradicts none of them.
 
 
 def checklist_question(row: PlannerRlRow, plan: Plan) -> str:
-    """What the judge is asked, in words."""
+    """Return the prompt for the judge."""
     steps = [
         {"step": step.number, "draw": step.prompt, "write": step.auxiliary_text} for step in plan.drawn_steps
     ]
@@ -139,12 +170,17 @@ def checklist_question(row: PlannerRlRow, plan: Plan) -> str:
 
 
 def read_checked(text: str, items: int, steps: int) -> tuple[list[bool], list[bool]]:
-    """(covered, consistent) of a judge's reply; raises AnswerError unless there is exactly one answer with as
-    many yes and no as items and steps."""
+    """Return (covered, consistent) from a judge's reply.
+
+    Raises:
+        AnswerError: The reply does not contain exactly one answer with a value for each item and step.
+    """
     found = [item.value for place in split_reply(text).places for item in find_objects(place)]
     answers = [value for value in found if "covered" in value or "consistent" in value]
     if len(answers) != 1:
-        raise AnswerError(f"There are {len(answers)} answers in the reply.", text[-200:] or "(empty)")
+        raise AnswerError(
+            f"The reply contains {len(answers)} answers instead of one.", text[-200:] or "(empty)"
+        )
     lists = []
     for name, count in (("covered", items), ("consistent", steps)):
         values = answers[0].get(name)

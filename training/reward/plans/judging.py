@@ -1,7 +1,7 @@
-"""Plans judged by the batch: equal ones once, several at a time, each call with a deadline, failures counted.
+"""Judges batches of plans: identical ones once, several at a time, with a deadline for each call.
 
-Decision: a judge that fails leaves its sample out of the group and is no reason to stop before many have
-failed; a training without a judge learns nothing and says so.
+A failed judgment leaves its sample out of the group and stops the training only after many failures. A
+training without a judge learns nothing, and reports it.
 """
 
 from __future__ import annotations
@@ -27,63 +27,73 @@ RETRY_SECONDS = 1.0
 
 
 class JudgingSettings(BaseModel):
-    """How the judge of plans is called."""
+    """Settings of the calls to the judge of plans."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    parallel_scores: int = Field(
-        default=8, ge=1, le=256, description="Plans that the judge is asked about at once."
-    )
+    parallel_scores: int = Field(default=8, ge=1, le=256, description="Plans judged at the same time.")
     score_seconds: float = Field(
-        default=300.0, gt=0, le=86400, description="Longest wait for one judgement, in seconds."
+        default=300.0, gt=0, le=86400, description="Timeout of a judgment, in seconds."
     )
-    tries: int = Field(default=3, ge=1, le=10, description="Times that a failed judgement is asked for.")
+    tries: int = Field(default=3, ge=1, le=10, description="Attempts per judgment, including the first.")
     max_failures: float = Field(
         default=0.5,
         gt=0,
         le=1,
-        description="Share of the last 512 judgements that may fail; past it training stops.",
+        description="Training stops if more than this share of the last 512 judgments failed.",
     )
 
     def longest(self, plans: int) -> float:
-        """Seconds after which so many plans are judged or given up."""
+        """Return the seconds after which this many plans are judged or have failed."""
         pauses = RETRY_SECONDS * (2 ** (self.tries - 1) - 1)
         return math.ceil(plans / self.parallel_scores) * (self.tries * self.score_seconds + pauses)
 
 
 @dataclass(frozen=True)
 class PlanOutcome:
-    """What came of a judgement: the score, or None and the reason."""
+    """Result of a judgment: the score, or None with the reason."""
 
     score: PlanScore | None
     fault: str = ""
 
 
 class PlanJudging:
-    """Judges batches of plans with one judge; keeps count of failures over the last ones."""
+    """Judges batches of plans with one judge, and counts the recent failures."""
 
     def __init__(self, judge: PlanJudge, settings: JudgingSettings) -> None:
         self.judge = judge
         self.settings = settings
         self._calls = BoundedCalls(f"The judge {judge.identity!r}", settings.parallel_scores)
-        self._failures = Failures("judgements", settings.max_failures)
+        self._failures = Failures("judgments", settings.max_failures)
         self._picture = lru_cache(maxsize=512)(Picture.open)
 
     @property
     def problem(self) -> str | None:
-        """Why training should stop, None while failures are few."""
+        """Why training should stop, or None while failures are few."""
         return self._failures.problem()
 
     @property
     def problem_at_end(self) -> str | None:
-        """Like `problem`, after the last judgement: a few failures are then enough."""
+        """Like `problem`, after the last judgment, when a few failures are enough."""
         return self._failures.problem(at_end=True)
 
     async def score_all(
         self, rows: Sequence[PlannerRlRow], plans: Sequence[Plan | None], folder: Path
     ) -> list[PlanOutcome | None]:
-        """An outcome for every plan, in order; None where there is no plan. Images of rows are relative to
-        `folder`. Raises only Cancelled and SettingsError."""
+        """Judge the plans.
+
+        Args:
+            rows: Row of each plan.
+            plans: Plans, or None to skip one.
+            folder: Folder to which the rows' image paths are relative.
+
+        Returns:
+            An outcome for each plan, in order; None for a skipped one.
+
+        Raises:
+            Cancelled: The run was cancelled.
+            SettingsError: A cache cannot be used.
+        """
         keys = [
             (row.line(), plan.model_dump_json()) if plan is not None else None
             for row, plan in zip(rows, plans, strict=True)
@@ -114,4 +124,4 @@ class PlanJudging:
                 if number + 1 == self.settings.tries:
                     return PlanOutcome(None, str(error))
                 await asyncio.sleep(RETRY_SECONDS * 2**number)
-        raise AssertionError("the last try returns")
+        raise AssertionError("the last attempt returns")

@@ -1,7 +1,7 @@
-"""A planner's reward for a batch of answers: the plan as it would be read, judged, and nothing drawn.
+"""Reward of a planner for a batch of answers: plans are parsed and judged, and no images are generated.
 
-Decision: an answer that cannot be read as a plan earns its form alone, which is 0 then, and needs no judge;
-neither does one that copies its request.
+An answer that cannot be parsed as a plan gets only its format reward, which is then 0, and is not judged.
+Neither is a plan that copies its request.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .terms import (
 LAST_PLANS = 256
 MIN_PLANS = 64
 OFTEN = 0.1
-"""Share of the last plans that copy their requests above which a planner is said to copy."""
+"""Share of recent plans that copy their requests above which there is a warning."""
 
 
 class PlanSample(Rewarded):
-    """One answer with its parts, 0..1 each; `exact` None where that cannot be known."""
+    """An answer with its parts, 0 to 1 each; `exact` is None if unknown."""
 
     request: str
     steps: int = 0
@@ -45,7 +45,7 @@ class PlanSample(Rewarded):
 
 
 class PlannerReward(RolloutReward[PlannerRlRow, PlanSample]):
-    """Rewards of a planner's answers."""
+    """Rewards the answers of a planner."""
 
     row_type = PlannerRlRow
 
@@ -64,17 +64,17 @@ class PlannerReward(RolloutReward[PlannerRlRow, PlanSample]):
 
     @property
     def problem(self) -> str | None:
-        """Why too many judgements fail to go on, else None."""
+        """Why training must pause because too many judgments fail, else None."""
         return self.judging.problem
 
     @property
     def problem_at_end(self) -> str | None:
-        """Like `problem`, after the last judgement: a few failures are then enough."""
+        """Like `problem`, after the last judgment, when a few failures are enough."""
         return self.judging.problem_at_end
 
     @property
     def warning(self) -> str | None:
-        """That the planner copies requests into prompts, else None."""
+        """Warning that the planner copies requests into prompts, else None."""
         share = sum(self._copies) / len(self._copies) if len(self._copies) >= MIN_PLANS else 0.0
         if share < OFTEN:
             return None
@@ -83,7 +83,7 @@ class PlannerReward(RolloutReward[PlannerRlRow, PlanSample]):
     async def judged(
         self, answers: Sequence[str], rows: Sequence[PlannerRlRow]
     ) -> tuple[list[PlanSample], dict[str, float]]:
-        """A sample for every answer to the row beside it, and what is logged of them."""
+        """Return a sample for each answer to the row at the same index, and the measures of the batch."""
         samples = await plan_samples(answers, rows, self.judging, self.settings, self.reading.images)
         self._copies.extend(sample.copied > self.settings.most_copied for sample in samples)
         return samples, plan_measures(samples)
@@ -96,7 +96,12 @@ async def plan_samples(
     settings: PlanRewardSettings,
     folder: Path,
 ) -> list[PlanSample]:
-    """A sample for every answer to the row beside it. Raises SettingsError, Cancelled."""
+    """Return a sample for each answer to the row at the same index.
+
+    Raises:
+        SettingsError: A cache cannot be used.
+        Cancelled: The run was cancelled.
+    """
     plans = [plan_in(answer) for answer in answers]
     copied = [copied_share(plan, row.request) if plan else 0.0 for plan, row in zip(plans, rows, strict=True)]
     judged = [
@@ -121,8 +126,8 @@ def _sample(
     count = len(plan.steps) if plan else 0
     sample = PlanSample(answer=answer, request=row.request, steps=count, format=form, copied=copied)
     if plan is None or outcome is None:
-        worth = combine_plan(format=form, match=0.0, consistency=0.0, length=0.0, weights=settings)
-        return sample.model_copy(update={"overall": worth, "exact": False if row.reference else None})
+        overall = combine_plan(format=form, match=0.0, consistency=0.0, length=0.0, weights=settings)
+        return sample.model_copy(update={"overall": overall, "exact": False if row.reference else None})
     if outcome.score is None:
         return sample.model_copy(update={"fault": outcome.fault})
     length = length_fit(count, asked_steps(row))
@@ -134,7 +139,7 @@ def _sample(
 
 
 def plan_measures(samples: Sequence[PlanSample]) -> dict[str, float]:
-    """What is logged of a batch: means of the parts over the samples that count, and what failed."""
+    """Return the measures of a batch: mean parts of the samples that count, and the failures."""
     counted = [sample for sample in samples if sample.overall is not None]
     parts = {
         f"reward/{name}": mean([float(getattr(sample, name) or 0.0) for sample in counted])

@@ -1,8 +1,10 @@
-"""A plan's reward, term by term and summed: nothing is drawn, and nothing of any trainer or judge is in it.
+"""Terms of the planner's reward and their sum, independent of trainer and judge.
 
-Decisions. Every function is pure. A plan that cannot be read is worth nothing beside its form, and so is one
-that copies its request into a prompt: a list is covered by repeating what was asked, and no image model can
-follow it. Length is a fit to what was asked and never a gain, so that longer plans are not worth more.
+All functions are pure. A plan that cannot be parsed gets only the format term, and so does one that copies
+its request into a prompt: a checklist is covered by repeating the request, but no image model could follow
+it. The length term measures the fit to the requested number of steps, so that longer plans gain nothing. The
+paper does not train the planner with a reward; these formulas are described in
+docs/reference/file-formats.md, Rewards.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from ...data.rows.planner_rl import PlannerRlRow, StepRange
 from ..terms import only_object
 
 MIN_WORDS = 24
-"""Words of a request below which nothing is said to be copied from it: its first step may be most of it."""
+"""Number of words of a request below which copying is not measured, as its first step may repeat most of it.
+"""
 MAX_WORDS, PROMPT_WORDS = 2000, 400
 _WORD = re.compile(r"\w+")
 
@@ -31,30 +34,33 @@ class PlanRewardSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     format_weight: float = Field(
-        default=0.2, ge=0, le=1, description="Weight of the form; the rest is the content's."
+        default=0.2,
+        ge=0,
+        le=1,
+        description="Weight of the answer's format; the rest is the weight of its content.",
     )
     match_weight: float = Field(
         default=0.6,
         ge=0,
         le=1,
-        description="Weight in the content of being what was asked for: steps that are right (tiny world), "
-        "or the share of the checklist that is covered.",
+        description="Weight within the content of fulfilling the request: share of right steps (tiny world) "
+        "or of covered checklist items.",
     )
     consistency_weight: float = Field(
         default=0.2,
         ge=0,
         le=1,
-        description="Weight in the content of steps that find what they act on in the steps before them.",
+        description="Weight within the content of steps whose preconditions the earlier steps meet.",
     )
     length_weight: float = Field(
-        default=0.2, ge=0, le=1, description="Weight in the content of as many steps as were asked for."
+        default=0.2, ge=0, le=1, description="Weight within the content of the requested number of steps."
     )
     most_copied: float = Field(
         default=0.8,
         gt=0,
         le=1,
-        description="Share of a request's words that one prompt may repeat in a row; past it, a plan of "
-        "several steps has no content.",
+        description="Largest share of a request's words that one prompt may repeat in a row. A plan of "
+        "several steps above it gets only the format term.",
     )
 
 
@@ -62,14 +68,17 @@ DEFAULTS = PlanRewardSettings()
 
 
 def plan_format(text: str) -> float:
-    """1.0 if the answer has the form that was taught, else 0.0: one `<answer>` whose only object holds a
-    plan, not repaired; a `<think>`, if there is one, is closed and stands before it."""
+    """Return 1.0 if the answer has exactly the taught format, else 0.0.
+
+    The format is one `<answer>` whose only object is a plan that did not need repair. A `<think>`, if
+    present, is closed and precedes it.
+    """
     found = only_object(text)
     return float(found is not None and list(found) == list(PLAN_KEYS) and plan_in(text) is not None)
 
 
 def plan_in(text: str) -> Plan | None:
-    """The plan as the running system would read it, None if it cannot be read."""
+    """Return the plan as the running system parses it, or None."""
     try:
         return read_plan(text)
     except AnswerError:
@@ -77,8 +86,10 @@ def plan_in(text: str) -> Plan | None:
 
 
 def asked_steps(row: PlannerRlRow) -> StepRange | None:
-    """How many steps the request asks for: as its row says, else those of the reference, else in its own
-    words if they are exact."""
+    """Return the requested number of steps: from the row, its reference or the request's text.
+
+    The text counts only if its number is exact.
+    """
     if row.steps is not None:
         return row.steps
     if row.reference:
@@ -88,8 +99,10 @@ def asked_steps(row: PlannerRlRow) -> StepRange | None:
 
 
 def length_fit(count: int, asked: StepRange | None) -> float:
-    """1.0 for as many steps as were asked for, less by 1 / (the number asked for) for each too many or too
-    few; 1.0 where no number was asked for."""
+    """Return 1.0 for the requested number of steps, reduced by 1 / number for each step too many or too few.
+
+    Without a requested number it is 1.0.
+    """
     if asked is None:
         return 1.0
     off, number = (
@@ -99,9 +112,11 @@ def length_fit(count: int, asked: StepRange | None) -> float:
 
 
 def copied_share(plan: Plan, request: str) -> float:
-    """The longest run of the request's words in one prompt, as a share of the request's words (of as many as
-    are looked at in a prompt, if it has more), 0..1; 0 for a short request and a plan of one step, which may
-    well repeat it."""
+    """Return the longest run of the request's words in one prompt, as a share of the request's words, 0 to 1.
+
+    Of a long request only as much counts as is compared in a prompt. For a short request, and for a plan of
+    one step, which may repeat it, the share is 0.
+    """
     words = _words(request, MAX_WORDS)
     prompts = [step.prompt for step in plan.steps if step.prompt]
     if len(words) < MIN_WORDS or len(prompts) < 2:
@@ -117,8 +132,10 @@ def _words(text: str, most: int) -> list[str]:
 
 
 def _longest_run(text: str, words: Sequence[str], least: int) -> int:
-    """Words of the longest run of `words` that stands in the text, or `least` if none is longer: by halving,
-    since a run holds all shorter ones."""
+    """Return the length of the longest run of `words` in the text, or `least` if none is longer.
+
+    The length is found by bisection, since a run contains all shorter ones.
+    """
     most = len(words)
     while least < most:
         length = (least + most + 1) // 2
@@ -138,8 +155,10 @@ def combine_plan(
     length: float,
     weights: PlanRewardSettings = DEFAULTS,
 ) -> float:
-    """The reward, 0..1 for terms of 0..1: 0.2 x format + 0.8 x (0.6 x match + 0.2 x consistency + 0.2 x
-    length). All weights are ours."""
+    """Return the reward, 0 to 1: 0.2 format + 0.8 (0.6 match + 0.2 consistency + 0.2 length).
+
+    All terms are 0 to 1. The weights are not published ones (docs/reference/file-formats.md, Rewards).
+    """
     content = (
         weights.match_weight * match
         + weights.consistency_weight * consistency

@@ -1,0 +1,1 @@
+"""Generation and scoring of images from refined prompts during training."""

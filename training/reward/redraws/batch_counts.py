@@ -1,6 +1,6 @@
-"""What drawing and scoring one batch took, as counters: they are logged with every step.
+"""Counters of the generation and scoring of one batch, which are logged with every step.
 
-Decision: they are counted where the work is done and passed along, so that no counter is shared by batches.
+They are counted where the work is done and passed along, so that batches do not share counters.
 """
 
 from __future__ import annotations
@@ -10,8 +10,20 @@ from dataclasses import dataclass, field
 
 @dataclass
 class BatchCounts:
-    """Counters of one batch: redraws asked for, images drawn and scored anew, redraws without an image, all
-    that failed, tries repeated; seconds."""
+    """Counters of one batch.
+
+    Attributes:
+        asked: Requested redraws.
+        drawn: Generated images.
+        not_drawn: Redraws without an image.
+        scored: Scored images.
+        failed: Failed redraws.
+        repeated: Retries.
+        draw_seconds: Seconds of generation, summed over calls.
+        score_seconds: Seconds of scoring, summed over calls.
+        seconds: Wall-clock seconds.
+        faults: Reasons of the failures.
+    """
 
     asked: int = 0
     drawn: int = 0
@@ -26,5 +38,5 @@ class BatchCounts:
 
     @property
     def served(self) -> float:
-        """Share of the redraws whose image was not drawn for them (cache, or an equal request)."""
+        """Share of the redraws whose image came from the cache or an identical request."""
         return 1.0 - (self.drawn + self.not_drawn) / self.asked if self.asked else 0.0

@@ -1,10 +1,8 @@
-"""Calls into foreign code, a few at a time, each with a time-out: how drawing and scoring are kept from
-stopping training.
+"""Calls to foreign code with a limit on parallel calls and a timeout, so that they cannot block a training.
 
-Decision: every call has a daemon thread of its own, because a thread that hangs can neither be killed nor
-waited for at the end of the process. Its slot stays taken until it comes back, so that code that is not made
-for two callers at once never has two; when every slot is held by a call that hangs, further calls fail at
-once instead of queueing for ever.
+Every call has its own daemon thread, because a hanging thread can neither be killed nor joined at the end of
+the process. Its slot stays occupied until it returns, so that code that does not support parallel calls never
+gets them. If hanging calls occupy all slots, further calls fail immediately instead of waiting forever.
 """
 
 from __future__ import annotations
@@ -19,12 +17,11 @@ Result = TypeVar("Result")
 
 
 class CallTimeout(Exception):
-    """The call did not come back in time, or cannot even start because earlier ones did not."""
+    """The call did not return in time, or cannot start because earlier ones did not return."""
 
 
 class BoundedCalls:
-    """At most `slots` calls at a time; `name` is for messages. To be used from one event loop after
-    another."""
+    """Runs at most `slots` calls at a time, in one event loop at a time; `name` is used in messages."""
 
     def __init__(self, name: str, slots: int) -> None:
         self.name = name
@@ -35,8 +32,11 @@ class BoundedCalls:
         self._lock = threading.Lock()
 
     async def call(self, work: Callable[[], Result], seconds: float) -> Result:
-        """What `work()` gives, run in a thread; its exceptions pass. Raises CallTimeout after `seconds` of
-        running."""
+        """Run `work()` in a thread and return its result; its exceptions are raised.
+
+        Raises:
+            CallTimeout: It did not return within `seconds`, or all slots are occupied by hanging calls.
+        """
         await self._enter()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
@@ -47,22 +47,22 @@ class BoundedCalls:
             error: BaseException | None = None
             try:
                 result = work()
-            except BaseException as caught:  # noqa: BLE001 - carried to the caller, whatever it is
+            except BaseException as caught:  # noqa: BLE001 - raised in the caller
                 error = caught
             try:
                 loop.call_soon_threadsafe(self._finish, done, result, error, timed_out)
             except RuntimeError:
-                # The loop is gone; only the slot is left to give back.
+                # The event loop is closed; only the slot must be released.
                 self._leave(timed_out.is_set())
 
         threading.Thread(target=run, daemon=True, name=f"{self.name} call").start()
         try:
             return await asyncio.wait_for(asyncio.shield(done), seconds)
         except asyncio.TimeoutError:
-            if done.done():  # it came back in the very turn of its time-out, and its slot is free again
+            if done.done():  # it returned at the same moment; its slot is already free
                 return done.result()
             self._give_up(timed_out)
-            raise CallTimeout(f"{self.name} gave no answer within {seconds:g} s.") from None
+            raise CallTimeout(f"{self.name} did not respond within {seconds:g} s.") from None
         except asyncio.CancelledError:
             self._give_up(timed_out)
             raise
@@ -73,7 +73,9 @@ class BoundedCalls:
                 self._free -= 1
                 return
             if self.stuck >= self.slots:
-                raise CallTimeout(f"{self.name} still hangs in {self.stuck} earlier call(s).")
+                raise CallTimeout(
+                    f"{self.name} is blocked by {self.stuck} earlier call(s) that did not return."
+                )
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
         try:
@@ -92,7 +94,11 @@ class BoundedCalls:
             while self._waiting:
                 waiter = self._waiting.popleft()
                 if not waiter.done():
-                    waiter.set_exception(CallTimeout(f"{self.name} hangs in {self.stuck} earlier call(s)."))
+                    waiter.set_exception(
+                        CallTimeout(
+                            f"{self.name} is blocked by {self.stuck} earlier call(s) that did not return."
+                        )
+                    )
 
     def _finish(
         self,
@@ -108,7 +114,7 @@ class BoundedCalls:
             done.set_result(result)  # pyright: ignore[reportArgumentType]
         else:
             done.set_exception(error)
-            # Whoever gave up does not read it, which is no reason for a warning.
+            # After a timeout the exception is not read; avoid asyncio's warning about it.
             done.exception()
 
     def _leave(self, was_stuck: bool) -> None:

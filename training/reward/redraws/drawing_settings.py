@@ -1,7 +1,7 @@
-"""How a training's redraws are drawn and scored: how many at once, for how long, and when to stop.
+"""Settings of how a training's redraws are generated and scored: parallel calls, timeouts, limits.
 
-Decision: one model for every command that redraws (critic-grpo, pairs from journals, the own critic), so that
-a limit means the same wherever it is given.
+One model is used for all commands that redraw (critic-grpo, critic-pairs, own-critic), so that a limit has
+the same meaning everywhere.
 """
 
 from __future__ import annotations
@@ -12,41 +12,56 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class DrawingSettings(BaseModel):
-    """Settings of drawing and scoring during training."""
+    """Settings of generating and scoring images during training."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     draw_batch: int = Field(
-        default=16, ge=1, description="Images in one call, for generators that can draw many."
+        default=16, ge=1, description="Images per call, for generators that support batches."
     )
     parallel_draws: int = Field(
         default=1,
         ge=1,
-        description="Draws at once; services are given at least as many as keep all of them at work.",
+        description="Images generated at the same time. With several services the value is raised to use all "
+        "of them.",
     )
     parallel_scores: int = Field(
-        default=1, ge=1, description="Scorings at once; above 1 for judges on a server."
+        default=1,
+        ge=1,
+        description="Images scored at the same time. Use more than 1 for a judge on a server.",
     )
-    draw_seconds: float = Field(default=120.0, gt=0, description="Longest time for drawing one image.")
-    score_seconds: float = Field(default=120.0, gt=0, description="Longest time for scoring one image.")
-    tries: int = Field(default=2, ge=1, le=10, description="Tries of one draw or score that fails.")
+    draw_seconds: float = Field(
+        default=120.0, gt=0, description="Timeout for generating one image, in seconds."
+    )
+    score_seconds: float = Field(
+        default=120.0, gt=0, description="Timeout for scoring one image, in seconds."
+    )
+    tries: int = Field(
+        default=2, ge=1, le=10, description="Attempts to generate or score an image, including the first."
+    )
     take_turns: bool = Field(
         default=False,
-        description="For one card: the trained model, the generator and the judge take turns on it, and wait "
-        "in main memory meanwhile.",
+        description="Share one GPU: trained model, generator and judge use it in turns and wait in RAM in "
+        "between.",
     )
     max_draws: int | None = Field(
         default=None,
         ge=1,
-        description="Draws of a process past which training stops, after the batch; failed tries count too.",
+        description="Training stops, after the current batch, when a process has requested this many images, "
+        "including failed attempts. Default: no limit.",
     )
     max_failures: float = Field(
-        default=0.3, ge=0, le=1, description="Share of failed redraws past which training stops."
+        default=0.3,
+        ge=0,
+        le=1,
+        description="Training stops if more than this share of the recent redraws failed.",
     )
 
     def longest(self, redraws: int) -> float:
-        """Seconds after which so many redraws are drawn and scored or given up. What fails in a batch is
-        drawn once more by itself."""
+        """Return the seconds after which this many redraws are generated and scored, or have failed.
+
+        Images of a failed batch are generated once more one by one.
+        """
         batch = min(self.draw_batch, max(1, redraws))
         first = math.ceil(math.ceil(redraws / batch) / self.parallel_draws) * batch
         draws = first + math.ceil(redraws / self.parallel_draws) * self.tries

@@ -1,14 +1,13 @@
-"""Draws and scores a whole batch of refined prompts at once; what fails is None with its reason, never a
-middle value.
+"""Generates and scores a batch of refined prompts; a failure has no score but a reason.
 
-Decisions. Drawing and scoring overlap: a page is scored as soon as it is there. It is scored at the size of
-the page before it, as published: a judge that sees two sizes takes the difference for a change. Equal
-requests of a batch are made once and everything made is cached by content (content_cache.py), unless the
-generator takes no seed: then each is an image of its own. A generator that can draw many pages in one call
-(`draw_many`) is given many, and one that does so under another identity is taken by that one (`in_batches`),
-so that no image of a batch is kept as a single draw; one behind which several services work is asked for as
-many single ones as keep them busy, since one that fails must not cost the others their images. Faults are
-tried again a bounded number of times, time-outs never (the other side is still at work on them).
+Generation and scoring overlap: an image is scored as soon as it is available. It is scored at the size of the
+image before it, as in the published system, since a judge takes different sizes for a change. Identical
+requests of a batch are generated once, and everything is cached by content (content_cache.py), unless the
+generator has no seed: then each image is unique. A generator with batches (`draw_many`) gets several prompts
+per call. One whose batches differ from single images has another identity for them (`in_batches`), so that no
+image of a batch is cached as a single one. A generator with several services gets enough single calls to
+keep them busy, since one failure must not cost the others their images. Errors are retried a limited number
+of times, timeouts never, since the service is still working on the request.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Redraw:
-    """One refined prompt to draw and score: from `before` (None: from text), against the step's original
-    prompt."""
+    """A refined prompt: generated from `before` (None: from text), scored against `original_prompt`."""
 
     before: Picture | None
     original_prompt: str
@@ -60,7 +58,7 @@ class Redraw:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a redraw: the score, or None and the reason."""
+    """Result of a redraw: the score, or None with the reason."""
 
     score: Score | None
     picture: Picture | None = None
@@ -68,8 +66,7 @@ class Outcome:
 
 
 class Redrawer:
-    """Draws and scores redraws with one generator and one scorer; keeps count of failures over the last
-    batches."""
+    """Generates and scores redraws with one generator and one scorer, and counts the recent failures."""
 
     def __init__(
         self,
@@ -79,7 +76,7 @@ class Redrawer:
         settings: DrawingSettings,
         card: Card | None = None,
     ) -> None:
-        """`card`: that on which generator and scorer take turns with the trained model."""
+        """Create a redrawer; `card` is the GPU shared with the trained model, if it is shared."""
         self.card = card
         if settings.draw_batch > 1 and isinstance(generator, DrawsInBatches):
             generator = generator.in_batches()
@@ -94,7 +91,7 @@ class Redrawer:
         self._unrepeated = itertools.count()
         self._counting = threading.Lock()
         self.draws = 0
-        """Images asked of the generator, failed tries included."""
+        """Images requested from the generator, including failed attempts."""
         self._score_calls = BoundedCalls(f"The scorer {scorer.identity!r}", settings.parallel_scores)
         self._drawing: SingleFlight[Picture] = SingleFlight()
         self._scoring: SingleFlight[Score] = SingleFlight()
@@ -103,30 +100,35 @@ class Redrawer:
 
     @property
     def problem(self) -> str | None:
-        """Why training should stop (an outage must not look like an unlucky group); None while failures are
-        few and draws are left."""
+        """Why training should stop, or None while failures are few and the image limit is not reached."""
         return self._used_up or self._failures.problem()
 
     @property
     def problem_at_end(self) -> str | None:
-        """Like `problem`, after the last redraw: a few failures are then enough."""
+        """Like `problem`, after the last redraw, when a few failures are enough."""
         return self._used_up or self._failures.problem(at_end=True)
 
     @property
     def _used_up(self) -> str | None:
         most = self.settings.max_draws
         reached = most is not None and self.draws >= most
-        return f"{self.draws} images were asked for, and max_draws is {most}" if reached else None
+        return (
+            f"{self.draws} images were requested and the limit of --max-draws is {most}" if reached else None
+        )
 
     async def score_all(self, redraws: Sequence[Redraw]) -> tuple[list[Outcome], BatchCounts]:
-        """An outcome for every redraw, in order, and the batch's counters. Raises only Cancelled and
-        SettingsError (the cache cannot be used)."""
+        """Return an outcome for each redraw, in order, and the counters of the batch.
+
+        Raises:
+            Cancelled: The run was cancelled.
+            SettingsError: The cache cannot be used.
+        """
         started = time.monotonic()
         counts = BatchCounts(asked=len(redraws))
         try:
             pictures = self._start_drawing(redraws, counts)
             if self.card is not None:
-                # The judge has no place before the generator has left.
+                # The judge does not fit on the GPU before the generator has left it.
                 await asyncio.gather(*pictures, return_exceptions=True)
             outcomes = await asyncio.gather(
                 *(
@@ -147,7 +149,7 @@ class Redrawer:
         return list(outcomes), counts
 
     def _start_drawing(self, redraws: Sequence[Redraw], counts: BatchCounts) -> list[asyncio.Future[Picture]]:
-        """A future picture for every redraw; what has to be drawn is on its way when this returns."""
+        """Return a future image for each redraw, and start to generate those that are not cached."""
         futures: list[asyncio.Future[Picture]] = []
         missing: list[tuple[str, Redraw]] = []
         for redraw in redraws:
@@ -169,7 +171,7 @@ class Redrawer:
         return futures
 
     async def _draw(self, part: list[tuple[str, Redraw]], counts: BatchCounts) -> None:
-        """Draw a part of the batch and land every key of it; a part that fails is drawn again one by one."""
+        """Generate part of a batch and resolve its futures; a part that fails is retried one by one."""
         try:
             pictures = await self._drawn([redraw for _, redraw in part], counts)
             for (key, _), picture in zip(part, pictures, strict=True):
@@ -179,7 +181,7 @@ class Redrawer:
             if len(part) == 1:
                 self._drawing.fail(part[0][0], error)
                 return
-            # One prompt that cannot be drawn must not cost the others their images.
+            # One prompt that cannot be generated must not cost the others their images.
             counts.repeated += len(part)
             await asyncio.gather(*(self._draw([single], counts) for single in part))
         except BaseException as error:
@@ -193,7 +195,7 @@ class Redrawer:
                 self._drawing.land(key, picture)
 
     async def _drawn(self, redraws: Sequence[Redraw], counts: BatchCounts) -> list[Picture]:
-        """The pictures of one call; a call for a single one is tried again."""
+        """Return the images of one call; a call for a single image is retried."""
         generator = self.generator
 
         def draw() -> list[Picture]:
@@ -212,7 +214,8 @@ class Redrawer:
                     )
                 if len(pictures) != len(redraws) or not all(isinstance(p, Picture) for p in pictures):
                     raise GeneratorError(
-                        f"The generator was asked for {len(redraws)} image(s) and gave others."
+                        f"The generator returned {len(pictures)} objects for {len(redraws)} prompt(s).",
+                        "Its draw() and draw_many() must return one Picture per prompt.",
                     )
                 return pictures
 
@@ -268,7 +271,7 @@ class Redrawer:
                         self.card.give_to("judge")
                     value = self.scorer.score(redraw.before, after, redraw.original_prompt)
                     if not isinstance(value, Score):
-                        raise ScorerError(f"The scorer gave {type(value).__name__} instead of a score.")
+                        raise ScorerError(f"The scorer returned {type(value).__name__} instead of a Score.")
                     return value
             finally:
                 counts.score_seconds += time.monotonic() - started

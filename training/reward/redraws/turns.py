@@ -1,11 +1,9 @@
-"""One card for three: the model that is trained, the generator that redraws and the judge that scores take
-turns on it, and each waits in main memory while another works.
+"""Shares one GPU between trained model, generator and judge; each waits in RAM while another works.
 
-Decisions. A rollout is then five phases: answer, free, draw, free, score. So a batch is drawn whole before
-its first image is scored, where otherwise both overlap; nothing else differs, and the same images and scores
-come out. Who is needed comes, and whoever was there leaves: a batch that is served from the cache moves
-nothing. Outside of rewards the card is always the trained model's. What is somewhere else (a service, another
-card) has nothing to move and takes part in no turn.
+A rollout then has five phases: answer, move, generate, move, score. A batch is generated completely before
+its first image is scored, while otherwise both overlap; images and scores are the same. A model is moved only
+when another one is needed: a batch from the cache moves nothing. Outside of rewards the trained model always
+has the GPU. Models elsewhere (a service, another GPU) are not moved.
 """
 
 from __future__ import annotations
@@ -23,22 +21,24 @@ Role = Literal["policy", "generator", "judge"]
 
 
 class OnCard(Protocol):
-    """Somebody who can leave the card and come back to it."""
+    """A model that can be moved from the GPU to RAM and back."""
 
     def offload(self) -> None:
-        """Wait in main memory."""
+        """Move to RAM."""
         ...
 
     def come(self) -> None:
-        """Be on the card."""
+        """Move to the GPU."""
         ...
 
 
 @runtime_checkable
 class Leaves(Protocol):
-    """A chat model that frees its device until its next reply."""
+    """A chat model that can free its device until its next reply."""
 
-    def offload(self) -> None: ...
+    def offload(self) -> None:
+        """Free the device."""
+        ...
 
 
 @runtime_checkable
@@ -46,7 +46,9 @@ class HasModules(Protocol):
     """A generator whose torch modules can be moved."""
 
     @property
-    def modules(self) -> Sequence[Any]: ...
+    def modules(self) -> Sequence[Any]:
+        """The generator's torch modules."""
+        ...
 
 
 @runtime_checkable
@@ -54,20 +56,21 @@ class UsesPolicy(Protocol):
     """A scorer that is the trained model itself, without its adapter."""
 
     def begin(self, model: Any, processor: Any) -> None:
-        """Score with this model from now on."""
+        """Score with this model."""
         ...
 
 
 class Card:
-    """Who is on the card: one at a time, the trained model first; nobody after a move that failed. `moves`
-    counts who came how often."""
+    """Tracks which model has the GPU: one at a time, the trained model first, none after a failed move.
+
+    `moves` counts how often each model was moved to the GPU.
+    """
 
     def __init__(self, generator: Any, scorer: Any) -> None:
-        """Generator and judge leave the card onto which they were opened: the model that is trained is loaded
-        next."""
+        """Move generator and judge off the GPU they were opened on, as the trained model is loaded next."""
         self.holder: Role | None = "policy"
         self._there: set[Role] = {"policy"}
-        """Who may have weights on the card: the holder, and whoever could not leave it whole."""
+        """Models that may have weights on the GPU: the holder, and those not moved off completely."""
         self.moves: Counter[Role] = Counter()
         self._places: dict[Role, OnCard] = {}
         self._judge: Role = "policy" if isinstance(scorer, UsesPolicy) else "judge"
@@ -81,22 +84,30 @@ class Card:
             place.offload()
 
     def begin(self, trainer: Any) -> None:
-        """Take the trained model into the turns; raises SettingsError if it is spread over several cards."""
+        """Include the trained model in the turns.
+
+        Raises:
+            SettingsError: It is trained on several GPUs.
+        """
         if trainer.accelerator.num_processes > 1:
-            raise SettingsError("--take-turns is for one card.", "Leave it out where several train.")
+            raise SettingsError(
+                "--take-turns supports only one GPU.", "Omit it when training on several GPUs."
+            )
         self._places["policy"] = ModulesOnCard(
             lambda: [trainer.accelerator.unwrap_model(trainer.model)],
             lambda: optimizer_tensors(trainer.optimizer),
         )
 
     def give_to(self, role: Role) -> None:
-        """Let this one onto the card; whoever was there leaves it first. Who scores without weights of its
-        own has the trained model's place."""
+        """Give the GPU to a model; the others are moved off first.
+
+        A scorer without weights of its own uses the trained model's place.
+        """
         with self._lock:
             role = self._judge if role == "judge" else role
             if role == self.holder:
                 return
-            # Nobody's until all of it is here: half moved, the next call would take it for ready.
+            # No holder until the move is complete: a half-moved model must not count as ready.
             self.holder = None
             for other in sorted(self._there - {role}):
                 self._offload(other)
@@ -112,7 +123,7 @@ class Card:
             self.moves[role] += 1
 
     def _offload(self, role: Role) -> None:
-        """Have it leave; where that fails it counts as there, and is asked again before another comes."""
+        """Move a model off the GPU; if this fails, it is tried again before the next move."""
         place = self._places.get(role)
         if place is not None:
             place.offload()
@@ -120,8 +131,10 @@ class Card:
 
 
 class ModulesOnCard:
-    """Torch modules that move together; `others` gives tensors that move with them. Where the first weight
-    lies when this is made is their card."""
+    """Torch modules that can be moved, together with the tensors that `others` returns.
+
+    Their GPU is the device of the first weight when this object is created.
+    """
 
     def __init__(
         self, modules: Callable[[], Sequence[Any]], others: Callable[[], Sequence[Any]] = tuple
@@ -131,12 +144,12 @@ class ModulesOnCard:
         self.device = next(weight.device for module in modules() for weight in module.parameters())
 
     def offload(self) -> None:
-        """Move to main memory."""
+        """Move to RAM."""
         self._move(MAIN_MEMORY)
         _free(str(self.device))
 
     def come(self) -> None:
-        """Move back to the card."""
+        """Move back to the GPU."""
         self._move(self.device)
 
     def _move(self, device: Any) -> None:
@@ -147,27 +160,27 @@ class ModulesOnCard:
 
 
 class ChatOnCard:
-    """A judge's model, which comes by itself when it is asked."""
+    """A judge's model, which moves to the GPU on its own when it is called."""
 
     def __init__(self, chat: Leaves) -> None:
         self._chat = chat
 
     def offload(self) -> None:
-        """Free the card until the next question."""
+        """Free the GPU until the next question."""
         self._chat.offload()
 
     def come(self) -> None:
-        """Nothing: it comes with its first question."""
+        """Do nothing: the model moves with its first question."""
 
 
 def optimizer_tensors(optimizer: Any) -> list[Any]:
-    """The tensors that an optimiser keeps of its weights; none before its first step."""
+    """Return the state tensors of an optimizer; there are none before its first step."""
     states = optimizer.state.values() if optimizer is not None else ()
     return [one for state in states for one in state.values() if hasattr(one, "device") and one.dim() > 0]
 
 
 def _free(device: str) -> None:
-    """Give freed memory back to the card, so that the next one finds it."""
+    """Return freed memory to the GPU, so that the next model can use it."""
     import torch
 
     gc.collect()

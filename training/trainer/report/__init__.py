@@ -1,1 +1,1 @@
-"""What a training reports: its line of progress, and the page at its end."""
+"""Reports of a training: its progress line, and the report page at its end."""

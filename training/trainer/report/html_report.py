@@ -1,7 +1,7 @@
-"""The page at the end of a training: curves from the trainer's own log, and sampled answers before and after.
+"""HTML report of a training: curves from the trainer's own log, and sampled answers before and after.
 
-Decision: one HTML file with drawings of its own (SVG), nothing loaded from anywhere, so that it can be kept,
-mailed and read in ten years. The template is report.html.j2; everything in it is escaped.
+The report is one HTML file with inline SVG charts and without external resources, so that it can be archived
+and sent. The template is report.html.j2, which escapes all values.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ COLOURS = ("#2f6fde", "#d9622b", "#2a9d5c", "#8e4ec6", "#c0392b", "#7f7f00")
 THUMB = 144
 
 CHARTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
-    ("Loss", (("trained on", "loss"), ("held out", "eval_loss"))),
+    ("Loss", (("training", "loss"), ("held out", "eval_loss"))),
     (
         "Token accuracy",
-        (("trained on", "mean_token_accuracy"), ("held out", "eval_mean_token_accuracy")),
+        (("training", "mean_token_accuracy"), ("held out", "eval_mean_token_accuracy")),
     ),
     (
-        "Pairs told apart",
-        (("trained on", "rewards/accuracies"), ("held out", "eval_rewards/accuracies")),
+        "Accuracy on pairs (chosen above rejected)",
+        (("training", "rewards/accuracies"), ("held out", "eval_rewards/accuracies")),
     ),
-    ("Margin of the pairs", (("trained on", "rewards/margins"), ("held out", "eval_rewards/margins"))),
+    ("Reward margin of the pairs", (("training", "rewards/margins"), ("held out", "eval_rewards/margins"))),
     (
-        "Likelihood of held-out answers, against the start",
+        "Implicit reward of held-out answers",
         (("chosen", "eval_rewards/chosen"), ("rejected", "eval_rewards/rejected")),
     ),
     ("Reward", (("overall", "reward/overall"),)),
@@ -50,30 +50,34 @@ CHARTS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("length", "reward/length"),
         ),
     ),
-    ("Better semantics where redrawn", (("semantic", "reward/semantic_redrawn"),)),
-    ("Verdicts: share of True", (("said", "verdict/true"), ("truth", "verdict/truth"))),
+    ("Semantic reward of redrawn images", (("semantic", "reward/semantic_redrawn"),)),
+    ("Share of images accepted", (("by the critic", "verdict/true"), ("in truth", "verdict/truth"))),
     (
-        "Right verdicts in rollouts",
+        "Recall in rollouts",
         (("right images", "verdict/true_recall"), ("wrong images", "verdict/false_recall")),
     ),
     (
-        "Length of answers (tokens)",
+        "Answer length (tokens)",
         (("mean", "completions/mean_length"), ("longest", "completions/max_length")),
     ),
-    ("Spread of rewards in a group", (("spread", "reward/spread"),)),
+    ("Reward standard deviation within a group", (("spread", "reward/spread"),)),
     (
-        "Share of dead groups, of failed redraws",
-        (("dead", "reward/dead"), ("failed", "redraw/failed"), ("not judged", "plan/failed")),
+        "Dead groups (equal rewards), failed calls",
+        (
+            ("dead groups", "reward/dead"),
+            ("failed redraws", "redraw/failed"),
+            ("not judged", "plan/failed"),
+        ),
     ),
     ("Plans: exact, copied", (("exact", "plan/exact"), ("copied", "plan/copied"))),
-    ("Steps of a plan", (("mean", "plan/steps"),)),
+    ("Steps per plan", (("mean", "plan/steps"),)),
     ("Share of images from the cache", (("served", "redraw/served"),)),
     (
-        "Seconds of a step",
+        "Seconds per step",
         (("answers", "seconds/rollout"), ("rewards", "seconds/reward"), ("update", "seconds/update")),
     ),
     ("Entropy", (("entropy", "entropy"),)),
-    ("Distance to the first model (KL)", (("kl", "kl"),)),
+    ("KL to the starting model", (("kl", "kl"),)),
     ("Learning rate", (("rate", "learning_rate"),)),
 )
 
@@ -82,7 +86,7 @@ Points = list[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Answered:
-    """One question with the answers before and after training; `images` are shown small."""
+    """A question with the answers before and after training, and its images, shown as thumbnails."""
 
     question: str
     images: tuple[Picture, ...]
@@ -93,8 +97,18 @@ class Answered:
 
 @dataclass(frozen=True)
 class TrainingReport:
-    """What the page shows: the trainer's log, named curves of a fixed set over steps, answers before and
-    after, notes, why training had to stop, if it had, what it was made of by name, and its settings."""
+    """Content of the report.
+
+    Attributes:
+        title: Heading.
+        history: Log of the trainer.
+        held_out: Measures of the held-out set by name, as (step, value).
+        answers: Answers before and after.
+        notes: Lines at the top of the report.
+        stopped: Reason why the training had to stop, if it had.
+        made_of: Model, data and libraries by name.
+        settings: All settings.
+    """
 
     title: str
     history: Sequence[Mapping[str, Any]]
@@ -106,13 +120,17 @@ class TrainingReport:
     settings: Sequence[ShownSetting] = ()
 
     def write(self, out: Path) -> Path:
-        """Write `out / "report.html"`; raises TrainingError."""
+        """Write `out / "report.html"`.
+
+        Raises:
+            TrainingError: The file cannot be written.
+        """
         path = out / REPORT_FILE
-        write_text(path, self.render(), TrainingError, "The training's page", durable=False)
+        write_text(path, self.render(), TrainingError, "The training report", durable=False)
         return path
 
     def render(self) -> str:
-        """The whole page as HTML."""
+        """Return the report as HTML."""
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
         environment = Environment(
@@ -125,14 +143,14 @@ class TrainingReport:
         charts = [_chart(name, _series(self.history, keys)) for name, keys in CHARTS]
         return environment.get_template("report.html.j2").render(
             report=self,
-            charts=[chart for chart in (_chart("On held-out rows", self.held_out), *charts) if chart],
+            charts=[chart for chart in (_chart("Held-out set", self.held_out), *charts) if chart],
             area={"width": WIDTH, "height": HEIGHT, "left": LEFT},
             thumbnail=_thumbnail,
         )
 
 
 def _series(history: Sequence[Mapping[str, Any]], keys: Sequence[tuple[str, str]]) -> dict[str, Points]:
-    """Curves by name; the last entry of a step counts, because a resumed run logs a step again."""
+    """Return curves by name. The last entry of a step counts, because a resumed training logs steps again."""
     curves: dict[str, dict[float, float]] = {name: {} for name, _ in keys}
     for entry in history:
         step = number(entry, "step")
@@ -145,7 +163,7 @@ def _series(history: Sequence[Mapping[str, Any]], keys: Sequence[tuple[str, str]
 
 @dataclass(frozen=True)
 class Curve:
-    """A curve as it is drawn: its points in the picture's pixels, its first and last value."""
+    """A curve: its points in pixels of the chart, its first and last value."""
 
     name: str
     colour: str
@@ -156,7 +174,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure of curves over steps; `ticks` are values with their heights in pixels."""
+    """A chart of curves over steps; `ticks` are values with their heights in pixels."""
 
     title: str
     curves: list[Curve]
@@ -166,7 +184,7 @@ class Chart:
 
 
 def _chart(title: str, curves: Mapping[str, Points]) -> Chart | None:
-    """The figure of these curves; None if there is nothing to draw."""
+    """Return the chart of these curves, or None if they have no points."""
     points = [point for curve in curves.values() for point in curve]
     if not points:
         return None
@@ -206,7 +224,7 @@ def _chart(title: str, curves: Mapping[str, Points]) -> Chart | None:
 
 
 def _thumbnail(picture: Picture) -> str:
-    """A small copy as a data URL."""
+    """Return a thumbnail as a data URL."""
     small = picture.image.copy()
     small.thumbnail((THUMB, THUMB))
     return Picture(small).data_url()

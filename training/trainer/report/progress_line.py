@@ -1,8 +1,7 @@
-"""What a person sees while training runs: one line a log entry, with what counts at that stage, rates and the
-time left.
+"""Progress line of a training: one line per log entry, with the stage's measures, rates and remaining time.
 
-Decision: the lines are made here from the trainer's own log entries, by pure functions, so that live output,
-TensorBoard and the page at the end never show different numbers.
+The lines are computed from the trainer's own log entries by pure functions, so that console, TensorBoard and
+report always show the same numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 LineParts = Sequence[tuple[str, str, int]]
-"""Name, key in a log entry, digits (below 0: scientific notation) of each part of a line."""
+"""Name, key in the log entry and digits (negative: scientific notation) of each part of a line."""
 
 SFT_PARTS: LineParts = (
     ("loss", "loss", 4),
@@ -27,7 +26,7 @@ GRPO_PARTS: LineParts = (
     ("quality", "reward/quality", 3),
     ("spread", "reward/spread", 3),
     ("dead", "reward/dead", 2),
-    ("says true", "verdict/true", 2),
+    ("accepted", "verdict/true", 2),
     ("tokens", "completions/mean_length", 0),
     ("cached", "redraw/served", 2),
     ("failed", "redraw/failed", 2),
@@ -48,7 +47,7 @@ PLANNER_GRPO_PARTS: LineParts = (
 
 DPO_PARTS: LineParts = (
     ("loss", "loss", 4),
-    ("told apart", "rewards/accuracies", 2),
+    ("accuracy", "rewards/accuracies", 2),
     ("margin", "rewards/margins", 3),
     ("chosen", "rewards/chosen", 3),
     ("rejected", "rewards/rejected", 3),
@@ -57,7 +56,7 @@ DPO_PARTS: LineParts = (
 
 
 def number(logs: Mapping[str, Any], key: str) -> float | None:
-    """A finite number of a log entry, None if it is not there or not one."""
+    """Return a finite number of a log entry, or None if it is missing or not finite."""
     value = logs.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
@@ -65,7 +64,7 @@ def number(logs: Mapping[str, Any], key: str) -> float | None:
 
 
 class Pace(NamedTuple):
-    """Where a training stands: its step, how many there are, seconds that a step takes now, seconds left."""
+    """Progress of a training: current step, total steps, seconds per step, seconds left."""
 
     step: int
     steps: int
@@ -74,19 +73,19 @@ class Pace(NamedTuple):
 
 
 def line(logs: Mapping[str, Any], parts: LineParts, pace: Pace, rates: Mapping[str, float]) -> str:
-    """One line of progress; `rates` are per second, by name. Digits below 0 mean scientific notation."""
+    """Return one progress line; `rates` are per second, by name."""
     said = []
     for name, key, digits in parts:
         value = number(logs, key)
         if value is not None:
             said.append(f"{name} {value:.{digits}f}" if digits >= 0 else f"{name} {value:.{-digits}e}")
     fast = [f"{rate:.0f} {name}/s" if rate >= 10 else f"{rate:.2g} {name}/s" for name, rate in rates.items()]
-    fast += [f"{pace.seconds_a_step:.2f} s a step", f"left {clock(pace.left)}"]
+    fast += [f"{pace.seconds_a_step:.2f} s/step", f"{clock(pace.left)} left"]
     return f"step {pace.step}/{pace.steps} | {' '.join(said)} | {', '.join(fast)}"
 
 
 def clock(seconds: float) -> str:
-    """Hours, minutes and seconds as 1:02:03 or 2:03."""
+    """Return a duration as 1:02:03 (hours, minutes, seconds) or 2:03."""
     whole = max(0, round(seconds))
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

@@ -1,8 +1,7 @@
-"""What a training's page says of how it was made: model, data and their digests, libraries, and every
-setting.
+"""Describes how a training was made, for its report: model, data and their digests, libraries, all settings.
 
-Decision: settings are read off the models that the command line is made of, so none can be left out, and
-those that were changed come first: they are what somebody compares two trainings by.
+Settings are read from the same models as the command line's options, so that none can be missing. Changed
+settings come first, since they are what users compare between trainings.
 """
 
 from __future__ import annotations
@@ -17,13 +16,12 @@ from ....backend.machine.libraries import installed
 
 LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "bitsandbytes", "vllm")
 PRIVATE = ("url",)
-"""Ends of the names of settings that may hold an address with a key in it."""
+"""Endings of setting names whose value may be a URL with a key in it."""
 
 
 @dataclass(frozen=True)
 class ShownSetting:
-    """A setting as the page shows it: its option, its value as text, whether that is the default, and what it
-    means."""
+    """A setting in the report: option, value as text, whether this is the default, and description."""
 
     name: str
     value: str
@@ -32,7 +30,7 @@ class ShownSetting:
 
 
 def shown_settings(*models: BaseModel) -> list[ShownSetting]:
-    """Every setting of these models, the changed ones first, each named as its option of the command."""
+    """Return every setting of these models, changed ones first, each with the name of its option."""
     found = []
     for model in models:
         for name, field in type(model).model_fields.items():
@@ -44,13 +42,13 @@ def shown_settings(*models: BaseModel) -> list[ShownSetting]:
 
 
 def libraries() -> str:
-    """The training libraries with their versions."""
+    """Return the training libraries with their versions."""
     versions = ((name, installed(name)) for name in LIBRARIES)
     return ", ".join(f"{name} {version}" for name, version in versions if version)
 
 
 def digests(counted: Iterable[tuple[str, int, str]]) -> Mapping[str, str]:
-    """Lines on sets of rows by what they are for: how many, and the digest of their content."""
+    """Return the number of rows and the digest of their content, by the purpose of the rows."""
     return {name: f"{count:,} (digest {digest})" for name, count, digest in counted}
 
 

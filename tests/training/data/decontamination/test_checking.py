@@ -1,4 +1,4 @@
-"""Files of benchmarks are read in the forms that they have, and files of training data held against them."""
+"""Benchmark files are read in their own formats, and training data is compared with them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_every_benchmark_is_read_in_every_form(tmp_path: Path, kind: str, suffix
 def test_a_file_without_the_fields_of_its_kind_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     path.write_text('[{"text": "hello"}]')
-    with pytest.raises(SettingsError, match="No row of"):
+    with pytest.raises(SettingsError, match="None of the rows in"):
         list(items_of("wise", path, ItemsRead()))
     (tmp_path / "comm.pt").write_bytes(b"PK")
     with pytest.raises(SettingsError, match="cannot be read"):

@@ -1,5 +1,4 @@
-"""The guard's index: copies are found however they are dressed, others are let through, nothing can be read
-back."""
+"""The guard's index finds changed copies, lets other rows pass, and contains no readable text."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ SHORT = "Traditional boats of the Kerala backwaters, dawn"
 
 
 def scene(shift: int = 0, size: int = 256) -> Picture:
-    """A page of shapes, maybe scaled, maybe with other colours."""
+    """Return an image of shapes, optionally scaled or with other colors."""
     image = Image.new("RGB", (256, 256), (240, 235, 220 - shift))
     draw = ImageDraw.Draw(image)
     draw.ellipse((30, 40, 140, 150), fill=(200, 40 + shift, 30))
@@ -124,11 +123,11 @@ def test_foreign_files_are_refused_in_one_sentence(tmp_path: Path, index: Path) 
     with pytest.raises(SettingsError, match="cannot be read"):
         BenchmarkIndex.open(tmp_path / "none.sqlite")
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(SettingsError, match="no guard index"):
+    with pytest.raises(SettingsError, match="not a guard index"):
         BenchmarkIndex.open(tmp_path / "text")
     torn = tmp_path / "torn"
     torn.write_bytes(index.read_bytes()[:5000])
-    with pytest.raises(SettingsError, match="Make it again"):
+    with pytest.raises(SettingsError, match="Create it again"):
         BenchmarkIndex.open(torn)
     endless = sqlite3.connect(tmp_path / "view.sqlite")
     endless.executescript(

@@ -1,4 +1,4 @@
-"""Every stage leaves out what the guard knows, says so, and `guard check` finds nothing in what it makes."""
+"""Every stage leaves out and reports what the guard finds, and `guard check` finds nothing in its result."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ def test_packing_leaves_out_rows_of_a_benchmark_and_the_card_names_them(
         counts = packing.pack([tmp_path / "rows"], tmp_path / form)
         assert counts == {"critic_sft": {"train": 2}}
         card = (tmp_path / form / "README.md").read_text()
-        assert "every row: held against wise (1 items); left out: wise" in card
+        assert "for every row: compared with wise (1 items); left out: wise" in card
         assert "critic_sft.json, row 0: wise: same words" in card
     tree = tmp_path / "published" / "InterleaveThinker" / "Train-Data"
     assert [folder.name for folder in (tree / "Klein_data").iterdir()] == ["other"]
     assert findings(index, tree / "critic_sft.json") == 0
     Packing("webdataset", CardData(), log=lambda line: None).pack([tmp_path / "guarded"], tmp_path / "again")
     card = (tmp_path / "again" / "README.md").read_text()
-    assert "when `guarded` was made: held against wise (1 items); left out: wise 1" in card
+    assert "when `guarded` was created: compared with wise (1 items); left out: wise 1" in card
 
 
 @pytest.mark.parametrize("form", ["webdataset", "published"])
@@ -106,7 +106,9 @@ def test_packing_names_a_row_with_a_damaged_picture(form: Any, index: Path, tmp_
     (tmp_path / "rows" / damaged).write_bytes(content[:-30])
     lines: list[str] = []
     packing = Packing(form, CardData(), [run], guard=index, log=lines.append)
-    with pytest.raises(SettingsError, match=r"missing or damaged, the first: critic_sft\.json, row 0: "):
+    with pytest.raises(
+        SettingsError, match=r"missing or damaged images; the first: critic_sft\.json, row 0: "
+    ):
         packing.pack([tmp_path / "rows"], tmp_path / "packed")
     counts = replace(packing, skip_bad=True).pack([tmp_path / "rows"], tmp_path / "packed")
     assert counts == {"critic_sft": {"train": 1}}

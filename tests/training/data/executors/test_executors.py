@@ -1,4 +1,4 @@
-"""Both executors: every item once, bounded, stopped by one sign; what dies is handed out again."""
+"""Both executors process every item once, with a limit, stop by one token, and retry lost items."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_no_more_is_taken_than_is_under_way() -> None:
 def test_the_sign_stops_it_and_what_was_begun_comes_back(executor: Executor) -> None:
     stop = LocalCancelToken(budget=5.0)
     done = list(executor.map(Squares(costs=1.0, seconds=0.2), range(200), str, stop))
-    assert stop.reason() == "the budget is spent"
+    assert stop.reason() == "the budget was spent"
     assert 5 <= len(done) <= 40
     assert stop.spent() >= 5
 

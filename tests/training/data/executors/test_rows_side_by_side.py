@@ -1,5 +1,7 @@
-"""Rows that are made side by side: the same files by every executor, whoever was first; what a worker cannot
-read or write is said."""
+"""Rows created in parallel are the same with every executor and in any order of completion.
+
+Errors of reading and writing in a worker are reported.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ ASKED = "INTERLEAVE_TEST_RAY"
 
 @dataclass(frozen=True)
 class ByShade:
-    """Scores by how light a page is; the later ones come first. `down`: it never answers."""
+    """Scores images by their brightness; later ones finish first. With `down` it never answers."""
 
     down: bool = False
     identity: str = "by shade"
@@ -56,7 +58,7 @@ class ByShade:
 
 
 class Travelled:
-    """Threads, with everything that would go to another process and come back pickled on the way."""
+    """Threads that pickle everything that would be sent to another process and back."""
 
     def map(
         self, job: Any, items: Iterable[Any], key: Callable[[Any], str], stop: LocalCancelToken
@@ -68,7 +70,7 @@ class Travelled:
 
 @dataclass(frozen=True)
 class Unpacking:
-    """What a worker does with a job that came to it."""
+    """What a worker does with a received job."""
 
     job: bytes
 
@@ -150,7 +152,7 @@ def test_an_image_travels_as_it_is() -> None:
 
 @dataclass(frozen=True)
 class Lost:
-    """Gives nothing for item 2."""
+    """Returns no result for item 2."""
 
     def open(self, stop: CancelToken) -> Callable[[int], int | None]:
         return lambda item: None if item == 2 else item
@@ -158,7 +160,7 @@ class Lost:
 
 def test_results_stand_in_the_order_of_their_items_and_a_gap_is_an_error() -> None:
     assert list(in_order(ThreadExecutor(3), Lost(), [5, 3, 9, 1], str)) == [5, 3, 9, 1]
-    with pytest.raises(SettingsError, match="2: nothing came of it"):
+    with pytest.raises(SettingsError, match="2: the worker returned no result"):
         list(in_order(ThreadExecutor(3), Lost(), [5, 2], str))
 
 

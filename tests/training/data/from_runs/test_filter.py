@@ -1,5 +1,4 @@
-"""`data filter` on chains made by hand: floor, trend, cut at best, share of RL, balance, split, and the
-page."""
+"""`data filter` on constructed trajectories: improvement, best attempt, RL, balance, page."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ CHAINS: dict[str, tuple[list[float], list[int]]] = {
     "very good": ([9], [0]),
     "just at the floor": ([3, 3], [0]),
 }
-"""Overall scores of each chain's tries, and which tries are kept."""
+"""Overall scores of each trajectory's attempts, and which attempts are kept."""
 
 
 def folder_of(name: str) -> str:
@@ -82,10 +81,8 @@ def test_the_published_rules_on_twelve_chains(tmp_path: Path) -> None:
     reasons = {
         one.run.rpartition("/")[2]: one.reason for one in made.report.details if one.fate == "left out"
     }
-    assert reasons["worse-at-once"] == "no later attempt was as good as the first"
-    assert (
-        reasons["always-bad"] == reasons["one-bad-try"] == "of a step whose best image scores below the floor"
-    )
+    assert reasons["worse-at-once"] == "no later attempt is as good as the first"
+    assert reasons["always-bad"] == reasons["one-bad-try"] == "the step's best image scores below the minimum"
     assert reasons["better-then-worse"] == "after the step's best attempt"
     assert 4.67 < made.report.settings.rl_variance < 11.7
     assert made.rl and len(read_rl_rows(made.rl)[0]) == 3
@@ -93,7 +90,7 @@ def test_the_published_rules_on_twelve_chains(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("share", "rows"), [(0.0, 0), (0.1, 3), (0.35, 6), (1.0, 10)])
 def test_the_share_finds_the_variance(share: float, rows: int, tmp_path: Path) -> None:
-    """Whole steps go to RL; four rows of single tries, or of equal scores, have nothing that varies."""
+    """Whole steps go to RL; four rows of single attempts or equal scores have no variance."""
     make_chains(tmp_path / "runs")
     made = filtered(tmp_path, rl_share=share)
     assert sum(map(len, kept(made, "rl").values())) == rows
@@ -123,7 +120,7 @@ def test_the_split_of_the_prompts_holds(tmp_path: Path) -> None:
 
 
 class UnsureJudge:
-    """Answers another number each time, and counts."""
+    """Returns different numbers at every call, and counts the calls."""
 
     identity = "unsure"
 

@@ -1,5 +1,4 @@
-"""Runs and people's words as a critic's training data: the rules on runs made by hand, and what is wrong with
-others."""
+"""Conversion of runs and annotations to training data of a critic: the rules, and invalid runs."""
 
 from __future__ import annotations
 
@@ -161,7 +160,7 @@ def test_scores_that_vary_go_to_reinforcement(tmp_path: Path) -> None:
 
 
 class Judge:
-    """Scores images as it is told to: by a number, or not at all."""
+    """Scores images with a given number, or not at all."""
 
     identity = "judge of tests"
 
@@ -219,7 +218,7 @@ def test_the_commoner_verdict_loses_rows_that_nobody_spoke_of(tmp_path: Path) ->
     made = data_of(tmp_path, balance=0.5)
     rows = made.report.files["critic_sft.json"]
     assert (rows.right, rows.wrong, rows.human, rows.repeated) == (3, 3, 2, 0)
-    assert made.report.left_out == {"too many say True, and not annotated": 3}
+    assert made.report.left_out == {"too many rows say True, and this one is not annotated": 3}
     again = data_of(tmp_path, balance=0.5)
     assert again.report.details == made.report.details
     assert data_of(tmp_path, balance=0.4).report.files["critic_sft.json"].right == 4
@@ -272,7 +271,7 @@ def test_one_question_is_asked_once_and_contradictions_are_left_out(tmp_path: Pa
     say(tmp_path / "runs" / "c", 0, True)
     made = data_of(tmp_path)
     assert [one.success for one in verdicts(made.sft)] == [True]
-    assert made.report.left_out == {"contradicting annotations of one image": 3}
+    assert made.report.left_out == {"contradicting annotations of the same image": 3}
 
 
 def test_images_are_copied_once_and_the_folder_can_be_moved(tmp_path: Path) -> None:
@@ -286,7 +285,7 @@ def test_images_are_copied_once_and_the_folder_can_be_moved(tmp_path: Path) -> N
     assert len(list((moved / "images").iterdir())) == 5
     assert all(not Path(name).is_absolute() for row in rows for name in row.images)
     assert Picture.open(moved / rows[-1].images[0]) == Picture.white((48, 48))
-    assert "kept, because" in (moved / "report.md").read_text()
+    assert "used because" in (moved / "report.md").read_text()
     RunsReport.model_validate_json((moved / "report.json").read_text())
 
 
@@ -304,7 +303,7 @@ def test_whole_runs_that_people_spoke_of_are_held_out(tmp_path: Path) -> None:
     assert len(held) >= 3 and not held & {one.run for one in made.report.details if one.fate == "sft"}
     assert held < {f"runs/{number}" for number in range(10)}
     assert len(verdicts(made.held_out)) == len(held), "of its own verdict the critic is not asked"
-    assert made.report.left_out == {"of a held-out run, and not annotated": len(held)}
+    assert made.report.left_out == {"in a held-out run and not annotated": len(held)}
     other = data_of(tmp_path, held_out_runs=0.3, held_out_seed=1)
     assert {one.run for one in other.report.details if one.fate == "held out"} != held
 
@@ -359,7 +358,7 @@ def test_a_prompt_that_nobody_vouches_for_is_not_learned(tmp_path: Path) -> None
     taken = [[row.messages[-1].content[start:end] for start, end in row.not_learned] for row in rows]
     assert taken == [[PROMPT], ["b"], []]
     assert "not_learned" not in json.loads(made.sft.read_text())[2]
-    assert "what to draw instead" in (made.folder / "report.md").read_text()
+    assert "refined prompts by source" in (made.folder / "report.md").read_text()
 
 
 def test_the_critics_own_proposal_stands_where_nothing_speaks_against_it(tmp_path: Path) -> None:
@@ -372,7 +371,7 @@ def test_runs_of_every_ending_are_read(tmp_path: Path) -> None:
     save_trajectory(make_trajectory(4, cut_short=True), tmp_path / "runs" / "a")
     made = data_of(tmp_path)
     assert made.report.runs == 1 and made.report.undrawn == 1
-    assert "nobody knows whether it is right" in made.report.left_out
+    assert "the right verdict is unknown" in made.report.left_out
 
 
 def test_a_run_that_is_going_on_is_read_as_far_as_it_came(tmp_path: Path) -> None:
@@ -408,18 +407,18 @@ def test_damaged_runs_are_errors_or_listed(tmp_path: Path) -> None:
 
 def test_foreign_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    with pytest.raises(SettingsError, match="holds no run"):
+    with pytest.raises(SettingsError, match="does not contain a run"):
         data_of(tmp_path)
-    with pytest.raises(SettingsError, match="no folder"):
+    with pytest.raises(SettingsError, match="does not exist"):
         data_of(tmp_path, tmp_path / "nowhere")
     folder = made_run(tmp_path / "runs" / "deep" / "a", [(1, None, None)])
     assert find_runs([tmp_path / "runs", folder]) == [(folder, "runs/deep/a")]
-    with pytest.raises(SettingsError, match="give no row"):
+    with pytest.raises(SettingsError, match="No training rows"):
         data_of(tmp_path)
     made_run(tmp_path / "runs" / "b", [(1, True, None)])
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.txt").write_text("mine")
-    with pytest.raises(SettingsError, match="something else"):
+    with pytest.raises(SettingsError, match="other files"):
         data_of(tmp_path)
     assert (tmp_path / "data" / "mine.txt").read_text() == "mine"
 
@@ -428,7 +427,7 @@ def test_words_that_cannot_stand_in_a_row_are_left_out(tmp_path: Path) -> None:
     made_run(tmp_path / "runs" / "a", [(1, True, None)], prompt="a page <image>")
     made_run(tmp_path / "runs" / "b", [(1, True, None)])
     made = data_of(tmp_path)
-    assert made.report.left_out == {"its texts cannot stand in a row": 1}
+    assert made.report.left_out == {"its text is not allowed in a row": 1}
     assert json.loads((tmp_path / "data" / "report.json").read_text())["images"] == 2
 
 
@@ -436,6 +435,8 @@ def test_a_seed_that_no_row_can_have_is_named(tmp_path: Path) -> None:
     folder = made_run(tmp_path / "runs" / "a", [(1, False, 2.0), (2, True, 9.0)])
     ended = folder / "trajectory.json"
     ended.write_text(ended.read_text().replace('"seed": 1,', '"seed": -5,'))
-    with pytest.raises(SettingsError, match=r"runs/a, step 1, try 2 cannot be a row, field 'seed'"):
+    with pytest.raises(
+        SettingsError, match=r"runs/a, step 1, attempt 2 cannot be converted to a row, field 'seed'"
+    ):
         data_of(tmp_path)
     assert not (tmp_path / "data").exists()

@@ -1,4 +1,4 @@
-"""Where the data of runs is put: nothing else is replaced, and no stop leaves half of it."""
+"""The output folder of data from runs: nothing else is replaced, and no interruption leaves half of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_report_alone_makes_no_folder_ours(tmp_path: Path) -> None:
     made_run(tmp_path / "runs" / "a", [(1, True, None)])
     put(tmp_path, tmp_path / "data")
     (tmp_path / "data" / "mine.txt").write_text("mine")
-    with pytest.raises(SettingsError, match=r"something else \('mine.txt'\)"):
+    with pytest.raises(SettingsError, match=r"other files \('mine.txt'\)"):
         put(tmp_path, tmp_path / "data")
     assert (tmp_path / "data" / "mine.txt").read_text() == "mine"
 

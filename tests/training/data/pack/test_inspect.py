@@ -1,4 +1,4 @@
-"""`data inspect`: what is in files of rows, good ones and strangers'."""
+"""`data inspect` shows the content of valid and invalid row files."""
 
 from __future__ import annotations
 

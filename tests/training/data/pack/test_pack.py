@@ -1,4 +1,4 @@
-"""`data pack`: packed and read back, rows and pictures are the same; the card says what is known."""
+"""`data pack`: unpacked rows and images are the same as before, and the card states what is known."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from interleave_thinker.training.data.pack.shards import write_parquet, write_ta
 
 @pytest.fixture
 def rows(tmp_path: Path) -> Path:
-    """What the filter leaves: rows of both kinds."""
+    """Write the result of the filter: rows of both kinds."""
     for number in range(6):
         tries = [(number * 20, False, 4.0), (number * 20 + 9, True, 5.0 + number / 2)]
         made_run(
@@ -94,9 +94,7 @@ def test_the_card(rows: Path, tmp_path: Path) -> None:
     pack(rows, tmp_path / "packed", runs=[tmp_path / "runs"], sources=["CoMM=cc-by-4.0", "mine=cc-by-nc-4.0"])
     text = (tmp_path / "packed" / "README.md").read_text()
     assert text.startswith('---\nlicense: "unknown"\nconfigs:\n')
-    assert (
-        "- planner: hand (outputs of this service may be restricted" in text and "- generator: hand\n" in text
-    )
+    assert "- planner: hand (check this service's terms" in text and "- generator: hand\n" in text
     assert "mine: cc-by-nc-4.0 **non-commercial" in text and "CoMM: cc-by-4.0\n" in text
     assert "Not checked against any benchmark." in text and "Known gaps" in text
     (tmp_path / "guard.json").write_text('{"found": []}')
@@ -127,7 +125,7 @@ def test_half_a_sign_is_one_line(tmp_path: Path) -> None:
     turns = [{"role": "user", "content": "half \ud800"}, {"role": "assistant", "content": "yes"}]
     (tmp_path / "planner_sft.json").write_text(json.dumps([{"messages": turns, "images": []}]))
     (file,) = row_files(tmp_path)
-    with pytest.raises(SettingsError, match=r"planner_sft.json, row 0: half of a sign"):
+    with pytest.raises(SettingsError, match=r"planner_sft.json, row 0 contains an invalid character"):
         write_tars(file, tmp_path)
 
 
@@ -149,7 +147,7 @@ def test_images_that_vanished_are_named_one_by_one(form: Any, rows: Path, tmp_pa
     more = {"runs": [tmp_path / "runs"]}
     packing = Packing(form, CardData(), log=lines.append, **more)  # type: ignore[arg-type]
     with pytest.raises(
-        SettingsError, match="rows have images that are missing or damaged, the first: critic_"
+        SettingsError, match="rows have missing or damaged images; the first: critic_"
     ) as error:
         packing.pack([rows], tmp_path / "packed")
     assert "\n" not in str(error.value) and not (tmp_path / "packed").exists()
@@ -157,4 +155,4 @@ def test_images_that_vanished_are_named_one_by_one(form: Any, rows: Path, tmp_pa
     assert len(named) >= 2
     skipping = Packing(form, CardData(), skip_bad=True, log=lines.append, **more)  # type: ignore[arg-type]
     assert skipping.pack([rows], tmp_path / "packed")["critic_sft"]["train"] == count - len(named)
-    assert "rows had images that were gone" in (tmp_path / "packed" / "README.md").read_text()
+    assert "rows with missing images" in (tmp_path / "packed" / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""`data pack --as published`: names and paths as the published readers want them, read back the same."""
+"""`data pack --as published`: names and paths as the published readers need them, and the same content."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_paths_of_the_place_where_it_will_lie(packed: Path, tmp_path: Path) -> N
 def test_what_cannot_be_packed_so(packed: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--runs"):
         Packing("published", CardData()).pack([tmp_path / "rows"], tmp_path / "x")
-    with pytest.raises(SettingsError, match="one name"):
+    with pytest.raises(SettingsError, match="the same name"):
         (tmp_path / "other").mkdir()
         (tmp_path / "other" / "critic_sft.json").write_text("[]")
         Packing("webdataset", CardData()).pack([tmp_path / "rows", tmp_path / "other"], tmp_path / "x")

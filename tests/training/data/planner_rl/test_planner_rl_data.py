@@ -1,4 +1,4 @@
-"""Requests with their checklists: written once by a teacher, kept, read back; hostile rows one line each."""
+"""Requests with checklists: written once by a teacher, cached, read back; one line per invalid row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow, StepR
 
 
 class Teacher:
-    """Writes a list of what the request names; says nonsense to some, and is down after so many questions."""
+    """Lists what the request names; answers some with nonsense, and fails after a number of questions."""
 
     identity, prompt_set = "teacher", None
 
@@ -54,7 +54,7 @@ def test_every_request_gets_a_list_that_is_read_back(tmp_path: Path) -> None:
     teacher = Teacher()
     report = make_planner_rl(source, teacher, tmp_path / "out", 2, lines.append)
     assert (report.rows, report.held_out) == (2, 1) and len(teacher.asked) == 5
-    assert report.left_out == {"the teacher wrote no list that can be used": 1}
+    assert report.left_out == {"the teacher wrote no valid checklist": 1}
     rows, problems = read_planner_rl(tmp_path / "out" / "planner_rl.jsonl")
     assert not problems and [row.id for row in rows] == ["p0", "p1"]
     assert rows[0].images and rows[0].steps == StepRange(least=2, most=3)
@@ -82,7 +82,7 @@ def test_a_call_that_was_stopped_asks_nothing_twice(tmp_path: Path) -> None:
     assert make_planner_rl(source, second, tmp_path / "out", 1, print).rows == 20
     assert len(second.asked) == 13 and not set(first.asked) & set(second.asked)
     (tmp_path / "out" / "mine.txt").write_text("x")
-    with pytest.raises(SettingsError, match="something else"):
+    with pytest.raises(SettingsError, match="other files"):
         make_planner_rl(source, second, tmp_path / "out", 1, print)
 
 

@@ -1,4 +1,4 @@
-"""`--outside comm:`: items of CoMM as rows, with a teacher and without."""
+"""`--outside comm:` converts items of CoMM to rows, with and without a teacher."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from interleave_thinker.training.data.rows.sft import SftRow, check_rows
 
 
 class Teacher:
-    """Answers with what it was asked about; down for some calls."""
+    """Answers with its question; fails at some calls."""
 
     identity = "teacher"
     prompt_set = None
@@ -106,7 +106,7 @@ def test_prompts_that_no_image_model_can_follow(answer: str, tmp_path: Path) -> 
     teacher = Teacher(answer)
     if not answer:
         teacher.reply = lambda *a, **b: Reply(text="")  # type: ignore[method-assign]
-    with pytest.raises(SettingsError, match="No row"):
+    with pytest.raises(SettingsError, match="No training rows"):
         made(tmp_path, teacher)
 
 
@@ -117,7 +117,7 @@ def test_a_teacher_that_is_down_ends_the_call_and_the_next_goes_on(tmp_path: Pat
     comm(tmp_path / "comm", *stories)
     flaky = Teacher(down=3)
     report, _ = made(tmp_path, flaky, parallel=1)
-    assert report.left_out == {"a story whose prompts the teacher gave no answer for": 3}
+    assert report.left_out == {"a story for which the teacher gave no answer": 3}
     assert report.outside_items == 9
     teacher = Teacher()
     teacher.reply, answers = _stops_after(teacher, 5)  # type: ignore[method-assign]
@@ -156,10 +156,10 @@ def test_items_that_give_no_row(tmp_path: Path) -> None:
     )
     report, _ = made(tmp_path)
     assert report.left_out == {
-        "an item that is none of CoMM's": 2,
+        "an item that is not in CoMM's format": 2,
         "an item with an image that is missing or damaged": 2,
-        "an item without pictures": 1,
-        "an item with fewer than two pictures that have words": 1,
+        "an item without images": 1,
+        "an item with fewer than two images that have texts": 1,
     }
     report, _ = made(tmp_path, outside_limit=7)
     assert report.outside_items == 1
@@ -175,16 +175,16 @@ def test_the_test_file_is_refused_by_name_id_and_guard(tmp_path: Path) -> None:
     with BenchmarkIndex.create(tmp_path / "g.sqlite") as guard:
         guard.add("comm", [IndexedItem(titles=(long,), ids=("known",))], "one")
     folder = comm(tmp_path / "comm", item("known", THREE), item("other", THREE))
-    with pytest.raises(SettingsError, match="holds 1 item of CoMM's test file"):
+    with pytest.raises(SettingsError, match="contains 1 item of CoMM's test file"):
         made(tmp_path, guard=tmp_path / "g.sqlite")
     comm(folder, *[item(f"n{n}", [[part("a")]]) for n in range(100)], item("known", THREE), item("x", THREE))
     report, _ = made(tmp_path, guard=tmp_path / "g.sqlite")
     assert report.left_out["in a benchmark: comm"] == 1 and report.rows == {"description": 1}
     comm(folder, item("n", THREE, title=long))
-    with pytest.raises(SettingsError, match="No row"):
+    with pytest.raises(SettingsError, match="No training rows"):
         made(tmp_path, guard=tmp_path / "g.sqlite")
     (folder / "train_data.pth").rename(folder / "test_data.pth")
-    with pytest.raises(SettingsError, match="no one file of CoMM's training items"):
+    with pytest.raises(SettingsError, match="exactly one file of CoMM's training items"):
         made(tmp_path)
     maker = PlannerRows(PlannerRowsData(), default_prompt_set(), log=lambda line: None)
     with pytest.raises(SettingsError, match="test file"):

@@ -1,4 +1,4 @@
-"""`data planner-rows`: what is taught of a trajectory, and what is left out of it."""
+"""`data planner-rows`: which rows a trajectory gives, and what is left out."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_what_is_not_taught(tmp_path: Path) -> None:
     report, rows = made(tmp_path, kinds="text")
     assert len(rows) == 1
     assert report.left_out == {
-        "a prompt speaks of its step's number or of a previous image": 3,
+        "a prompt refers to its step's number or to a previous image": 3,
         "not every step was accepted": 1,
         "a step was not judged": 1,
     }
@@ -177,10 +177,10 @@ def test_a_place_that_holds_something_else_is_left_alone(tmp_path: Path) -> None
     story(tmp_path / "runs" / "a")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.txt").write_text("mine")
-    with pytest.raises(SettingsError, match="something else"):
+    with pytest.raises(SettingsError, match="other files"):
         made(tmp_path)
     assert (tmp_path / "data" / "mine.txt").read_text() == "mine"
-    with pytest.raises(SettingsError, match="no kind"):
+    with pytest.raises(SettingsError, match="unknown kind"):
         made(tmp_path, kinds="text,novel")
 
 
@@ -206,7 +206,7 @@ def test_long_rows_are_cut_between_steps(tmp_path: Path) -> None:
     most = 0
     report = maker.make([tmp_path / "runs"], tmp_path / "cut")
     assert report.rows == {"text": 1}
-    assert report.left_out == {"rows that are too long however they are cut": 3}
+    assert report.left_out == {"rows that are too long even when shortened": 3}
 
 
 def test_lengths_are_the_planners_own(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Taxonomies, banks and templates of one's own: what they can say, what is refused with file and place."""
+"""Custom taxonomies, banks and templates: what they support, and errors with file and place."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def test_a_template_that_cannot_be_filled_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("owl: wild\nowl: tame", "line 2: 'owl' stands twice"),
-        ("- owl", "no list of entries"),
-        ("owl: [wild]", "entry 'owl': its tags are no text"),
-        ("owl: WILD", "'WILD' is no tag"),
-        ("'{owl}': wild", "holds a bracket"),
-        ("owl: 'wi\x07ld'", "line 1: a control character"),
+        ("owl: wild\nowl: tame", "line 2: duplicate key 'owl'"),
+        ("- owl", "not a list of entries"),
+        ("owl: [wild]", "entry 'owl': its tags are not text"),
+        ("owl: WILD", "'WILD' is not a valid tag"),
+        ("'{owl}': wild", "brackets are only allowed in templates"),
+        ("owl: 'wi\x07ld'", "line 1 contains a control character"),
         ("owl: !!python/name:os.system x", ""),
         ("a: &x [*x]", ""),
     ],
@@ -120,7 +120,7 @@ def test_a_taxonomy_of_ones_own(tmp_path: Path) -> None:
     assert all(row["constraints"]["drawn_words"][0] == "HELLO" for row in second)
     assert all(row["constraints"]["captions"] == "short" for row in second)
     (tmp_path / "taxonomy.yaml").write_bytes(TAXONOMY.replace(b"steps: [2, 3]", b"steps: [3, 2]"))
-    with pytest.raises(SettingsError, match="first: steps are two numbers"):
+    with pytest.raises(SettingsError, match="first: invalid steps"):
         write_prompts(asked, {}, tmp_path / "out")
 
 

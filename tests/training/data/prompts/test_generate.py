@@ -1,4 +1,4 @@
-"""Requests out of the shipped taxonomy: the same from the same seed, none twice, as they were asked for."""
+"""Requests from the built-in taxonomy: deterministic, without duplicates, and according to the settings."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_weights_and_images(tmp_path: Path) -> None:
     for row in images:
         assert (tmp_path / "out" / row["user_input_image"]).is_file()
         assert re.search(r"attached|a photo", row["user_input"]), row["user_input"]
-    with pytest.raises(SettingsError, match="no category"):
+    with pytest.raises(SettingsError, match="not a category"):
         written(tmp_path / "none", 5, weights={"coking": 1.0})
 
 
@@ -167,7 +167,7 @@ def test_what_a_benchmark_has_is_left_out(tmp_path: Path, rows: list[dict]) -> N
 
 
 class Echo:
-    """A chat model that turns the request round a little, and sometimes talks nonsense."""
+    """A chat model that rewords the request slightly, and sometimes answers nonsense."""
 
     identity, prompt_set, asked = "echo", None, 0
 

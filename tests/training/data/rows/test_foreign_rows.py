@@ -1,5 +1,4 @@
-"""Rows as other tools write them, and files that are given to the wrong command: read as they are meant, or
-refused with what to do."""
+"""Rows of other tools, and files for another command, are read as intended or refused with a hint."""
 
 from __future__ import annotations
 
@@ -210,7 +209,7 @@ def scored(*scores: tuple[bool, float, float]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("rows", [scored((True, 1, 1), (False, 0, 1)), scored((False, 0.4, 0.9))])
 def test_scores_of_another_scale_are_refused(rows: list[dict[str, Any]], tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"(?s)are 0 to 1, .*0 to 10.*Multiply both by 10"):
+    with pytest.raises(SettingsError, match=r"(?s)are between 0 and 1, .*0 to 10.*Multiply both by 10"):
         read_rl_rows(written(tmp_path, *rows))
 
 

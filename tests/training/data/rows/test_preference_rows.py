@@ -1,4 +1,4 @@
-"""Data files of pairs: what a row must be, and what is said of one that is not."""
+"""Data files of pairs: requirements for a row, and errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def written(folder: Path, *rows: dict[str, Any]) -> Path:
         ({"chosen": ""}, "chosen"),
         ({"images": ["a.png"]}, "2 <image> marks, but 1 images"),
         ({"images": ["a.png", "gone.png"]}, "gone.png"),
-        ({"images": ["a.png", "../b.png"]}, "below the folder"),
-        ({"messages": [{"role": "assistant", "content": "<image><image>"}]}, "user's"),
+        ({"images": ["a.png", "../b.png"]}, "not found in the data file's folder"),
+        ({"messages": [{"role": "assistant", "content": "<image><image>"}]}, "end with a user turn"),
         ({"truth": "true"}, "truth"),
         ({"chosen_score": float("nan")}, "chosen_score"),
     ],

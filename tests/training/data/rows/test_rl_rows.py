@@ -1,4 +1,4 @@
-"""Rows of critic_rl.jsonl: checked one by one, asked as the running critic is asked."""
+"""Rows of critic_rl.jsonl: checked one by one, with questions as for the running critic."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_bad_row_is_named_or_left_out(tmp_path: Path, line: object, said: str)
 
 
 def test_a_file_without_a_good_row_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="no row"):
+    with pytest.raises(SettingsError, match="does not contain a usable row"):
         read_rl_rows(folder_with(tmp_path, "{"), skip_bad=True)
 
 
@@ -100,8 +100,10 @@ def test_the_question_is_the_running_critics(tmp_path: Path) -> None:
 
 
 def published_question(template: str, line: dict[str, Any]) -> list[dict[str, Any]]:
-    """The user's turn that the published trainer makes of a line, by its rule: two replacements, cut at the
-    marks."""
+    """Return the user's turn of the published trainer for a row.
+
+    By its rule: two replacements, split at the marks.
+    """
     text = template.replace("{original_instruction}", line.get("origin_prompt", ""))
     text = text.replace("{rewritten_prompt}", line.get("rewritten_prompt", ""))
     content: list[dict[str, Any]] = []
@@ -254,7 +256,7 @@ def test_few_rows_are_not_all_held_out(tmp_path: Path) -> None:
     # A file of rows to check on is taken as far as it is wanted, of both truths, whatever its order.
     checked = check_rows_of(rows, GrpoTraining(check_rows=4))
     assert [row.evaluation.success for row in checked] == [True, True, False, False]
-    with pytest.raises(SettingsError, match="no row of a wrong image"):
+    with pytest.raises(SettingsError, match="None of the 15 rows has a wrong image"):
         check_rows_of(rows[:15], GrpoTraining(check_rows=4))
 
 
@@ -265,9 +267,9 @@ def test_batches_come_out_even_or_say_so() -> None:
     assert (
         rollouts_of(GrpoTraining(max_steps=5), 100) == 2 and rollouts_of(GrpoTraining(max_steps=99), 100) == 6
     )
-    with pytest.raises(SettingsError, match="--max-steps 1 is less than one rollout"):
+    with pytest.raises(SettingsError, match="--max-steps 1 is less than the 2 steps of one rollout"):
         rollouts_of(GrpoTraining(max_steps=1), 100)
-    with pytest.raises(SettingsError, match="do not divide"):
+    with pytest.raises(SettingsError, match="cannot be divided"):
         batches(published, 6)
     with pytest.raises(SettingsError, match="Lower --prompts"):
         rollouts_of(published, 15)

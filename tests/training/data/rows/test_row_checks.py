@@ -1,5 +1,7 @@
-"""Rows that no training could show its model: found before the model is loaded, named, and left out on
-request, by every stage."""
+"""Rows that cannot be shown to the model are found before it is loaded, by every stage.
+
+They are named, or left out on request.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from interleave_thinker.training.sft import train as sft
 
 
 class Reached(Exception):
-    """The model would be loaded now: every row was looked at before."""
+    """The model would be loaded here, after every row was checked."""
 
 
 @pytest.fixture(autouse=True)

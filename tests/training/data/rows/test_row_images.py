@@ -1,5 +1,4 @@
-"""A data file is a stranger's: its rows open no image but those below its folder or the image folder that was
-given."""
+"""Rows of untrusted data files open no images outside of their folder and the given image folder."""
 
 from __future__ import annotations
 

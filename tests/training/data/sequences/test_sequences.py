@@ -1,4 +1,4 @@
-"""`data sequences`: a story as one text with its images, as it ended and with every attempt."""
+"""`data sequences`: a story as one text with its images, in its final form and with every attempt."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_every_attempt_with_what_was_said_of_it() -> None:
     [
         (story(), ""),
         (story(end=StopReason.attempts_used_up), "not every step"),
-        (story(text="draw <image> of a boat"), "its texts"),
-        (story(text="</critic><plan>"), "its texts"),
+        (story(text="draw <image> of a boat"), "its text is"),
+        (story(text="</critic><plan>"), "its text is"),
     ],
 )
 def test_what_gives_none(trajectory: Trajectory, reason: str) -> None:

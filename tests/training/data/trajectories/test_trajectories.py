@@ -1,4 +1,4 @@
-"""`data trajectories`: prompts become runs, whatever stops them in between."""
+"""`data trajectories` converts prompts to runs, with any interruption in between."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_failures_are_values_and_tried_again_when_asked(prompts: Path, tmp_path:
 def test_an_outage_ends_the_call(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "many.jsonl", 60)
     made = make(prompts, tmp_path / "runs", SmallTeachers(down="story"))
-    assert "in a row failed" in made.stopped
+    assert "consecutive prompts failed" in made.stopped
     assert 20 <= made.totals.failed < 30 and made.totals.to_do > 25
     assert make(prompts, tmp_path / "runs", retry_failed=True).totals.to_do == 0
 
@@ -172,7 +172,7 @@ def test_a_full_disk_ends_the_call_and_is_no_prompts_fault(
 
     monkeypatch.setattr(unit, "write_record", full)
     made = make(prompts, tmp_path / "runs")
-    assert made.stopped == "no room left. It cannot be written." and not made.totals.failed
+    assert made.stopped == "the disk is full. It cannot be written." and not made.totals.failed
     assert not (tmp_path / "runs" / "failed.jsonl").exists()
     monkeypatch.undo()
     assert make(prompts, tmp_path / "runs").totals.to_do == 0
@@ -185,7 +185,7 @@ def test_a_budget_ends_it_cleanly_and_counts_what_was_spent_before(prompts: Path
     out = tmp_path / "runs"
     made = make(prompts, out, prices=prices, budget=1.0)
     spent = sum(one.cost for one in made.ledger)
-    assert made.stopped == "the budget is spent" and made.totals.to_do > 0
+    assert made.stopped == "the budget was spent" and made.totals.to_do > 0
     # Three at a time: none begins a call after the money is gone, and each may have had one under way.
     assert 1.0 <= spent < 1.0 + 3 * 0.11
     again = make(prompts, out, prices=prices, budget=1.0)
@@ -201,7 +201,7 @@ def test_a_budget_ends_it_cleanly_and_counts_what_was_spent_before(prompts: Path
 
 def test_time_ends_it(prompts: Path, tmp_path: Path) -> None:
     made = make(prompts, tmp_path / "runs", SmallTeachers(seconds=0.2), stop_after="0.5s")
-    assert made.stopped == "the time is up" and made.totals.to_do > 0
+    assert made.stopped == "the time limit was reached" and made.totals.to_do > 0
     assert make(prompts, tmp_path / "runs").totals.to_do == 0
     make(prompts, tmp_path / "undisturbed")
     assert records(tmp_path / "runs") == records(tmp_path / "undisturbed")
@@ -293,7 +293,7 @@ def test_a_ledger_goes_on_after_a_line_that_was_cut_off(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_kill_before_a_draw_is_recorded_loses_no_cost(prompts: Path, tmp_path: Path) -> None:
-    """A process that dies where it would record its third draw has noted what that draw took."""
+    """A process that dies before recording its third image has recorded its cost."""
     out = tmp_path / "runs"
     child = os.fork()
     if child == 0:

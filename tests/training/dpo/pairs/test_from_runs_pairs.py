@@ -1,4 +1,4 @@
-"""Pairs out of runs made by hand: which answers are set against which, and which are not."""
+"""Pairs from constructed runs: which answers are compared, and which are not."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def test_a_correction_without_a_reason_is_none_unless_wanted(tmp_path: Path) -> 
     run = made_run(tmp_path / "run", [(10, True, None)])
     say(run, 0, accepted=False, better_prompt="a far lighter page")
     said: list[str] = []
-    with pytest.raises(SettingsError, match="no pair"):
+    with pytest.raises(SettingsError, match="No preference pairs"):
         pairs_of(tmp_path, run, said=said)
-    assert any("without a reason" in line for line in said)
+    assert any("without reasoning" in line for line in said)
     (pair,) = pairs_of(tmp_path, run, without_reasoning=True)
     assert read_verdict(pair.chosen).reasoning == ""
 
@@ -101,7 +101,7 @@ def test_of_two_refusals_the_one_with_the_better_next_image_is_chosen(tmp_path: 
     (pair,) = [row for row in rows if row.why == "two answers"]
     assert read_verdict(pair.chosen).refined_prompt == "a page full of light"
     assert (pair.chosen_score, pair.rejected_score) == (9.0, 3.0)
-    with pytest.raises(SettingsError, match="no pair"):
+    with pytest.raises(SettingsError, match="No preference pairs"):
         pairs_of(tmp_path, tmp_path / "low", tmp_path / "high", least_margin=7.0)
 
 
@@ -109,7 +109,7 @@ def test_the_folder_of_somebody_else_is_not_replaced(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", [(10, False, None), (20, False, None), (200, True, None)])
     (tmp_path / "pairs").mkdir()
     (tmp_path / "pairs" / "diary.txt").write_text("dear diary")
-    with pytest.raises(SettingsError, match="something else"):
+    with pytest.raises(SettingsError, match="other files"):
         pairs_of(tmp_path, run)
 
 

@@ -1,5 +1,7 @@
-"""Pairs of a tiny agent's own answers, by the commands: rewarded as reinforcement rewards them, written once,
-and plans of earlier runs among them."""
+"""Pairs of a tiny agent's own answers: rewarded as in GRPO training and generated once.
+
+Plans of earlier runs are included.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def test_a_critics_answers_become_pairs_and_are_written_once(tmp_path: Path) -> 
         assert row.chosen_score - row.rejected_score >= 0.01
     assert all(len(row.images) == 2 for row in rows)
     again = CliRunner().invoke(app, given)
-    assert "8 of 8 questions were answered before" in again.output and path.read_bytes() == written
+    assert "8 of 8 questions have cached answers" in again.output and path.read_bytes() == written
 
 
 def test_a_planners_answers_become_pairs(tmp_path: Path) -> None:
@@ -69,4 +71,4 @@ def test_plans_of_runs_for_the_same_request_are_found(tmp_path: Path) -> None:
     found = plans_of_runs([tmp_path / "runs"], rows, False, lines.append)
     assert list(found) == [row.line()]
     assert read_plan(found[row.line()][0]).steps == tuple(row.reference)
-    assert any("1 plans of runs for 1 of 8 requests" in line for line in lines)
+    assert any("found 1 plans from runs, for 1 of 8 requests" in line for line in lines)

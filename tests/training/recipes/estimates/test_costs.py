@@ -1,5 +1,4 @@
-"""What doctor says a training asks of main memory, disk, vLLM and the clock: figures of the published model,
-worked out by hand."""
+"""Estimates of RAM, disk, vLLM and time by the doctor, compared with manual calculations."""
 
 from __future__ import annotations
 
@@ -79,4 +78,4 @@ def test_what_this_machine_lacks_is_said() -> None:
             config, memory, published("critic-grpo"), costs.Machine(8, 80 * GB, 64 * GB, 100 * GB), 16
         )
     )
-    assert "here are 64" in told and "free here: 100" in told and "hours" in told
+    assert "this machine has 64 GB" in told and "100 GB are free here" in told and "hours" in told

@@ -1,4 +1,4 @@
-"""A plan's reward, term by term: form, number of steps, what is copied, the sum."""
+"""Terms of a plan's reward: format, number of steps, copied requests, and the sum."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Drawing and scoring a batch: made once, kept for ever, and what hangs, dies or answers nonsense costs its
-own sample alone."""
+"""Generating and scoring a batch: everything once and cached; failures only affect their own sample."""
 
 from __future__ import annotations
 
@@ -60,7 +59,7 @@ def test_many_are_drawn_in_one_call(tmp_path: Path) -> None:
 
 
 class InBatches(Artist):
-    """Draws many under another identity, as a diffusers pipeline does."""
+    """Generates batches under another identity, like a diffusers pipeline."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +88,7 @@ def test_no_image_of_a_batch_is_kept_as_a_single_draw(tmp_path: Path) -> None:
 
 
 class Unseeded(Artist):
-    """Another picture every time, as of a hosted model."""
+    """Returns a different image every time, like a hosted model."""
 
     repeatable = False
 
@@ -107,7 +106,7 @@ def test_what_cannot_be_repeated_is_neither_joined_nor_cached(tmp_path: Path) ->
 
 
 class Several(ManyArtist):
-    """Draws three at once, and only together."""
+    """Generates three images at a time, and only together."""
 
     draws_at_once = 3
 
@@ -135,7 +134,7 @@ def test_a_bound_on_draws_counts_failed_tries(tmp_path: Path) -> None:
     _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), few, tries=2, max_draws=4)
     assert engine.draws == 3 and engine.problem is None, "red once, never twice"
     _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), few, tries=4, max_draws=4)
-    assert engine.draws == 4 and "max_draws is 4" in (engine.problem or "")
+    assert engine.draws == 4 and "--max-draws is 4" in (engine.problem or "")
 
 
 def test_a_refusal_is_not_asked_again(tmp_path: Path) -> None:
@@ -217,8 +216,8 @@ def test_what_hangs_is_given_up_and_the_rest_fails_at_once(tmp_path: Path) -> No
     engine = Redrawer(Artist(fault), Taste(), cache, DrawingSettings(draw_seconds=1.5))
     outcomes, counts = asyncio.run(engine.score_all(redraws))
     assert time.monotonic() - started < 60
-    assert outcomes[0].score is not None and "no answer within" in outcomes[1].fault
-    assert counts.failed == 6 and all("hang" in outcome.fault for outcome in outcomes[2:])
+    assert outcomes[0].score is not None and "did not respond within" in outcomes[1].fault
+    assert counts.failed == 6 and all("blocked by" in outcome.fault for outcome in outcomes[2:])
     let_go.set()
     deadline = time.monotonic() + 60
     while engine._draw_calls.stuck and time.monotonic() < deadline:
@@ -248,7 +247,7 @@ def test_a_scorer_that_hangs_leaves_other_slots_free(tmp_path: Path) -> None:
 
 
 class Sizes(Taste):
-    """Notes the size of what it is shown."""
+    """Records the size of the images it scores."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -281,9 +280,9 @@ def test_an_image_is_scored_at_the_size_of_the_one_before_it(tmp_path: Path) -> 
 @pytest.mark.parametrize("nonsense", ["a picture", 7, [WHITE]])
 def test_nonsense_is_a_fault(tmp_path: Path, nonsense: object) -> None:
     outcomes, _, _ = run(tmp_path / "c", Artist(lambda prompt: nonsense), Taste(), [ask("boat")])
-    assert outcomes[0].score is None and "gave others" in outcomes[0].fault
+    assert outcomes[0].score is None and "objects for" in outcomes[0].fault
     outcomes, _, _ = run(tmp_path / "d", Artist(), Taste(lambda: nonsense), [ask("boat")])
-    assert outcomes[0].score is None and "instead of a score" in outcomes[0].fault
+    assert outcomes[0].score is None and "instead of a Score" in outcomes[0].fault
 
 
 def test_past_a_share_of_failures_there_is_a_problem(tmp_path: Path) -> None:
@@ -326,7 +325,7 @@ def test_the_cache_survives_damage_and_names_a_foreign_file(tmp_path: Path) -> N
     assert cache.picture("a") == WHITE
     foreign = tmp_path / "foreign"
     foreign.write_text("this is no database, however long it may be" * 100)
-    with pytest.raises(SettingsError, match="delete it"):
+    with pytest.raises(SettingsError, match="delete the file"):
         ContentCache(foreign)
 
 

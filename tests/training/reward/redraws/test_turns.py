@@ -1,5 +1,4 @@
-"""One card for the trained model, the generator and the judge: who is where in each phase, and that nothing
-else differs."""
+"""Sharing one GPU: where each model is in each phase, with otherwise identical results."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ CARD, MEMORY = "cpu", "main memory"
 
 
 class Watched(torch.nn.Module):
-    """A module that says where it was sent; it begins on the card."""
+    """A module that records where it was moved; it starts on the GPU."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +48,7 @@ class Watched(torch.nn.Module):
 
 
 class Together:
-    """The three of a rollout, and where each was whenever something was drawn or scored."""
+    """The three models of a rollout, and their places at every call."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(turns, "MAIN_MEMORY", MEMORY)
@@ -172,7 +171,7 @@ def test_what_has_no_weights_here_takes_no_turn(tmp_path: Path) -> None:
     engine = Redrawer(Artist(), Taste(), ContentCache(tmp_path / "a"), DrawingSettings(), card)
     assert None not in scores(engine, redraws(2)) and card.holder == "policy"
     spread = SimpleNamespace(accelerator=SimpleNamespace(num_processes=2))
-    with pytest.raises(SettingsError, match="one card"):
+    with pytest.raises(SettingsError, match="one GPU"):
         card.begin(spread)
 
 
@@ -207,7 +206,7 @@ def test_the_base_under_an_adapter_answers_as_the_base_does(tmp_path: Path) -> N
 
 
 class Told:
-    """A chat model that always says the same."""
+    """A chat model that always gives the same reply."""
 
     identity = "told"
     prompt_set = None
@@ -224,7 +223,7 @@ def test_a_base_is_a_judge_only_under_an_adapter(tmp_path: Path, monkeypatch: py
         BaseJudge(base, GrpoTraining())
     judge = BaseJudge(base, GrpoTraining(lora_r=4))
     assert judge.identity.startswith("judge:base:base:") and judge.identity != ChatJudge(Told()).identity  # type: ignore[arg-type]
-    with pytest.raises(ScorerError, match="before there is a model"):
+    with pytest.raises(ScorerError, match="before the model is loaded"):
         judge.score(None, Picture.white((8, 8)), "a boat")
     assert isinstance(judge, turns.UsesPolicy)
     engine = Redrawer(Artist(), judge, ContentCache(tmp_path / "cache"), DrawingSettings())
