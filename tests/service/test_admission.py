@@ -138,7 +138,7 @@ def test_a_service_that_ends_admits_nobody_and_says_when_to_come_back() -> None:
         admission.close()
         assert admission.closing
         for late in (in_line, admission.slot(MODEL).__aenter__()):
-            with pytest.raises(Busy, match="about to end") as refused:
+            with pytest.raises(Busy, match="shutting down") as refused:
                 await late
             assert refused.value.retry_after == CLOSING_SECONDS
         assert admission.under_way == 2, "what was admitted is finished"

@@ -78,7 +78,7 @@ def test_a_fault_in_a_draw_costs_that_request_alone(service: Service, notes: Pat
     deaths = len(noted(notes, "deaths"))
     answer = service.post("/edit", prompt=f"{kind} here", seed=1)
     assert answer.status_code == 500
-    assert {"memory": "no memory left", "crash": "illegal memory access"}[kind] in answer.json()["error"]
+    assert {"memory": "out of memory", "crash": "illegal memory access"}[kind] in answer.json()["error"]
     assert drawn(service.post("/edit", prompt=f"after {kind}", seed=1)) == expected(f"after {kind}", 1)
     assert len(noted(notes, "deaths")) == deaths
 
@@ -91,7 +91,7 @@ def test_what_the_model_refuses_is_its_answer(service: Service) -> None:
 
 def test_a_model_that_cannot_be_loaded_says_why(service: Service) -> None:
     answer = service.post("/edit", prompt="a", model="absent")
-    assert answer.status_code == 503 and "There is no such folder" in answer.json()["error"]
+    assert answer.status_code == 503 and "The folder does not exist" in answer.json()["error"]
     assert "Retry-After" not in answer.headers, "to ask again is of no use"
     (worker,) = [one for one in service.client.get("/status").json()["workers"] if one["model"] == "absent"]
     assert worker["phase"] == "dead" and worker["reason"] and worker["seconds_to_restart"] is None

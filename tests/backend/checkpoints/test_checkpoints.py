@@ -107,9 +107,9 @@ def test_damaged_checkpoints_are_refused_in_words(
 
 
 def test_what_is_not_there_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(ChatError, match="no checkpoint folder"):
+    with pytest.raises(ChatError, match="Cannot find the checkpoint folder"):
         find_checkpoint(str(tmp_path / "nowhere"))
-    with pytest.raises(ChatError, match="set download"):
+    with pytest.raises(ChatError, match="allow the download"):
         find_checkpoint("nobody/no-such-model-here")
 
 
@@ -120,7 +120,7 @@ def test_bad_options_and_adapters_are_refused(
     for options in ({"dtype": "int3"}, {"quantization": "2bit"}, {"device": "abacus"}):
         with pytest.raises(SettingsError, match=next(iter(options.values()))):
             open_chat(spec, **options)
-    with pytest.raises(ChatError, match="no adapter folder"):
+    with pytest.raises(ChatError, match="Cannot find the adapter folder"):
         open_chat(spec, device="cpu", adapter=str(tmp_path / "nowhere"))
     bad = shutil.copytree(adapters[0], tmp_path / "bad")
     (bad / "adapter_model.safetensors").rename(bad / "adapter_model.bin")

@@ -30,7 +30,7 @@ LAYOUTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "verl, converted": (
         ("actor/" + SHARD, "actor/huggingface/model.safetensors"),
         "",
-        "converted already",
+        "already converted",
         "{0}/actor/huggingface",
     ),
     "ZeRO": (

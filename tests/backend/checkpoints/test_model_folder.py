@@ -54,7 +54,7 @@ def test_a_module_that_shadows_a_library_is_not_run(tmp_path: Path) -> None:
     (folder / "text_encoder" / "transformers.py").write_text(
         f"open({str(ran)!r}, 'w')\nCLIPTextModel = None\n"
     )
-    with pytest.raises(SettingsError, match="code of its own"):
+    with pytest.raises(SettingsError, match="contains code"):
         open_generator(f"diffusers:{folder}", steps=1)
     assert not ran.exists()
 
@@ -107,11 +107,11 @@ def test_code_anywhere_in_the_folder(agent: Path, adapter: Path, name: str) -> N
     for folder in (agent, adapter):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("")
-    with pytest.raises(ChatError, match="code of its own"):
+    with pytest.raises(ChatError, match="contains code"):
         find_checkpoint(str(agent))
-    with pytest.raises(ChatError, match="code of its own"):
+    with pytest.raises(ChatError, match="contains code"):
         check_adapter(adapter)
-    with pytest.raises(SettingsError, match="code of its own"):
+    with pytest.raises(SettingsError, match="contains code"):
         pipeline = Path(shutil.copytree(checkpoint("generator"), agent.parent / "pipeline"))
         (pipeline / name).parent.mkdir(parents=True, exist_ok=True)
         (pipeline / name).write_text("")
@@ -123,11 +123,11 @@ def test_code_behind_a_link_and_loops_of_links(agent: Path, tmp_path: Path) -> N
     (agent / "linked").symlink_to(tmp_path / "elsewhere")
     find_checkpoint(str(agent))
     (tmp_path / "elsewhere" / "x.py").write_text("")
-    with pytest.raises(ChatError, match="code of its own"):
+    with pytest.raises(ChatError, match="contains code"):
         find_checkpoint(str(agent))
     (tmp_path / "elsewhere" / "x.py").unlink()
     (tmp_path / "elsewhere" / "again").symlink_to(agent)
-    with pytest.raises(ChatError, match="nested too deep"):
+    with pytest.raises(ChatError, match="nested more than"):
         find_checkpoint(str(agent))
 
 
@@ -261,7 +261,7 @@ def test_an_index_nested_deep_or_with_a_key_twice(tmp_path: Path) -> None:
 def test_a_folder_without_end(tmp_path: Path) -> None:
     deep = tmp_path / "/".join("d" * 20)
     deep.mkdir(parents=True)
-    with pytest.raises(SettingsError, match="nested too deep"):
+    with pytest.raises(SettingsError, match="nested more than"):
         check_files(tmp_path, SettingsError)
 
 

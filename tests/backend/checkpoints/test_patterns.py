@@ -62,14 +62,14 @@ def test_a_pattern_that_could_take_for_ever_is_refused(
     skipped: object = {pattern: {}} if place == "key" else [pattern]
     part["quantization_config"] = {"quant_method": "bitsandbytes", "llm_int8_skip_modules": skipped}
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ChatError, match="take for ever"):
+    with pytest.raises(ChatError, match="take forever"):
         check_checkpoint(folder)
 
 
 def test_very_many_patterns_together_are_refused() -> None:
     check_patterns([f"layers.{number}.mlp" for number in range(5000)], ChatError, "here")
     check_patterns([rf"re:.*layers\.{number}\.mlp.*" for number in range(500)], ChatError, "here")
-    with pytest.raises(ChatError, match="so many patterns"):
+    with pytest.raises(ChatError, match="too many patterns"):
         check_patterns([f".*.*.*{number}" for number in range(1000)], ChatError, "here")
 
 

@@ -55,10 +55,10 @@ def test_weights_are_counted_by_name(tmp_path: Path) -> None:
 def test_a_file_that_is_cut_off_or_lies_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
-    with pytest.raises(ChatError, match="damaged or not finished") as error:
+    with pytest.raises(ChatError, match="damaged or incomplete") as error:
         check_safetensors(path)
     assert len(str(error.value).splitlines()) == 1 and "model.safetensors" in str(error.value)
-    with pytest.raises(SettingsError, match="damaged or not finished"):
+    with pytest.raises(SettingsError, match="damaged or incomplete"):
         tensors_of(path)
 
 

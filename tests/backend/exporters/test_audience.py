@@ -31,7 +31,7 @@ SHORT = "The boat said: “Good morning, fish!”"
 def test_an_audience_reads_the_story_and_nothing_of_how_it_was_made(tmp_path: Path, name: str) -> None:
     text = export_by_name(name, RUN, tmp_path, audience=True, title="The Red Boat").read_text()
     assert "The Red Boat" in text and all(one in text for one in TELLINGS if one)
-    secrets = ["ccepted", "Try ", "P(success)", "rift", "seed", "Never", "udged", RUN.request.text]
+    secrets = ["ccepted", "Try ", "ttempt", "P(success)", "rift", "seed", "Never", "udged", RUN.request.text]
     for step in RUN.plan.steps:
         secrets += [part for part in (step.name, step.prompt, step.instruction) if part]
     body = text.split("<body")[-1].split("<script")[0]

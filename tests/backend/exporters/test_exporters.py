@@ -325,7 +325,7 @@ def test_the_page_shows_a_white_before_where_there_was_none() -> None:
     name, file = next((name, file) for name, file in shown.files().items() if stored(file).is_white)
     assert stored(file) == Picture.white((96, 96))
     assert sum(one["href"] == f"#{name}" for one in shown.all("use")) == len(trajectory.results[0].attempts)
-    assert "blank page" in shown.words
+    assert "blank image" in shown.words
 
 
 def test_the_page_loads_nothing_and_runs_only_its_own_script() -> None:

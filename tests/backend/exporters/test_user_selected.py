@@ -39,7 +39,7 @@ def test_the_page_shows_the_step_as_good_and_marks_the_attempt(picked: Trajector
 
 def test_markdown_names_the_picked_try(picked: Trajectory, tmp_path: Path) -> None:
     text = markdown.export(picked, tmp_path).read_text(encoding="utf-8")
-    assert f"- Try 2: not understood, {WORD}" in text and f"*Try 2 {WORD}.*" in text
+    assert f"- Attempt 2: not understood, {WORD}" in text and f"*Try 2 {WORD}.*" in text
 
 
 def test_the_sheet_shows_the_step_as_good(picked: Trajectory) -> None:
@@ -55,4 +55,4 @@ def test_the_sheet_shows_the_step_as_good(picked: Trajectory) -> None:
 
 def test_an_animation_of_all_tries_says_it(picked: Trajectory) -> None:
     marks = [frame.mark for frame in animation._frames(picked, attempts=True, words=words_in("en"))]
-    assert f"try 2: not understood, {WORD}" in marks
+    assert f"attempt 2: not understood, {WORD}" in marks

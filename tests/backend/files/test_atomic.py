@@ -312,7 +312,7 @@ def test_a_path_that_windows_finds_too_long_is_named_as_the_reason(
         raise FileNotFoundError(2, "The system cannot find the path specified")
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    with pytest.raises(JournalError, match="long paths are switched on"):
+    with pytest.raises(JournalError, match="long paths are enabled"):
         atomic.write_bytes(deep / "a.png", b"", JournalError)
 
 

@@ -125,9 +125,9 @@ def test_what_is_no_file_is_said(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.png")
     with pytest.raises(JournalError, match="not a file"):
         places(tmp_path).find("pipe.png")
-    with pytest.raises(JournalError, match="no file can have"):
+    with pytest.raises(JournalError, match="invalid name"):
         places(tmp_path).find("a\0b.png")
-    with pytest.raises(SettingsError, match="no image folder"):
+    with pytest.raises(SettingsError, match="does not exist"):
         ImagePlaces(tmp_path, SettingsError, tmp_path / "gone")
 
 

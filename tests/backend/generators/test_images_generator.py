@@ -169,7 +169,7 @@ def test_moderation_is_a_refusal_of_the_draw(hosted: ImagesService, code: str) -
     generator = open_generator(spec(hosted))
     error = {"error": {"message": "Your request was rejected.", "type": "user_error", "code": code}}
     hosted.faults = [(400, json.dumps(error).encode())]
-    with pytest.raises(DrawRefused, match=r"will not draw this.*rejected"):
+    with pytest.raises(DrawRefused, match=r"refuses this prompt.*rejected"):
         generator.draw("something", None, 1)
     assert len(hosted.requests) == 1, "and is not asked again"
 

@@ -209,7 +209,7 @@ def test_a_service_that_loads_for_too_long_is_an_error(services: list[ImageServi
     service = services[0]
     service.loading = 10**6
     began = time.monotonic()
-    with pytest.raises(GeneratorError, match=r"status 503.*loading"):
+    with pytest.raises(GeneratorError, match=r"HTTP 503.*loading"):
         open_generator(spec(service), deadline=1.0)
     assert time.monotonic() - began < 20
 
@@ -372,7 +372,7 @@ def test_a_file_names_services_and_is_read_again_when_it_changes(
         generator.draw("a boat", None, 1)
     file.write_text(third.url)
     third.health = {"identity": "another"}
-    with pytest.raises(GeneratorError, match="now holds another model"):
+    with pytest.raises(GeneratorError, match="now has another model"):
         generator.draw("a boat", None, 1)
     assert third.requests == []
 

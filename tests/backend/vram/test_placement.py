@@ -149,7 +149,7 @@ def test_what_is_elsewhere_takes_nothing() -> None:
     assert named_image_model("https://somewhere") is named_image_model("images:a@https://somewhere") is None
     plan = plan_memory(named_image_model("http:somewhere"), named_agent("openai:big@url"), two_agents()[0])
     assert [part.name for part in plan.parts["bf16 + bf16"]] == ["critic"]
-    assert plan.generator == plan.planner == "not on this card"
+    assert plan.generator == plan.planner == "not on this GPU"
 
 
 def test_does_not_fit_says_how_much_is_missing_and_what_to_lower() -> None:
@@ -174,7 +174,7 @@ def test_folder_file_and_known_name_agree(tmp_path: Path) -> None:
     weights = {part: count for part, count in tiny.weights.items() if count}
     assert weights.keys() == {"denoiser", "encoder", "vae"}
     save_file({"a.weight": torch.zeros(10, 10, dtype=torch.float16)}, str(tmp_path / "x.safetensors"))
-    with pytest.raises(SettingsError, match="100 weights, as no known image model has"):
+    with pytest.raises(SettingsError, match="100 weights, which matches no known image model"):
         named_image_model(str(tmp_path / "x.safetensors"))
 
 
@@ -194,7 +194,7 @@ def test_a_single_file_is_known_by_its_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing"], "There is no image model 'nothing'"),
+        (["nothing"], "Unknown image model 'nothing'"),
         (["sdxl", "--critic", "nobody"], "nobody"),
         (["sdxl", "--size", "big"], "WIDTHxHEIGHT"),
     ],

@@ -110,7 +110,7 @@ def test_one_replica_takes_turns_with_more_models_than_it_holds(ray_cluster: Non
 
 def test_a_model_that_does_not_load_is_one_error(ray_cluster: None, tmp_path: Path) -> None:
     models = [ModelSettings(name="bad", generator=f"diffusers:{tmp_path / 'nothing'}")]
-    with pytest.raises(SettingsError, match="could not be put on the cluster"), deployed(models):
+    with pytest.raises(SettingsError, match="cannot be deployed on the cluster"), deployed(models):
         pass
 
 

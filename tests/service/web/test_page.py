@@ -138,7 +138,7 @@ def test_what_models_and_errors_say_is_text(tab: Any, pool: SmallPool) -> None:
         tab.goto(url)
         tab.locator("#workers li").wait_for()
         assert EVIL in tab.inner_text("#workers")
-        assert tab.inner_text("#state") == "no worker"
+        assert tab.inner_text("#state") == "no worker running"
         tab.fill("[name=prompt]", EVIL)
         tab.click("#draw button.main")
         tab.locator("#drawing.bad").wait_for()

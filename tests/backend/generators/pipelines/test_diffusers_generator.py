@@ -237,7 +237,7 @@ def test_a_lora_whose_patterns_would_freeze_is_refused(build: Build, lora: Path,
     hostile = tmp_path / "hostile.safetensors"
     metadata = {"unet.target_modules": "(.+)+Z", "unet.r": 4, "unet.lora_alpha": 64}
     save_file(load_file(lora), hostile, metadata={"lora_adapter_metadata": json.dumps(metadata)})
-    with pytest.raises(SettingsError, match="take for ever"):
+    with pytest.raises(SettingsError, match="take forever"):
         open_tiny(build("stable_diffusion"), lora=str(hostile))
 
 
@@ -300,21 +300,21 @@ def test_bfloat16_draws_and_edits(build: Build) -> None:
         ("flux2_klein", {"negative": "blur"}, "negative"),
         ("flux_kontext", {"negative": "blur"}, "negative"),
         ("flux2_klein", {"edit": "img2img"}, "image-to-image"),
-        ("stable_diffusion", {"edit": "reference"}, "no reference image"),
+        ("stable_diffusion", {"edit": "reference"}, "does not accept a reference image"),
         ("stable_diffusion", {"edit": "guess"}, "guess"),
-        ("stable_diffusion", {"steps": 1, "strength": 0.5}, "leave no step"),
+        ("stable_diffusion", {"steps": 1, "strength": 0.5}, "leave no sampling step"),
         ("stable_diffusion", {"steps": 0}, "steps"),
         ("stable_diffusion", {"strength": 0.0}, "strength"),
         ("stable_diffusion", {"strength": float("nan")}, "strength"),
         ("stable_diffusion", {"size": "64"}, "WIDTHxHEIGHT"),
         ("stable_diffusion", {"size": "99999x64"}, "WIDTHxHEIGHT"),
         ("stable_diffusion", {"dtype": "int4"}, "int4"),
-        ("stable_diffusion", {"mask": "mask.png"}, "takes no mask"),
+        ("stable_diffusion", {"mask": "mask.png"}, "does not support masks"),
         ("flux_fill", {}, "Give a mask"),
-        ("longcat_image_edit", {"size": "64x64"}, "chooses the size by itself"),
+        ("longcat_image_edit", {"size": "64x64"}, "chooses the size itself"),
         ("stable_diffusion", {"lora_scale": 11.0}, "lora_scale"),
-        ("stable_diffusion", {"lora": "/nowhere/style.safetensors"}, "is no LoRA"),
-        ("stable_diffusion", {"lora": "/etc/hostname"}, "is no LoRA"),
+        ("stable_diffusion", {"lora": "/nowhere/style.safetensors"}, "is not a LoRA"),
+        ("stable_diffusion", {"lora": "/etc/hostname"}, "is not a LoRA"),
     ],
 )
 def test_what_would_be_ignored_or_cannot_be_is_refused(
@@ -417,7 +417,7 @@ def test_damaged_weights_are_a_typed_error(build: Build, tmp_path: Path) -> None
     shutil.copytree(build("stable_diffusion"), folder)
     weights = folder / "vae" / "diffusion_pytorch_model.safetensors"
     weights.write_bytes(weights.read_bytes()[:500])
-    with pytest.raises(SettingsError, match="damaged or not finished"):
+    with pytest.raises(SettingsError, match="damaged or incomplete"):
         open_tiny(folder)
 
 
@@ -433,7 +433,7 @@ def test_failures_while_drawing_are_typed_and_say_what_to_lower(
         raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")
 
     monkeypatch.setattr(pipeline.transformer, "forward", exhaust)
-    with pytest.raises(GeneratorError, match=r"Out of memory while drawing at 64x64.*Lower size"):
+    with pytest.raises(GeneratorError, match=r"Out of memory while drawing at 64x64.*Reduce the size"):
         generator.draw("a boat", None, 1)
 
 
@@ -450,7 +450,7 @@ def test_a_step_has_a_denoise_and_a_negative_of_its_own_where_the_pipeline_looks
     assert generator.draw("a boat", scene(), 3) == plain, "the generator itself stays as it was"
     as_opened = open_tiny(build("stable_diffusion"), steps=4, size="64x64", strength=0.3)
     assert as_opened.draw("a boat", scene(), 3) == little.draw("a boat", scene(), 3)
-    with pytest.raises(SettingsError, match="leave no step for editing"):
+    with pytest.raises(SettingsError, match="leave no sampling step"):
         generator.with_step_settings(StepSettings(denoise=0.1))
 
 
