@@ -2,7 +2,7 @@
 
 The intended change of a step is not known, but an edit leaves most of an image alone. Both figures are
 therefore computed over the half of the image that changed least, after allowing for one shift of all its
-colors. The intended change lies in the other half. A tint over the whole image shows in both halves.
+colors. The other half contains the intended change. A tint over the whole image shows in both halves.
 
 - Color: CIE76 difference (CIELAB 1976, D65, sRGB of IEC 61966-2-1) of the mean colors of that half, from 0 to
   about 150. Differences from 2.3 are visible side by side (Mahy, Van Eycken, Oosterlinck 1994). Because it

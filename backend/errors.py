@@ -1,4 +1,4 @@
-"""The errors that a user can meet. Each message says what failed, where, and what to do.
+"""The errors that a user can meet. Each message names the failure, its place and the remedy.
 
 All errors have one base class, so a node, the command line or a training can show any of them with
 `str(error)`. `boundary` is the only place that converts a foreign exception into one of these errors. A
@@ -14,7 +14,7 @@ from .shown_text import shown_text
 
 
 class InterleaveError(Exception):
-    """Base class of all errors of this package. `hint` is one sentence that says what to do."""
+    """Base class of all errors of this package. `hint` is one sentence with the remedy."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         # Names, servers and libraries put foreign text into errors, which are shown on terminals and in logs.

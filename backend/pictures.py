@@ -125,7 +125,7 @@ class Picture:
     def png(self) -> bytes:
         """Return the image as a lossless PNG file."""
         buffer = io.BytesIO()
-        # Run-length encoding alone takes half the time of zlib's level 4, and is no larger on photographs.
+        # Run-length encoding alone takes half the time of zlib's level 4, and photographs get as small.
         self.image.save(buffer, "PNG", compress_level=4, compress_type=zlib.Z_RLE)
         return buffer.getvalue()
 

@@ -114,11 +114,8 @@ def in_style(prompt: str, style: str) -> str:
 class Plan(Value):
     """All steps, written before any image is generated.
 
-    Attributes:
-        steps: Steps in order. Numbers increase, but need not start at 1 (a continuation).
-        reasoning: The planner's reasoning.
-        style: Sentence that precedes the prompt of every step when it is generated and judged.
-        warning: How the plan differs from the request.
+    Step numbers increase, but need not start at 1 (a continuation). The sentence `style` precedes the prompt
+    of every step when it is generated and judged. `warning` tells how the plan differs from the request.
     """
 
     steps: Several[Step] = Field(min_length=1, max_length=MAX_STEPS)
@@ -156,14 +153,10 @@ class Plan(Value):
 
 
 class Verdict(Value):
-    """The critic's verdict on one image.
+    """The critic's verdict on one image. `success` is None if the critic's reply could not be read.
 
-    Attributes:
-        success: Whether the image is accepted. None if the critic's reply could not be read; it never counts
-            as accepted.
-        refined_prompt: Prompt for the next attempt. Empty keeps the prompt.
-        reasoning: The critic's reasoning.
-        probability: P(success), 0..1, from the logits at the verdict. None if the backend does not report it.
+    None never counts as accepted. An empty `refined_prompt` keeps the prompt. `probability` is P(success),
+    0..1, from the logits at the verdict, or None if the backend does not report it.
     """
 
     success: bool | None
@@ -173,10 +166,7 @@ class Verdict(Value):
 
 
 class Score(Value):
-    """Scores of an image against the step's original prompt, 0..10 each (VIEScore, arXiv 2312.14867).
-
-    The formula is in `docs/reference/file-formats.md`.
-    """
+    """Scores of an image for the step's original prompt (`docs/reference/file-formats.md`), 0..10 each."""
 
     semantics: float = Field(ge=0.0, le=10.0)
     quality: float = Field(ge=0.0, le=10.0)
@@ -204,10 +194,7 @@ class Redraw(Value):
 
 
 class Attempt(Value):
-    """One attempt at a step, with its verdict.
-
-    `image` is None if the generation failed. `verdict` is None if no critic was used.
-    """
+    """One attempt at a step. `image` is None if it failed, `verdict` is None if no critic was used."""
 
     prompt: Text
     seed: int
@@ -257,7 +244,7 @@ class StopReason(str, Enum):
 
 
 class StepResult(Value):
-    """A step with all its attempts. `chosen` is an index into `attempts`, or None if there is no image."""
+    """A step with all its attempts. `chosen` is an index into `attempts`, or None without an image."""
 
     step: Step
     attempts: Several[Attempt] = Field(default=(), max_length=MAX_ATTEMPTS)
@@ -296,10 +283,7 @@ UnusedSetting = Literal["accept_at", "seed", "constrained_decoding"]
 
 
 class Trajectory(Value):
-    """A complete run: request, plan, all attempts of all steps, settings, and the identities of the models.
-
-    `unused` lists settings that had no effect.
-    """
+    """A complete run: request, plan and all attempts. `unused` lists settings that had no effect."""
 
     version: int = FORMAT_VERSION
     request: Request

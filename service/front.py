@@ -63,7 +63,7 @@ class Front:
             seeded: Whether the client gave the seed, so that the image of an equal request can be used.
 
         Raises:
-            ServiceError: There is no image.
+            ServiceError: The image could not be generated.
         """
         deadline = time.monotonic() + self.settings.timeout
         if self.settings.log_prompts:

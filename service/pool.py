@@ -169,7 +169,7 @@ class ModelInfo:
 
 @dataclass(frozen=True)
 class WorkerState:
-    """A worker as shown by `/status`. `reason` says why it is dead or was restarted."""
+    """A worker as shown by `/status`. `reason` explains why it is dead or was restarted."""
 
     name: str
     model: str

@@ -10,7 +10,6 @@ such as ledgers, are appended to line by line.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import shutil
 import time
@@ -19,10 +18,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..errors import InterleaveError
+from .leftovers import TEMPORARY as TEMPORARY
+from .leftovers import is_left_over as is_left_over
+from .leftovers import remove_left, unlink
+from .leftovers import sweep as sweep
 from .names import name_fault
 
-TEMPORARY = re.compile(r"\..*\.[0-9a-f]{16}\.tmp")
-"""Temporary names. A file with such a name that persists was left behind by a killed process."""
 WAITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 """Seconds between retries of a rename or removal that fails while another process has the file open."""
 WINDOWS = os.name == "nt"
@@ -115,7 +116,7 @@ def writing(
             _patiently(lambda: os.replace(temporary, path))
         except BaseException:
             with suppress(OSError):
-                _patiently(lambda: _unlink(temporary))
+                _patiently(lambda: unlink(temporary))
             raise
         if durable:
             _flush_folder(path.parent)
@@ -137,7 +138,7 @@ def writing_folder(path: str | Path, kind: type[InterleaveError], what: str = "F
     temporary = _temporary(path, path.name)
     with _errors(path, kind, what):
         try:
-            _remove_left(path, "")
+            remove_left(path, "")
             temporary.mkdir(parents=True)
             yield temporary
             _replace_folder(temporary, path)
@@ -194,42 +195,11 @@ def remove(path: str | Path, kind: type[InterleaveError], what: str = "File") ->
     """
     path = Path(path)
     with _errors(path, kind, what, "removed"):
-        _patiently(lambda: _unlink(path))
-
-
-def sweep(*folders: str | Path, files_alone: bool = False) -> None:
-    """Remove temporary files and folders of killed processes directly in these folders.
-
-    What is in use stays until the next time.
-
-    Args:
-        *folders: Folders to clean.
-        files_alone: Whether to remove only files. Use it where `writing_folder` is never used, so that a
-            folder with such a name belongs to the user.
-    """
-    for folder in map(Path, folders):
-        if not folder.is_dir():
-            continue
-        for path in [path for path in folder.iterdir() if TEMPORARY.fullmatch(path.name)]:
-            if not files_alone or is_left_over(path):
-                _remove_tree(path)
-
-
-def is_left_over(path: Path) -> bool:
-    """Return whether a file or link may be left over from a killed process."""
-    return TEMPORARY.fullmatch(path.name) is not None and (path.is_symlink() or not path.is_dir())
+        _patiently(lambda: unlink(path))
 
 
 def _temporary(path: Path, stem: str) -> Path:
     return path.with_name(f".{stem}.{secrets.token_hex(8)}.tmp")
-
-
-def _remove_left(path: Path, mark: str) -> None:
-    """Remove temporary folders of this name and mark that killed processes left behind."""
-    if path.parent.is_dir():
-        left = re.compile(rf"\.{re.escape(path.name + mark)}\.[0-9a-f]{{16}}\.tmp")
-        for found in [found for found in path.parent.iterdir() if left.fullmatch(found.name)]:
-            _remove_tree(found)
 
 
 def _replace_folder(finished: Path, path: Path) -> None:
@@ -243,24 +213,7 @@ def _replace_folder(finished: Path, path: Path) -> None:
         if earlier:
             _patiently(lambda: os.rename(aside, path))
         raise
-    _remove_left(path, REPLACED)
-
-
-def _remove_tree(path: Path) -> None:
-    """Remove a file or folder without following links.
-
-    Errors are ignored, since the next sweep tries again.
-    """
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            _unlink(path)
-
-
-def _unlink(path: Path) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(path)
+    remove_left(path, REPLACED)
 
 
 def _patiently(act: Callable[[], object]) -> None:

@@ -91,7 +91,7 @@ class FakeGenerator:
     def _settings(self) -> dict[str, Any]:
         """Return the step's settings that affect the image.
 
-        Images count in their order, whatever their names.
+        Images count in their order, regardless of their names.
         """
         given = {name: one for name, one in self._step.of_draw.items() if name not in ("beside", "reference")}
         shown = [one.digest for one in shown_beside(self._step)]

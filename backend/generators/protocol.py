@@ -148,7 +148,7 @@ class TakesDrawOptions(Protocol):
 
 @runtime_checkable
 class DrawsAtOnce(Protocol):
-    """A generator with several workers, which generates as many images at a time as threads call it."""
+    """A generator with several workers, which generates one image per calling thread at a time."""
 
     @property
     def draws_at_once(self) -> int:

@@ -122,7 +122,7 @@ def _name_of(package: Distribution) -> str:
 
 
 class _SamePackage(MetaPathFinder, Loader):
-    """Makes `interleave_thinker` and its modules refer to this package, whatever name it was imported under.
+    """Makes `interleave_thinker` and its modules refer to this package under any name.
 
     A second copy would have its own classes, so its images would not be instances of this package's.
     """

@@ -32,7 +32,7 @@ class Addresses:
         path: Path for addresses without one.
 
     Raises:
-        SettingsError: An address is invalid, a file cannot be read, or there are no addresses.
+        SettingsError: An address is invalid, a file cannot be read, or the list is empty.
     """
 
     def __init__(self, text: str, port: int = DEFAULT_PORT, path: str = "") -> None:

@@ -89,8 +89,8 @@ Think first, as briefly as you can, then answer with the two numbers in this for
 VERSION_2 = JudgePrompts(
     version=2,
     semantics="""You are evaluating an edited image. The first image is the image before the edit, and the \
-second image is the result. If the first image is plain white, there was no image before, and the second \
-image was generated from the instruction alone.
+second image is the result. If the first image is plain white, nothing existed before the edit, and the \
+second image was generated from the instruction alone.
 
 Instruction:
 {instruction}

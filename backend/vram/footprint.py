@@ -51,9 +51,9 @@ Counted for Qwen3-VL-8B with benchmarks/live_bytes.py, including the deepstack l
 itself is stored in 32 and in 16 bits.
 """
 PREFILL_WIDTHS, PREFILL_INNER = 4.07, 3.0
-"""Values alive at once per prompt token in the language layers, as multiples of the width and of the MLP's inner width.
+"""Values alive at once per prompt token in the language layers.
 
-Counted in the same way for the 2B and 8B models.
+Multiples of the width and of the MLP's inner width, counted in the same way for the 2B and 8B models.
 """
 
 

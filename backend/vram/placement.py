@@ -29,7 +29,10 @@ from .models import NamedAgent
 CARDS = (12, 16, 24, 48, 80)
 """Planned GPUs, by their nominal VRAM in GB (actually GiB)."""
 SEEN = 0.98
-"""Usable share of a GPU's VRAM: torch reports 11.8 of 12 GiB on an RTX 3060, 23.6 of 24 on an RTX 4090, 79.2 of 80 on an H100."""
+"""Usable share of a GPU's VRAM.
+
+torch reports 11.8 of 12 GiB on an RTX 3060, 23.6 of 24 on an RTX 4090, and 79.2 of 80 on an H100.
+"""
 CONTEXT = 0.6 * GB
 """Bytes of the CUDA context with loaded kernels and the workspaces of the matrix and convolution libraries.
 
@@ -42,7 +45,7 @@ WHAT_MOVES: dict[Arrangement, str] = {
     "planner first": "the planner is offloaded before the first image; critic and image model stay in VRAM",
     "in turns": "planner, critic and image model take turns: "
     "at every attempt the critic is offloaded for the image model and loaded again",
-    "part by part": "as in turns, and the image model's text encoder, diffusion model and VAE also take turns",
+    "part by part": "as in turns, and text encoder, diffusion model and VAE also take turns",
 }
 COMBINATIONS: tuple[tuple[AgentPrecision, ImagePrecision], ...] = (
     ("bf16", "bf16"),

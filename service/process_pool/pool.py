@@ -27,7 +27,7 @@ class ProcessPool:
         open_drawer: Loads a model in its child process.
 
     Raises:
-        SettingsError: There are no models, or two have the same name.
+        SettingsError: `models` is empty, or two have the same name.
     """
 
     def __init__(

@@ -8,8 +8,6 @@ decoding.
 
 from __future__ import annotations
 
-import base64
-import io
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -25,9 +23,6 @@ from pydantic import (
 )
 from typing_extensions import Self
 
-from ...backend.errors import PictureError
-from ...backend.files.image_decoding import decoded_mask, reading_image
-from ...backend.pictures import Picture
 from ..pool import ServiceError
 
 MAX_PROMPT = 20_000
@@ -35,7 +30,6 @@ MAX_SEED = 2**53
 RANDOM_SEEDS = 2**31
 MIN_SIDE, MAX_SIDE = 16, 8192
 MAX_DRAWN_PIXELS = 16 * 1024 * 1024
-MAX_SOURCE_PIXELS = 50_000_000
 MAX_VALUES = 10_000
 MAX_IMAGES = 16
 MAX_PER_REQUEST = 10
@@ -211,7 +205,7 @@ def read_body(kind: type[Any], data: bytes) -> Any:
     Raises:
         BadBody: The body is invalid.
     """
-    # A value of two bytes becomes an object of a hundred. An image is one value, whatever its length.
+    # A value of two bytes becomes an object of a hundred. An image counts as one value.
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MAX_VALUES:
         raise BadBody([_fault("body", f"contains more than {MAX_VALUES} values")])
     try:
@@ -232,58 +226,6 @@ def read_fields(kind: type[Any], fields: dict[str, str]) -> Any:
         return kind.model_validate({name: value for name, value in fields.items() if value != ""})
     except ValidationError as error:
         raise BadBody(_faults(error)) from error
-
-
-def pixels_in(data: bytes, where: str) -> int:
-    """Return width times height from a file's header, without decoding it.
-
-    Raises:
-        BadImage: The file is not an image, or is too large.
-    """
-    try:
-        with reading_image(io.BytesIO(data), where, MAX_SOURCE_PIXELS) as image:
-            return image.size[0] * image.size[1]
-    except PictureError as error:
-        raise BadImage(error.message, error.hint) from error
-
-
-def decode_image(data: bytes, where: str) -> Picture:
-    """Decode an image file.
-
-    Raises:
-        BadImage: The file is not an image, or is too large.
-    """
-    try:
-        return Picture.from_bytes(data, where, MAX_SOURCE_PIXELS)
-    except PictureError as error:
-        raise BadImage(error.message, error.hint) from error
-
-
-def decode_mask(data: bytes, where: str) -> Picture:
-    """Decode a mask file: white where it is transparent, or else its brightness.
-
-    Raises:
-        BadImage: The file is not an image, or is too large.
-    """
-    try:
-        with reading_image(io.BytesIO(data), where, MAX_SOURCE_PIXELS) as image:
-            return Picture(decoded_mask(image, where))
-    except PictureError as error:
-        raise BadImage(error.message, error.hint) from error
-
-
-def file_in(text: str, where: str) -> bytes:
-    """Decode base64.
-
-    Raises:
-        BadImage: The text is not base64.
-    """
-    if text.startswith("data:"):
-        text = text.partition(",")[2]
-    try:
-        return base64.b64decode(text, validate=True)
-    except ValueError as error:
-        raise BadImage(f"{where} is not valid base64 ({error}).") from error
 
 
 def _check_pixels(size: tuple[int, int] | None) -> None:

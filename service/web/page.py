@@ -2,8 +2,8 @@
 
 It is one file without a framework and uses the same routes as every client. Browsers get the page, and other
 clients the JSON of the published services. The policy allows only the script and the style in the file, by
-their digests, whatever a model's name or an error may contain. Foreign text is only inserted as text. Images
-of other clients are shown only with the API key, and without prompts or client addresses.
+their digests, so that text in a model's name or an error cannot run. Foreign text is only inserted as text.
+Images of other clients are shown only with the API key, and without prompts or client addresses.
 """
 
 from __future__ import annotations

@@ -6,8 +6,12 @@ decoded.
 
 from __future__ import annotations
 
+import base64
+import io
 from dataclasses import dataclass
 
+from ...backend.errors import PictureError
+from ...backend.files.image_decoding import decoded_mask, reading_image
 from ...backend.pictures import Picture
 from ..memory_budget import RequestMemory
 from .bodies import (
@@ -16,12 +20,9 @@ from .bodies import (
     BadImage,
     EditBody,
     FillBody,
-    decode_image,
-    decode_mask,
-    file_in,
-    pixels_in,
 )
 
+MAX_SOURCE_PIXELS = 50_000_000
 MAX_ALL_PIXELS = 100_000_000
 """Maximum number of pixels of all images of a request."""
 
@@ -98,3 +99,55 @@ def images_of(sources: list[bytes], masks: list[bytes], share: RequestMemory) ->
         with share.decoding(size):
             decoded.append(decode_mask(data, name) if name == "mask" else decode_image(data, name))
     return RequestImages(tuple(decoded[: len(sources)]), decoded[-1] if masks else None)
+
+
+def pixels_in(data: bytes, where: str) -> int:
+    """Return width times height from a file's header, without decoding it.
+
+    Raises:
+        BadImage: The file is not an image, or is too large.
+    """
+    try:
+        with reading_image(io.BytesIO(data), where, MAX_SOURCE_PIXELS) as image:
+            return image.size[0] * image.size[1]
+    except PictureError as error:
+        raise BadImage(error.message, error.hint) from error
+
+
+def decode_image(data: bytes, where: str) -> Picture:
+    """Decode an image file.
+
+    Raises:
+        BadImage: The file is not an image, or is too large.
+    """
+    try:
+        return Picture.from_bytes(data, where, MAX_SOURCE_PIXELS)
+    except PictureError as error:
+        raise BadImage(error.message, error.hint) from error
+
+
+def decode_mask(data: bytes, where: str) -> Picture:
+    """Decode a mask file: white where it is transparent, or else its brightness.
+
+    Raises:
+        BadImage: The file is not an image, or is too large.
+    """
+    try:
+        with reading_image(io.BytesIO(data), where, MAX_SOURCE_PIXELS) as image:
+            return Picture(decoded_mask(image, where))
+    except PictureError as error:
+        raise BadImage(error.message, error.hint) from error
+
+
+def file_in(text: str, where: str) -> bytes:
+    """Decode base64.
+
+    Raises:
+        BadImage: The text is not base64.
+    """
+    if text.startswith("data:"):
+        text = text.partition(",")[2]
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise BadImage(f"{where} is not valid base64 ({error}).") from error

@@ -1,4 +1,4 @@
-"""Pictures from files: read as everything else that shows them would."""
+"""Images from files look as in every other program."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_photograph_stands_as_it_was_taken(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
 @pytest.mark.parametrize("turned", range(1, 9))
-def test_every_way_to_hold_a_camera(kind: str, turned: int) -> None:
+def test_every_camera_orientation(kind: str, turned: int) -> None:
     pixels = np.zeros((16, 32, 3), dtype=np.uint8)
     pixels[:8, :16] = 255
     notes = Image.Exif()
@@ -73,7 +73,7 @@ def wrongly_noted() -> bytes:
 
 
 @given(st.binary(min_size=1, max_size=4), st.integers(0, 63))
-def test_damaged_notes_do_not_hide_the_picture(damage: bytes, place: int) -> None:
+def test_damaged_exif_is_ignored(damage: bytes, place: int) -> None:
     raw = bytearray(wrongly_noted())
     start = raw.find(b"MM\0*") + place
     end = min(start + len(damage), raw.find(b"\xff\xdb"))
@@ -120,7 +120,7 @@ def reds(picture: Picture) -> list[int]:
     return list(picture.image.getchannel("R").tobytes())
 
 
-def test_16_bit_grey_keeps_its_shades() -> None:
+def test_16_bit_gray_keeps_its_shades() -> None:
     values = [0, 255, 256, 257, 0x1234, 0x7FFF, 0x8000, 0xFEFF, 0xFFFF]
     picture = Picture.from_bytes(grey_png(values))
     assert reds(picture) == [value >> 8 for value in values] == [0, 0, 1, 1, 0x12, 0x7F, 0x80, 0xFE, 0xFF]
@@ -128,25 +128,25 @@ def test_16_bit_grey_keeps_its_shades() -> None:
     assert not picture.is_white
 
 
-def test_the_same_page_with_8_and_16_bits_is_the_same_picture() -> None:
+def test_same_image_with_8_and_16_bits_has_the_same_digest() -> None:
     shades = list(range(256))
     assert Picture.from_bytes(grey_png([shade * 257 for shade in shades])) == Picture.from_bytes(
         grey_png(shades, 8)
     )
 
 
-def test_16_bit_grey_that_is_transparent_is_white() -> None:
+def test_transparent_16_bit_gray_becomes_white() -> None:
     assert reds(Picture.from_bytes(grey_png([0, 4369, 65535], see_through=4369))) == [0, 255, 255]
 
 
 @pytest.mark.parametrize("mode", ["I;16", "I;16B", "I"])
-def test_16_bit_grey_in_memory(mode: str) -> None:
+def test_16_bit_gray_in_memory(mode: str) -> None:
     wide = Image.new(mode, (2, 2), 0x8000)
     assert reds(Picture(wide)) == [0x80] * 4
 
 
 @pytest.mark.parametrize(("mode", "value"), [("F", 0.5), ("I", 65536), ("I", -1)])
-def test_grey_without_a_stated_white_is_an_error(mode: str, value: float) -> None:
+def test_gray_without_a_defined_white_is_an_error(mode: str, value: float) -> None:
     image = Image.new(mode, (2, 2), value)
     with pytest.raises(PictureError, match="8 or 16 bits"):
         Picture(image)
@@ -156,7 +156,7 @@ def test_grey_without_a_stated_white_is_an_error(mode: str, value: float) -> Non
         Picture.from_bytes(buffer.getvalue(), "page.tiff")
 
 
-def test_what_is_white() -> None:
+def test_white_images() -> None:
     assert Picture.white((3, 2)).is_white
     page = Image.new("RGB", (3, 2), (255, 255, 255))
     page.putpixel((1, 1), (255, 255, 254))
@@ -164,7 +164,7 @@ def test_what_is_white() -> None:
     assert Picture.from_bytes(grey_png([65535, 65535])).is_white
 
 
-def test_digests_of_ordinary_pictures_stay_what_they_are() -> None:
+def test_digests_of_ordinary_images_are_stable() -> None:
     """Journals and caches find their pictures by them."""
     grey, colour = Image.new("L", (3, 2), 7), Image.new("RGB", (3, 2), (1, 2, 3))
     clear, palette = Image.new("RGBA", (3, 2), (9, 9, 9, 0)), Image.new("P", (3, 2), 1)
@@ -187,7 +187,7 @@ def jpeg(size: tuple[int, int], **options: object) -> bytes:
 @pytest.mark.parametrize(
     ("most", "size"), [(5120, (80, 64)), (5119, (40, 32)), (320, (20, 16)), (80, (10, 8))]
 )
-def test_a_large_photograph_is_made_smaller_while_it_is_read(most: int, size: tuple[int, int]) -> None:
+def test_large_photograph_is_scaled_while_decoding(most: int, size: tuple[int, int]) -> None:
     picture = Picture.from_bytes(jpeg((80, 64)), most=most)
     assert picture.size == size
     whole = Picture.from_bytes(jpeg((80, 64))).image.resize(size, Image.Resampling.BOX)
@@ -211,14 +211,14 @@ def announced(width: int, height: int, **options: object) -> bytes:
     ("sides", "size"), [((12000, 9000), (6000, 4500)), ((16320, 12240), (8160, 6120)), ((8000, 6000),) * 2]
 )
 @pytest.mark.filterwarnings("error")
-def test_photographs_of_telephones_are_read(
+def test_photographs_of_phones_are_read(
     tmp_path: Path, sides: tuple[int, int], size: tuple[int, int]
 ) -> None:
     (tmp_path / "photograph.jpg").write_bytes(announced(*sides))
     assert size_of(tmp_path / "photograph.jpg") == size
 
 
-def test_what_would_take_gigabytes_is_refused() -> None:
+def test_images_of_gigabytes_are_rejected() -> None:
     png = io.BytesIO()
     Image.new("1", (8000, 7000)).save(png, "PNG")
     one_scan = announced(12000, 9000)

@@ -1,4 +1,4 @@
-"""The order in which waiting requests are admitted, and the pause that a refused client is told."""
+"""The order in which waiting requests are admitted, and the Retry-After of a rejected client."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_the_pause_follows_the_mean_of_the_models_own_draws() -> None:
     assert admission.retry_after(MODEL) == 10 * (4.0 + 0.2 * 5.0)
 
 
-def test_a_service_that_ends_admits_nobody_and_says_when_to_come_back() -> None:
+def test_service_shutting_down_admits_no_request() -> None:
     async def main() -> None:
         admission = Admission(FullPool(0, 1), ServiceSettings(queue=1, patience=PATIENCE))
         assert not admission.closing
@@ -146,7 +146,7 @@ def test_a_service_that_ends_admits_nobody_and_says_when_to_come_back() -> None:
     asyncio.run(main())
 
 
-def test_the_line_is_bounded_and_who_gives_up_leaves_it() -> None:
+def test_waiting_line_is_limited_and_timeouts_leave_it() -> None:
     async def main() -> None:
         slots = RequestSlots(lambda: 1, line=2)
         assert await slots.acquire(0) and not await slots.acquire(0) and not slots.waiting
@@ -163,7 +163,7 @@ def test_the_line_is_bounded_and_who_gives_up_leaves_it() -> None:
     asyncio.run(main())
 
 
-def test_room_that_a_cancelled_request_was_given_goes_to_the_next() -> None:
+def test_slot_of_a_canceled_request_goes_to_the_next() -> None:
     async def main() -> None:
         slots = RequestSlots(lambda: 1, line=2)
         assert await slots.acquire(0)

@@ -1,5 +1,7 @@
-"""Our clients of our service: the same pixels through the library and through either protocol, from one
-service or two, and what a full or a drained service costs them."""
+"""This package's clients with its service: the same pixels as the library, through either protocol.
+
+Also with two services, and with full and draining ones.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ def test_a_service_is_known_by_its_model_and_can_repeat(services: tuple[Service,
     assert is_repeatable(open_generator(f"images:fake@{both}")), "its own page says that it takes a seed"
 
 
-def test_what_the_model_refuses_is_an_error_of_the_draw(services: tuple[Service, Service]) -> None:
+def test_refusal_of_the_model_fails_the_request(services: tuple[Service, Service]) -> None:
     client = open_generator(f"images:nobody@{services[0].url}")
     with pytest.raises(GeneratorError, match="nobody"):
         client.draw("a boat", None, 1)

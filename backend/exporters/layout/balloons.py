@@ -21,7 +21,7 @@ NARRATED_END = re.compile(r"[,，、]$")
 FULL_STOPS = {",": ".", "，": "。", "、": "。"}
 """A final comma in a quote is only needed by narration after it. These full stops replace it."""
 FEW_WORDS, FEW_LETTERS = 3, 6
-"""A sentence around speech of at most this length only says who speaks."""
+"""A sentence around speech of at most this length only names the speaker."""
 MAX_HEIGHT, MAX_WIDTH = 0.42, 0.62
 """Maximum share of the image for the height of all balloons and the width of one."""
 TAIL = 0.11

@@ -8,8 +8,6 @@ the page gets fewer panels.
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -19,13 +17,12 @@ from ...pictures import Picture
 from ...report.audience import Panel
 from .balloons import Balloon, balloons, speech
 from .pages import INK, SOFT, Box, Page, TextBlock
+from .panel_rows import page_groups, row_breaks
 from .shapes import Shape
 from .typesetting import Block, wrap
 
 Lettering = Literal["captions", "balloons", "none"]
 MAX_PANELS = 9
-MAX_ROW = 3
-MAX_WAYS = 64
 HIGHEST, LOWEST = 1.414, 0.6
 """Maximum (A4) and minimum height of a page as a share of its width."""
 MIN_PICTURE = 0.5
@@ -41,13 +38,7 @@ ALL = 1_000_000
 
 @dataclass(frozen=True)
 class Comic:
-    """Settings of a comic.
-
-    Attributes:
-        width: Width of a page in pixels.
-        title: Title on the cover.
-        marks: Small line below a panel, by step number.
-    """
+    """Width of a page in pixels, title, and the small line below a panel by step number."""
 
     width: int
     title: str
@@ -90,7 +81,7 @@ def comic_pages(
         raise SettingsError(
             f"Unknown lettering {lettering!r}.", f"Use one of {', '.join(get_args(Lettering))}."
         )
-    return _Book(comic, lettering).pages(_groups(list(panels), most))
+    return _Book(comic, lettering).pages(page_groups(list(panels), most))
 
 
 class _Book:
@@ -120,7 +111,7 @@ class _Book:
     def _laid(self, group: list[Panel]) -> list[tuple[list[Panel], list[Row]]]:
         """Lay out a group on one page, or on two if its texts would leave the images too small."""
         best: tuple[float, list[Row]] | None = None
-        for sizes in _breaks(group):
+        for sizes in row_breaks(group):
             rows = self._fitted(group, sizes)
             if rows is None:
                 continue
@@ -303,38 +294,3 @@ class _Book:
             one = Block((line,), block.font, block.pitch)
             texts.append(TextBlock(one, left, top + number * block.pitch, size, INK))
         return tuple(texts)
-
-
-def _groups(panels: list[Panel], most: int) -> list[list[Panel]]:
-    """Split panels into pages with about the same number of images.
-
-    Texts without an image stay on the page of the image before them.
-    """
-    counted = [panel for panel in panels if panel.picture] or panels
-    if not counted:
-        return []
-    pages = math.ceil(len(counted) / most)
-    ends = [round(len(counted) * page / pages) for page in range(1, pages)]
-    firsts = [0, *(panels.index(counted[end]) for end in ends), len(panels)]
-    return [panels[first:last] for first, last in itertools.pairwise(firsts)]
-
-
-def _breaks(group: list[Panel]) -> list[list[int]]:
-    """Return ways to break panels into rows.
-
-    A text without an image gets a row of its own. The others are in rows of up to three panels, whose lengths
-    differ by at most one.
-    """
-    ways: list[list[int]] = [[]]
-    for alone, panels in itertools.groupby(group, key=lambda panel: panel.picture is None):
-        number = len(list(panels))
-        if alone:
-            ways = [[*way, *[1] * number] for way in ways]
-            continue
-        splits = []
-        for rows in range(math.ceil(number / MAX_ROW), number + 1):
-            less, more = divmod(number, rows)
-            sizes = [less + 1] * more + [less] * (rows - more)
-            splits += [sizes] if sizes == sizes[::-1] else [sizes, sizes[::-1]]
-        ways = [[*way, *split] for way in ways for split in splits][:MAX_WAYS]
-    return ways

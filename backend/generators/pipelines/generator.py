@@ -2,7 +2,7 @@
 
 A pipeline is used as opened (opening.py), without a wrapper class per kind. The differences between kinds are
 in a table (kinds.py). Noise comes from a CPU generator, so a seed gives the same noise on every device. A
-pipeline that can only edit (Qwen-Image-Edit) gets a white image if there is no source image yet.
+pipeline that can only edit (Qwen-Image-Edit) gets a white image as long as no source image exists.
 """
 
 from __future__ import annotations
@@ -22,22 +22,20 @@ from ...values import shown_beside
 from ..encoding_cache import EncodingCache
 from ..protocol import bounded_identity
 from .batches import BatchedPipeline
+from .image_sizes import fit_area, resized
 from .kinds import PipelinePair, arguments_of, images_of
 from .options import PipelineOptions, check_strength
 
 OUT_OF_MEMORY = re.compile(
     r"out of memory|(can't|cannot|unable to) allocate|not enough memory", re.IGNORECASE
 )
-MAX_SOURCE_AREA = 1024 * 1024
 
 
 class DiffusersGenerator:
     """A loaded pipeline, or two that share their weights.
 
-    Attributes:
-        identity: Identity of the model and its settings.
-        folder: Folder of the model.
-        interrupted: Called after every sampling step. The generation stops when it returns True.
+    `folder` is the folder of the model. `interrupted` is called after every sampling step, and the generation
+    stops when it returns True.
     """
 
     def __init__(
@@ -72,9 +70,8 @@ class DiffusersGenerator:
     def step_settings(self) -> frozenset[str]:
         """Supported settings of a step.
 
-        `denoise` if an edit starts from the source image's latents, `negative` if both pipelines use a
-        negative prompt at the current guidance, `mask` if the pipeline can repaint a part of an image,
-        `reference` if it accepts several images.
+        `denoise` needs an edit that starts from the source image's latents, and `negative` pipelines that use
+        a negative prompt at the current guidance.
         """
         taken = {
             "mask": self._pair.kind.mask is not None,
@@ -147,10 +144,9 @@ class DiffusersGenerator:
         return other
 
     def in_batches(self) -> BatchedPipeline | DiffusersGenerator:
-        """Return a generator with the same pipelines and lock that generates several images per call.
+        """Return the same pipelines and lock as a generator of several images per call.
 
-        It has its own identity. Returns this generator if batching was not tested with its class, or if it
-        uses a mask or additional images.
+        Returns this generator if batching was not tested with its class, or with a mask or additional images.
         """
         plain = self._mask is None and not self._beside
         batch = self._pair.kind.batch
@@ -227,10 +223,10 @@ class DiffusersGenerator:
             arguments["negative_prompt"] = [arguments["negative_prompt"]] * len(prompts)
         arguments |= self._source_arguments(source, arguments_of(pipeline))
         if source is not None and mask is not None and self._pair.kind.mask is not None:
-            arguments[self._pair.kind.mask] = _resize(mask, source.size).convert("L")
+            arguments[self._pair.kind.mask] = resized(mask, source.size).convert("L")
         if several and not alone:
             sides = self._sides(source)
-            arguments["image"] = [_resize(one, sides) for one in several]
+            arguments["image"] = [resized(one, sides) for one in several]
         noise = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
         arguments["generator"] = noise[0] if alone else noise
         if "callback_on_step_end" in arguments_of(pipeline):
@@ -265,12 +261,12 @@ class DiffusersGenerator:
             arguments["image"] = shown if len(shown) > 1 else shown[0]
         if source is not None and self._pair.kind.edit == "img2img":
             # The generation starts from the source image's latents, so both have the same size.
-            arguments["image"] = _resize(source, (width, height))
+            arguments["image"] = resized(source, (width, height))
             arguments["strength"] = self._strength
         return {key: value for key, value in arguments.items() if key in accepted}
 
     def _sides(self, source: Picture | None) -> tuple[int, int]:
-        return self._round(self._size or _fit_area(source.size if source else self._default_size()))
+        return self._round(self._size or fit_area(source.size if source else self._default_size()))
 
     def _round(self, size: tuple[int, int]) -> tuple[int, int]:
         # Twice the VAE's factor: transformers use 2x2 patches of latents, and UNets halve them at least once.
@@ -305,15 +301,3 @@ class DiffusersGenerator:
             f"Out of memory while generating at {area} ({str(error).splitlines()[0]}).",
             "Reduce the size, set dtype=bfloat16 or device=cpu, or use a smaller model.",
         ) from error
-
-
-def _fit_area(size: tuple[int, int]) -> tuple[int, int]:
-    width, height = size
-    scale = min(1.0, (MAX_SOURCE_AREA / (width * height)) ** 0.5)
-    return max(1, round(width * scale)), max(1, round(height * scale))
-
-
-def _resize(picture: Picture, size: tuple[int, int]) -> Any:
-    from PIL import Image
-
-    return picture.image if picture.size == size else picture.image.resize(size, Image.Resampling.LANCZOS)

@@ -171,5 +171,5 @@ def _twin(pipeline: Any, finder: str) -> Any | None:
 
     try:
         return getattr(diffusers, finder).from_pipe(pipeline)
-    except ValueError:  # the documented answer for a class that has no twin of that kind
+    except ValueError:  # documented: the class has no such counterpart
         return None

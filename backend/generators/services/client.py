@@ -9,7 +9,6 @@ generated it.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 import threading
@@ -32,11 +31,11 @@ from ...remote.retrying import MAX_ATTEMPTS, Retryable
 from ...remote.server import RemoteServer
 from .asking import NO_SUCH_PAGE, ServiceQuery, asked
 from .makers import Makers
+from .request_parts import at_the_same_time, late_error
 from .unused import UnusedOptions
 
 DEADLINE = 300.0
 MAX_GREETING_BYTES = 1024 * 1024
-MAX_ANSWER_VALUES = 10_000
 UNASKED_PIXELS = 16 * 1024 * 1024
 LARGER = 4
 MAX_AT_ONCE = 64
@@ -289,57 +288,3 @@ class ServiceClient(ABC):
 
 
 Asked = TypeVar("Asked")
-
-
-def late_error(where: str, seconds: float) -> GeneratorError:
-    """Return the error for a request that timed out."""
-    return GeneratorError(
-        f"{where} did not answer within {seconds:g} s.", "Increase the deadline, or reduce the steps."
-    )
-
-
-def request_digest(prompt: str, images: Sequence[Picture], seed: int) -> bytes:
-    """Return a digest of a request, so that equal requests go to the same service."""
-    drawn_from = f"{prompt}\0{seed}\0{' '.join(one.digest for one in images)}"
-    return hashlib.blake2b(drawn_from.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def check_values(said: bytes, where: str) -> None:
-    """Check that an answer does not have too many values. An image counts as one, whatever its length.
-
-    Raises:
-        GeneratorError: It has too many.
-    """
-    if said.count(b",") + said.count(b"[") + said.count(b"{") > MAX_ANSWER_VALUES:
-        raise GeneratorError(f"{where} answered with more than {MAX_ANSWER_VALUES} values.")
-
-
-def at_the_same_time(work: Sequence[Callable[[], None]], seconds: float, late: Exception) -> list[Exception]:
-    """Run functions concurrently in daemon threads, which do not keep the process from ending.
-
-    Args:
-        work: Functions to run.
-        seconds: Maximum time to wait for all.
-        late: Error for each function that did not end in time. The results of the others are kept.
-
-    Returns:
-        The errors.
-    """
-    ended: dict[int, Exception | None] = {}
-
-    def done(number: int) -> None:
-        try:
-            work[number]()
-        except Exception as error:  # noqa: BLE001 - returned to the caller
-            ended[number] = error
-        else:
-            ended[number] = None
-
-    until = time.monotonic() + seconds
-    threads = [threading.Thread(target=done, args=(number,), daemon=True) for number in range(len(work))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
-    found = [ended.get(number, late) for number in range(len(work))]
-    return [error for error in found if error is not None]

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ...errors import GeneratorError, PictureError
 from ...pictures import Picture
 from ...remote.server import RemoteServer
-from .client import check_values
+from .request_parts import check_values
 
 
 class ImageAnswer(BaseModel):

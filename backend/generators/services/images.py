@@ -29,19 +29,12 @@ from ...types import MAX_STEP_IMAGES, StepSettings
 from ...values import shown_beside
 from ..protocol import bounded_identity
 from .asking import ServiceQuery, ServiceRefused, asked
-from .client import (
-    DEADLINE,
-    MARGIN,
-    Reach,
-    ServiceClient,
-    at_the_same_time,
-    late_error,
-    request_digest,
-)
+from .client import DEADLINE, MARGIN, Reach, ServiceClient
 from .described import FIELDS, MAX_BYTES, PAGE, Takes, described, named
 from .image_answers import picture_in
 from .makers import Maker
 from .options import DrawOptions, read_options
+from .request_parts import at_the_same_time, late_error, request_digest
 
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 MAX_ARGUMENT = 100_000

@@ -1,4 +1,4 @@
-"""Options of image services besides prompt, image and seed, for any protocol."""
+"""Options of image services other than prompt, image and seed, for any protocol."""
 
 from __future__ import annotations
 

@@ -23,9 +23,10 @@ from ...remote.server import MAX_SHOWN, RemoteServer
 from ...types import MAX_TEXT, StepSettings
 from ..protocol import bounded_identity
 from .asking import ServiceQuery
-from .client import DEADLINE, Reach, ServiceClient, check_values, request_digest
+from .client import DEADLINE, Reach, ServiceClient
 from .makers import Maker
 from .options import DrawOptions, read_options
+from .request_parts import check_values, request_digest
 
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 MAX_WORKERS = 64

@@ -1,5 +1,4 @@
-"""Checkpoint and adapter folders: named by content, and refused in words where they are not what they should
-be."""
+"""Checkpoint and adapter folders: digests by content, and clear errors for invalid folders."""
 
 from __future__ import annotations
 
@@ -99,14 +98,14 @@ def damaged(checkpoint: Path, folder: Path, kind: str) -> Path:
         ("no processor", "Processor"),
     ],
 )
-def test_damaged_checkpoints_are_refused_in_words(
+def test_damaged_checkpoints_are_rejected_with_a_message(
     checkpoint: Path, tmp_path: Path, kind: str, said: str
 ) -> None:
     with pytest.raises(ChatError, match=said):
         open_chat(f"transformers:{damaged(checkpoint, tmp_path, kind)}", device="cpu")
 
 
-def test_what_is_not_there_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_checkpoint_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(ChatError, match="Cannot find the checkpoint folder"):
         find_checkpoint(str(tmp_path / "nowhere"))
     with pytest.raises(ChatError, match="allow the download"):

@@ -1,5 +1,4 @@
-"""Weights are counted from headers alone, and a file that is not what its header says is refused in one
-line."""
+"""Weights are counted from headers alone, and a file that differs from its header is rejected."""
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ def test_weights_are_counted_by_name(tmp_path: Path) -> None:
         (2**60).to_bytes(8, "little") + b"{}",
     ],
 )
-def test_a_file_that_is_cut_off_or_lies_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+def test_truncated_or_inconsistent_file_is_one_line_of_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
     with pytest.raises(ChatError, match="damaged or incomplete") as error:
@@ -63,7 +62,7 @@ def test_a_file_that_is_cut_off_or_lies_is_refused_in_one_line(tmp_path: Path, c
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_are_more_than_an_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_random_bytes_are_only_an_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "any.safetensors"
     for found in (content, laid_out(content), laid_out(b"{" + content)):
         path.write_bytes(found)

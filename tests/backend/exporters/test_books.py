@@ -1,5 +1,4 @@
-"""PDF, comic archive and moving pictures: whole, readable by others' rules, and no better than the run
-was."""
+"""PDF, comic archive and animations: complete, readable by other programs, and showing all verdicts."""
 
 from __future__ import annotations
 
@@ -124,7 +123,7 @@ def test_pages_have_one_size_and_nothing_lies_over_anything(width: int) -> None:
                     assert x1 <= u0 or u1 <= x0 or y1 <= v0 or v1 <= y0
 
 
-def test_a_long_text_goes_on_over_the_next_pages() -> None:
+def test_long_text_continues_on_the_next_pages() -> None:
     story = " ".join(f"word{number}" for number in range(3000))
     pages = story_pages.story_pages(make_trajectory(1, text_step=False, decorate=f" {story}"), 800)
     written = " ".join(" ".join(text.block.lines) for page in pages for text in page.texts)
@@ -146,7 +145,7 @@ def test_a_comic_archive_has_its_pages_in_order_and_says_so(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["gif", "webp"])
-def test_a_moving_picture_shows_every_step_or_every_try(tmp_path: Path, kind: str) -> None:
+def test_animation_shows_every_step_or_every_attempt(tmp_path: Path, kind: str) -> None:
     trajectory = make_trajectory(4, size=300)
     path = export_by_name(kind, trajectory, tmp_path / "kept", seconds=1.5)
     with Image.open(path) as image:
@@ -174,7 +173,7 @@ def test_moving_pictures_of_odd_runs(tmp_path: Path, kind: str) -> None:
             export_by_name(kind, make_trajectory(1), tmp_path, seconds=seconds)
 
 
-def test_letters_that_no_font_has_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_letters_without_a_font_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheet_text, "_names", lambda: (sheet_text.OWN,))
     sheet_text._font_with.cache_clear()
     note = sheet_text.font_note(make_trajectory(1, decorate=" 从前é"))

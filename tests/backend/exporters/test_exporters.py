@@ -1,4 +1,4 @@
-"""Exports of a run: they hold everything, hide nothing, run nothing, and appear whole or not at all."""
+"""Exports of a run: complete, safe to open, and written completely or not at all."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_the_outcome_follows_the_acceptance_rule_of_the_run() -> None:
     assert wording.outcome(attempt, strict) is wording.AttemptOutcome.refused
 
 
-def test_a_title_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+def test_invalid_title_is_one_line_of_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"Export 'sheet', field 'title': "):
         export_by_name("sheet", make_trajectory(), tmp_path, title="x" * 100_001)
 
@@ -346,13 +346,13 @@ def test_the_page_loads_nothing_and_runs_only_its_own_script() -> None:
     assert shown.words.count("<script>alert(1)</script>") > 20, "hostile text is shown as text"
 
 
-def test_the_page_admits_what_was_not_reached() -> None:
+def test_page_shows_steps_that_were_not_reached() -> None:
     shown = Page(page.render(make_trajectory(3, text_step=False, cut_short=True)))
     assert "Not reached" in shown.words and "Cancelled after 1 try" in shown.words
     assert "No image: the run ended before this step." in shown.words
 
 
-def test_small_pictures_stay_exact_and_large_ones_stay_small() -> None:
+def test_small_images_are_exact_and_large_ones_compressed() -> None:
     small = make_trajectory(1)
     after = small.results[0].attempts[0].image
     assert after and after in [stored(file) for file in Page(page.render(small)).files().values()]
@@ -367,7 +367,7 @@ def test_probabilities_are_not_rounded_to_certainty() -> None:
 
 
 @pytest.mark.parametrize("share", [0.985, 0.9951, 0.99949, 0.9999999])
-def test_what_was_refused_at_certainty_does_not_read_as_certain(share: float) -> None:
+def test_rejected_certainty_is_not_rounded_to_one(share: float) -> None:
     trajectory = make_trajectory(1)
     judged = trajectory.results[0].attempts[0]
     assert judged.verdict
@@ -379,7 +379,7 @@ def test_what_was_refused_at_certainty_does_not_read_as_certain(share: float) ->
     assert float(number) < 100 and rest == "100 %"
 
 
-def test_a_run_that_nobody_judged_is_not_said_to_be_refused() -> None:
+def test_unjudged_run_is_not_shown_as_rejected() -> None:
     trajectory = make_trajectory(3)
     results = [
         one.model_copy(update={"stop_reason": StopReason.unjudged}) for one in trajectory.results if one.image

@@ -1,4 +1,4 @@
-"""Names of files that one system takes and another does not."""
+"""File names that are valid on one system and not on another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP client against a real server: what it sends, what it retries, and what it makes of bad answers."""
+"""The HTTP client with a real server: its requests, its retries, and its errors for invalid answers."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def test_a_step_has_a_negative_of_its_own(service: ImageService) -> None:
     assert [body["negative_prompt"] for body in service.requests] == ["a red sail", "blur"]
 
 
-def test_what_a_service_made_no_use_of_is_shown_once(
-    service: ImageService, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ignored_options_are_logged_once(service: ImageService, caplog: pytest.LogCaptureFixture) -> None:
     generator = open_generator(service.url, steps=4)
     drawn = {"success": True, "edited_image": red().base64_png()}
     for said in (["steps", "bad\nline", 7, "x" * 900], ["steps"], {"steps": 1}, [f"o{n}" for n in range(99)]):
@@ -76,15 +74,15 @@ def test_text_to_image_sends_null(service: ImageService) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_passing_faults_are_retried(service: ImageService, status: int) -> None:
+def test_transient_errors_are_retried(service: ImageService, status: int) -> None:
     service.faults = [(status, b"busy"), (status, b"busy")]
     assert open_generator(service.url).draw("a boat", None, 1) == paint(service.requests[-1])
     assert len(service.requests) == 3
 
 
-def test_six_tries_and_then_a_typed_error(service: ImageService, quick: None) -> None:
+def test_six_attempts_and_then_a_typed_error(service: ImageService, quick: None) -> None:
     service.faults = [(503, b"no gpu free")] * 9
-    with pytest.raises(GeneratorError, match=r"503.*no gpu free.*6 tries"):
+    with pytest.raises(GeneratorError, match=r"503.*no gpu free.*6 attempts"):
         open_generator(service.url).draw("a boat", None, 1)
     assert len(service.requests) == 6
 
@@ -92,7 +90,7 @@ def test_six_tries_and_then_a_typed_error(service: ImageService, quick: None) ->
 @pytest.mark.parametrize(
     "answer", [{"success": False, "error": "prompt too long"}, {"success": False, "error": None}]
 )
-def test_the_services_refusal_is_an_error_and_not_retried(service: ImageService, answer: dict) -> None:
+def test_refusal_of_the_service_is_an_error_and_not_retried(service: ImageService, answer: dict) -> None:
     service.faults = [(200, json.dumps(answer).encode())]
     with pytest.raises(GeneratorError, match=answer["error"] or "no reason given"):
         open_generator(service.url).draw("a boat", None, 1)
@@ -127,7 +125,7 @@ def test_client_faults_are_not_retried(service: ImageService) -> None:
     assert len(service.requests) == 1
 
 
-def test_an_endless_answer_is_cut_off(service: ImageService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_answer_is_aborted(service: ImageService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published, "MAX_ANSWER_BYTES", 1000)
     service.faults = [(200, b"x" * 100_000)]
     with pytest.raises(GeneratorError, match="more than 1000 bytes"):
@@ -188,7 +186,7 @@ def test_all_three_spellings_of_the_url_mean_the_same(service: ImageService) -> 
     assert len({open_generator(spelling).identity for spelling in spellings}) == 1
 
 
-def test_cancelling_asks_nothing(service: ImageService) -> None:
+def test_cancelling_sends_no_request(service: ImageService) -> None:
     generator = open_generator(service.url)
     generator.interrupted = lambda: True  # type: ignore[attr-defined]
     with pytest.raises(Cancelled):

@@ -120,9 +120,9 @@ def test_a_mask_is_what_is_white_or_transparent(images: Path, name: str, white: 
         ({"mask": "none.png"}, r"Step 2, mask: Image 'none.png' does not exist in 'input'\."),
         ({"reference": "../input/../secret.png"}, "Step 2, reference: Image"),
         ({"reference": "/etc/hostname"}, "Step 2, reference: Image"),
-        ({"mask": "black.png"}, "Step 2, mask: 'black.png' is black everywhere"),
+        ({"mask": "black.png"}, "Step 2, mask: 'black.png' is completely black"),
         ({"mask": "no image.png"}, "Step 2, mask: Image .* is not a readable image"),
-        ({"reference": "link.png"}, "Step 2, reference: The image 'link.png' is reached by a link"),
+        ({"reference": "link.png"}, "Step 2, reference: The image 'link.png' is behind a link"),
     ],
 )
 def test_what_cannot_be_read_is_one_line_with_the_step(images: Path, settings: Any, reason: str) -> None:

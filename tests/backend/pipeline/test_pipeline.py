@@ -1,4 +1,4 @@
-"""Pipeline: models as names and as objects, options, plans, folders; shared with the command line."""
+"""Pipeline: models as names and as objects, options, plans, folders; compatible with the command line."""
 
 from __future__ import annotations
 

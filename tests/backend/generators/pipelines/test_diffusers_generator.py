@@ -1,5 +1,4 @@
-"""The diffusers generator over tiny folders of real pipeline classes: drawing, editing, refusing,
-cancelling."""
+"""The diffusers generator with small folders of real pipeline classes: images, edits, errors, cancelling."""
 
 from __future__ import annotations
 
@@ -182,7 +181,7 @@ def test_cancels_between_sampling_steps(build: Build) -> None:
         assert generator.draw("a boat", scene(), 1).size == (64, 64), "works on after a cancel"
 
 
-def test_a_mask_says_what_may_change(build: Build, tmp_path: Path) -> None:
+def test_mask_limits_the_change(build: Build, tmp_path: Path) -> None:
     half = open_tiny(build("flux_fill"), size="64x64", steps=1, mask=str(half_white(tmp_path)))
     Picture.white((64, 64)).image.save(tmp_path / "white.png")
     whole = open_tiny(build("flux_fill"), size="64x64", steps=1, mask=str(tmp_path / "white.png"))
@@ -191,7 +190,7 @@ def test_a_mask_says_what_may_change(build: Build, tmp_path: Path) -> None:
     assert half.draw("a boat", None, 1) == whole.draw("a boat", None, 1), "from text all may change"
 
 
-def test_a_steps_mask_takes_the_place_of_the_pipelines(build: Build, tmp_path: Path) -> None:
+def test_mask_of_a_step_replaces_that_of_the_pipeline(build: Build, tmp_path: Path) -> None:
     half = open_tiny(build("flux_fill"), size="64x64", steps=1, mask=str(half_white(tmp_path)))
     Picture.white((64, 64)).image.save(tmp_path / "white.png")
     whole = open_tiny(build("flux_fill"), size="64x64", steps=1, mask=str(tmp_path / "white.png"))
@@ -317,7 +316,7 @@ def test_bfloat16_draws_and_edits(build: Build) -> None:
         ("stable_diffusion", {"lora": "/etc/hostname"}, "is not a LoRA"),
     ],
 )
-def test_what_would_be_ignored_or_cannot_be_is_refused(
+def test_ignored_or_invalid_options_are_rejected(
     build: Build, name: str, options: dict, message: str
 ) -> None:
     with pytest.raises(SettingsError, match=message):
@@ -373,7 +372,7 @@ def test_models_that_are_not_here(argument: str, tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     "index", [None, "", "[]", "{", '{"_class_name": "NoSuchPipeline"}', '{"_class_name": 3}']
 )
-def test_folders_that_are_no_pipelines(tmp_path: Path, index: str | None) -> None:
+def test_folders_without_a_pipeline(tmp_path: Path, index: str | None) -> None:
     if index is not None:
         (tmp_path / "model_index.json").write_text(index)
     with pytest.raises(SettingsError):
