@@ -96,7 +96,7 @@ class Step(Value):
     @model_validator(mode="after")
     def _has_content(self) -> Step:
         if not self.prompt and not self.auxiliary_text:
-            raise ValueError(f"step {self.number} needs a prompt or an auxiliary text")
+            raise ValueError(f"step {self.number} has neither a prompt nor an auxiliary text")
         return self
 
 

@@ -224,7 +224,7 @@ def test_options_of_an_export_and_a_full_disk(install: Install, tmp_path: Path) 
     with pytest.raises(SettingsError, match=r"the export 'none': .* not a callable"):
         export_by_name("none", trajectory, tmp_path)
     for name, known in (("full", "none"), ("page", "audience, language, title")):
-        with pytest.raises(SettingsError, match=f"no option 'options'. Known: {known}"):
+        with pytest.raises(SettingsError, match=f"accept the option 'options'. Known options: {known}"):
             export_by_name(name, trajectory, tmp_path, options=1)
 
 

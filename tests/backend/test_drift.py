@@ -25,7 +25,7 @@ WANTED = ((230, 60, 40), (40, 90, 220), (250, 220, 60), (60, 190, 80))
 
 
 def landscape(seed: int = 0) -> Picture:
-    """Soft shapes of many colours with grain: something like a photograph."""
+    """Return soft shapes of many colors with grain, similar to a photograph."""
     random = np.random.default_rng(seed)
     image = Image.new("RGB", SIZE, (150, 180, 200))
     pen = ImageDraw.Draw(image)
@@ -86,9 +86,9 @@ def test_tint_changes_color_and_not_structure() -> None:
 
 
 def test_a_known_shift_of_lightness_has_its_known_size() -> None:
-    grey = Picture(Image.new("RGB", SIZE, (119, 119, 119)))  # L* = 50.03
+    gray = Picture(Image.new("RGB", SIZE, (119, 119, 119)))  # L* = 50.03
     lighter = Picture(Image.new("RGB", SIZE, (132, 132, 132)))  # L* = 55.16
-    assert drift(grey, lighter).color == pytest.approx(5.1, abs=0.2)
+    assert drift(gray, lighter).color == pytest.approx(5.1, abs=0.2)
 
 
 def test_grain_is_not_color_drift() -> None:
@@ -165,7 +165,7 @@ def test_edits_of_the_steps_are_kept(match: str) -> None:
         landscape(1),
         Picture(Image.new("RGB", SIZE, (20, 20, 30))),
     ],
-    ids=["night", "fog", "grey", "another scene", "dark"],
+    ids=["night", "fog", "gray", "another scene", "dark"],
 )
 def test_intended_change_of_all_colors_is_kept(wanted: Picture) -> None:
     assert match_colors(wanted, landscape()) == wanted

@@ -28,7 +28,7 @@ RESOLUTION = 0x011A
 
 
 def photograph(turned: int) -> bytes:
-    """A landscape, dark on the left, with the camera's note of how it was held."""
+    """Return a landscape image, dark on the left, with an EXIF orientation."""
     pixels = np.zeros((32, 64, 3), dtype=np.uint8)
     pixels[:, 32:] = 255
     image, notes = Image.fromarray(pixels), Image.Exif()
@@ -62,7 +62,7 @@ def test_every_camera_orientation(kind: str, turned: int) -> None:
 
 
 def wrongly_noted() -> bytes:
-    """A photograph with letters where a note should be a number, as some makers of cameras write."""
+    """Return a photograph with letters where EXIF requires a number, as some cameras write."""
     notes = Image.Exif()
     notes[ORIENTATION], notes[MAKER] = 6, "maker" * 5
     buffer = io.BytesIO()
@@ -99,7 +99,7 @@ def test_half_a_file_is_an_error(cut: int) -> None:
 
 
 def grey_png(values: list[int], bits: int = 16, see_through: int | None = None) -> bytes:
-    """A PNG of one row of grey values, written by hand."""
+    """Return a PNG of one row of gray values, written by hand."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -165,17 +165,17 @@ def test_white_images() -> None:
 
 
 def test_digests_of_ordinary_images_are_stable() -> None:
-    """Journals and caches find their pictures by them."""
-    grey, colour = Image.new("L", (3, 2), 7), Image.new("RGB", (3, 2), (1, 2, 3))
+    """Journals and caches find their images by digest."""
+    gray, color = Image.new("L", (3, 2), 7), Image.new("RGB", (3, 2), (1, 2, 3))
     clear, palette = Image.new("RGBA", (3, 2), (9, 9, 9, 0)), Image.new("P", (3, 2), 1)
     palette.putpalette([0, 0, 0, 1, 2, 3])
-    assert [Picture(image).digest[:12] for image in (grey, colour, clear, palette)] == [
+    assert [Picture(image).digest[:12] for image in (gray, color, clear, palette)] == [
         "7576327782db",
         "292f05b3cca3",
         "6dd38c7ec4ac",
         "292f05b3cca3",
     ]
-    assert Picture(colour) != Picture(colour.resize((2, 3))), "the size is part of it"
+    assert Picture(color) != Picture(color.resize((2, 3))), "the size is part of it"
 
 
 def jpeg(size: tuple[int, int], **options: object) -> bytes:
@@ -200,7 +200,7 @@ def test_a_large_photograph_stands_as_it_was_taken() -> None:
 
 
 def announced(width: int, height: int, **options: object) -> bytes:
-    """A JPEG whose header says that it has this size."""
+    """Return a JPEG whose header declares this size."""
     data = bytearray(jpeg((8, 8), **options))
     at = max(data.find(b"\xff\xc0"), data.find(b"\xff\xc2"))
     data[at + 5 : at + 9] = struct.pack(">HH", height, width)
@@ -248,7 +248,7 @@ def test_a_heic_file_without_its_reader_names_it(monkeypatch: pytest.MonkeyPatch
 
 def test_a_heic_file_without_an_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     class Empty:
-        """As pillow-heif opens a file whose list of images is damaged."""
+        """Behaves like pillow-heif with a file whose list of images is damaged."""
 
         @property
         def size(self) -> tuple[int, int]:

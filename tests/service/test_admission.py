@@ -17,7 +17,7 @@ DRAW_SECONDS = 4.0
 
 
 class FullPool:
-    """A pool that draws nothing: its queue and its capacity are set by the test."""
+    """A pool that generates nothing. The test sets its queue and its capacity."""
 
     def __init__(self, queued: int, capacity: int) -> None:
         self.queue, self.images = queued, capacity
@@ -73,7 +73,7 @@ def test_requests_are_admitted_in_the_order_in_which_they_came() -> None:
 
 
 def test_a_new_request_does_not_pass_those_that_wait() -> None:
-    """Even if room appears that the first in line has not taken yet."""
+    """Even if a slot is free that the first in line has not taken yet."""
 
     async def main() -> None:
         limit = 1
@@ -96,7 +96,7 @@ def test_a_new_request_does_not_pass_those_that_wait() -> None:
 def test_a_refused_client_is_told_how_long_the_queue_takes(
     queued: int, waiting: int, capacity: int, seconds: float
 ) -> None:
-    """Everything ahead counts: requests in the pool's queue and those that wait for room in it."""
+    """All requests ahead count: those in the pool's queue and those that wait for space in it."""
 
     async def main() -> None:
         settings = ServiceSettings(queue=1, patience=PATIENCE)
@@ -118,7 +118,10 @@ def test_a_refused_client_is_told_how_long_the_queue_takes(
 
 
 def test_the_pause_follows_the_mean_of_the_models_own_draws() -> None:
-    """A new draw counts a fifth, those of other models nothing; a second each is assumed before the first."""
+    """A new image counts a fifth, and those of other models do not count.
+
+    Before the first, a second is assumed.
+    """
     admission = Admission(FullPool(10, 1), ServiceSettings())
     assert admission.retry_after(MODEL) == 10.0
     for model, seconds in ((MODEL, 4.0), ("other", 90.0), (MODEL, 9.0)):

@@ -198,7 +198,7 @@ def test_waiting_requests_share_a_batch(tmp_path: Path) -> None:
 
 
 def test_a_model_that_changed_on_disk_is_not_let_back_in(tmp_path: Path) -> None:
-    """Its images would have the same key as those that were drawn before."""
+    """Its images would have the same keys as earlier ones."""
     notes = tmp_path / "notes"
     (tmp_path / "package").mkdir()
     with running_service(tmp_path / "package", [faulty(notes, 1)]) as changing:

@@ -44,7 +44,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def raw(service: Service, sent: bytes) -> bytes:
-    """What comes back for bytes on a connection of its own, until the service closes it."""
+    """Return the answer to bytes on a connection of their own, until the service closes it."""
     address = urlsplit(service.url)
     with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
         connection.sendall(sent)
@@ -129,7 +129,7 @@ def test_an_image_with_too_many_pixels_is_refused_by_its_header(service: Service
 def test_pixels_count_towards_the_memory_of_all_requests(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A small file may hold many."""
+    """A small file may contain many pixels."""
     monkeypatch.setattr(service.front.held, "_most", 1_500_000)
     small = Picture.white((500, 500)).base64_png()
     body = {"prompt": "a boat", "image": small, "seed": 1, "width": 16, "height": 16}

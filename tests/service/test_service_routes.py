@@ -193,7 +193,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int]] = {
     "no steps": ("/edit", {"prompt": "a", "num_inference_steps": 0}, 422),
     "half a size": ("/edit", {"prompt": "a", "width": 64}, 422),
     "too many pixels": ("/edit", {"prompt": "a", "width": 8192, "height": 8192}, 422),
-    "guidance is no number": ("/edit", {"prompt": "a", "guidance_scale": "NaN"}, 422),
+    "guidance is not a number": ("/edit", {"prompt": "a", "guidance_scale": "NaN"}, 422),
     "no base64": ("/edit", {"prompt": "a", "image": "a b"}, 400),
     "an address": ("/edit", {"prompt": "a", "image": "http://127.0.0.1/a.png"}, 400),
     "no image file": ("/edit", {"prompt": "a", "image": "AAAA"}, 400),
@@ -313,7 +313,7 @@ def test_invalid_number_is_rejected(service: Service, name: str, value: Any) -> 
 
 
 def test_body_with_wrong_content_type_is_rejected(service: Service) -> None:
-    """A page of another site can send text without being asked, but not JSON."""
+    """A page of another site can send text without a preflight request, but not JSON."""
     answer = service.client.post("/edit", content=b'{"prompt": "a"}', headers={"Content-Type": "text/plain"})
     assert answer.status_code == 415
     form = service.client.post(
@@ -387,5 +387,5 @@ def test_health_status_models_and_metrics(service: Service) -> None:
         page = service.client.get(path)
         assert page.status_code == 200 and page.headers["content-type"] == "text/html; charset=utf-8"
         assert "default-src 'none'" in page.headers["content-security-policy"]
-        assert not re.search(r"<script|https?://|src=", page.text), "a page that asks nobody else"
+        assert not re.search(r"<script|https?://|src=", page.text), "the page uses no other host"
         assert all(one in page.text for one in ("/v1/images/edits", "/fill-upload", "guidance_scale"))

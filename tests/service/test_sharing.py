@@ -17,7 +17,7 @@ from interleave_thinker.service.sharing import SharedDraws
 
 
 class ScriptedPool:
-    """Draws with what it is given: seconds to take, then an image or an error."""
+    """Generates what it is given: seconds to wait, then an image or an error."""
 
     def __init__(self, *script: tuple[float, GeneratedImage | DrawTimeout]) -> None:
         self.script, self.asked = list(script), 0

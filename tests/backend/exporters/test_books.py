@@ -26,7 +26,7 @@ MIXED = ((512, 512), (900, 300), (200, 640), (24, 24))
 
 
 def with_sizes(trajectory: Trajectory) -> Trajectory:
-    """The run with pictures of very different shapes."""
+    """Return a run with images of very different shapes."""
     results = []
     for number, result in enumerate(trajectory.results):
         attempts = tuple(
@@ -43,7 +43,7 @@ def frames(path: Path) -> list[Image.Image]:
 
 
 def test_all_text_of_a_pdf_can_be_selected_in_every_script() -> None:
-    """How much fits on a page depends on the installed fonts, so a text may go on on the next one."""
+    """Installed fonts determine how much fits on a page, so a text may continue on the next one."""
     alphabet = "".join(chr(code) for code in range(0x4E00, 0x4E00 + 400)) + f"äñß Ωмир {HEBREW} 🚀"
     trajectory = make_trajectory(2, decorate=f" {alphabet}")
     pdf = PdfReader(io.BytesIO(story_pdf(trajectory)))
@@ -54,7 +54,7 @@ def test_all_text_of_a_pdf_can_be_selected_in_every_script() -> None:
         shown = page.get_contents().get_data()
         assert shown.count(b" 3 Tr ") == shown.count(b" Tj ") > 0, "selectable text lies over the visible one"
     assert "Accepted at try 2" in lines
-    # What stands at the foot of a page lies between the halves of a text.
+    # The line at the foot of a page separates the halves of a text.
     body = [line for line in lines if not line.isdigit() and not line.startswith("Accepted at try ")]
     whole = "".join("".join(body).split())
     for result in trajectory.results:
@@ -157,9 +157,9 @@ def test_animation_shows_every_step_or_every_attempt(tmp_path: Path, kind: str) 
         assert result.image is not None
         off = ImageChops.difference(frame.crop((0, 0, 300, 300)), result.image.image)
         assert sum(value * count for value, count in enumerate(off.convert("L").histogram())) / 90_000 < 4
-    tries = export_by_name(kind, trajectory, tmp_path / "tries", attempts=True)
+    attempts = export_by_name(kind, trajectory, tmp_path / "attempts", attempts=True)
     drawn = sum(attempt.image is not None for result in trajectory.results for attempt in result.attempts)
-    assert len(frames(tries)) == drawn + 1
+    assert len(frames(attempts)) == drawn + 1
 
 
 @pytest.mark.parametrize("kind", ["gif", "webp"])

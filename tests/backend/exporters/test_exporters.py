@@ -37,7 +37,7 @@ VOID = {"meta", "img", "br", "link", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """The elements and visible texts of a page."""
+    """Collects the elements and visible texts of a page."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -67,11 +67,11 @@ class Page(HTMLParser):
 
     @property
     def pictures(self) -> list[dict[str, str | None]]:
-        """The places that show an image."""
+        """Return the places that show an image."""
         return [one for one in self.all("svg") if one.get("class") == "picture"]
 
     def files(self) -> dict[str | None, str]:
-        """The stored images by their names: each `image` stands in a `symbol`."""
+        """Return the stored images by name: each `image` is in a `symbol`."""
         names = [one["id"] for one in self.all("symbol")]
         return dict(zip(names, [one["href"] or "" for one in self.all("image")], strict=True))
 
@@ -248,12 +248,12 @@ def stored(file: str) -> Picture:
 
 
 def noise(number: int, side: int = 128) -> Picture:
-    """An image that no two have in common, and that takes much room without loss."""
+    """Return an image that differs from all others and compresses badly without loss."""
     return Picture(Image.frombytes("RGB", (side, side), Random(number).randbytes(3 * side * side)))
 
 
 def chain(pictures: list[Picture]) -> Trajectory:
-    """A run whose steps edit the image of the step before, drawn twice each."""
+    """Return a run whose steps edit the image of the step before, with two attempts each."""
     results, before = [], None
     for number, image in enumerate(pictures, 1):
         step = Step(number=number, prompt=f"change {number}")
@@ -310,7 +310,7 @@ def test_the_page_shows_the_whole_run() -> None:
     for word in ("not understood", "not judged", "refused", "accepted", "failed", "kept", "41 %", "96 %"):
         assert word in shown.words
     assert all(identity in shown.words for identity in trajectory.identities.model_dump().values())
-    assert all(image["aria-label"] for image in shown.pictures), "each image says what it shows"
+    assert all(image["aria-label"] for image in shown.pictures), "each image has a label"
     assert shown.open == []
 
 

@@ -19,7 +19,7 @@ WORD = "picked by hand"
 
 @pytest.fixture
 def picked() -> Trajectory:
-    """A story whose third step was never accepted, and whose second try a person picked."""
+    """Return a story whose third step was never accepted, and whose second attempt the user picked."""
     trajectory = make_trajectory()
     results = list(trajectory.results)
     results[2] = results[2].model_copy(update={"chosen": 1, "stop_reason": StopReason.picked})

@@ -108,7 +108,7 @@ def test_a_mask_of_gray_is_read_by_what_it_shows() -> None:
 
 
 def test_written_files_have_no_profile() -> None:
-    """The pixels of the new file are sRGB, and would be converted twice else."""
+    """The pixels of the new file are sRGB and would otherwise be converted twice."""
     picture = Picture.from_bytes(file("RGB", (180, 60, 61), wide_rgb()))
     assert Picture.from_bytes(picture.png()) == picture
     with Image.open(io.BytesIO(picture.png())) as written:
@@ -116,7 +116,7 @@ def test_written_files_have_no_profile() -> None:
 
 
 def test_runs_of_earlier_versions_still_load(tmp_path: object) -> None:
-    """They wrote the pixels as they were, with the profile of the file that they came from."""
+    """Earlier versions wrote the original pixels, with the profile of the source file."""
     picture = Picture(Image.new("RGB", (4, 2), (180, 60, 61)))
     files = RunFiles(str(tmp_path))
     files.write(file("RGB", (180, 60, 61), wide_rgb()), PICTURES, f"{picture.digest}.png")

@@ -52,7 +52,7 @@ def test_a_hostile_file_is_one_line_of_error(template: Path, tmp_path: Path, nam
 
 
 def test_the_good_files_are_read(template: Path, tmp_path: Path) -> None:
-    """Else every case above would pass for the wrong reason."""
+    """Otherwise every case above could pass for the wrong reason."""
     for number, name in enumerate(LIGHT):
         reader = READERS[name]
         if name in (

@@ -51,7 +51,7 @@ for number, arguments in enumerate(calls):
 
 
 def walked(encoding: str, calls: list[list[object]], folder: Path) -> list[tuple[int, str]]:
-    """Exit code of every command and what it showed, at a console of this encoding."""
+    """Return the exit code and the output of every command on a console with this encoding."""
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
     shown = folder / "shown"
     shown.mkdir()
@@ -163,7 +163,7 @@ def test_no_two_files_of_the_repository_differ_in_case_alone_and_windows_can_che
     assert len({path.casefold() for path in files}) == len(files)
     for path in files:
         assert not [part for part in path.split("/") if name_fault(part)], path
-        # As C:\Users\somebody\Documents\ComfyUI\custom_nodes\interleave-thinker\ has 70 characters.
+        # For example, C:\Users\somebody\Documents\ComfyUI\custom_nodes\interleave-thinker\ has 70 characters.
         assert len(path) < 180, path
 
 

@@ -106,7 +106,7 @@ def test_same_arguments_same_pixels(subject: Subject, generator: Generator, sour
     first = generator.draw("a small house", source, 11)
     assert isinstance(first, Picture)
     assert generator.draw("a small house", source, 11) == first
-    assert subject.open().draw("a small house", source, 11) == first, "opened anew"
+    assert subject.open().draw("a small house", source, 11) == first, "opened again"
 
 
 @pytest.mark.parametrize("source", [None, SOURCE], ids=["text-to-image", "edit"])

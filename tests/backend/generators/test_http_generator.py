@@ -27,7 +27,7 @@ def service() -> Iterator[ImageService]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses between tries are a hundredth as long."""
+    """Pauses between attempts are a hundredth as long."""
     monkeypatch.setattr(balanced, "FIRST_PAUSE", 0.0025)
 
 
@@ -196,7 +196,7 @@ def test_cancelling_sends_no_request(service: ImageService) -> None:
 
 @pytest.mark.parametrize("path", ["/health", "/edit"])
 def test_cancelling_does_not_wait_for_a_service_that_hangs(service: ImageService, path: str) -> None:
-    """Well under the 300 s that it is waited for otherwise (10 s for its health)."""
+    """Much less than the timeouts of 300 s, and of 10 s for its health."""
     service.hangs_at = path
     asked = threading.Event()
 
@@ -211,5 +211,5 @@ def test_cancelling_does_not_wait_for_a_service_that_hangs(service: ImageService
 
 
 def test_unknown_option_is_refused(service: ImageService) -> None:
-    with pytest.raises(SettingsError, match="colour"):
-        open_generator(service.url, colour="red")
+    with pytest.raises(SettingsError, match="color"):
+        open_generator(service.url, color="red")

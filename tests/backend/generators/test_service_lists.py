@@ -23,7 +23,7 @@ from interleave_thinker.backend.remote import balanced, endpoints
 from interleave_thinker.backend.remote.retrying import retry_after
 
 PROMPTS = [f"a boat, {number}" for number in range(40)]
-"""So many that each of three services is surely asked."""
+"""Enough requests that each of three services certainly gets one."""
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def services() -> Iterator[list[ImageService]]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses between tries are a hundredth as long."""
+    """Pauses between attempts are a hundredth as long."""
     monkeypatch.setattr(balanced, "FIRST_PAUSE", 0.0025)
 
 
@@ -95,7 +95,7 @@ def test_rested_service_is_checked_before_it_is_used(
 
 
 def draw_until(generator: object, done: Callable[[], bool]) -> None:
-    """Draw until something has happened, for ten seconds at most."""
+    """Send requests until something has happened, for at most ten seconds."""
     began = time.monotonic()
     while not done():
         assert time.monotonic() - began < 10
@@ -183,7 +183,7 @@ def test_retry_after_beyond_the_deadline_is_an_error_at_once(services: list[Imag
     service = services[0]
     generator = open_generator(spec(service), deadline=20.0)
     service.faults = [(503, b"full", {"Retry-After": "3600"})]
-    with pytest.raises(GeneratorError, match="room in 3600 s at the earliest"):
+    with pytest.raises(GeneratorError, match="at least 3600 s"):
         generator.draw("a boat", None, 1)
     assert len(service.requests) == 1
 

@@ -68,7 +68,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses between tries are a hundredth as long."""
+    """Pauses between attempts are a hundredth as long."""
     monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.0025)
     monkeypatch.setattr(balanced, "FIRST_PAUSE", 0.0025)
 
@@ -80,7 +80,7 @@ def ask(client: str, url: str, deadline: float = 20.0) -> object:
 
 
 def is_clean(text: str) -> bool:
-    """One line, safe to print, without the key or half of it."""
+    """Check for one line that is safe to print, without the key or half of it."""
     half = len(KEY) // 2
     return text.isprintable() and len(text) < 1000 and KEY[:half] not in text and KEY[half:] not in text
 
@@ -131,7 +131,7 @@ def test_an_endless_wait_can_be_cancelled_at_any_moment(server: HostileServer, c
 
 
 def test_hanging_call_without_a_connection_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looking up a name, for one, listens to nobody."""
+    """DNS lookups, for example, cannot be interrupted."""
     call, began = RemoteCall(0.3), time.monotonic()
     with pytest.raises(ChatError, match="late"):
         call.carry_out(lambda take: time.sleep(2.0), None, ChatError("late"))

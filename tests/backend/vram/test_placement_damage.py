@@ -23,7 +23,7 @@ def doctor(*arguments: str) -> Any:
 
 
 def edited(role: str, folder: Path, file: str, change: dict[str, Any]) -> str:
-    """A copy of a shipped checkpoint with other fields in a configuration."""
+    """Copy a shipped checkpoint with other fields in a configuration."""
     shutil.copytree(checkpoint(role), folder)
     fields = json.loads((folder / file).read_text())
     for name, value in change.items():

@@ -85,7 +85,7 @@ def nginx(folder: Path, urls: list[str]) -> Iterator[str]:
 
 
 def answers_of(url: str, seconds: float, clients: int = 6) -> Counter[int]:
-    """Count the statuses of the answers; each client sends its next request after its answer."""
+    """Count the statuses of the answers. Each client sends its next request after its answer."""
 
     def ask_on(number: int) -> list[int]:
         until, statuses = time.monotonic() + seconds, []
@@ -109,7 +109,7 @@ def test_a_full_service_and_a_dead_one_lose_no_request(tmp_path: Path) -> None:
         url = open_ones.enter_context(nginx(tmp_path, [dead, *(one.url for one in services)]))
         assert set(answers_of(url, 1.0)) == {200}
         assert min(len(one.bodies) for one in services) > 5
-        # A refusal that is passed on costs its connection; where nobody refuses they are kept.
+        # A forwarded rejection costs its connection. Without rejections, connections are kept.
         services[0].most_at_once, before = 100, sum(one.connections for one in services)
         asked = answers_of(url, 0.6).total()
         assert sum(one.connections for one in services) - before <= 12 < asked

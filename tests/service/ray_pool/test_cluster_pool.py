@@ -18,7 +18,7 @@ NAMES = ("stuck", "broken", "good")
 
 
 class Answer:
-    """A response of Serve: awaited, or cancelled."""
+    """A response of Serve, which is awaited or canceled."""
 
     def __init__(self, made: Awaitable[ModelInfo]) -> None:
         self._made = asyncio.ensure_future(made)
@@ -33,7 +33,7 @@ class Answer:
 
 
 class Handle:
-    """A deployment's: `info.remote()`, and `options(multiplexed_model_id=...)` for one of many models."""
+    """A handle of a deployment: `info.remote()`, and `options(multiplexed_model_id=...)` for many models."""
 
     def __init__(self, name: str, load: Callable[[str], Awaitable[ModelInfo]]) -> None:
         self._name, self._load = name, load
@@ -80,4 +80,4 @@ def test_each_model_is_waited_for_by_itself_and_not_for_ever() -> None:
             "broken": "The model 'broken' cannot be queried (RuntimeError).",
         }
         if not shared:
-            assert handles["stuck"].asked[0].cancelled, "the wait does not go on unseen"
+            assert handles["stuck"].asked[0].cancelled, "the wait is canceled"

@@ -48,7 +48,7 @@ def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @contextmanager
 def deployed(models: Sequence[ModelSettings], cluster: ClusterSettings = SMALL, **more: Any) -> Iterator[Any]:
-    """A client of the service."""
+    """Return a client of the service."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -71,7 +71,7 @@ def edited(client: httpx.Client, **asked: Any) -> Picture:
 
 
 def until_learned(client: httpx.Client, replicas: int) -> dict[str, Any]:
-    """What /health says once every model was asked for its identity, and Serve for its replicas."""
+    """Return /health once all models reported their identity, and Serve its replicas."""
     until = time.monotonic() + 60
     while True:
         health = client.get("/health").json()

@@ -78,7 +78,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def tab(browser: Any) -> Iterator[Any]:
-    """A page whose requests to other hosts and faults are noted."""
+    """Return a page that records requests to other hosts and errors."""
     context = browser.new_context(viewport={"width": 1200, "height": 900})
     page = context.new_page()
     page.set_default_timeout(20_000)

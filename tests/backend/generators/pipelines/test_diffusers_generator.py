@@ -38,7 +38,10 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 @pytest.fixture(autouse=True)
 def small_references(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Qwen's and Kontext's pipelines scale the source to a megapixel; a few thousand pixels show the same."""
+    """Qwen's and Kontext's pipelines scale the source image to a megapixel.
+
+    A few thousand pixels suffice here.
+    """
     from diffusers.pipelines.flux import pipeline_flux_kontext
     from diffusers.pipelines.longcat_image import pipeline_longcat_image_edit
     from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit_plus
@@ -50,13 +53,13 @@ def small_references(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scene(seed: int = 0, size: tuple[int, int] = (64, 64)) -> Picture:
-    """A coarse colourful picture."""
+    """Return a coarse colorful image."""
     blocks = np.random.default_rng(seed).integers(0, 255, (4, 4, 3), dtype=np.uint8)
     return Picture(Image.fromarray(blocks).resize(size))
 
 
 def half_white(folder: Path) -> Path:
-    """A mask whose right half may change."""
+    """Return a mask whose right half may change."""
     mask = Image.new("L", (64, 64))
     mask.paste(255, (32, 0, 64, 64))
     mask.save(folder / "mask.png")
@@ -202,7 +205,7 @@ def test_mask_of_a_step_replaces_that_of_the_pipeline(build: Build, tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def lora(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A LoRA for the tiny Stable Diffusion."""
+    """Write a LoRA for the tiny Stable Diffusion."""
     from diffusers import StableDiffusionPipeline, UNet2DConditionModel
     from peft import LoraConfig
     from peft.utils import get_peft_model_state_dict

@@ -17,7 +17,10 @@ from interleave_thinker.backend.pictures import Picture
 
 
 class Counted:
-    """Stands where a pipeline is: 64 x 64 pixels of a seed's grey; `room` is how many fit into its memory."""
+    """Replaces a pipeline: 64 x 64 pixels of a seed's gray.
+
+    `room` is the number that fits into its memory.
+    """
 
     identity = "counted/1"
 
@@ -136,5 +139,5 @@ def test_too_few_images_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     one_less.__signature__ = __import__("inspect").signature(called)  # type: ignore[attr-defined]
     monkeypatch.setattr(kind, "__call__", one_less)
-    with pytest.raises(GeneratorError, match="gave 1 images for 2 prompts"):
+    with pytest.raises(GeneratorError, match="returned 1 images for 2 prompts"):
         alone.draw_together(["a", "b"], None, [1, 2])
