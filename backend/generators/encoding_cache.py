@@ -28,7 +28,7 @@ class EncodingCacheSettings(Value):
     encodings_bytes: int = Field(
         default=128 * MEBIBYTE,
         ge=0,
-        description="Cache for prompt embeddings and image latents, in bytes of VRAM. "
+        description="Cache for prompt embeddings and image latents, in bytes. "
         "0 disables it. FLUX.2 klein needs 8 MB per prompt and 10 MB per "
         "megapixel of an image.",
     )

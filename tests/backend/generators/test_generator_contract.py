@@ -217,7 +217,7 @@ def test_bad_options_are_typed_errors(subject: Subject) -> None:
 
 
 def test_fake_generator_rejects_its_former_name_and_keeps_its_identity() -> None:
-    with pytest.raises(SettingsError, match=r"no generator 'painted'.*called 'fake' now"):
+    with pytest.raises(SettingsError, match=r"Unknown generator 'painted'.*now 'fake'"):
         open_generator("painted:48")
     assert open_generator("fake:48").identity == "painted/1 48x48"
 

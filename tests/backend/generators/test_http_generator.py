@@ -65,7 +65,7 @@ def test_ignored_options_are_logged_once(service: ImageService, caplog: pytest.L
         generator.draw("a boat", None, 7)
     lines = [one.getMessage() for one in caplog.records if "ignores these options" in one.getMessage()]
     assert len(lines) == 2 and all("\n" not in line and len(line) < 400 for line in lines)
-    assert lines[0] == f"{service.url} makes no use of: steps, bad line, {'x' * 60}."
+    assert lines[0] == f"{service.url} ignores these options: steps, bad line, {'x' * 60}."
 
 
 def test_text_to_image_sends_null(service: ImageService) -> None:

@@ -133,9 +133,9 @@ def test_optional_fields_can_be_listed(service: ImagesService, hosted: ImagesSer
     generator = open_generator(spec(service), extras="seed")
     assert service.pages == ["/v1/models"] and is_repeatable(generator)
     assert not is_repeatable(open_generator(spec(service), extras="none"))
-    with pytest.raises(SettingsError, match=r"does not say that it takes steps.*in extras.*steps,"):
+    with pytest.raises(SettingsError, match=r"does not report support for steps.*in extras.*steps,"):
         open_generator(spec(service), extras="seed", steps=4)
-    with pytest.raises(SettingsError, match=r"takes steps.*in extras"):
+    with pytest.raises(SettingsError, match=r"support for steps.*in extras"):
         open_generator(spec(hosted), steps=4)
     with pytest.raises(SettingsError, match="optional field 'color'"):
         open_generator(spec(service), extras="color")

@@ -115,7 +115,7 @@ def test_options_go_to_the_models_that_take_them() -> None:
         Pipeline(OwnPlanner(), "fake", None, sizes="48x48")
     with pytest.raises(SettingsError, match=r"open_chat\(NAME, adapter="):
         Pipeline("tinyworld", "fake", adapter="somewhere")
-    with pytest.raises(SettingsError, match="no generator 'fakes'"):
+    with pytest.raises(SettingsError, match="Unknown generator 'fakes'"):
         Pipeline(generator="fakes")
 
 

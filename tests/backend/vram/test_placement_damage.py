@@ -86,7 +86,7 @@ def test_a_header_that_lies_about_shapes_is_one_error(tmp_path: Path, side: byte
 def test_invalid_file_name_is_one_error(path: str) -> None:
     with pytest.raises(SettingsError, match=r"not a valid path|Cannot find the checkpoint"):
         named_agent(path)
-    with pytest.raises(SettingsError, match=r"cannot be a path|no image model"):
+    with pytest.raises(SettingsError, match=r"not a valid path|Unknown image model"):
         named_image_model(path)
 
 
