@@ -151,7 +151,7 @@ NO_HOST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 80
     ("options", "said"),
     [
         ([], "--generator SPEC"),
-        (["--generator", "nope"], "no generator 'nope'"),
+        (["--generator", "nope"], "Unknown generator 'nope'"),
         (["--generator", "fake", "--host", "0.0.0.0"], "INTERLEAVE_SERVICE_KEY"),
         (["--generator", "fake", "--steps", "3"], "--steps is no option"),
         (["--generator", "fake", "--key-env", "sk-secret"], "may be a key itself"),
