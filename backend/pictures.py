@@ -139,7 +139,7 @@ class Picture:
 
     @classmethod
     def white(cls, size: tuple[int, int]) -> Picture:
-        """Return a pure white image, shown to the critic as "before" when there is no image before.
+        """Return a pure white image, shown to the critic as a missing "before" image.
 
         See `docs/reference/file-formats.md`.
         """

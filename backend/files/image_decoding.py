@@ -2,7 +2,7 @@
 
 Pillow decodes a fixed list of formats with a limited number of pixels. Every exception it raises for a
 damaged file becomes a PictureError. Transparent areas become white, like the blank image shown to the critic.
-A larger JPEG photograph is scaled down by 2, 4 or 8 during decoding, which takes no more RAM than a small
+A larger JPEG photograph is scaled down by 2, 4 or 8 during decoding, which needs as little RAM as a small
 one. Other formats cannot be scaled in this way and are rejected.
 """
 
@@ -18,12 +18,16 @@ from PIL import ExifTags, Image, ImageChops, JpegImagePlugin, UnidentifiedImageE
 
 from ..errors import PictureError
 from .color_profiles import in_srgb
-from .heic import START, check_pixels, is_heic, opened_heic
 
 MAX_PIXELS = 50_000_000
 """The largest photographs of phones have this size. Twice that in RAM is 400 MB."""
 MAX_SCALED_PIXELS = 256_000_000
 """Maximum number of pixels of a JPEG that is scaled while decoding. Phones have up to 200 million."""
+START = 64
+"""Bytes at the beginning of a file that identify its format."""
+BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis")
+SHARED_BRANDS = (b"mif1", b"msf1")
+"""Brands shared with AVIF files. The list of compatible brands after them decides."""
 JPEG_START = b"\xff\xd8\xff"
 JPEG_SCALES = (2, 4, 8)
 MAX_GREY = 0xFFFF
@@ -205,3 +209,45 @@ def _of_wide_grey(image: Image.Image, where: str) -> Image.Image:
     if isinstance(see_through, int) and 0 <= see_through <= MAX_GREY:
         shades[see_through] = 255
     return whole.point(shades, "L").convert("RGB")
+
+
+def is_heic(start: bytes) -> bool:
+    """Return whether a file with this beginning is HEIC."""
+    brand = start[8:12]
+    if start[4:8] != b"ftyp":
+        return False
+    return brand in BRANDS or (brand in SHARED_BRANDS and any(one in start[12:] for one in BRANDS))
+
+
+def opened_heic(stream: IO[bytes], where: str, most: int) -> Image.Image:
+    """Return the upright image of a HEIC file.
+
+    Raises:
+        PictureError: pillow-heif is not installed, or the file has no image, or more than `most` pixels.
+    """
+    try:
+        from pillow_heif import open_heif  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise PictureError(
+            f"{where} is a HEIC image, which requires the package pillow-heif.",
+            "Install it (pip install pillow-heif), or save the image as JPEG.",
+        ) from error
+    try:
+        found = open_heif(stream)
+        width, height = found.size
+    except IndexError as error:
+        raise PictureError(
+            f"{where} is not a readable image (the HEIC file does not contain an image)."
+        ) from error
+    check_pixels(width, height, where, most)
+    image: Image.Image = found.to_pillow()
+    image.format = "HEIF"
+    return image
+
+
+def check_pixels(width: int, height: int, where: str, most: int) -> None:
+    """Raise PictureError for an image of more than `most` pixels."""
+    if width * height > most:
+        raise PictureError(
+            f"{where} has {width}x{height} pixels; the maximum is {most} in total.", "Scale it down first."
+        )

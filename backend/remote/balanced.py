@@ -72,7 +72,7 @@ class Balanced:
         tried: set[str] = set()
         wrong: set[str] = set()
         faults: dict[str, Unanswered] = {}
-        tries = rounds = late = 0
+        attempts = rounds = late = 0
         last: Unanswered | None = None
         while True:
             self._greet_others()
@@ -82,7 +82,7 @@ class Balanced:
                 tried.clear()
                 rounds += 1
                 continue
-            tries += 1
+            attempts += 1
             try:
                 return self._ask_one(call, endpoint, once)
             except Unanswered as fault:
@@ -92,9 +92,11 @@ class Balanced:
                 (wrong if fault.reason == "wrong" else tried).add(endpoint.url)
                 late += fault.reason == "late"
                 known = {one.url for one in self.endpoints.now()}
-                over = tries >= max(MAX_ATTEMPTS, len(known)) or late >= MAX_LATE_ATTEMPTS or known <= wrong
+                over = (
+                    attempts >= max(MAX_ATTEMPTS, len(known)) or late >= MAX_LATE_ATTEMPTS or known <= wrong
+                )
                 if over or call.hung_up.is_set():
-                    raise self._given_up(list(faults.values()), tries) from None
+                    raise self._given_up(list(faults.values()), attempts) from None
 
     def _ask_one(self, call: RemoteCall, endpoint: Endpoint, once: Callable[[Endpoint], Answer]) -> Answer:
         try:
@@ -146,12 +148,12 @@ class Balanced:
         if call.hung_up.is_set() or not call.seconds_left:
             raise error from None
 
-    def _given_up(self, faults: Sequence[Unanswered], tries: int) -> InterleaveError:
+    def _given_up(self, faults: Sequence[Unanswered], attempts: int) -> InterleaveError:
         """Return the final error: the last failure of each service, the latest first."""
         *others, last = faults
         count = len(self.endpoints.now())
-        asked = f"{tries} attempts" if count == 1 else f"{tries} attempts with {count} services"
-        if tries == 1:
+        asked = f"{attempts} attempts" if count == 1 else f"{attempts} attempts with {count} services"
+        if attempts == 1:
             return last.error
         said = [f"{last.error.message.rstrip('.')} ({asked})"]
         said += [one.error.message.rstrip(".") for one in reversed(others[-MAX_NAMED:])]

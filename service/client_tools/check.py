@@ -23,7 +23,7 @@ from .requests import ServiceReply, body_of, photograph_like
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 MAX_HEALTH_BYTES = 1024 * 1024
 HEALTH_SECONDS = 10.0
-ANEW = {"Cache-Control": "no-cache"}
+NO_CACHE = {"Cache-Control": "no-cache"}
 SOURCE_SEED = 1
 NEEDS_ANOTHER_ROUTE = (400, 404, 405, 422, 501)
 
@@ -81,7 +81,7 @@ class ServiceCheck:
 
     def __init__(self, url: str, key: str | None, asked: CheckSettings) -> None:
         self._server = RemoteServer(url.rstrip("/"), key, GeneratorError)
-        self._server.headers = ANEW
+        self._server.headers = NO_CACHE
         self._asked = asked
 
     def findings(self) -> Iterator[CheckResult]:
