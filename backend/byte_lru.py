@@ -1,8 +1,7 @@
-"""A cache within a budget of bytes; the least recently used entry is evicted first.
+"""A least-recently-used cache with a budget in bytes.
 
-Decision: a budget in bytes and not in entries, since one kind of result may be a thousand times as large as
-another. A result larger than the whole budget is not cached at all. The owner's lock, not one in here, guards
-it.
+The budget counts bytes, not entries, because one result can be a thousand times as large as another. A result
+larger than the whole budget is not cached. The cache is not thread-safe: its owner holds a lock.
 """
 
 from __future__ import annotations
@@ -16,7 +15,12 @@ Result = TypeVar("Result")
 
 
 class ByteLRU(Generic[Key, Result]):
-    """Results by key. `budget`: bytes, 0 caches nothing. `size_of`: bytes that a result takes."""
+    """Caches results by key and evicts the least recently used ones.
+
+    Args:
+        budget: Maximum total size in bytes. 0 caches nothing.
+        size_of: Returns the size of a result in bytes.
+    """
 
     def __init__(self, budget: int, size_of: Callable[[Result], int]) -> None:
         self.budget = budget
@@ -25,7 +29,7 @@ class ByteLRU(Generic[Key, Result]):
         self.bytes = 0
 
     def get(self, key: Key) -> Result | None:
-        """The result under the key, which thereby was used last; None if there is none."""
+        """Return the cached result and mark it as used, or return None."""
         found = self._entries.get(key)
         if found is None:
             return None
@@ -33,7 +37,7 @@ class ByteLRU(Generic[Key, Result]):
         return found[0]
 
     def put(self, key: Key, result: Result) -> None:
-        """Cache a result, and evict the least recently used ones until all fit into the budget."""
+        """Cache a result, then evict the least recently used results until all fit into the budget."""
         size = self._size_of(result)
         if key in self._entries:
             self.bytes -= self._entries.pop(key)[1]
@@ -55,8 +59,12 @@ class ByteLRU(Generic[Key, Result]):
 
 
 def tensor_bytes(value: Any, depth: int = 6) -> int:
-    """Bytes of all tensors in a value: a tensor, or containers and plain objects that hold some, nested up to
-    `depth`."""
+    """Return the total bytes of all tensors in a value.
+
+    Args:
+        value: A tensor, or a container or plain object that contains tensors.
+        depth: Maximum nesting depth that is searched.
+    """
     if hasattr(value, "element_size") and hasattr(value, "nelement"):
         return value.element_size() * value.nelement()
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""What a run has cost, counted where it happens: forward passes, tokens, patches, encodings, sampling steps.
+"""Counters of the work in a run: forward passes, tokens, image patches, encodings, sampling steps.
 
-Decision: clocks suffer from whatever else runs on a machine, counts do not, so that a saving can be tested.
-Nobody counts unless somebody asked (`with counting() as counts`); then every count costs one addition. The
-account is the process's and not the thread's, because drawing and judging may happen in threads of their own.
+Timings depend on what else runs on a machine. Counts do not, so tests can check that work is saved. Nothing
+is counted outside `with counting() as counts`; inside, each count costs one addition. The counters belong to
+the process and not to a thread, because generating and judging can run in their own threads.
 """
 
 from __future__ import annotations
@@ -15,56 +15,57 @@ from dataclasses import asdict, dataclass
 
 @dataclass
 class Counts:
-    """Work done, and beside it the same kind of work that was not needed because its result was kept."""
+    """Work that was done, and work that a cached result saved."""
 
     lm_forwards: int = 0
     """Forward passes of a language model in this process."""
     lm_tokens: int = 0
-    """Tokens that went through them."""
+    """Tokens processed by these passes."""
     images_seen: int = 0
-    """Images that went through a vision tower."""
+    """Images encoded by a vision tower."""
     vision_patches: int = 0
     """Patches of these images."""
     images_kept: int = 0
-    """Images whose features were kept."""
+    """Images whose features were cached."""
     drafts_read: int = 0
-    """Tokens that were drafted (prompt lookup) and read before they were chosen."""
+    """Drafted tokens (prompt lookup) that were verified in a forward pass."""
     drafts_used: int = 0
-    """Of these, those that were then chosen, which needed no pass of their own."""
+    """Drafted tokens that were accepted and needed no forward pass of their own."""
     tokens_held: int = 0
-    """Tokens chosen among those that a grammar let through."""
+    """Tokens sampled under the constraint of a grammar."""
     agents_loaded: int = 0
-    """Times that an agent's weights were brought from main memory, or the disk, to its device."""
+    """Times that an agent's weights were moved from RAM or disk to its device."""
     agents_offloaded: int = 0
-    """Times that they left it."""
+    """Times that an agent's weights were moved off its device."""
     stops_at_true: int = 0
-    """Replies that ended at a True verdict."""
+    """Replies that were stopped early at a True verdict."""
     draws: int = 0
-    """Images asked of a generator by the loop."""
+    """Images that the loop requested from a generator."""
     draws_kept: int = 0
-    """Images that were there already: equal prompt, source and seed."""
+    """Images that were cached: same prompt, source image and seed."""
     draws_ahead: int = 0
-    """Draws that were begun while the critic read the image before."""
+    """Images that were started while the critic judged the image before."""
     draws_ahead_used: int = 0
-    """Of these, those that were wanted: the time of a judgement, or of a draw, is gained."""
+    """Images generated ahead that were used, which saves the time of a judgement or of a generation."""
     draws_ahead_wasted: int = 0
-    """And those that were thrown away, because the critic refused or the run ended."""
+    """Images generated ahead that were discarded: the critic rejected the image before, or the run ended."""
     judgements: int = 0
-    """Verdicts asked of a critic by the loop."""
+    """Verdicts that the loop requested from a critic."""
     judgements_kept: int = 0
-    """Verdicts that were there already."""
+    """Verdicts that were cached."""
     text_encodes: int = 0
-    """Prompts that went through an image model's text encoder."""
+    """Prompts encoded by an image model's text encoder."""
     text_kept: int = 0
-    """Prompts whose encoding was kept."""
+    """Prompts whose encoding was cached."""
     image_encodes: int = 0
-    """Images that went through an image model's encoder (VAE)."""
+    """Images encoded by an image model's encoder (VAE)."""
     latents_kept: int = 0
-    """Images whose latents were kept."""
+    """Images whose latents were cached."""
     sampler_steps: int = 0
     """Denoising steps."""
 
     def as_dict(self) -> dict[str, int]:
+        """Return the counts by field name."""
         return asdict(self)
 
 
@@ -73,7 +74,11 @@ _lock = threading.Lock()
 
 
 def count(**amounts: int) -> None:
-    """Add to whoever counts; the names are fields of `Counts`."""
+    """Add to all active counters.
+
+    Args:
+        **amounts: Amounts by the field names of `Counts`.
+    """
     if not _accounts:
         return
     with _lock:
@@ -84,19 +89,19 @@ def count(**amounts: int) -> None:
 
 @contextmanager
 def counting() -> Iterator[Counts]:
-    """Count what this process does inside the block; blocks may be nested."""
+    """Count the work of this process inside the block. Blocks can be nested."""
     account = Counts()
     _accounts.append(account)
     try:
         yield account
     finally:
-        # By identity: two accounts that counted the same are equal.
+        # Compare by identity: two counters with the same counts are equal.
         _accounts[:] = [one for one in _accounts if one is not account]
 
 
 @contextmanager
 def not_counting() -> Iterator[None]:
-    """Keep the work inside the block out of every account: checks of our own, which are no part of a run."""
+    """Exclude the work inside the block from all counters, for checks that are not part of a run."""
     kept, _accounts[:] = list(_accounts), []
     try:
         yield

@@ -1,18 +1,17 @@
-"""How far a chain of edits has slid away: a figure for colours and one for structure, where nothing was meant
-to change.
+"""Drift: how far colors and structure have changed over a chain of edits where nothing was meant to change.
 
-Decision: what a step was meant to change is not known, but an edit leaves most of a picture alone. So both
-figures are taken over the half of the picture that changed least, up to one shift of all its colours: the
-wanted change lies in the other half, a tint that creeps over everything shows in both.
+The intended change of a step is not known, but an edit leaves most of an image alone. Both figures are
+therefore computed over the half of the image that changed least, after allowing for one shift of all its
+colors. The other half contains the intended change. A tint over the whole image shows in both halves.
 
-- Colour: CIE76 difference (CIELAB 1976, D65, sRGB of IEC 61966-2-1) of the mean colours of that half, 0 to
-  about 150; from 2.3 on it is visible side by side (Mahy, Van Eycken, Oosterlinck 1994). A mean, so noise
-  cancels and a tint does not.
-- Structure: (1 - cs)/2, cs the contrast-structure term of SSIM (Wang et al. 2004) over blocks of 8x8 luma
-  values at 256x256, 0 (the same) to 1 (inverted), 0.5 for unrelated pictures. A zoom, a shift by some pixels
-  or lost detail raise it; a change of colours or of brightness does not.
+- Color: CIE76 difference (CIELAB 1976, D65, sRGB of IEC 61966-2-1) of the mean colors of that half, from 0 to
+  about 150. Differences from 2.3 are visible side by side (Mahy, Van Eycken, Oosterlinck 1994). Because it
+  compares means, noise cancels out and a tint does not.
+- Structure: (1 - cs)/2, where cs is the contrast-structure term of SSIM (Wang et al. 2004) over blocks of 8x8
+  luma values at 256x256. 0 means identical, 0.5 unrelated, 1 inverted. A zoom, a shift by some pixels or lost
+  detail raise it. A change of colors or of brightness does not.
 
-An edit that repaints more than half of the picture is counted as drift: the figure is to be read with the
+An edit that repaints more than half of the image counts as drift, so read the figures together with the
 prompt.
 """
 
@@ -41,20 +40,23 @@ WHITE = (0.9505, 1.0, 1.089)
 
 
 class Drift(Value):
-    """Difference of two pictures where they are most alike; see above for units and ranges."""
+    """Difference between two images in the half where they are most alike.
+
+    See the module for units and ranges.
+    """
 
     color: float = Field(ge=0.0)
     structure: float = Field(ge=0.0, le=1.0)
 
     @property
     def sentence(self) -> str:
-        """Both figures in a few words."""
+        """Both figures as a short text."""
         visible = " (visible)" if self.color >= VISIBLE else ""
-        return f"colour {self.color:.1f}{visible}, structure {100 * self.structure:.0f}%"
+        return f"color {self.color:.1f}{visible}, structure {100 * self.structure:.0f}%"
 
 
 def drift(before: Picture, after: Picture) -> Drift:
-    """The drift from one picture to another; both are compared at the same size and shape."""
+    """Return the drift from one image to another. Both are compared at the same size and shape."""
     import numpy as np
 
     if before == after:
@@ -70,8 +72,11 @@ def drift(before: Picture, after: Picture) -> Drift:
 
 
 def block_pixels(picture: Picture) -> NDArray:
-    """Colours 0..255 of a picture as `[CELLS * CELLS, BLOCK * BLOCK, 3]`, brought to SIDE x SIDE pixels
-    first."""
+    """Return the pixels of an image in blocks, after scaling it to SIDE x SIDE pixels.
+
+    Returns:
+        Float RGB values 0..255, shape `(CELLS * CELLS, BLOCK * BLOCK, 3)`.
+    """
     import numpy as np
     from PIL import Image
 
@@ -81,20 +86,28 @@ def block_pixels(picture: Picture) -> NDArray:
 
 
 def unchanged(first: NDArray, second: NDArray) -> NDArray:
-    """Numbers of the half of all blocks that differ least, up to one gain and offset of each colour channel.
+    """Return the indices of the half of the blocks that differ least.
 
-    Least trimmed squares by concentration steps (Rousseeuw, Van Driessen 1999), begun where the colours
+    Differences are measured after allowing for a gain and offset per color channel.
+    Least trimmed squares by concentration steps (Rousseeuw, Van Driessen 1999), started where the colors
     differ least.
+
+    Args:
+        first: Blocks of the first image, shape `(blocks, pixels, 3)`.
+        second: Blocks of the second image, same shape.
+
+    Returns:
+        Sorted block indices, shape `(round(KEPT_SHARE * blocks),)`.
     """
     import numpy as np
 
     before, after = first.mean(axis=1), second.mean(axis=1)
-    wanted = max(2, round(KEPT_SHARE * len(before)))
+    count = max(2, round(KEPT_SHARE * len(before)))
     kept = np.arange(0)
     gain, offset = np.ones(3), np.zeros(3)
     for _ in range(ROUNDS):
         distance = ((gain * after + offset - before) ** 2).sum(axis=1)
-        nearest = np.sort(np.argsort(distance, kind="stable")[:wanted])
+        nearest = np.sort(np.argsort(distance, kind="stable")[:count])
         if np.array_equal(nearest, kept):
             break
         kept = nearest
@@ -103,11 +116,17 @@ def unchanged(first: NDArray, second: NDArray) -> NDArray:
 
 
 def color_shift(wanted: NDArray, found: NDArray) -> tuple[NDArray, NDArray]:
-    """Gain and offset a channel that give `found` `[N, 3]` the mean and deviation of `wanted` (Reinhard et
-    al. 2001).
+    """Return gain and offset per channel that match mean and deviation of `found` to `wanted`.
 
-    Not a regression: noise in `found` would pull its gain below one, and a chain of corrections would lose
-    contrast.
+    The method is Reinhard et al. 2001 and not a regression: noise in `found` would pull a regression's gain
+    below one, and a chain of corrections would lose contrast.
+
+    Args:
+        wanted: Target colors, shape `(N, 3)`.
+        found: Colors to correct, shape `(M, 3)`.
+
+    Returns:
+        Gain and offset, shape `(3,)` each.
     """
     import numpy as np
 
@@ -117,11 +136,13 @@ def color_shift(wanted: NDArray, found: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def _contrast_structure(first: NDArray, second: NDArray) -> NDArray:
+    """Return the contrast-structure term of SSIM per block, shape `(blocks,)`."""
     covariance = (first * second).mean(axis=1) - first.mean(axis=1) * second.mean(axis=1)
     return (2 * covariance + CONTRAST_FLOOR) / (first.var(axis=1) + second.var(axis=1) + CONTRAST_FLOOR)
 
 
 def _lab(color: NDArray) -> NDArray:
+    """Convert an sRGB color (0..255, shape `(3,)`) to CIELAB."""
     import numpy as np
 
     encoded = color / 255.0

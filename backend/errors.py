@@ -1,8 +1,8 @@
-"""The few errors a person can meet, each saying what was wrong, where, and what to do.
+"""The errors that a user can meet. Each message names the failure, its place and the remedy.
 
-One flat set with one base class, so a node, the command line or a training loop can show any of them with
-`str(error)` and nothing else. `boundary` is the only place that turns a foreign exception into one of ours:
-a failed draw or judgement then becomes a value in the attempt (types.Fault) and not a lost run.
+All errors have one base class, so a node, the command line or a training can show any of them with
+`str(error)`. `boundary` is the only place that converts a foreign exception into one of these errors. A
+failed generation or judgement is then stored in the attempt (types.Fault) and the run is not lost.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from .shown_text import shown_text
 
 
 class InterleaveError(Exception):
-    """Base of every error of this package; `hint` is one sentence that says what to do."""
+    """Base class of all errors of this package. `hint` is one sentence with the remedy."""
 
     def __init__(self, message: str, hint: str = "") -> None:
-        # Names, servers and libraries put foreign text into errors, and errors are shown on terminals and in
-        # logs.
+        # Names, servers and libraries put foreign text into errors, which are shown on terminals and in logs.
         self.message, self.hint = shown_text(message), shown_text(hint)
         super().__init__(self.message)
 
@@ -31,11 +30,11 @@ class SettingsError(InterleaveError):
 
 
 class SourceMissing(SettingsError):
-    """The image that a step is to edit is not there."""
+    """The source image of a step is missing."""
 
 
 class AnswerError(InterleaveError):
-    """An agent's answer cannot be read; `quote` holds the offending part of it."""
+    """An agent's reply cannot be read. `quote` is the part of the reply that is wrong."""
 
     def __init__(self, message: str, quote: str = "", hint: str = "") -> None:
         shown = quote if len(quote) <= 200 else f"{quote[:120]} ... {quote[-60:]}"
@@ -44,23 +43,26 @@ class AnswerError(InterleaveError):
 
 
 class ChatError(InterleaveError):
-    """A chat backend could not give a reply (no checkpoint, out of memory, server unreachable...)."""
+    """A chat backend failed to reply (no checkpoint, out of memory, server unreachable...)."""
 
 
 class ServerError(ChatError):
-    """A chat server cannot be reached, is busy or refuses; it was asked again where that can help."""
+    """A chat server is unreachable, busy or refuses the request.
+
+    Retries, where they help, were already made.
+    """
 
 
 class GeneratorError(InterleaveError):
-    """A generator could not draw an image."""
+    """A generator could not generate an image."""
 
 
 class OutOfMemory(GeneratorError):
-    """A generator had no memory for an image: a smaller one, or fewer at a time, may go."""
+    """A generator ran out of memory. A smaller image, or fewer images at a time, may fit."""
 
 
 class DrawRefused(GeneratorError):
-    """A service will not draw this (moderation): asked again, it would refuse again."""
+    """An image service refuses the prompt (moderation). A retry would be refused again."""
 
 
 class ScorerError(InterleaveError):
@@ -68,7 +70,7 @@ class ScorerError(InterleaveError):
 
 
 class JournalError(InterleaveError):
-    """A run's folder cannot be read or written: foreign, damaged, too new, or outside the folder."""
+    """A run folder cannot be read or written: foreign, damaged, too new, or a path outside of it."""
 
 
 class PictureError(InterleaveError):
@@ -76,12 +78,14 @@ class PictureError(InterleaveError):
 
 
 class TrainingError(InterleaveError):
-    """Training cannot go on: the model collapsed, too much of what it needs failed, or a checkpoint is of
-    another run."""
+    """Training cannot continue.
+
+    The model collapsed, too many inputs failed, or a checkpoint is from another run.
+    """
 
 
 class Cancelled(InterleaveError):
-    """The user stopped the run; what was finished is kept."""
+    """The user stopped the run. Finished work is kept."""
 
 
 OUT_OF_MEMORY_PHRASES = (
@@ -94,7 +98,7 @@ OUT_OF_MEMORY_PHRASES = (
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or one that it came from, says that there is no memory left."""
+    """Return whether an error, or its cause, reports that memory ran out."""
     while error is not None:
         if isinstance(error, MemoryError):
             return True
@@ -110,7 +114,16 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 @contextmanager
 def boundary(kind: type[InterleaveError], where: str, hint: str = "") -> Iterator[None]:
-    """Turn any foreign exception inside into `kind`, naming `where`; our own errors pass unchanged."""
+    """Convert any foreign exception inside the block into `kind`. Errors of this package pass unchanged.
+
+    Args:
+        kind: Class of the new error.
+        where: Start of its message: what failed.
+        hint: What the user can do.
+
+    Raises:
+        InterleaveError: Of class `kind`, for a foreign exception.
+    """
     try:
         yield
     except InterleaveError:

@@ -1,11 +1,10 @@
-"""Images as values: RGB pixels with a content digest, the one form in which images travel through the
-backend.
+"""Images as values: RGB pixels with a content digest, the form that all of the backend uses.
 
-Decision: identity is the digest of the pixels, not a path or an object. The journal's cache, "never draw the
-same thing twice" and bit-for-bit resume all follow from comparing digests. In JSON a picture is its digest
-alone; who reads the JSON says where the pixels are (validation context `{"pictures": digest -> Picture}`). A
-picture that lies in a file (`kept_by`) may forget its pixels and read them again, so a long story takes no
-more memory than a short one.
+An image is identified by the digest of its pixels, not by a path or an object. The journal's cache, the rule
+that nothing is generated twice and bit-exact resume all compare digests. In JSON an image is its digest
+alone. The code that reads the JSON says where the pixels are (validation context `{"pictures": digest ->
+Picture}`). An image stored in a file (`kept_by`) can drop its pixels and read them again, so a long story
+needs no more RAM than a short one.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ DIGEST = re.compile(r"^[0-9a-f]{40}$")
 PictureSource = Callable[[str], "Picture"]
 
 KEPT_PIXELS = PixelCache()
-"""Which of the pictures that lie in files have their pixels in memory too."""
+"""Images with a file whose pixels are also in RAM."""
 
 
 class Picture:
@@ -49,7 +48,13 @@ class Picture:
 
     @classmethod
     def in_file(cls, digest: str, size: tuple[int, int], read_again: Callable[[], Image.Image]) -> Picture:
-        """A picture whose pixels lie in a file and are read when they are first wanted."""
+        """Return an image whose pixels are read from a file on first use.
+
+        Args:
+            digest: Digest of the pixels.
+            size: Width and height in pixels.
+            read_again: Reads the pixels.
+        """
         picture = cls.__new__(cls)
         picture._image, picture._size, picture._read_again = None, size, read_again
         picture.__dict__["digest"] = digest
@@ -57,26 +62,29 @@ class Picture:
 
     @property
     def image(self) -> Image.Image:
-        """The pixels as a PIL image in mode RGB; do not change it in place. Raises what the reader of
-        `kept_by` raises."""
+        """The pixels as a PIL image in mode RGB. Do not change it in place.
+
+        Raises:
+            InterleaveError: The pixels were dropped and cannot be read again, as raised by the reader in
+                `kept_by`.
+        """
         image = self._image
         if image is None:
-            assert self._read_again is not None  # only a picture that can be read again forgets its pixels
+            assert self._read_again is not None  # only an image that can be read again drops its pixels
             image = self._image = self._read_again()
         if self._read_again is not None:
             KEPT_PIXELS.used(self)
         return image
 
     def kept_by(self, read_again: Callable[[], Image.Image]) -> None:
-        """From now on the pixels may be forgotten when memory is wanted, and are then had from
-        `read_again`."""
+        """Allow the pixels to be dropped to free RAM. `read_again` then reads them."""
         if self._read_again is None:
             self.digest  # noqa: B018 - computed while the pixels are here
             self._read_again = read_again
             KEPT_PIXELS.used(self)
 
     def forget_pixels(self) -> None:
-        """Free the pixels, if they can be read again."""
+        """Drop the pixels, if they can be read again."""
         if self._read_again is not None:
             self._image = None
 
@@ -87,12 +95,12 @@ class Picture:
 
     @cached_property
     def is_white(self) -> bool:
-        """Whether every pixel is pure white: the page that stands for "no image before" in published
-        files."""
+        """Whether every pixel is pure white. Published files use such an image for "no image before"."""
         return all(extrema == (255, 255) for extrema in self.image.getextrema())
 
     @cached_property
     def digest(self) -> str:
+        """Content digest: 40 hex digits over size and pixels."""
         width, height = self.size
         content = hashlib.blake2b(f"{width}x{height}:".encode(), digest_size=20)
         content.update(self.image.tobytes())
@@ -108,71 +116,95 @@ class Picture:
         return f"Picture({self.size[0]}x{self.size[1]}, {self.digest[:8]})"
 
     def scaled_to(self, size: tuple[int, int]) -> Picture:
-        """This image at another width and height, its proportions changed where they differ; itself if it has
-        that size."""
+        """Return the image at another width and height, without keeping its aspect ratio.
+
+        The same object is returned if it has that size.
+        """
         return self if self.size == size else Picture(self.image.resize(size))
 
     def png(self) -> bytes:
-        """The image as a lossless PNG file."""
+        """Return the image as a lossless PNG file."""
         buffer = io.BytesIO()
-        # Run lengths alone, as zlib offers for PNG: half the time of its level 4, and no larger on
-        # photographs.
+        # Run-length encoding alone takes half the time of zlib's level 4, and photographs get as small.
         self.image.save(buffer, "PNG", compress_level=4, compress_type=zlib.Z_RLE)
         return buffer.getvalue()
 
     def base64_png(self) -> str:
-        """The PNG file in base64, as the HTTP service and data URLs carry it."""
+        """Return the PNG file in base64, as used by the HTTP service and data URLs."""
         return base64.b64encode(self.png()).decode("ascii")
 
     def data_url(self) -> str:
-        """The PNG as a `data:` URL."""
+        """Return the PNG file as a `data:` URL."""
         return f"data:image/png;base64,{self.base64_png()}"
 
     @classmethod
     def white(cls, size: tuple[int, int]) -> Picture:
-        """A pure white image: what the critic is shown as "before" when there is none (FORMATS: roles)."""
+        """Return a pure white image, shown to the critic as a missing "before" image.
+
+        See `docs/reference/file-formats.md`.
+        """
         return cls(Image.new("RGB", size, (255, 255, 255)))
 
     @classmethod
     def from_bytes(
         cls, data: bytes, where: str = "image data", most: int = MAX_PIXELS, scaled: bool = True
     ) -> Picture:
-        """Decode an image file; raises PictureError if it is damaged or has more pixels than `most`.
+        """Decode an image file.
 
-        A large JPEG photograph is made smaller instead if it may be `scaled`.
+        Args:
+            data: Content of the file.
+            where: Name of the image for error messages.
+            most: Maximum number of pixels.
+            scaled: Whether a larger JPEG photograph may be scaled down instead of rejected.
+
+        Raises:
+            PictureError: The file is damaged or too large.
         """
         if len(data) > MAX_BYTES:
-            raise PictureError(f"{where} is {len(data)} bytes; at most {MAX_BYTES} are read.")
+            raise PictureError(f"{where} has {len(data)} bytes; the maximum is {MAX_BYTES}.")
         with reading_image(io.BytesIO(data), where, most, scaled) as image:
             return cls(decoded(image, where))
 
     @classmethod
     def stored(cls, data: bytes, where: str) -> Picture:
-        """Decode a file whose pixels have a digest already, as `png` wrote them; raises PictureError.
+        """Decode a file that `png` wrote and whose pixels have a digest already.
 
         Files of earlier versions may have a color profile, which is not applied again.
+
+        Raises:
+            PictureError: The file is damaged or too large.
         """
         with reading_image(io.BytesIO(data), where, scaled=False) as image:
             return cls(decoded(image, where, convert=False))
 
     @classmethod
     def open(cls, path: str | Path) -> Picture:
-        """Read an image file; raises PictureError naming the path."""
+        """Read an image file.
+
+        Raises:
+            PictureError: The file is missing, damaged or too large; the message names the path.
+        """
         with _reading_file(path) as image:
             return cls(decoded(image, f"Image {str(path)!r}"))
 
     @classmethod
     def from_base64(cls, text: str, where: str = "base64 image", most: int = MAX_PIXELS) -> Picture:
-        """Decode base64 (with or without a `data:` prefix) of at most so many pixels; raises PictureError.
+        """Decode the base64 image of a server's answer. It is never scaled down.
 
-        It is a server's answer, which is taken as it is or not at all.
+        Args:
+            text: Base64, with or without a `data:` prefix.
+            where: Name of the image for error messages.
+            most: Maximum number of pixels.
+
+        Raises:
+            PictureError: The text is not base64, or the image is damaged or too large.
         """
         if text.startswith("data:"):
             text = text.partition(",")[2]
         try:
             data = base64.b64decode(text, validate=True)
         except ValueError as error:
-            raise PictureError(f"{where} is not base64 ({error}).") from error
+            raise PictureError(f"{where} is not valid base64 ({error}).") from error
         return cls.from_bytes(data, where, most, scaled=False)
 
     @classmethod
@@ -192,22 +224,32 @@ class Picture:
 
 
 def size_of(path: str | Path) -> tuple[int, int]:
-    """Width and height of an image file, from its header alone; raises PictureError as `Picture.open`
-    does."""
+    """Return width and height of an image file, read from its header alone.
+
+    Raises:
+        PictureError: As for `Picture.open`.
+    """
     with _reading_file(path) as image:
         return image.size
 
 
 def mode_of(path: str | Path) -> str:
-    """Pillow's mode of an image file, decoded as a whole; raises PictureError as `Picture.open` does."""
+    """Return Pillow's mode of an image file, which is decoded completely.
+
+    Raises:
+        PictureError: As for `Picture.open`.
+    """
     with _reading_file(path) as image:
         image.load()
         return image.mode
 
 
 def open_mask(path: str | Path) -> Picture:
-    """A mask from an image file, white where something may change (see `decoded_mask`). Raises PictureError
-    as `Picture.open` does."""
+    """Read a mask from an image file. White areas may change (see `decoded_mask`).
+
+    Raises:
+        PictureError: As for `Picture.open`.
+    """
     with _reading_file(path) as image:
         return Picture(decoded_mask(image, f"Image {str(path)!r}"))
 
@@ -215,10 +257,10 @@ def open_mask(path: str | Path) -> Picture:
 @contextmanager
 def _reading_file(path: str | Path) -> Iterator[Image.Image]:
     where = f"Image {str(path)!r}"
-    # Pillow reads on from the file: of one that is no image, however large, a few bytes are read.
+    # Pillow reads lazily: of a large file that is not an image, only a few bytes are read.
     with opened(path, PictureError, "Image") as file:
         if os.fstat(file.fileno()).st_size > MAX_BYTES:
-            raise PictureError(f"{where} is larger than {MAX_BYTES} bytes, the most that is read.")
+            raise PictureError(f"{where} is larger than the maximum of {MAX_BYTES} bytes.")
         with reading_image(file, where) as image:
             yield image
 
@@ -230,5 +272,5 @@ def _validate(value: Any, info: ValidationInfo) -> Picture:
         source: PictureSource | None = (info.context or {}).get("pictures")
         if source is not None:
             return source(value)
-        raise ValueError("a picture's digest can only be read with a folder of pictures beside it")
-    raise ValueError("not a picture nor the digest of one")
+        raise ValueError("an image digest can only be resolved with the folder that contains the images")
+    raise ValueError("expected an image or the digest of an image")

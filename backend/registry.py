@@ -1,8 +1,8 @@
-"""One way to turn a name from the command line, a node or a config into an object.
+"""Registries that turn a name from the command line, a node or a config into an object.
 
-Registries map a name to a module of this package, imported only when asked for, so that listing backends
-costs nothing and a missing optional library is an error of the one backend that needs it. Names that are not
-built in are looked up among the installed plug-ins (machine/plugins.py).
+A registry maps names to modules of this package and imports a module only when its name is used. Listing
+backends is therefore fast, and a missing optional library is an error only of the backend that needs it.
+Names that are not built in are looked up among the installed plug-ins (machine/plugins.py).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .machine.plugins import damaged_packages, find_plugin, load_plugin, plugin_
 
 @dataclass(frozen=True)
 class Registry:
-    """The implementations of one protocol by name.
+    """Implementations of one protocol by name.
 
     Attributes:
-        kind: What they are, in the singular, for messages.
-        built_in: Their modules by name, `.MODULE` or `.MODULE:ATTRIBUTE`, relative to `package`.
-        package: The package that the modules are relative to.
+        kind: Singular noun for messages, such as "generator".
+        built_in: Modules by name, as `.MODULE` or `.MODULE:ATTRIBUTE`, relative to `package`.
+        package: Package that the modules are relative to.
         group: Entry-point group of the plug-ins.
-        attribute: What is taken from a module that is named without one: `open` for those that are opened by
-            `NAME:ARGUMENT`.
-        renamed: Built-in names of today by earlier ones, for the error about an earlier one.
+        attribute: Attribute taken from a module that is listed without one. `open` for implementations that
+            are opened with `NAME:ARGUMENT`.
+        renamed: Current built-in names by former names, for the error about a former name.
     """
 
     kind: str
@@ -41,31 +41,35 @@ class Registry:
 
     @property
     def plugins(self) -> list[str]:
-        """Names of the installed plug-ins. A plug-in cannot take a built-in name. Imports none of them."""
+        """Names of the installed plug-ins, without importing them.
+
+        A plug-in cannot replace a built-in name.
+        """
         return [name for name in plugin_names(self.group) if name not in self.built_in]
 
     @property
     def names(self) -> list[str]:
-        """All names: the built-in ones in their order, then the plug-ins."""
+        """All names: built-in names in their order, then plug-ins."""
         return [*self.built_in, *self.plugins]
 
     def load(self, name: str) -> Any:
-        """Import the implementation of this name.
+        """Import the implementation of a name.
 
         Raises:
-            SettingsError: There is none, or it cannot be imported.
+            SettingsError: The name is unknown, or its module cannot be imported.
         """
         return self._load(name)[1]
 
     def open(self, spec: str, **options: object) -> Any:
-        """Call `open(argument, **options)` of the module behind `NAME[:ARGUMENT]`.
+        """Call `open(argument, **options)` of the implementation of `NAME[:ARGUMENT]`.
 
         Args:
-            spec: The name and its argument.
-            **options: Options of `open`. Those that are None are not set.
+            spec: Name and optional argument.
+            **options: Options of `open`. Options that are None are not passed.
 
         Raises:
-            SettingsError: There is no such name, it cannot be imported, or it does not take an option.
+            SettingsError: The name is unknown, its module cannot be imported, or it does not accept an
+                option.
         """
         name, argument = split_spec(spec)
         module, opened = self._load(name)
@@ -73,7 +77,7 @@ class Registry:
         given = {key: value for key, value in options.items() if value is not None}
         for key in given:
             if key not in accepted:
-                raise SettingsError(f"{self.kind.capitalize()} {name!r} takes no option {key!r}.")
+                raise SettingsError(f"{self.kind.capitalize()} {name!r} does not accept the option {key!r}.")
         try:
             inspect.signature(opened).bind(argument, **given)
         except TypeError as error:
@@ -81,19 +85,19 @@ class Registry:
         return opened(argument, **given)
 
     def option_names(self, spec: str) -> frozenset[str]:
-        """Return the names of the options that `open` behind `NAME[:ARGUMENT]` takes.
+        """Return the names of the options that `open` of `NAME[:ARGUMENT]` accepts.
 
         Raises:
-            SettingsError: There is no such name, or it cannot be imported.
+            SettingsError: The name is unknown, or its module cannot be imported.
         """
         name = split_spec(spec)[0]
         return self._option_names(name, *self._load(name))
 
     def parameters(self, name: str, implementation: Any) -> list[inspect.Parameter]:
-        """Return the parameters of the implementation of this name.
+        """Return the parameters of an implementation.
 
         Raises:
-            SettingsError: It is not a function, or Python does not know its parameters.
+            SettingsError: The implementation is not a function, or Python cannot inspect its parameters.
         """
         try:
             return list(inspect.signature(implementation).parameters.values())
@@ -110,7 +114,7 @@ class Registry:
         if name not in self.built_in:
             plugin = find_plugin(self.group, name)
             if plugin is None:
-                raise SettingsError(f"There is no {self.kind} {name!r}.", self._known(name))
+                raise SettingsError(f"Unknown {self.kind} {name!r}.", self._known(name))
             return load_plugin(plugin, self.attribute)
         target, _, attribute = self.built_in[name].partition(":")
         try:
@@ -125,7 +129,7 @@ class Registry:
 
     def _known(self, name: str) -> str:
         if name in self.renamed:
-            return f"It is called {self.renamed[name]!r} now."
+            return f"Its name is now {self.renamed[name]!r}."
         form = " (as NAME or NAME:ARGUMENT)" if self.attribute == "open" else ""
         damaged = ", ".join(damaged_packages())
         unread = f" The plug-in metadata of {damaged} is damaged: update or reinstall it."
@@ -133,6 +137,9 @@ class Registry:
 
 
 def split_spec(spec: str) -> tuple[str, str]:
-    """Name and argument. An address alone names who speaks to it, `https://HOST` as well as `http://HOST`."""
+    """Split a spec into name and argument.
+
+    A bare address `http://HOST` or `https://HOST` has the name `http`.
+    """
     name, _, argument = spec.partition(":")
     return ("http", spec) if name == "https" and argument.startswith("//") else (name, argument)

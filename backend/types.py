@@ -1,8 +1,7 @@
-"""What flows through the pipeline, from the request to the finished trajectory.
+"""The values of a run, from the request to the finished trajectory.
 
-Decision: these models are the file format too. The journal writes them, the exporters read them, the nodes
-pass them along the wires; nothing else describes a run. All are frozen: an edit makes a new value, and equal
-content is equal.
+These models are also the file format: the journal writes them, the exporters read them, the nodes pass them
+along. All are frozen, so an edit makes a new value, and values with equal content are equal.
 """
 
 from __future__ import annotations
@@ -70,16 +69,14 @@ MAX_IMAGES = 1_000
 
 
 class Request(Value):
-    """What the user asks for: a text and the images (0..n) it refers to, in the order of its `<image>`
-    marks."""
+    """The user's request: a text and the images (0..n) that its `<image>` marks refer to, in order."""
 
     text: Text
     images: Several[Picture] = Field(default=(), max_length=MAX_IMAGES)
 
 
 class Step(Value):
-    """One step of a plan. `prompt` None is a text-only step: nothing is drawn, `auxiliary_text` is its
-    content."""
+    """One step of a plan. If `prompt` is None, the step is text-only and `auxiliary_text` is its content."""
 
     number: int = Field(ge=1)
     name: Text = ""
@@ -90,7 +87,7 @@ class Step(Value):
 
     @model_serializer(mode="wrap")
     def _without_settings(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A step without any is written as it always was, so that earlier versions read it."""
+        """Omit empty settings, as earlier versions wrote steps, so that they can read them."""
         written = fields(self)
         if self.settings == StepSettings():
             written.pop("settings", None)
@@ -99,7 +96,7 @@ class Step(Value):
     @model_validator(mode="after")
     def _has_content(self) -> Step:
         if not self.prompt and not self.auxiliary_text:
-            raise ValueError(f"step {self.number} has neither a prompt to draw nor an auxiliary text")
+            raise ValueError(f"step {self.number} has neither a prompt nor an auxiliary text")
         return self
 
 
@@ -107,7 +104,7 @@ SENTENCE_ENDS = ".,;:!?。，；：！？、"
 
 
 def in_style(prompt: str, style: str) -> str:
-    """The prompt with a plan's style sentence before it, unless there is none or it begins with that."""
+    """Return the prompt preceded by a plan's style sentence, unless it already begins with it."""
     sentence = style.strip()
     if not sentence or prompt.startswith(sentence):
         return prompt
@@ -115,11 +112,10 @@ def in_style(prompt: str, style: str) -> str:
 
 
 class Plan(Value):
-    """All steps, written before anything is drawn; step numbers rise but need not start at 1 (a
-    continuation).
+    """All steps, written before any image is generated.
 
-    `style` is a sentence that stands before every step's prompt as it is drawn and judged. `warning` says
-    where the plan is not as it was asked for.
+    Step numbers increase, but need not start at 1 (a continuation). The sentence `style` precedes the prompt
+    of every step when it is generated and judged. `warning` tells how the plan differs from the request.
     """
 
     steps: Several[Step] = Field(min_length=1, max_length=MAX_STEPS)
@@ -129,27 +125,27 @@ class Plan(Value):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A plan without them is written as it always was, so that earlier versions read it."""
+        """Omit empty fields, as earlier versions wrote plans, so that they can read them."""
         return written_without(fields(self), self, ("style", "warning"))
 
     @model_validator(mode="after")
     def _numbers_rise(self) -> Plan:
         numbers = [step.number for step in self.steps]
         if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
-            raise ValueError(f"step numbers must rise, but are {numbers}")
+            raise ValueError(f"step numbers must increase, but are {numbers}")
         if any(len(step.prompt or "") > MAX_TEXT for step in self.drawn_steps):
-            raise ValueError(f"style and prompt together must have at most {MAX_TEXT} characters")
+            raise ValueError(f"style and prompt together exceed {MAX_TEXT} characters")
         return self
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
-        """The pictures that steps' settings name, each once."""
+        """Images named in the settings of the steps, without duplicates."""
         images = [image for step in self.steps for image in step.settings.images.values()]
         return tuple({one.picture.digest: one.picture for one in images if one.picture}.values())
 
     @property
     def drawn_steps(self) -> tuple[Step, ...]:
-        """The steps as they are drawn and judged: the style before every prompt."""
+        """The steps as they are generated and judged: with the style before every prompt."""
         return tuple(
             step.model_copy(update={"prompt": in_style(step.prompt, self.style)}) if step.prompt else step
             for step in self.steps
@@ -157,11 +153,10 @@ class Plan(Value):
 
 
 class Verdict(Value):
-    """The critic's word on one image. `success` None: the critic could not be understood, never counted as
-    accepted.
+    """The critic's verdict on one image. `success` is None if the critic's reply could not be read.
 
-    `refined_prompt` is what to draw with next; empty means "keep the prompt". `probability` is P(success)
-    from the logits at the verdict, 0..1, None where the backend cannot tell.
+    None never counts as accepted. An empty `refined_prompt` keeps the prompt. `probability` is P(success),
+    0..1, from the logits at the verdict, or None if the backend does not report it.
     """
 
     success: bool | None
@@ -171,83 +166,85 @@ class Verdict(Value):
 
 
 class Score(Value):
-    """Scores of an image against the step's original prompt, each 0..10 (VIEScore-style, FORMATS:
-    rewards)."""
+    """Scores of an image for the step's original prompt (`docs/reference/file-formats.md`), 0..10 each."""
 
     semantics: float = Field(ge=0.0, le=10.0)
     quality: float = Field(ge=0.0, le=10.0)
 
     @property
     def overall(self) -> float:
-        """Geometric mean of both, 0..10."""
+        """Geometric mean of both scores, 0..10."""
         return (self.semantics * self.quality) ** 0.5
 
 
 class Fault(Value):
-    """A failure kept as a value: which part failed ("generator", "critic", "scorer") and what it said."""
+    """A failure stored as a value: the part that failed ("generator", "critic", "scorer") and its message."""
 
     where: Text
     message: Text
 
 
 class Redraw(Value):
-    """Marks an attempt that somebody asked for: who, and which of the step's redraws it is."""
+    """Marks an attempt that the user requested, with its number among the redraws of the step."""
 
     by: Literal["user"] = "user"
-    number: int = Field(ge=1, description="Number of the redraw among those asked for at this step, from 1.")
+    number: int = Field(
+        ge=1, description="Number among the redraws that the user requested at this step, from 1."
+    )
 
 
 class Attempt(Value):
-    """One draw of a step and its judgement. `image` is None if drawing failed, `verdict` None if no critic
-    was asked."""
+    """One attempt at a step. `image` is None if it failed, `verdict` is None if no critic was used."""
 
     prompt: Text
     seed: int
     source: Picture | None = None
     beside: Several[Picture] = Field(
-        default=(), max_length=MAX_STEP_IMAGES - 1, description="Shown to the model beside the source."
+        default=(),
+        max_length=MAX_STEP_IMAGES - 1,
+        description="Images shown to the model next to the source image.",
     )
     image: Picture | None = None
     verdict: Verdict | None = None
     score: Score | None = None
     error: Fault | None = None
-    seconds: float = Field(default=0.0, ge=0.0, description="Wall seconds of drawing and judging together.")
+    seconds: float = Field(default=0.0, ge=0.0, description="Wall-clock seconds of generating and judging.")
     place: int = Field(
-        default=0, ge=0, lt=MAX_BATCH, description="Place among the images of one draw, 0 for the first."
+        default=0, ge=0, lt=MAX_BATCH, description="Index in the batch of images generated together."
     )
-    redraw: Redraw | None = Field(default=None, description="Set if a person asked for this attempt.")
+    redraw: Redraw | None = Field(default=None, description="Set if the user requested this attempt.")
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The loop's own draw of one image is written as it always was, so that earlier versions read it."""
+        """Omit default values, as earlier versions wrote attempts, so that they can read them."""
         return written_without(fields(self), self, ("place", "redraw", "beside"))
 
 
 class StopReason(str, Enum):
-    """Why no further attempt was made at a step; shown wherever a person looks."""
+    """Why no further attempt was made at a step. The values are shown to users and stored in files."""
 
     accepted = "accepted"
     """The critic accepted the chosen attempt."""
     attempts_used_up = "tries used up"
-    """No attempt was accepted; the chosen one is the best (or last) of them."""
+    """No attempt was accepted. The chosen one is the best, or the last."""
     picked = "picked"
-    """A person picked the chosen attempt, whatever the critic said of it."""
+    """The user picked the chosen attempt, regardless of its verdict."""
     redrawn = "redrawn"
-    """A person asked for the chosen attempt, and the critic did not accept it."""
+    """The user requested the chosen attempt, and the critic did not accept it."""
     unjudged = "unjudged"
-    """Drawn without a critic (one attempt asked for, or no critic given)."""
+    """Generated without a critic (a single attempt, or no critic given)."""
     text_only = "text only"
-    """A step of text: nothing to draw."""
+    """A text-only step: no image is generated."""
     budget = "budget"
     """The time budget of the run was used up."""
     cancelled = "cancelled"
     """The user stopped the run."""
     error = "error"
-    """Drawing failed and no attempt has an image."""
+    """The generation failed, and no attempt has an image."""
 
 
 class StepResult(Value):
-    """A step with all its attempts; `chosen` indexes `attempts` (None: no image, see `stop_reason`)."""
+    """A step with all its attempts. `chosen` is an index into `attempts`, or None without an image."""
 
     step: Step
     attempts: Several[Attempt] = Field(default=(), max_length=MAX_ATTEMPTS)
@@ -264,27 +261,29 @@ class StepResult(Value):
 
     @property
     def image(self) -> Picture | None:
-        """The chosen attempt's image."""
+        """Image of the chosen attempt."""
         return None if self.chosen is None else self.attempts[self.chosen].image
 
 
 class Identities(Value):
-    """Who made a run: each string changes whenever its maker could answer or draw differently."""
+    """What made a run. Each string changes whenever its model or settings could give another result."""
 
     planner: Text = ""
     generator: Text = ""
     critic: Text = ""
-    prompt_set: Text = Field(default="", description="Digest of the planner's and the critic's prompt sets.")
+    prompt_set: Text = Field(default="", description="Digest of the prompt sets of planner and critic.")
 
 
 UnusedSetting = Literal["accept_at", "seed", "constrained_decoding"]
-"""A setting that can be without effect: the critic reports no probabilities, the image service takes no seed,
-an agent's backend cannot constrain its replies."""
+"""A setting without effect in a run.
+
+`accept_at`: the critic reports no probabilities. `seed`: the image service does not accept a seed.
+`constrained_decoding`: an agent's backend cannot constrain its replies.
+"""
 
 
 class Trajectory(Value):
-    """A whole run: request, plan, every attempt of every step, and who made it with which settings; `unused`
-    are those that had no effect."""
+    """A complete run: request, plan and all attempts. `unused` lists settings that had no effect."""
 
     version: int = FORMAT_VERSION
     request: Request
@@ -296,5 +295,5 @@ class Trajectory(Value):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A run whose settings all had an effect is written as it always was."""
+        """Omit `unused` if it is empty, as earlier versions wrote trajectories."""
         return written_without(fields(self), self, ("unused",))

@@ -1,10 +1,9 @@
-"""What stored values are made of, and the first of them: the settings of a run, how one step is drawn where
-that differs from them, and what that adds to the name of the draw's maker.
+"""Base classes of stored values, and the settings of a run and of a single step.
 
-Decision: `beside` is no field of a plan. Which earlier images a step is shown follows from its source and
-from what was drawn before it (loop/earlier_images.py), so a plan says `source: all`, and the loop hands the
-generator the pictures. The identity stands here, too, since whoever writes a run's records anew (a copy of a
-story) names their makers as the loop did.
+`DrawSettings.beside` (earlier images that the model is shown) is not part of a plan. It follows from the
+source of a step and from the images generated before (loop/earlier_images.py). A plan says `source: all`, and
+the loop passes the images to the generator. `step_identity` is here because code that rewrites the records of
+a run, such as a copy of a story, has to name generators in the same way as the loop.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from .shown_text import valid_text
 MAX_TEXT = 100_000
 MAX_IMAGE_NAME = 1_000
 MAX_STEP_IMAGES = 16
-"""Images that a model is shown at once, the one that it edits among them."""
+"""Maximum number of images shown to a model at once, including the one it edits."""
 MAX_ATTEMPTS = 10_000
 MAX_BATCH = 16
-"""Images that one draw may give."""
+"""Maximum number of images generated together."""
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Item = TypeVar("Item")
 Several = Annotated[tuple[Item, ...], FailFast()]
-"""Values in order, of which the first fault is reported: a million faults would be a gigabyte."""
+"""Values in order. Validation stops at the first error, because a million errors would take a gigabyte."""
 
 
 class ValidTexts(BaseModel):
-    """Base of models that read text from outside: makes all their texts valid before they are checked."""
+    """Base of models that read external text. Repairs invalid Unicode in all texts before validation."""
 
     @model_validator(mode="before")
     @classmethod
@@ -50,7 +49,7 @@ class ValidTexts(BaseModel):
 
 
 def _valid(value: Any) -> Any:
-    """Make the texts of a field valid; nested models do that themselves."""
+    """Repair the texts of a field. Nested models repair their own."""
     if isinstance(value, str):
         return valid_text(value)
     if isinstance(value, (list, tuple)) and any(isinstance(one, str) for one in value):
@@ -59,19 +58,22 @@ def _valid(value: Any) -> Any:
 
 
 class Value(ValidTexts):
-    """Base of all stored values: frozen, its texts valid; an unknown field is an error and no silent loss."""
+    """Base of all stored values. They are frozen, their texts are valid, and an unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def written_without(written: dict[str, Any], value: Value, names: tuple[str, ...]) -> dict[str, Any]:
-    """What is written of a value, without those of these fields that are empty."""
+    """Return the serialized fields of a value, without those of `names` that are empty."""
     return {name: one for name, one in written.items() if name not in names or getattr(value, name)}
 
 
 class StepImage(Value):
-    """An image that a step names by its file; `picture` None until it is read (files/step_images.py). Written
-    as the name alone until then, and with the picture's digest after."""
+    """An image that a step names by its file.
+
+    `picture` is None until the file is read (files/step_images.py). Serialized as the name alone until then,
+    and with the image's digest afterwards.
+    """
 
     name: str = Field(min_length=1, max_length=MAX_IMAGE_NAME)
     picture: Picture | None = None
@@ -87,16 +89,28 @@ class StepImage(Value):
 
 
 class StepSettings(Value):
-    """How one step is drawn where that differs from the run's settings and the generator's; what is None does
-    not. `source` may be the number of an earlier step, "text" is drawn from text alone, and "all" edits the
-    step before while the model is shown the other earlier images, too. `mask` says what of its source the
-    step may change, `reference` is shown to the model beside it."""
+    """Settings of one step that override those of the run and the generator. None means no override.
+
+    Attributes:
+        source: Source image: the number of an earlier step, or one of the names. "text" generates from the
+            prompt alone. "all" edits the image of the step before and shows the model the other earlier
+            images too.
+        seed: Seed of the step's first attempt.
+        tries: Maximum number of attempts.
+        denoise: Denoising strength, 0..1.
+        negative: Negative prompt.
+        mask: Area of the source image that the step may change.
+        reference: Image shown to the model next to the source image.
+    """
 
     source: Literal["previous", "first", "anchor", "text", "all"] | Annotated[int, Field(ge=1)] | None = None
     seed: int | None = Field(
-        default=None, ge=0, le=2**48, description="Of the step's first try; later tries get theirs from it."
+        default=None,
+        ge=0,
+        le=2**48,
+        description="Seed of the first attempt; later attempts derive theirs from it.",
     )
-    tries: int | None = Field(default=None, ge=1, le=100, description="Draws at most; 1 is not judged.")
+    tries: int | None = Field(default=None, ge=1, le=100, description="Maximum attempts; 1 is not judged.")
     denoise: float | None = Field(default=None, gt=0.0, le=1.0)
     negative: Text | None = None
     mask: StepImage | None = None
@@ -108,133 +122,145 @@ class StepSettings(Value):
 
     @property
     def images(self) -> dict[str, StepImage]:
-        """Those that are images, by their names here."""
+        """The settings that are images, by field name."""
         given = {"mask": self.mask, "reference": self.reference}
         return {name: one for name, one in given.items() if one is not None}
 
     @property
     def as_written(self) -> dict[str, Any]:
-        """All that are given as a person writes them: images by their files' names."""
+        """The settings as a user writes them: images by their file names."""
         return self.model_dump() | {name: image.name for name, image in self.images.items()}
 
     @property
     def of_draw(self) -> dict[str, Any]:
-        """Those that a generator has to be able to take; of images the digests of their pixels."""
+        """The settings that a generator has to support. Images are represented by their digests."""
         given: dict[str, Any] = {"denoise": self.denoise, "negative": self.negative}
         given |= {name: one.picture and one.picture.digest for name, one in self.images.items()}
         return {name: one for name, one in given.items() if one is not None}
 
 
 class DrawSettings(StepSettings):
-    """A step's settings as it is drawn: `beside` are earlier images that the model is shown beside its
-    source, in order. Made by the loop, in no plan."""
+    """The settings with which the loop generates a step.
+
+    Attributes:
+        beside: Earlier images shown to the model next to the source image, in order. Set by the loop, never
+            stored in a plan.
+    """
 
     beside: Several[Picture] = Field(default=(), max_length=MAX_STEP_IMAGES - 1)
 
     @property
     def of_draw(self) -> dict[str, Any]:
-        """As of a step's own, with the digests of those beside."""
+        """As of `StepSettings`, with the digests of `beside`."""
         beside = {"beside": [one.digest for one in self.beside]} if self.beside else {}
         return super().of_draw | beside
 
 
 class RunSettings(Value):
-    """How a run is carried out. Field descriptions feed the command line's help and the nodes' tooltips."""
+    """Settings of a run. The field descriptions are the command line's help and the nodes' tooltips."""
 
     max_attempts: int = Field(
-        default=5, ge=1, le=100, description="Draws per step at most; 1 means no critic is asked."
+        default=5,
+        ge=1,
+        le=100,
+        description="Maximum attempts per step, including the first. With 1, no critic is used.",
     )
     accept_at: float | None = Field(
         default=None,
         ge=0.0,
         le=1.0,
-        description="Probability of success needed to accept; empty takes the critic's own word.",
+        description="Accept at this success probability (0 to 1). Empty: the critic's own yes/no verdict.",
     )
     keep: Literal["best", "last"] = Field(
         default="best",
         description=(
-            "Which attempt a step keeps when none was accepted: the most probable success, or the last."
+            "Attempt to keep if none is accepted: the one with the highest success probability, or the last."
         ),
     )
     source: Literal["previous", "first", "anchor", "all"] = Field(
         default="previous",
         description=(
-            "Image a step edits: the previous step's, the first one drawn, or the request's first image. "
-            "With all, models that take several are shown the other earlier ones beside the previous."
+            "Source image of a step: the previous step's, the first generated one, or the request's first. "
+            "With all, models that accept several images are also shown the other earlier ones."
         ),
     )
     most_images: int | None = Field(
         default=None,
         ge=2,
         le=MAX_STEP_IMAGES,
-        description="With source all: images that a step's model is shown at most, the one that it edits "
-        "among them; empty: as many as it takes.",
+        description="With source all: maximum number of images shown to the model, including the source "
+        "image. Empty: as many as the model accepts.",
     )
     seed: int = Field(
-        default=0, ge=0, le=2**48, description="Base seed; every step and attempt gets its own from it."
+        default=0,
+        ge=0,
+        le=2**48,
+        description="Base seed; every step and attempt derives its own seed from it.",
     )
     seed_rule: Literal["every try", "every step"] = Field(
         default="every try",
-        description=(
-            "A new seed for every try, or one for all tries of a step, so that only the prompt changes."
-        ),
+        description=("A new seed for every attempt, or one seed per step, so that only the prompt changes."),
     )
     on_failure: Literal["keep", "stop"] = Field(
         default="keep",
-        description="A step that was never accepted: keep its best image and go on, or stop the run there.",
+        description="If no attempt is accepted: keep the best image and continue, or stop the run.",
     )
     judge_last: bool = Field(
         default=True,
         description=(
-            "Ask the critic about the last allowed attempt too (needed for keep=best and for display)."
+            "Also judge the last allowed attempt. Needed to keep the best attempt and to show its verdict."
         ),
     )
     candidates: int = Field(
         default=1,
         ge=1,
         le=MAX_BATCH,
-        description="Images drawn for each try, with a seed each, and judged together; "
-        "the most probable success counts. Each is one of max_attempts.",
+        description="Images generated together, each with its own seed. The one with the highest success "
+        "probability is used. Each counts as one attempt.",
     )
     draw_ahead: bool = Field(
         default=False,
-        description="Draw the next step's first image while the critic reads this one, "
-        "and throw it away if it is refused; "
-        "for a generator and a critic on two devices, or with memory and time to spare on one.",
+        description="Generate the first image of the next step while the critic judges this one, and discard "
+        "it if this one is rejected. "
+        "For a generator and a critic on two devices, or on one with free VRAM.",
     )
     time_budget: float | None = Field(
-        default=None, gt=0.0, description="Wall seconds for the whole run; no attempt starts after that."
+        default=None,
+        gt=0.0,
+        description="Maximum duration of the run in seconds. No attempt starts after it.",
     )
     max_draws: int | None = Field(
         default=None,
         ge=1,
         le=MAX_ATTEMPTS,
-        description="Draws at most of all steps together; a run that needs more ends there.",
+        description="Maximum number of images generated in the whole run. The run ends there.",
     )
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without such limits they are written as they always were, so that earlier versions read them."""
+        """Omit unset limits, as earlier versions wrote settings, so that they can read them."""
         return written_without(fields(self), self, ("max_draws", "most_images"))
 
 
 def shown_beside(settings: StepSettings) -> tuple[Picture, ...]:
-    """The images that a model is shown beside the source, in order: earlier ones, then the step's own
-    reference."""
+    """Return the images shown next to the source image: earlier images, then the step's reference."""
     beside = settings.beside if isinstance(settings, DrawSettings) else ()
     reference = settings.reference.picture if settings.reference else None
     return (*beside, *((reference,) if reference else ()))
 
 
 def step_identity(identity: str, settings: StepSettings) -> str:
-    """The identity of a generator that draws with a step's own settings: its own where there are none."""
+    """Return the identity of a generator combined with a step's own settings, if it has any."""
     given = settings.of_draw
     return bounded_identity(f"{identity} step={json.dumps(given, sort_keys=True)}") if given else identity
 
 
 def bounded_identity(text: str) -> str:
-    """`text` as it is up to MAX_TEXT characters, the most that a record holds; of a longer one (a huge
-    negative prompt, hundreds of references) the beginning and the SHA-256 digest of the whole."""
+    """Return an identity of at most about MAX_TEXT characters, the maximum that a record accepts.
+
+    A longer text (a huge negative prompt, hundreds of references) becomes its first 1,000 characters and the
+    SHA-256 digest of the whole.
+    """
     if len(text) <= MAX_TEXT:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

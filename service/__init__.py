@@ -1,6 +1,6 @@
-"""Image models as a service: one ASGI app, and behind it a pool that draws.
+"""Image models as a service: one ASGI app, and a pool of workers that generates images.
 
-Decision: HTTP is written once (web/app.py). Who draws is a seam (pool.py) with two implementations: child
-processes of this machine (process_pool/), and replicas on a Ray cluster (ray_pool/). Both draw with the
-same `Drawer` (drawer.py), so a pixel does not depend on who ran it.
+HTTP is implemented once (web/app.py). The pool is a protocol (pool.py) with two implementations: child
+processes on this machine (process_pool/), and replicas on a Ray cluster (ray_pool/). Both generate with the
+same `Drawer` (drawer.py), so the pixels do not depend on the implementation.
 """

@@ -1,8 +1,8 @@
-"""Who may come in: room in a model's queue, and the share of one client.
+"""Admits requests: space in a model's queue, and a limit per client.
 
-Decision: a full queue is first waited for and only then refused. Clients of the published services ask again
-without a pause and give up after ten tries, so a refusal at once would cost them the image. Whoever waits
-does so in the order of coming, and the line itself is bounded.
+A request waits for space in a full queue before it is rejected. Clients of the published services retry
+without a pause and give up after ten attempts, so an immediate rejection would cost them the image. Requests
+wait in order of arrival, and the waiting line has a limit too.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from .pool import Busy, GeneratedImage, Pool, ServiceError
 from .settings import ServiceSettings
 
 MAX_LINE = 10
-"""Requests that wait for room, as a multiple of the queue."""
+"""Maximum number of requests that wait for space, as a multiple of the queue."""
 NEW_SHARE = 0.2
-"""How much the newest draw counts in the mean of their seconds."""
+"""Weight of the latest image in the mean duration."""
 CLOSING_SECONDS = 5.0
 MAX_CLIENT_LINE = 1000
 
 
 class TooManyRequests(ServiceError):
-    """One client has more requests under way than it may."""
+    """A client has more concurrent requests than allowed."""
 
     status = 429
 
 
 class RequestSlots:
-    """So many may be in at a time; the others stand in line."""
+    """Limits the number of concurrent requests. Others wait in line."""
 
     def __init__(self, limit: Callable[[], int], line: int) -> None:
         self._limit, self._longest = limit, line
@@ -40,11 +40,14 @@ class RequestSlots:
 
     @property
     def waiting(self) -> int:
-        """How many stand in line."""
+        """Number of waiting requests."""
         return len(self._line)
 
     async def acquire(self, patience: float) -> bool:
-        """Whether there was room within so many seconds; who came in has to `release`."""
+        """Wait up to `patience` seconds for a slot, and return whether it was acquired.
+
+        A caller that acquired a slot must `release` it.
+        """
         if not self._line and self.taken < self._limit():
             self.taken += 1
             return True
@@ -68,12 +71,12 @@ class RequestSlots:
         return True
 
     def release(self) -> None:
-        """Make room, for the first in line if there is one."""
+        """Release a slot, and give it to the first in line."""
         self.taken -= 1
         self.wake()
 
     def wake(self) -> None:
-        """Let in as many as there is room for, which may have grown."""
+        """Admit waiting requests up to the limit, which may have increased."""
         while self._line and self.taken < self._limit():
             turn = self._line.popleft()
             if not turn.done():
@@ -81,13 +84,13 @@ class RequestSlots:
                 turn.set_result(None)
 
     def cancel_all(self) -> None:
-        """Send away all who stand in line."""
+        """Reject all waiting requests."""
         while self._line:
             self._line.popleft().cancel()
 
 
 class Admission:
-    """Room in the queue of each model: what its workers draw at the moment, and `queue` requests more."""
+    """The queue of each model: what its workers generate now, and `queue` further requests."""
 
     def __init__(self, pool: Pool, settings: ServiceSettings) -> None:
         self._pool, self._settings = pool, settings
@@ -97,28 +100,32 @@ class Admission:
 
     @property
     def closing(self) -> bool:
-        """Whether nobody is admitted any more."""
+        """Whether no further requests are admitted."""
         return self._closing
 
     @property
     def under_way(self) -> int:
-        """Requests that were admitted and are not answered yet."""
+        """Number of admitted requests that are not answered yet."""
         return sum(slots.taken for slots in self._slots.values())
 
     def waiting(self, model: str) -> int:
-        """Requests that wait for room."""
+        """Return the number of requests that wait for space."""
         slots = self._slots.get(model)
         return slots.waiting if slots else 0
 
     def close(self) -> None:
-        """Admit nobody any more; who waits is refused."""
+        """Admit no further requests, and reject the waiting ones."""
         self._closing = True
         for slots in self._slots.values():
             slots.cancel_all()
 
     @asynccontextmanager
     async def slot(self, model: str) -> AsyncIterator[None]:
-        """A slot in the queue while the block runs; raises Busy."""
+        """Hold a slot in a model's queue while the block runs.
+
+        Raises:
+            Busy: The queue is full, or the service is shutting down.
+        """
         self.check_open()
         slots = self._slots.setdefault(model, self._new_slots(model))
         slots.wake()
@@ -126,7 +133,7 @@ class Admission:
         if not acquired:
             self.check_open()
             raise Busy(
-                f"The queue of {model!r} is full: {self._pool.queued(model)} requests wait to be drawn.",
+                f"The queue of {model!r} is full: {self._pool.queued(model)} requests are waiting.",
                 retry_after=self.retry_after(model),
             )
         try:
@@ -135,17 +142,17 @@ class Admission:
             slots.release()
 
     def check_open(self) -> None:
-        """Raise Busy once the service is about to end."""
+        """Raise Busy if the service is shutting down."""
         if self._closing:
-            raise Busy("The service is about to end.", retry_after=CLOSING_SECONDS)
+            raise Busy("The service is shutting down.", retry_after=CLOSING_SECONDS)
 
     def note(self, model: str, drawn: GeneratedImage) -> None:
-        """Count a draw's seconds into the mean."""
+        """Update the mean duration of an image."""
         before = self._seconds.get(model, drawn.draw_seconds)
         self._seconds[model] = before + NEW_SHARE * (drawn.draw_seconds - before)
 
     def retry_after(self, model: str) -> float:
-        """Seconds until what is queued now is drawn, 1 at least."""
+        """Return the estimated seconds until the queue is done, at least 1."""
         seconds = self._seconds.get(model, 1.0)
         ahead = self._pool.queued(model) + self.waiting(model)
         return float(max(1, math.ceil(ahead * seconds / max(1, self._pool.capacity(model)))))
@@ -157,7 +164,7 @@ class Admission:
 
 
 class ClientShares:
-    """How many requests one client has under way; further ones wait, and are refused past the patience."""
+    """Limits the concurrent requests per client. Further ones wait, and are rejected after a timeout."""
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._settings = settings
@@ -165,14 +172,18 @@ class ClientShares:
 
     @asynccontextmanager
     async def share(self, client: str) -> AsyncIterator[None]:
-        """One of the client's requests while the block runs; raises TooManyRequests."""
+        """Count a request of a client while the block runs.
+
+        Raises:
+            TooManyRequests: The client has too many concurrent requests.
+        """
         slots = self._slots.setdefault(
             client, RequestSlots(lambda: self._settings.per_client, MAX_CLIENT_LINE)
         )
         acquired = await slots.acquire(self._settings.patience)
         if not acquired:
             raise TooManyRequests(
-                f"{self._settings.per_client} requests of this client are under way, the most at a time.",
+                f"This client has {self._settings.per_client} concurrent requests, the maximum.",
                 retry_after=1.0,
             )
         try:

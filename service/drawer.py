@@ -1,11 +1,10 @@
-"""A loaded model, and how a request becomes a call of it: what a child process and a replica of a cluster
-run.
+"""A loaded model that processes requests, in a child process or a replica of a cluster.
 
-Decisions. A model is opened as on the command line, so everything that draws there can be served. Settings
-that a model does not have are left out and named in the answer, because clients of the published services
-send them to every model; a mask or a second image that it cannot use is refused, since the image would be
-another one. What a model says of a request is the client's to hear, everything else that goes wrong is the
-worker's fault, and worth one more try elsewhere.
+A model is opened as on the command line, so every generator can be served. Settings that a model does not
+support are ignored and listed in the answer, because clients of the published services send them to every
+model. An unsupported mask or second image is rejected, since the image would be a different one. An error
+that the model reports about a request is returned to the client. Every other error is a failure of the
+worker, and the request is retried on another worker.
 """
 
 from __future__ import annotations
@@ -44,7 +43,10 @@ DrawOutcome = GeneratedImage | ServiceError
 
 
 class Drawer:
-    """Draws with one model. Used by one thread at a time; `worker` and `gpu` go into what it draws."""
+    """Generates with one model. Used by one thread at a time.
+
+    `worker` and `gpu` are added to its results.
+    """
 
     def __init__(self, generator: Generator, model: ModelSettings, worker: str = "", gpu: int = 0) -> None:
         self._generator, self._worker, self._gpu = generator, worker, gpu
@@ -60,31 +62,39 @@ class Drawer:
 
     @classmethod
     def open(cls, model: ModelSettings, device: str, worker: str = "", gpu: int = 0) -> Drawer:
-        """Load the model onto a device (`auto`: the generator's own choice). Raises SettingsError,
-        GeneratorError."""
+        """Load a model onto a device. `auto` lets the generator choose.
+
+        Raises:
+            SettingsError: The model's settings are invalid.
+            GeneratorError: The model cannot be loaded.
+        """
         options: dict[str, Any] = dict(model.options)
         taken = GENERATORS.option_names(model.generator)
         if device != "auto" and "device" in taken:
             options["device"] = device
         if "mask_later" in taken:
             options.setdefault("mask_later", True)
-        with boundary(GeneratorError, f"The model {model.name!r} cannot be loaded"):
+        with boundary(GeneratorError, f"Cannot load the model {model.name!r}"):
             return cls(open_generator(model.generator, **options), model, worker, gpu)
 
     def draw(
         self, requests: Sequence[ImageRequest], cancelled: Callable[[], bool] = lambda: False
     ) -> list[DrawOutcome]:
-        """An image, or the reason why there is none, for each request; all have one `batch_key`. `cancelled`
-        is asked after every sampling step, by models that can be stopped."""
+        """Return an image, or an error, for each request. All requests share one `batch_key`.
+
+        Args:
+            requests: The requests.
+            cancelled: Called after every sampling step, by models that can be stopped.
+        """
         if hasattr(self._generator, "interrupted"):
             self._generator.interrupted = cancelled  # type: ignore[attr-defined]
         try:
             return self._drawn(requests)
         except InterleaveError as error:
             if isinstance(error, Cancelled):
-                return [DrawTimeout("The draw was stopped.") for _ in requests]
+                return [DrawTimeout("The generation was stopped.") for _ in requests]
             if len(requests) > 1:
-                # One prompt that cannot be drawn, or a batch too large, must not cost the others their
+                # One refused prompt, or a batch that is too large, must not cost the other requests their
                 # images.
                 return [outcome for request in requests for outcome in self.draw([request], cancelled)]
             return [self._fault(error)]
@@ -102,7 +112,7 @@ class Drawer:
                 pictures = [generator.draw(one.prompt, _source(one), one.seed) for one in requests]
         if len(pictures) != len(requests) or not all(isinstance(one, Picture) for one in pictures):
             raise GeneratorError(
-                f"The model {first.model!r} was asked for {len(requests)} images, gave others."
+                f"The model {first.model!r} did not return the {len(requests)} requested images."
             )
         seconds = time.monotonic() - started
         return [
@@ -128,7 +138,7 @@ class Drawer:
         )
 
     def _set_to(self, request: ImageRequest) -> tuple[Generator, tuple[str, ...]]:
-        """The generator that draws as the request says, and the names of what it does not have."""
+        """Return the generator with the request's settings, and the names of unsupported settings."""
         takes = self.info.takes
         given: dict[str, Any] = {
             "size": request.size,
@@ -152,11 +162,11 @@ class Drawer:
             given["negative"] = request.negative
         if request.mask is not None:
             if "mask" not in takes:
-                raise Refused(f"The model {request.model!r} takes no mask.")
+                raise Refused(f"The model {request.model!r} does not support masks.")
             given["mask"] = StepImage(name="mask", picture=request.mask)
         if len(request.sources) > self.info.most_images:
             raise Refused(
-                f"The model {request.model!r} takes {self.info.most_images} image(s) at most, "
+                f"The model {request.model!r} accepts at most {self.info.most_images} image(s), "
                 f"not {len(request.sources)}."
             )
         if beside := request.sources[1:]:
@@ -168,7 +178,7 @@ class Drawer:
             return error
         if is_out_of_memory(error):
             _free_memory()
-            return WorkerLost(f"{self._worker or 'The worker'} has no memory left for it: {error.message}")
+            return WorkerLost(f"{self._worker or 'The worker'} ran out of memory: {error.message}")
         cause = error.__cause__
         if (
             isinstance(error, (SettingsError, PictureError))
@@ -180,7 +190,7 @@ class Drawer:
 
 
 def encoded(picture: Picture, kind: ImageFormat) -> bytes:
-    """The image as a file without loss."""
+    """Return the image as a lossless file."""
     if kind == "png":
         return picture.png()
     buffer = io.BytesIO()

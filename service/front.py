@@ -1,7 +1,7 @@
-"""What happens to a request between HTTP and the pool: shared, admitted, timed, counted.
+"""What happens to a request between HTTP and the pool: sharing, admission, timeout, metrics.
 
-Decision: it is one object, the same before every kind of pool, so that a limit or a promise (one draw for
-equal requests, an answer before the deadline) holds wherever the drawing is done.
+It is the same for every kind of pool, so that limits and guarantees (equal requests are generated once, an
+answer arrives before the deadline) hold for all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ RECENT = 12
 
 
 class Front:
-    """All that the routes need. `recent` are the keys of the last images that were kept, newest first."""
+    """Everything that the routes need.
+
+    `recent` contains the keys of the last cached images, newest first.
+    """
 
     def __init__(self, pool: Pool, settings: ServiceSettings) -> None:
         self.pool, self.settings = pool, settings
@@ -34,23 +37,34 @@ class Front:
         self.recent: deque[str] = deque(maxlen=RECENT)
 
     def model(self, name: str) -> ModelInfo:
-        """The model of this name, the first one for ""; raises UnknownModel."""
+        """Return the model of a name, or the first one for "".
+
+        Raises:
+            UnknownModel: No such model is served.
+        """
         models = self.pool.models()
         for info in models:
             if info.name == name or not name:
                 return info
         known = ", ".join(info.name for info in models)
-        raise UnknownModel(f"There is no model {name[:100]!r} here.", f"Served are: {known}.")
+        raise UnknownModel(f"The model {name[:100]!r} is not served.", f"Served models: {known}.")
 
     def identity(self, info: ModelInfo) -> str:
-        """What names everything beside prompt, source, seed and settings that shapes this model's images."""
+        """Return the identity of everything that affects this model's images, apart from the request."""
         if not info.identity or not info.batches or self.settings.batch == 1:
             return info.identity
         return f"{info.identity} batch<={self.settings.batch}"
 
     async def draw(self, request: ImageRequest, seeded: bool) -> GeneratedImage:
-        """The image; `seeded`: the client named the seed, so that an equal request's image will do. Raises
-        ServiceError."""
+        """Return the image of a request.
+
+        Args:
+            request: The request.
+            seeded: Whether the client gave the seed, so that the image of an equal request can be used.
+
+        Raises:
+            ServiceError: The image could not be generated.
+        """
         deadline = time.monotonic() + self.settings.timeout
         if self.settings.log_prompts:
             LOG.info("%s %s seed %d: %s", request.client, request.model, request.seed, request.prompt)
@@ -62,7 +76,7 @@ class Front:
             try:
                 drawn, how = await self.shared.draw(key, lambda: self._admitted(request, deadline))
             except DrawTimeout:
-                # Of a draw that another request had begun, and whose deadline was earlier.
+                # The request joined another one, whose deadline was earlier.
                 if not joining or time.monotonic() > deadline - 1.0:
                     raise
                 continue
@@ -71,7 +85,7 @@ class Front:
             return self._counted(request, drawn, how)
 
     def close(self) -> None:
-        """Admit nobody any more."""
+        """Admit no further requests."""
         self.admission.close()
 
     async def _admitted(self, request: ImageRequest, deadline: float) -> GeneratedImage:

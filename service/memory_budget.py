@@ -1,9 +1,8 @@
-"""The memory that requests take: bodies, pixels, and what decoding an image takes for a moment, counted
-together and bounded.
+"""Limits the RAM of all requests together: bodies, pixels, and the temporary memory of decoding an image.
 
-Decision: it is taken before it is used. A file of a few kilobytes may hold fifty million pixels, and sixteen
-of them, decoded by four threads and counted afterwards, would be gigabytes that nobody had asked about. Who
-finds no room is refused with 503 and may come again.
+Memory is reserved before it is used. A file of a few kilobytes can contain fifty million pixels, and sixteen
+of them, decoded by four threads and counted afterwards, would take gigabytes. A request without enough memory
+is rejected with 503 and can be retried.
 """
 
 from __future__ import annotations
@@ -16,15 +15,14 @@ from .pool import Busy
 from .settings import MIB
 
 MAX_HELD = 1024 * MIB
-"""Bytes that all requests together may hold."""
+"""Maximum bytes of all requests together."""
 PIXEL_BYTES = 3
 DECODING_BYTES = 8
-"""Bytes a pixel while a file becomes a picture: read with transparency and 16 bits a channel, then turned to
-RGB."""
+"""Temporary bytes per pixel while a file is decoded: with transparency and 16 bits per channel, then RGB."""
 
 
 class MemoryBudget:
-    """What is held, of `most` bytes. Threads may share it."""
+    """Counts reserved bytes, at most `most`. Thread-safe."""
 
     def __init__(self, most: int = MAX_HELD) -> None:
         self.bytes = 0
@@ -32,20 +30,24 @@ class MemoryBudget:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> None:
-        """Hold so many bytes more; raises Busy, and holds none of them, where there is no room."""
+        """Reserve bytes.
+
+        Raises:
+            Busy: Not enough memory is left. Nothing is reserved then.
+        """
         with self._lock:
             if size and self.bytes + size > self._most:
-                raise Busy("Too many large requests are under way.", retry_after=2.0)
+                raise Busy("Too many large requests are being processed.", retry_after=2.0)
             self.bytes += size
 
     def give_back(self, size: int) -> None:
-        """Hold so many bytes less."""
+        """Release bytes."""
         with self._lock:
             self.bytes -= size
 
     @contextmanager
     def during(self, size: int) -> Iterator[None]:
-        """Hold so many bytes while the block runs; raises Busy."""
+        """Reserve bytes while the block runs. Raises Busy."""
         self.take(size)
         try:
             yield
@@ -54,28 +56,31 @@ class MemoryBudget:
 
 
 class RequestMemory:
-    """What one request holds of it, given back with the request. Used by one thread at a time."""
+    """Memory reserved by one request, and released with it. Used by one thread at a time."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
         self._taken, self._over = 0, False
 
     def take(self, size: int) -> None:
-        """As MemoryBudget.take; of a request that is over nothing is held."""
+        """Reserve bytes as MemoryBudget.take does. Does nothing once the request is finished."""
         if not self._over:
             self._budget.take(size)
             self._taken += size
 
     @contextmanager
     def decoding(self, pixels: int) -> Iterator[None]:
-        """Hold what decoding so many pixels takes while the block runs, and the picture itself after it;
-        raises Busy."""
+        """Reserve the memory to decode an image while the block runs, and that of the image itself after it.
+
+        Raises:
+            Busy: Not enough memory is left.
+        """
         with self._budget.during(pixels * DECODING_BYTES):
             yield
         self.take(pixels * PIXEL_BYTES)
 
     def give_back(self) -> None:
-        """The request is over."""
+        """Release all memory of the request."""
         self._over = True
         self._budget.give_back(self._taken)
         self._taken = 0

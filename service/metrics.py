@@ -1,6 +1,6 @@
-"""Numbers of a running service, in the form that Prometheus reads.
+"""Metrics of a running service, in the format of Prometheus.
 
-Decision: each app has a registry of its own, so that several in one process (tests, replicas) do not add up.
+Each app has its own registry, so that several apps in one process (tests, replicas) do not add up.
 """
 
 from __future__ import annotations
@@ -28,46 +28,52 @@ class Metrics:
         )
         self.shared = Counter(
             "interleave_shared",
-            "Images by how they were had: drawn, joined, kept.",
+            "Images by source: drawn (generated), joined (shared with an equal request), kept (cached).",
             ["model", "how"],
             registry=own,
         )
         self.waited = Histogram(
             "interleave_waiting_seconds",
-            "From admission to a worker.",
+            "Seconds from admission to a worker.",
             ["model"],
             buckets=SECONDS,
             registry=own,
         )
         self.drawing = Histogram(
-            "interleave_drawing_seconds", "Draws, by call.", ["model"], buckets=SECONDS, registry=own
+            "interleave_drawing_seconds",
+            "Seconds to generate images, per call.",
+            ["model"],
+            buckets=SECONDS,
+            registry=own,
         )
         self.encoding = Histogram(
-            "interleave_encoding_seconds", "Images into files.", ["model"], buckets=SECONDS, registry=own
+            "interleave_encoding_seconds",
+            "Seconds to encode images as files.",
+            ["model"],
+            buckets=SECONDS,
+            registry=own,
         )
         self.batches = Histogram(
-            "interleave_batch_size", "Images drawn in one call.", ["model"], buckets=BATCHES, registry=own
+            "interleave_batch_size", "Images generated in one call.", ["model"], buckets=BATCHES, registry=own
         )
-        self.read = Counter("interleave_read_bytes", "Bytes of requests' bodies.", registry=own)
+        self.read = Counter("interleave_read_bytes", "Bytes of request bodies.", registry=own)
         self.sent = Counter("interleave_image_bytes", "Bytes of images in answers.", registry=own)
-        self._queue = Gauge(
-            "interleave_queue", "Requests that no worker has begun with.", ["model"], registry=own
-        )
+        self._queue = Gauge("interleave_queue", "Requests waiting for a worker.", ["model"], registry=own)
         self._workers = Gauge("interleave_workers", "Workers by phase.", ["model", "phase"], registry=own)
         self._restarts = Gauge(
-            "interleave_worker_restarts", "Times a worker was started again.", ["worker"], registry=own
+            "interleave_worker_restarts", "Restarts of a worker.", ["worker"], registry=own
         )
-        self._kept = Gauge("interleave_kept_bytes", "Bytes of finished images that are kept.", registry=own)
+        self._kept = Gauge("interleave_kept_bytes", "Bytes of cached images.", registry=own)
 
     def note(self, model: str, drawn: GeneratedImage) -> None:
-        """Count a draw that was made for this request."""
+        """Record an image that was generated for this request."""
         self.waited.labels(model).observe(drawn.waited_seconds)
         self.drawing.labels(model).observe(drawn.draw_seconds)
         self.encoding.labels(model).observe(drawn.encode_seconds)
         self.batches.labels(model).observe(drawn.batch)
 
     def text(self, kept_bytes: int) -> bytes:
-        """The page `/metrics`."""
+        """Return the page `/metrics`."""
         self._kept.set(kept_bytes)
         for info in self._pool.models():
             self._queue.labels(info.name).set(self._pool.queued(info.name))

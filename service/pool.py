@@ -1,9 +1,9 @@
-"""The seam between the app and whoever draws: what is asked for, what comes back, and who is at work.
+"""The protocol between the app and the workers: requests, results and the state of the workers.
 
-Decision: everything that crosses it is plain and picklable (pixels, numbers, names), because the far side is
-a child process or a machine of a cluster. The app has read, bounded and admitted a request before it comes
-here, so a pool only hands requests to its workers. A pool that loses a worker in the middle of a draw tries
-it once on another one; whoever waits may cancel, and the request then leaves the queue or is interrupted.
+Everything that crosses it is plain and picklable (pixels, numbers, names), because the other side is a child
+process or a machine of a cluster. The app reads, limits and admits a request before, so a pool only hands
+requests to its workers. A pool that loses a worker during a request retries it once on another worker. The
+caller may cancel a request, which removes it from the queue or interrupts it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from ..backend.errors import InterleaveError
 from ..backend.pictures import Picture
 
 ImageFormat: TypeAlias = Literal["png", "webp"]
-"""Both without loss."""
+"""Both are lossless."""
 WorkerPhase: TypeAlias = Literal["loading", "alive", "dead"]
 
 
 class ServiceError(InterleaveError):
-    """A request that got no image. `status` is its HTTP status, `retry_after` the seconds after which a
-    client may ask again, where that is of use."""
+    """A request that got no image.
+
+    `status` is its HTTP status, and `retry_after` the seconds after which a retry makes sense.
+    """
 
     status = 500
 
@@ -37,25 +39,25 @@ class ServiceError(InterleaveError):
 
 
 class Refused(ServiceError):
-    """The model's own word on a request that it cannot draw; another worker would say the same."""
+    """The model refuses the request. Another worker would refuse it too."""
 
     status = 200
 
 
 class WorkerLost(ServiceError):
-    """The worker crashed or had no memory left, and so did the one that tried it again."""
+    """The worker crashed or ran out of memory, and so did the worker of the retry."""
 
     status = 500
 
 
 class Busy(ServiceError):
-    """There was no room in the queue, no worker is alive, or the service is about to end."""
+    """The queue is full, no worker is alive, or the service is shutting down."""
 
     status = 503
 
 
 class DrawTimeout(ServiceError):
-    """The image was not drawn before its deadline."""
+    """The image was not generated before its deadline."""
 
     status = 504
 
@@ -68,9 +70,21 @@ class UnknownModel(ServiceError):
 
 @dataclass(frozen=True)
 class ImageRequest:
-    """One image to draw. `sources` are edited (none: from text), the first one is the one that is changed;
-    `mask` is white where it may change. `size` in pixels, `steps` and `guidance` None: the model's own.
-    `client` is who asked, for logs and limits; it shapes no pixel."""
+    """A request for one image.
+
+    Attributes:
+        model: Name of the model.
+        prompt: The prompt.
+        seed: Seed of the noise.
+        negative: Negative prompt.
+        sources: Images to edit. The first one is changed. None of them: generate from text.
+        mask: White where the image may change.
+        size: Width and height in pixels. None uses the model's own.
+        steps: Sampling steps. None uses the model's own.
+        guidance: Guidance scale. None uses the model's own.
+        format: Format of the file.
+        client: Address of the client, for logs and limits. It does not affect the image.
+    """
 
     model: str
     prompt: str
@@ -86,7 +100,7 @@ class ImageRequest:
 
     @property
     def key(self) -> str:
-        """A digest of everything that determines the bytes of the answer, within one service."""
+        """A digest of everything that determines the answer within one service."""
         mask = self.mask.digest if self.mask else None
         sources = [source.digest for source in self.sources]
         shape = (self.size, self.steps, self.guidance, self.format)
@@ -95,7 +109,7 @@ class ImageRequest:
 
     @property
     def batch_key(self) -> tuple[object, ...] | None:
-        """Requests with the same one may be drawn in one call; None: this one is drawn alone."""
+        """Requests with equal keys may share a call. None: this request is generated alone."""
         if self.mask is not None or len(self.sources) > 1:
             return None
         return self.model, self.size, self.steps, self.guidance, self.negative, bool(self.sources)
@@ -103,8 +117,20 @@ class ImageRequest:
 
 @dataclass(frozen=True)
 class GeneratedImage:
-    """A drawn image as a file, with how it came about; `worker` names the process and its device, `batch` how
-    many were drawn in the same call, `ignored` the settings of the request that this model does not have."""
+    """A generated image as a file.
+
+    Attributes:
+        image: Content of the file.
+        size: Width and height in pixels.
+        seed: Seed of the noise.
+        worker: Name of the process and its device.
+        gpu: Number of the GPU.
+        draw_seconds: Duration of the generation.
+        encode_seconds: Duration of encoding the file.
+        waited_seconds: Time in the queue.
+        batch: Number of images in the same call.
+        ignored: Settings of the request that the model does not support.
+    """
 
     image: bytes
     size: tuple[int, int]
@@ -120,9 +146,17 @@ class GeneratedImage:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What is known of a model that is served. `identity` is empty until a worker has loaded it; `takes` are
-    those of size, steps, guidance, negative, mask and reference that a request can set, `most_images` how
-    many it can be shown."""
+    """A served model.
+
+    Attributes:
+        name: Name in requests.
+        kind: Kind of the generator.
+        identity: Identity of the model. Empty until a worker has loaded it.
+        takes: Supported fields among size, steps, guidance, negative, mask and reference.
+        batches: Whether it can generate several images per call.
+        most_images: Maximum number of images it accepts.
+        port: Port on which it is the default model.
+    """
 
     name: str
     kind: str
@@ -135,7 +169,7 @@ class ModelInfo:
 
 @dataclass(frozen=True)
 class WorkerState:
-    """A worker as `/status` shows it; `reason` says why it is dead or was started again."""
+    """A worker as shown by `/status`. `reason` explains why it is dead or was restarted."""
 
     name: str
     model: str
@@ -148,33 +182,48 @@ class WorkerState:
 
 
 class Pool(Protocol):
-    """Draws. All of it is called in the event loop of the app."""
+    """Generates images. All methods are called in the event loop of the app."""
 
     async def start(self) -> None:
-        """Start the workers; returns before their models are loaded. Raises InterleaveError."""
+        """Start the workers. Returns before their models are loaded.
+
+        Raises:
+            InterleaveError: The workers cannot be started.
+        """
         ...
 
     async def draw(self, request: ImageRequest, deadline: float) -> GeneratedImage:
-        """The image, until `deadline` (of time.monotonic()). Cancelling takes the request out of the queue,
-        or interrupts its draw. Raises Refused, WorkerLost, Busy, DrawTimeout, UnknownModel."""
+        """Return the image of a request. Cancelling removes it from the queue, or interrupts it.
+
+        Args:
+            request: The request.
+            deadline: Latest time, of time.monotonic().
+
+        Raises:
+            Refused: The model refuses the request.
+            WorkerLost: The worker crashed, and the one of the retry too.
+            Busy: No worker is alive.
+            DrawTimeout: The deadline passed.
+            UnknownModel: The model is not served.
+        """
         ...
 
     def models(self) -> Sequence[ModelInfo]:
-        """The models, the one that is drawn with by default first."""
+        """Return the models, the default model first."""
         ...
 
     def workers(self) -> Sequence[WorkerState]:
-        """All workers, also those that are dead."""
+        """Return all workers, including dead ones."""
         ...
 
     def queued(self, model: str) -> int:
-        """Requests for this model that no worker has begun with."""
+        """Return the number of requests for a model that wait for a worker."""
         ...
 
     def capacity(self, model: str) -> int:
-        """Images of this model that can be drawn at the same moment: workers alive times their batch."""
+        """Return how many images of a model can be generated at once: live workers times batch size."""
         ...
 
     async def close(self) -> None:
-        """End the workers; what they still draw is lost."""
+        """End the workers. Unfinished images are lost."""
         ...

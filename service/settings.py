@@ -1,7 +1,7 @@
-"""What a service is set to: which models, where it listens, how much it takes on.
+"""Settings of a service: its models, its addresses and its limits.
 
-Decision: one pydantic model is the command line's options, the file's keys and their help. A file of models
-comes from somebody else as likely as not, so it is read bounded, and a key that it does not know is an error.
+One pydantic model defines the options of the command line, the keys of the file and their help. A file may
+come from someone else, so it is read with limits, and an unknown key is an error.
 """
 
 from __future__ import annotations
@@ -34,101 +34,113 @@ PUBLISHED_PORTS = {
     "longcat": 8010,
     "klein": 8011,
 }
-"""Names of models that `--published-ports` knows, with the port at which clients of the published services
-look for them."""
+"""Model names for `--published-ports`, with the port where clients of the published services expect them."""
 
 
 class ServiceSettings(BaseModel):
-    """The service. Seconds, pixels and bytes are what the words say."""
+    """Settings of the service."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     host: str = Field(
         default="127.0.0.1",
-        description="Address to listen at. Any but this machine's own needs a key (--key-env) or --open.",
+        description="Address to listen on. Addresses other than this machine's own need a key (--key-env) "
+        "or --open.",
     )
     port: int = Field(
-        default=DEFAULT_PORT, ge=0, le=65535, description="Port to listen at; 0 takes a free one."
+        default=DEFAULT_PORT, ge=0, le=65535, description="Port to listen on; 0 chooses a free one."
     )
     queue: int = Field(
-        default=100, ge=1, le=100_000, description="Requests of a model that may wait to be drawn."
+        default=100, ge=1, le=100_000, description="Maximum number of waiting requests per model."
     )
     batch: int = Field(
         default=1,
         ge=1,
         le=64,
-        description="Requests that are drawn in one call, by models that can. "
-        "Above 1 images are rounded otherwise than one alone, "
-        "so the service's identity says it.",
+        description="Maximum number of requests in one call, for models that support it. "
+        "Values above 1 change the rounding of images, "
+        "so they are part of the service's identity.",
     )
     batch_wait: float = Field(
         default=20.0,
         ge=0.0,
         le=10_000.0,
-        description="Milliseconds that a request waits for others of its batch.",
+        description="Milliseconds that a request waits for others to share its call.",
     )
     patience: float = Field(
         default=20.0,
         ge=0.0,
         le=3600.0,
-        description="Seconds that a request waits for room in a full queue before it is refused with 503.",
+        description="Seconds that a request waits for space in a full queue before it is rejected with 503.",
     )
     timeout: float = Field(
         default=300.0,
         gt=0.0,
         le=86_400.0,
-        description="Seconds until a request that is not drawn yet gets 504.",
+        description="Seconds until an unfinished request is answered with 504.",
     )
     load_timeout: float = Field(
         default=1800.0,
         gt=0.0,
         le=86_400.0,
-        description="Seconds until a worker whose model is not loaded yet is ended and started again.",
+        description="Seconds until a worker whose model is not loaded is restarted.",
     )
     keep: int = Field(
         default=512,
         ge=0,
         le=1_000_000,
-        description="MiB of finished images to keep, so that none is drawn twice.",
+        description="Size of the image cache in MiB. Equal requests are answered from it.",
     )
-    per_client: int = Field(default=32, ge=1, le=100_000, description="Requests of one client at a time.")
+    per_client: int = Field(
+        default=32, ge=1, le=100_000, description="Maximum number of concurrent requests per client."
+    )
     key_env: str = Field(
         default=DEFAULT_KEY_VARIABLE,
-        description="Environment variable with the key that clients send (Authorization: Bearer KEY).",
+        description="Environment variable with the API key that clients must send (Authorization: Bearer "
+        "KEY).",
     )
-    open: bool = Field(default=False, description="Listen at an address of the network without a key.")
-    echo: bool = Field(default=False, description="Send source images back, as the published services do.")
-    log_prompts: bool = Field(default=False, description="Write prompts into the log.")
+    open: bool = Field(default=False, description="Allow listening on a network address without an API key.")
+    echo: bool = Field(
+        default=False, description="Return source images in answers, as the published services do."
+    )
+    log_prompts: bool = Field(default=False, description="Log prompts.")
     grace: float = Field(
-        default=60.0, ge=0.0, le=3600.0, description="Seconds to finish what is being drawn once told to end."
+        default=60.0, ge=0.0, le=3600.0, description="Seconds to finish current requests on shutdown."
     )
     published_ports: bool = Field(
-        default=False, description="Listen also at the ports of the published services, one for each model."
+        default=False, description="Also listen on the ports of the published services, one per model."
     )
-    certificate: str | None = Field(default=None, description="TLS certificate, a PEM file.")
+    certificate: str | None = Field(default=None, description="TLS certificate (PEM file).")
     certificate_key: str | None = Field(
-        default=None, description="Private key of the certificate, a PEM file."
+        default=None, description="Private key of the certificate (PEM file)."
     )
-    max_body: int = Field(default=64, ge=1, le=1024, description="MiB of a request's body at most.")
+    max_body: int = Field(default=64, ge=1, le=1024, description="Maximum size of a request body in MiB.")
     body_seconds: float = Field(
-        default=30.0, gt=0.0, le=3600.0, description="Seconds in which a request's body must have arrived."
+        default=30.0, gt=0.0, le=3600.0, description="Maximum seconds to receive a request body."
     )
     header_seconds: float = Field(
-        default=10.0, gt=0.0, le=3600.0, description="Seconds in which a request's header must have arrived."
+        default=10.0, gt=0.0, le=3600.0, description="Maximum seconds to receive a request header."
     )
     connections: int = Field(
         default=2000,
         ge=1,
         le=100_000,
-        description="Maximum number of connections at a time, "
-        "at most half of the open files that the system allows. "
+        description="Maximum number of concurrent connections, "
+        "limited to half of the open files that the system allows. "
         "At the limit the connection that has kept the service waiting longest is closed.",
     )
 
 
 class ModelSettings(BaseModel):
-    """One model of a service: a generator as on the command line, its options, and its devices (torch's
-    names; or how many of the cards)."""
+    """One model of a service.
+
+    Attributes:
+        name: Name in requests.
+        generator: Generator as on the command line.
+        devices: Torch's names of its devices, with a worker for each.
+        port: Port on which it is the default model.
+        options: Options of the generator.
+    """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -140,28 +152,37 @@ class ModelSettings(BaseModel):
 
 
 def devices_in(text: str) -> tuple[str, ...]:
-    """Devices of a list such as `0,1`, `cuda:0,cpu` or `auto`, a worker for each; raises SettingsError."""
+    """Return the devices in a list such as `0,1`, `cuda:0,cpu` or `auto`, with a worker for each.
+
+    Raises:
+        SettingsError: The list is empty or too long.
+    """
     names = [part.strip() for part in text.split(",") if part.strip()]
     if not names or len(names) > MAX_DEVICES:
         raise SettingsError(
-            f"--devices {text[:80]!r} is not 1 to {MAX_DEVICES} devices.", "Such as 0,1 or cpu."
+            f"--devices {text[:80]!r} must list 1 to {MAX_DEVICES} devices.", "For example: 0,1 or cpu."
         )
     return tuple(f"cuda:{name}" if name.isascii() and name.isdigit() else name for name in names)
 
 
 def models_in(path: Path) -> tuple[dict[str, Any], list[ModelSettings]]:
-    """The service's settings and its models in a YAML file. `devices` of a model is a number of cards, handed
-    out in the order of the file, or a list of names. Raises SettingsError."""
+    """Return the settings and the models in a YAML file.
+
+    `devices` of a model is a number of GPUs, assigned in the order of the file, or a list of names.
+
+    Raises:
+        SettingsError: The file cannot be read or is invalid.
+    """
     import yaml
 
     text = read_bytes(path, MAX_CONFIG_BYTES, SettingsError, "Service file")
     content = load_yaml(text, bounded_loader(yaml.SafeLoader), "Service file", path)
     if not isinstance(content, dict) or not isinstance(content.get("models"), dict) or not content["models"]:
         raise SettingsError(
-            f"Service file {str(path)!r} names no models.", "Write models: {NAME: {generator: SPEC}}."
+            f"Service file {str(path)!r} lists no models.", "Add models: {NAME: {generator: SPEC}}."
         )
     if len(content["models"]) > MAX_MODELS:
-        raise SettingsError(f"Service file {str(path)!r} names more than {MAX_MODELS} models.")
+        raise SettingsError(f"Service file {str(path)!r} lists more than {MAX_MODELS} models.")
     settings = {str(key).replace("-", "_"): value for key, value in content.items() if key != "models"}
     models: list[ModelSettings] = []
     next_card = 0
@@ -171,7 +192,7 @@ def models_in(path: Path) -> tuple[dict[str, Any], list[ModelSettings]]:
         if isinstance(devices, int) and not isinstance(devices, bool):
             if not 1 <= devices <= MAX_DEVICES:
                 raise SettingsError(
-                    f"Service file {str(path)!r}, {name}: devices are 1 to {MAX_DEVICES} cards."
+                    f"Service file {str(path)!r}, {name}: devices must be 1 to {MAX_DEVICES} GPUs."
                 )
             given["devices"] = [f"cuda:{next_card + number}" for number in range(devices)]
             next_card += devices
@@ -186,7 +207,11 @@ def models_in(path: Path) -> tuple[dict[str, Any], list[ModelSettings]]:
 
 
 def checked(kind: type[BaseModel], given: dict[Any, Any], where: str) -> Any:
-    """The model with these values; raises SettingsError that names the wrong one."""
+    """Return the model with these values.
+
+    Raises:
+        SettingsError: A value is invalid; the message names it.
+    """
     try:
         return kind.model_validate(given)
     except ValidationError as error:

@@ -1,7 +1,7 @@
-"""Never drawn twice: equal requests under way are one draw, finished ones are kept for a while.
+"""Generates no image twice: equal concurrent requests share one image, and finished images are cached.
 
-Decision: only requests with a seed of their own are shared, since one without asks for any image. A draw goes
-on as long as one of those who wait for it is there, and is cancelled with the last of them.
+Only requests with a seed are shared, since a request without one wants any image. A generation continues as
+long as at least one of its requests waits for it, and is canceled with the last one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .pool import GeneratedImage
 
 Source = Literal["drawn", "joined", "kept"]
 ENTRY_BYTES = 1024
-"""What an entry takes beside its image, about."""
+"""Approximate size of an entry in addition to its image, in bytes."""
 
 
 @dataclass
@@ -26,8 +26,11 @@ class _Flight:
 
 
 class SharedDraws:
-    """Draws by the digest of their request. `budget`: bytes of finished images to keep, 0 for none. Used in
-    one event loop."""
+    """Images by the digest of their request. Used in one event loop.
+
+    Args:
+        budget: Size of the cache in bytes. 0 disables it.
+    """
 
     def __init__(self, budget: int) -> None:
         self.kept: ByteLRU[str, GeneratedImage] = ByteLRU(
@@ -36,13 +39,18 @@ class SharedDraws:
         self._flights: dict[str, _Flight] = {}
 
     def is_under_way(self, key: str) -> bool:
-        """Whether a request for this key would join another one's draw."""
+        """Return whether a request with this key would share another one's image."""
         return key in self._flights
 
     async def draw(
         self, key: str, make: Callable[[], Awaitable[GeneratedImage]]
     ) -> tuple[GeneratedImage, Source]:
-        """The image under this key, and whether it was drawn for this request. Raises what `make` raises."""
+        """Return the image of a key, and where it came from.
+
+        Args:
+            key: Digest of the request.
+            make: Generates the image. Its errors are raised.
+        """
         kept = self.kept.get(key)
         if kept is not None:
             return kept, "kept"

@@ -213,7 +213,7 @@ def test_every_registered_name_has_its_module() -> None:
 
     targets = [
         *(
-            importlib.util.resolve_name(target, "interleave_thinker.backend")
+            importlib.util.resolve_name(target.partition(":")[0], "interleave_thinker.backend")
             for seam in (chat, generators, scorers)
             for target in seam.REGISTRY.values()
         ),

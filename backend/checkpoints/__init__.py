@@ -1,0 +1,1 @@
+"""Checkpoints: finding, checking, identifying and loading model folders."""

@@ -1,8 +1,8 @@
-"""What the configuration of a LoRA adapter says of its weights: rank, scale and the modules it names.
+"""Reads the configuration of a LoRA adapter: rank, scale and the modules it names.
 
-Reason: a configuration comes from a stranger, and peft reads several of its fields as regular expressions,
-which can freeze a process. So no such field is ever given to peft: the modules are read off the weight file
-(adapter_weights.py), and a pattern of this file is used here alone, if it is a plain name.
+The configuration is untrusted. peft reads several of its fields as regular expressions, which can hang a
+process. These fields are therefore never passed to peft: the modules are derived from the weight file
+(adapter_weights.py), and a pattern is used only here and only if it is a plain name.
 """
 
 from __future__ import annotations
@@ -20,13 +20,19 @@ from ..errors import ChatError
 MAX_RANK = 4096
 MAX_ALPHA = sys.float_info.max
 MAX_PATTERN = 20_000
-"""Characters of a pattern that is read; one that training here writes has about 1,000."""
+"""Maximum length of a pattern.
+
+The patterns written by this package's training have about 1,000 characters.
+"""
 MAX_PATTERNS = 4096
 MAX_PATTERNS_LENGTH = 200_000
-"""Characters of all patterns of a field: each is matched with the name of every adapted module."""
+"""Maximum length of all patterns of a field together.
+
+Each is matched with the name of every adapted module.
+"""
 PLAIN_NAME = re.compile(r"(?:[\w-]|\.)+")
 PLAIN_PATTERN = re.compile(r"\^?(?:[\w-]|\\?\.|\\-|\\d\+)+\$?(?:\|\^?(?:[\w-]|\\?\.|\\-|\\d\+)+\$?)*")
-"""Names with alternatives and layer numbers left open: nothing in it can be matched in two ways."""
+"""Names with alternatives and open layer numbers. Such a pattern can match in one way only."""
 UNSUPPORTED = (
     "megatron_config",
     "layer_replication",
@@ -41,35 +47,44 @@ UNSUPPORTED = (
     "kasa_config",
     "ensure_weight_tying",
 )
-"""Fields of peft that change which weights there are or how they are computed; the first imports a module."""
+"""Fields of peft that change which weights exist or how they are computed. The first imports a module."""
 
 
 def check_fields(config: Mapping[str, Any], folder: Path) -> None:
-    """Raise ChatError for a configuration that is not one of a LoRA adapter whose weights are all its own."""
+    """Check that a configuration describes a plain LoRA adapter with all of its own weights.
+
+    Raises:
+        ChatError: A field is unsupported, or a value is out of range.
+    """
     where = f"The adapter in {str(folder)!r}"
     for name in UNSUPPORTED:
         if config.get(name) not in (None, False, [], {}, ""):
-            raise ChatError(f"{where} has a {name}, which is not supported.", "Merge it with its own tool.")
+            raise ChatError(f"{where} uses {name!r}, which is not supported.", "Merge it with its own tool.")
     for name in ("rank_pattern", "alpha_pattern"):
         patterns = config.get(name) or {}
         if not isinstance(patterns, dict) or len(patterns) > MAX_PATTERNS:
-            raise ChatError(f"{where} has a {name} that is not a table of at most {MAX_PATTERNS} names.")
+            raise ChatError(
+                f"{where} has an invalid {name!r}: expected an object of at most {MAX_PATTERNS} names."
+            )
         if sum(map(len, patterns)) > MAX_PATTERNS_LENGTH:
-            raise ChatError(f"{where} has a {name} of more than {MAX_PATTERNS_LENGTH:,} characters.")
+            raise ChatError(f"{where} has a {name!r} longer than {MAX_PATTERNS_LENGTH:,} characters.")
         for pattern in patterns:
             if len(pattern) > MAX_PATTERN or not PLAIN_PATTERN.fullmatch(pattern):
                 raise ChatError(
-                    f"{where} has the pattern {pattern[:100]!r} in its {name}, which is not a plain name.",
-                    "Write module names, with '|' between alternatives and '\\d+' for a layer's number.",
+                    f"{where} has the pattern {pattern[:100]!r} in {name!r}, which is not a plain module "
+                    "name.",
+                    "Write module names, with '|' between alternatives and '\\d+' for a layer number.",
                 )
     for name, value in (("r", config.get("r", 8)), *(config.get("rank_pattern") or {}).items()):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_RANK:
-            raise ChatError(f"{where} has a rank of {str(value)[:20]} ({name[:100]}), not 1 to {MAX_RANK}.")
+            raise ChatError(
+                f"{where} has the rank {str(value)[:20]} ({name[:100]}); expected 1 to {MAX_RANK}."
+            )
     alphas = (("lora_alpha", config.get("lora_alpha", 8)), *(config.get("alpha_pattern") or {}).items())
     for name, value in alphas:
         # An integer can be too large for a float, and NaN compares as False.
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_ALPHA:
-            raise ChatError(f"{where} has an alpha of {str(value)[:20]!r} ({name[:100]}), not a number.")
+            raise ChatError(f"{where} has the alpha {str(value)[:20]!r} ({name[:100]}); expected a number.")
 
 
 @dataclass(frozen=True)
@@ -79,27 +94,29 @@ class AdapterConfig:
     values: Mapping[str, Any]
 
     def rank(self, *names: str) -> int:
-        """The rank of a module, which may be known by several names."""
+        """Return the rank of a module, which may have several names."""
         return self._of(self._ranks, names, self.values.get("r", 8))
 
     def alpha(self, *names: str) -> float:
-        """The alpha of a module, which may be known by several names."""
+        """Return the alpha of a module, which may have several names."""
         return self._of(self._alphas, names, self.values.get("lora_alpha", 8))
 
     def has(self, flag: str) -> bool:
-        """Whether a switch such as `use_dora` is on."""
+        """Return whether a switch such as `use_dora` is on."""
         return bool(self.values.get(flag))
 
     @cached_property
     def whole_modules(self) -> tuple[str, ...]:
-        """Names, or ends of names, of modules that the adapter brings whole."""
+        """Names, or name endings, of modules whose full weights are in the adapter."""
         named = self.values.get("modules_to_save") or ()
         named = (named,) if isinstance(named, str) else named
         return tuple(name for name in named if isinstance(name, str) and PLAIN_NAME.fullmatch(name))
 
     def names(self, candidates: Iterable[str]) -> frozenset[str]:
-        """Those modules that the configuration says are adapted; none where it says so by a pattern that is
-        not read."""
+        """Return the candidates that the configuration adapts.
+
+        The result is empty if the configuration selects modules in a way that is not supported here.
+        """
         values = self.values
         if values.get("layers_to_transform") not in (None, []) or values.get("exclude_modules"):
             return frozenset()
@@ -117,7 +134,7 @@ class AdapterConfig:
         return frozenset(name for name in found if not self.is_whole(name))
 
     def is_whole(self, name: str) -> bool:
-        """Whether a module is, or lies in, one that the adapter brings whole."""
+        """Return whether the adapter contains the full weights of a module or of one that contains it."""
         return any(f".{whole}." in f".{name}." for whole in self.whole_modules)
 
     @cached_property
@@ -136,5 +153,5 @@ class AdapterConfig:
 
 
 def _compiled(patterns: Mapping[str, Any] | None) -> list[tuple[re.Pattern[str], Any]]:
-    # As peft matches them: at the end of the name, from the beginning of one of its parts.
+    # Match as peft does: up to the end of the name, starting at any of its parts.
     return [(re.compile(rf"(.*\.)?({pattern})$"), value) for pattern, value in (patterns or {}).items()]

@@ -1,10 +1,8 @@
-"""Which module of a base model each weight of a LoRA adapter belongs to: the one rule for agents, merging and
-training.
+"""Assigns each weight of a LoRA adapter to a module of the base model, for agents, merging and training.
 
-Reason: tools and versions name the same weights in several ways (with the prefix `base_model.model.` or
-without, with the adapter's name in them, by the module names of older layouts), and a library passes over
-names that it does not find. So every weight is read here: each has exactly one module of its size, or the
-adapter is refused.
+Tools and versions name the same weights in several ways: with or without the prefix `base_model.model.`, with
+the adapter's name, or with the module names of older layouts. Libraries silently skip names they do not find.
+Here every weight must match exactly one module of the right size, or the adapter is rejected.
 """
 
 from __future__ import annotations
@@ -22,47 +20,51 @@ FILE = "adapter_model.safetensors"
 MATRICES = ("lora_A", "lora_B", "lora_embedding_A", "lora_embedding_B", "lora_magnitude_vector")
 WHOLE = "modules_to_save"
 OLDER = ("model.language_model.", "language_model.model.", "language_model.", "model.", "")
-"""What stood, in other layouts, where the language model stands now."""
-OTHER_MODEL = "Is it an adapter of this very base model?"
+"""Prefixes of the language model's modules in older layouts."""
+OTHER_MODEL = "Check that the adapter was trained on this base model."
 
 
 @dataclass(frozen=True)
 class AdapterWeights:
-    """The weights of an adapter by the modules that they belong to."""
+    """Names, ranks and alphas of an adapter's weights, by module."""
 
     keys: Mapping[str, str]
-    """The file's name of each weight, by the name that peft reads."""
+    """Name of each weight in the file, by the name that peft expects."""
     ranks: Mapping[str, int]
-    """By module."""
+    """Rank by module."""
     alphas: Mapping[str, float]
     whole: tuple[str, ...]
-    """Modules that the adapter brings whole."""
+    """Modules whose full weights are in the adapter."""
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """All modules that it changes."""
+        """All modules that the adapter changes."""
         return (*self.ranks, *self.whole)
 
 
 def weights_for(model: Any, folder: Path, config: AdapterConfig) -> AdapterWeights:
-    """Assign every weight of an adapter folder (which `check_adapter` has accepted) to a module of `model`.
+    """Assign every weight of an adapter folder to a module of `model`.
+
+    Args:
+        model: Base model.
+        folder: Adapter folder that `check_adapter` has accepted.
+        config: Configuration of the adapter.
 
     Raises:
-        ChatError: A weight belongs to no module, to several, or to one of another size; or a weight is
-            missing.
+        ChatError: A weight matches no module, several modules or one of another size, or a weight is missing.
     """
     return _Reading(model, folder, config).read()
 
 
 def plain_module(module: Any) -> Any:
-    """The base's own module, which peft may have wrapped."""
+    """Return the base model's own module, which peft may have wrapped."""
     for name in ("base_layer", "original_module"):
         module = getattr(module, name, module)
     return module
 
 
 class _Reading:
-    """One adapter's weights while they are assigned."""
+    """Assigns the weights of one adapter."""
 
     def __init__(self, model: Any, folder: Path, config: AdapterConfig) -> None:
         self.where = f"The adapter {str(folder)!r}"
@@ -84,9 +86,12 @@ class _Reading:
             for key in weights.keys():  # noqa: SIM118 - not a dict
                 self._assign(key, tuple(weights.get_slice(key).get_shape()))
         if not self.found:
-            raise ChatError(f"{self.where} holds no LoRA weights for this base model.", OTHER_MODEL)
+            raise ChatError(f"{self.where} does not contain LoRA weights for this base model.", OTHER_MODEL)
         if len(self.adapter_names) > 1:
-            raise ChatError(f"{self.where} holds several adapters: {', '.join(sorted(self.adapter_names))}.")
+            raise ChatError(
+                f"{self.where} contains several adapters: {', '.join(sorted(self.adapter_names))}.",
+                "Save each one in a folder of its own.",
+            )
         for module, matrices in self.found.items():
             self._check_matrices(module, matrices)
         for module, weights in self.whole.items():
@@ -120,7 +125,7 @@ class _Reading:
             name = f"{path}.{rest}"
         holder, _, leaf = name.rpartition(".")
         module = self._module(holder, key)
-        # The configuration names the module that is whole, which may hold the one with this weight.
+        # The configuration names the full module, which may contain the module of this weight.
         for end in self.config.whole_modules:
             before, marked, inside = f".{module}.".rpartition(f".{end}.")
             if marked:
@@ -129,16 +134,16 @@ class _Reading:
                 self._put(self.whole.setdefault(whole, {}), weight, key, shape)
                 return
         raise ChatError(
-            f"{self.where} holds the weight {key[:200]!r}, which its configuration does not name.",
-            "Only LoRA weights, and modules named in modules_to_save, can be applied.",
+            f"{self.where} contains the weight {key[:200]!r}, which its configuration does not list.",
+            "Only LoRA weights and the modules listed in modules_to_save are supported.",
         )
 
     def _leaf(self, key: str, matrix: str, rest: str) -> str:
-        """The end of a weight's name as peft reads it, without the adapter's name."""
+        """Return the end of a weight's name as peft expects it, without the adapter's name."""
         parts = [part for part in rest.split(".") if part]
         leaf = parts.pop() if parts and parts[-1] in ("weight", "bias") else ""
         if len(parts) > 1 or (leaf == "bias" and matrix != "lora_B"):
-            raise ChatError(f"{self.where} holds the weight {key[:200]!r}, whose kind is not known.")
+            raise ChatError(f"{self.where} contains the weight {key[:200]!r} of an unknown kind.")
         self.adapter_names.update(parts)
         if matrix in ("lora_A", "lora_B"):
             return f".{leaf or 'weight'}"
@@ -154,7 +159,8 @@ class _Reading:
         }
         if len(fitting) != 1:
             raise ChatError(
-                f"{self.where} names the module {path[:200]!r} (weight {key[:200]!r}), which this base model "
+                f"{self.where} contains weights for the module {path[:200]!r} ({key[:200]!r}), which this "
+                "base model "
                 f"{'has several times' if fitting else 'does not have'}.",
                 OTHER_MODEL,
             )
@@ -164,50 +170,52 @@ class _Reading:
         self, weights: dict[str, tuple[str, tuple[int, ...]]], name: str, key: str, shape: tuple[int, ...]
     ) -> None:
         if name in weights:
-            raise ChatError(f"{self.where} holds {key[:200]!r} and {weights[name][0][:200]!r}, the same one.")
+            raise ChatError(
+                f"{self.where} contains the same weight twice: {key[:200]!r} and {weights[name][0][:200]!r}."
+            )
         weights[name] = (key, shape)
 
     def _check_matrices(self, module: str, matrices: dict[str, tuple[str, tuple[int, ...]]]) -> None:
         shapes = {name: shape for name, (_, shape) in matrices.items()}
         rank = self.config.rank(self.paths[module], module)
-        wanted = self._wanted(module, rank)
-        for name in sorted(wanted.keys() - shapes.keys()):
-            raise ChatError(f"{self.where} lacks the weight {name!r} of {module!r}.", "Get the file again.")
-        for name in sorted(shapes.keys() - wanted.keys()):
+        expected = self._wanted(module, rank)
+        for name in sorted(expected.keys() - shapes.keys()):
+            raise ChatError(f"{self.where} lacks the weight {name!r} of {module!r}.", "Download it again.")
+        for name in sorted(shapes.keys() - expected.keys()):
             raise ChatError(
-                f"{self.where} holds a {name!r} of {module!r}, which its configuration does not name."
+                f"{self.where} contains {name!r} of {module!r}, which its configuration does not list."
             )
         for name, shape in shapes.items():
-            if shape != wanted[name]:
+            if shape != expected[name]:
                 raise ChatError(
                     f"{self.where} does not fit this base model at {module!r}: "
-                    f"its {name} is of size {shape}, and {wanted[name]} is needed for rank {rank}.",
+                    f"{name} has the shape {shape}, but rank {rank} needs {expected[name]}.",
                     OTHER_MODEL,
                 )
 
     def _wanted(self, module: str, rank: int) -> dict[str, tuple[int, ...]]:
-        """The weights that an adapter of this rank has for a module, with their sizes."""
+        """Return the weights of an adapter of this rank for a module, with their shapes."""
         from torch.nn import Embedding, Linear
 
         own = self.modules[module]
         if isinstance(own, Embedding):
             a, b = (rank, own.num_embeddings), (own.embedding_dim, rank)
-            wanted = {"lora_embedding_A": a, "lora_embedding_B": b}
-            return wanted | ({"lora_magnitude_vector": b[:1]} if self.config.has("use_dora") else {})
+            expected = {"lora_embedding_A": a, "lora_embedding_B": b}
+            return expected | ({"lora_magnitude_vector": b[:1]} if self.config.has("use_dora") else {})
         if not isinstance(own, Linear):
             raise ChatError(
                 f"{self.where} adapts {module!r}, which is a {type(own).__name__} and not a linear layer.",
                 OTHER_MODEL,
             )
-        wanted: dict[str, tuple[int, ...]] = {
+        expected: dict[str, tuple[int, ...]] = {
             "lora_A.weight": (rank, own.in_features),
             "lora_B.weight": (own.out_features, rank),
         }
         if self.config.has("lora_bias"):
-            wanted["lora_B.bias"] = (own.out_features,)
+            expected["lora_B.bias"] = (own.out_features,)
         if self.config.has("use_dora"):
-            wanted["lora_magnitude_vector"] = (own.out_features,)
-        return wanted
+            expected["lora_magnitude_vector"] = (own.out_features,)
+        return expected
 
     def _check_whole(self, module: str, weights: dict[str, tuple[str, tuple[int, ...]]]) -> None:
         own = {name: tuple(one.shape) for name, one in self.modules[module].state_dict().items()}
@@ -215,14 +223,18 @@ class _Reading:
         if own != given:
             at = sorted(name for name in {**own, **given} if own.get(name) != given.get(name))[0]
             raise ChatError(
-                f"{self.where} does not fit this base model at {f'{module}.{at}'!r}: it is of size "
-                f"{given.get(at, 'none')}, and {own.get(at, 'none')} is needed.",
+                f"{self.where} does not fit this base model at {f'{module}.{at}'!r}: it has the shape "
+                f"{given.get(at, 'none')}, but the base model has {own.get(at, 'none')}.",
                 OTHER_MODEL,
             )
 
     def _check_complete(self) -> None:
-        """Raise ChatError if the configuration names a module of a part that is adapted, and the file lacks
-        its weights."""
+        """Check that no weights are missing.
+
+        Raises:
+            ChatError: The file lacks the weights of a module that the configuration names and whose part of
+                the model is adapted.
+        """
         from torch.nn import Embedding, Linear
 
         layers = [name for name, one in self.modules.items() if isinstance(one, Embedding | Linear)]
@@ -231,21 +243,22 @@ class _Reading:
         for name in sorted(self.config.names(layers) - self.found.keys()):
             if name.startswith(touched):
                 raise ChatError(
-                    f"{self.where} lacks the weights of {name!r}, which its configuration names.",
-                    "Is the file whole? Get it again.",
+                    f"{self.where} lacks the weights of {name!r}, which its configuration lists.",
+                    "The file may be incomplete: download it again.",
                 )
         for end in self.config.whole_modules:
             if not any(f".{name}".endswith(f".{end}") for name in self.whole) and any(
                 f".{name}".endswith(f".{end}") for name in self.modules
             ):
                 raise ChatError(
-                    f"{self.where} lacks the weights of {end!r}, which its configuration names whole.",
-                    "Is the file whole? Get it again.",
+                    f"{self.where} lacks the weights of {end!r}, which its configuration lists in "
+                    "modules_to_save.",
+                    "The file may be incomplete: download it again.",
                 )
 
 
 def _aliases(model: Any) -> Iterator[tuple[str, str]]:
-    """Beginnings of module names in other layouts, with those that stand for them in this model."""
+    """Yield the prefixes of module names in other layouts, each with its equivalent in this model."""
     names = {id(one): name for name, one in model.named_modules()}
     language = names[id(model.get_decoder())]
     around, _, _ = language.rpartition(".")

@@ -1,8 +1,8 @@
-"""Finds and checks checkpoint folders before any weight is read, and names them by content.
+"""Finds checkpoint folders, checks them before any weight is read, and identifies them by content.
 
-Decision: what would fail deep inside a loader, or worse, load something unsafe, is refused here in words: no
-folder, no safetensors, a pickle, another architecture. The digest is of contents, so a checkpoint that was
-trained further under the same name is another one.
+Folders that would fail deep inside a loader, or load something unsafe, are rejected here with a clear
+message: missing folder, no safetensors, pickles, another architecture. The digest covers contents, so a
+checkpoint that was trained further under the same name has another digest.
 """
 
 from __future__ import annotations
@@ -28,18 +28,22 @@ HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def find_checkpoint(argument: str, download: bool = False, untested: bool = False) -> Path:
-    """The folder of a checkpoint: a local one, or a hub id that is in the cache already (`download` fetches
-    it).
+    """Return the folder of a checkpoint.
 
-    Raises ChatError if it is not there, or is not a Qwen3-VL checkpoint in safetensors; with `untested`, one
-    of any family that the library reads.
+    Args:
+        argument: A local folder, or a hub id that is in the cache.
+        download: Whether to download a hub id that is not in the cache.
+        untested: Whether to accept any model family that the library can read, instead of Qwen3-VL only.
+
+    Raises:
+        ChatError: The checkpoint is missing, or is not a supported checkpoint in safetensors.
     """
     folder = path_of(argument)
     if not folder.is_dir():
         if not HUB_ID.fullmatch(argument) or folder.exists():
             raise ChatError(
-                f"There is no checkpoint folder {argument!r}.",
-                "Give a folder, or a hub id such as NAME/MODEL.",
+                f"Cannot find the checkpoint folder {argument!r}.",
+                "Give an existing folder, or a hub id such as OWNER/MODEL.",
             )
         folder = _from_hub(argument, download)
     check_checkpoint(folder, untested)
@@ -47,17 +51,26 @@ def find_checkpoint(argument: str, download: bool = False, untested: bool = Fals
 
 
 def check_checkpoint(folder: Path, untested: bool = False) -> None:
-    """Raise ChatError unless the folder holds a Qwen3-VL checkpoint (`untested`: or one of another family) in
-    safetensors, without code, whose configuration is that of its weights. To be asked before any library
-    opens it."""
+    """Check a checkpoint folder before any library opens it.
+
+    The folder must contain a Qwen3-VL checkpoint in safetensors, without code, whose configuration fits its
+    weights.
+
+    Args:
+        folder: Checkpoint folder.
+        untested: Whether to accept other model families too.
+
+    Raises:
+        ChatError: The folder fails a check.
+    """
     refuse_foreign(folder)
     family = _family(folder)
     if untested:
         check_family(family, repr(str(folder)))
     elif not is_tested(family):
         raise ChatError(
-            f"{str(folder)!r} is a {family!r} checkpoint; this needs one of {', '.join(TESTED)}.",
-            "Agents of other families plan and judge, and are trained, but not here.",
+            f"{str(folder)!r} is a {family!r} checkpoint, but only {', '.join(TESTED)} is supported here.",
+            "Checkpoints of other families can plan, judge and be trained, but not be used for this.",
         )
     _check_weights(folder)
     check_files(folder, ChatError)
@@ -66,40 +79,49 @@ def check_checkpoint(folder: Path, untested: bool = False) -> None:
 
 
 def path_of(argument: str) -> Path:
-    """The path that a person wrote, `~` resolved; raises ChatError for one that no file can have."""
+    """Return the path that the user wrote, with `~` expanded.
+
+    Raises:
+        ChatError: The text cannot be a path.
+    """
     try:
         path = Path(argument).expanduser()
         path.exists()
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ChatError(f"{argument[:100]!r} cannot be a path ({reason}).") from error
+        raise ChatError(f"{argument[:100]!r} is not a valid path ({reason}).") from error
     return path
 
 
 def check_adapter(folder: Path) -> None:
-    """Raise ChatError unless the folder holds a LoRA adapter in safetensors."""
+    """Check that a folder contains a LoRA adapter in safetensors.
+
+    Raises:
+        ChatError: The folder is missing or fails a check.
+    """
     if not folder.is_dir():
-        raise ChatError(f"There is no adapter folder {str(folder)!r}.")
+        raise ChatError(f"Cannot find the adapter folder {str(folder)!r}.")
     refuse_foreign(folder)
     check_files(folder, ChatError)
     if not (folder / "adapter_config.json").is_file():
         whole = (folder / "config.json").is_file()
         raise ChatError(
             f"{str(folder)!r} is not an adapter: it has no adapter_config.json.",
-            "It is a whole checkpoint (a full fine-tuning): name it as the model itself, nothing is merged."
+            "It is a full checkpoint: give it as the model itself, without an adapter."
             if whole
             else "Give the folder with adapter_config.json and adapter_model.safetensors.",
         )
     config = read_json(folder / "adapter_config.json")
     if config.get("peft_type") != "LORA":
         raise ChatError(
-            f"The adapter in {str(folder)!r} is of kind {config.get('peft_type')!r}; only LORA is supported."
+            f"The adapter in {str(folder)!r} has the peft_type {config.get('peft_type')!r}; only 'LORA' is "
+            "supported."
         )
-    # These change the base's own weights when loaded, which other chats share.
+    # These options change the base model's own weights when loaded, and other chats share them.
     if config.get("bias", "none") != "none" or config.get("init_lora_weights", True) not in PLAIN_STARTS:
         raise ChatError(
             f"The adapter in {str(folder)!r} changes the base model's own weights.",
-            "Save it as a plain LoRA (bias none), or merge it into a checkpoint of its own.",
+            "Save it as a plain LoRA (bias 'none'), or merge it into a new checkpoint.",
         )
     check_fields(config, folder)
     if (folder / "adapter_model.safetensors").is_file():
@@ -112,12 +134,16 @@ def check_adapter(folder: Path) -> None:
 
 
 def checkpoint_digest(folder: Path) -> str:
-    """16 hex digits over the names and contents of a folder's weights, configuration and tokenizer files."""
+    """Return 16 hex digits over names and contents of the weight, configuration and tokenizer files."""
     return files_digest(sorted({path for pattern in WANTED_FILES for path in folder.glob(pattern)}))
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a checkpoint folder; raises ChatError naming the file."""
+    """Return a JSON object from a checkpoint folder.
+
+    Raises:
+        ChatError: The file cannot be read or does not contain an object; the message names it.
+    """
     value = bounded_reader.read_json(path, ChatError, limit=MAX_JSON)
     if not isinstance(value, dict):
         raise ChatError(f"{str(path)!r} is not a JSON object.")
@@ -128,21 +154,26 @@ def _family(folder: Path) -> object:
     if not (folder / "config.json").is_file():
         hint = ""
         if (folder / "adapter_config.json").is_file():
-            hint = "It is an adapter: name the base model here, and this folder as its adapter."
+            hint = "It is an adapter: give the base model here, and this folder as its adapter."
         raise ChatError(f"{str(folder)!r} is not a checkpoint: it has no config.json.", hint)
     return read_json(folder / "config.json").get("model_type")
 
 
 def _check_pixels(folder: Path) -> None:
-    """Raise ChatError if small images would be blown up: the processor's least number of pixels is a
-    stranger's word."""
+    """Check that the processor does not enlarge small images without limit.
+
+    Raises:
+        ChatError: The minimum number of pixels is too large. It comes from an untrusted file.
+    """
     for name in ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json"):
         if not (folder / name).exists():
             continue
         for key, value in numbers_of(read_json(folder / name)):
             most = {"shortest_edge": MAX_LEAST_PIXELS, "min_pixels": MAX_LEAST_PIXELS}.get(key, MAX_NUMBER)
             if value > most and key not in ("longest_edge", "max_pixels"):
-                raise ChatError(f"{str(folder / name)!r} asks for a {key} of {str(value)[:20]}.")
+                raise ChatError(
+                    f"{str(folder / name)!r} sets {key} to {str(value)[:20]}; the maximum is {most}."
+                )
 
 
 def _check_weights(folder: Path) -> None:
@@ -152,8 +183,8 @@ def _check_weights(folder: Path) -> None:
         for shard in sorted(shards):
             if Path(shard).name != shard or not (folder / shard).is_file():
                 raise ChatError(
-                    f"{str(folder)!r} lacks the weight file {shard!r} that its index names.",
-                    "Is the download complete?",
+                    f"{str(folder)!r} lacks the weight file {shard!r} that its index lists.",
+                    "The download may be incomplete: download it again.",
                 )
             check_safetensors(folder / shard)
         if shards:
@@ -161,7 +192,9 @@ def _check_weights(folder: Path) -> None:
     if (folder / "model.safetensors").is_file():
         return check_safetensors(folder / "model.safetensors")
     check_weights(folder, ChatError)
-    raise ChatError(f"{str(folder)!r} has no weights (model.safetensors).", "Is the download complete?")
+    raise ChatError(
+        f"{str(folder)!r} has no model.safetensors.", "The download may be incomplete: download it again."
+    )
 
 
 def _from_hub(name: str, download: bool) -> Path:
@@ -174,9 +207,9 @@ def _from_hub(name: str, download: bool) -> Path:
         )
     except (OSError, ValueError, HfHubHTTPError, HFValidationError) as error:
         if download:
-            raise ChatError(f"{name!r} could not be downloaded ({type(error).__name__}: {error}).") from error
+            raise ChatError(f"Cannot download {name!r} ({type(error).__name__}: {error}).") from error
         raise ChatError(
-            f"There is no folder {name!r}, and no such model in the local cache.",
-            "Give a folder, or set download.",
+            f"{name!r} is neither a folder nor a model in the local cache.",
+            "Give an existing folder, or allow the download.",
         ) from error
     return Path(folder)

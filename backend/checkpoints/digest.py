@@ -1,7 +1,8 @@
-"""Names files of weights by their content.
+"""Identifies weight files by their content.
 
-Decision: a digest of contents, so that a model that was trained further under the same name is another one
-and one that was moved is the same. Of files too large to read whole, size, beginning and samples are taken.
+A digest of contents tells a model that was trained further from its predecessor of the same name, and
+recognizes a model that was moved. Large files are sampled: the digest covers their size, header and evenly
+spaced samples.
 """
 
 from __future__ import annotations
@@ -21,8 +22,15 @@ SAMPLE_BYTES = 64 * 1024
 
 
 def files_digest(paths: Iterable[Path], names: bool = True) -> str:
-    """16 hex digits over the contents of files in this order, and their names unless `names` is False. Raises
-    ChatError for a file that cannot be read."""
+    """Return 16 hex digits over the contents of files.
+
+    Args:
+        paths: Files, in the order in which they are hashed.
+        names: Whether file names are hashed too.
+
+    Raises:
+        ChatError: A file cannot be read.
+    """
     digest = hashlib.blake2b(digest_size=8)
     for path in paths:
         with opened(path, ChatError) as file:

@@ -1,10 +1,9 @@
-"""Which families of vision-language models are agents: those that are tested with this pack, and those that
-the installed library can read.
+"""The families of vision-language models that can be agents.
 
-Decision: a new family is usable on the day the library knows it, through the library's own `generate`, and is
-called untested wherever it is used. What a folder may hold is the same for all: safetensors, no code. The
-list of what can be read is the library's own, asked when a model is opened; a list of folders goes by the
-configuration alone, since it is made at every start.
+Tested families are decoded by this package's own engine. Other families are used through the installed
+library's `generate` as soon as the library supports them, and are labeled untested. The rules for folders are
+the same: safetensors only, no code. When a model is opened, the library's own list of families decides. Lists
+of folders use the configuration alone, because they are made at every start.
 """
 
 from __future__ import annotations
@@ -15,19 +14,21 @@ from typing import Any
 from ..errors import ChatError
 
 TESTED = ("qwen3_vl", "qwen3_vl_moe")
-"""Families that the engine decodes, as config.json names them (`model_type`)."""
+"""Families that the engine supports, as named by `model_type` in config.json."""
 WRITERS = ("ForConditionalGeneration", "ForCausalLM", "ForImageTextToText")
-"""Parts of the names of classes that write."""
+"""Parts of the names of model classes that generate text."""
 
 
 def is_tested(family: object) -> bool:
-    """Whether this pack's own engine and tests know the family."""
+    """Return whether this package's engine and tests cover the family."""
     return family in TESTED
 
 
 def looks_like_an_agent(config: object) -> bool:
-    """Whether a config.json describes a model that sees images and writes; cheap, and no promise that it can
-    be read."""
+    """Return whether a config.json describes a model that reads images and writes text.
+
+    The check is fast. It does not guarantee that the model can be loaded.
+    """
     if not isinstance(config, Mapping):
         return False
     if str(config.get("model_type", "")).startswith(TESTED[0]):
@@ -39,14 +40,23 @@ def looks_like_an_agent(config: object) -> bool:
 
 
 def check_family(family: Any, where: str) -> None:
-    """Raise ChatError, naming `where` it stands, unless the installed transformers reads such models."""
+    """Check that the installed transformers library supports a family.
+
+    Args:
+        family: Family, as in `model_type`.
+        where: Name of the checkpoint for error messages.
+
+    Raises:
+        ChatError: The library does not support it.
+    """
     if is_tested(family):
         return
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     if family not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
         raise ChatError(
-            f"{where} is a {str(family)[:60]!r} checkpoint, which the installed transformers does not read "
-            f"as a model that sees images and writes; agents are best {TESTED[0]}.",
-            "Update transformers, or use the model through a server: openai:MODEL@URL, or llamacpp:FILE.",
+            f"{where} is a {str(family)[:60]!r} checkpoint, which the installed transformers library does "
+            "not support "
+            f"as a vision-language model. Recommended: {TESTED[0]}.",
+            "Update transformers, or run the model with a server (openai:MODEL@URL) or llamacpp:FILE.",
         )

@@ -1,7 +1,7 @@
-"""Checkpoint folders of other trainers, whose weights are in shards: what they are, and how to convert them.
+"""Recognizes sharded checkpoint folders of other trainers and says how to convert them.
 
-Reason: such a folder has no file that a library loads, or only pickles, and the general message would send
-its owner to download it again.
+Such a folder contains only pickles, or no file that a library loads. The general message would tell its owner
+to download it again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ ZERO_SCRIPT = "zero_to_fp32.py"
 ZERO_SHARDS = ("zero_pp_rank_*", "mp_rank_*", "bf16_zero_pp_rank_*")
 FSDP_FOLDERS = ("pytorch_model_fsdp_*", "__*_*.distcp", "*.distcp")
 STEP = re.compile(r"global_step_?(\d+)")
-COPY = "then copy the base model's other files (*.json, *.jinja, *.txt) beside the weights"
+COPY = "then copy the base model's other files (*.json, *.jinja, *.txt) next to the weights"
 
 
 def refuse_foreign(folder: Path) -> None:
-    """Raise ChatError, with the command that converts it, for a folder of verl, EasyR1, DeepSpeed ZeRO or
-    FSDP."""
+    """Reject checkpoint folders of verl, EasyR1, DeepSpeed ZeRO and FSDP.
+
+    Raises:
+        ChatError: The folder is one of these; the hint is the command that converts it.
+    """
     whole = _has(folder, "*.safetensors")
     if not whole:
         for place in _verl_places(folder):
@@ -34,9 +37,9 @@ def refuse_foreign(folder: Path) -> None:
     is_zero = zero != folder or (folder / ZERO_SCRIPT).exists() or any(_steps(folder))
     if is_zero and whole:
         raise ChatError(
-            f"{str(folder)!r} has DeepSpeed's files beside its weights ({ZERO_SCRIPT} is a program), and "
-            "folders with code are not opened.",
-            "Give a copy with *.safetensors, *.json, *.jinja, *.txt and prompt_set alone.",
+            f"{str(folder)!r} contains DeepSpeed files next to its weights ({ZERO_SCRIPT} is a program). "
+            "Folders with code are not opened.",
+            "Give a copy that contains only *.safetensors, *.json, *.jinja, *.txt and prompt_set.",
         )
     if is_zero:
         command = ["python", "-m", "deepspeed.utils.zero_to_fp32", str(zero), f"{zero}-whole"]
@@ -48,27 +51,28 @@ def refuse_foreign(folder: Path) -> None:
         place = folder if shards.endswith(".distcp") else next(iter(folder.glob(shards)))
         command = ["accelerate", "merge-weights", str(place), f"{folder}-whole"]
         raise ChatError(
-            f"{str(folder)!r} is a checkpoint of FSDP: its weights are in shards.",
+            f"{str(folder)!r} is an FSDP checkpoint: its weights are in shards.",
             f"Convert it: {shlex.join(command)}, {COPY}.",
         )
 
 
 def _verl(folder: Path, place: Path) -> ChatError:
     made = place / "huggingface"
-    what = f"{str(folder)!r} is a checkpoint of verl or EasyR1: its weights are in shards ({str(place)!r})"
+    what = f"{str(folder)!r} is a verl or EasyR1 checkpoint: its weights are in shards ({str(place)!r})"
     if _has(made, "*.safetensors"):
-        return ChatError(f"{what}, which were converted already.", f"Give {str(made)!r}.")
+        return ChatError(f"{what}, which are already converted.", f"Give {str(made)!r}.")
     verl = ["python", "-m", "verl.model_merger", "merge", "--backend", "fsdp", "--local_dir", str(place)]
     easy_r1 = ["python", "scripts/model_merger.py", "--local_dir", str(place)]
     return ChatError(
         f"{what}.",
-        f"Convert it with verl: {shlex.join([*verl, '--target_dir', str(made)])}; or in EasyR1's own folder: "
+        f"Convert it with verl: {shlex.join([*verl, '--target_dir', str(made)])}; or, in the folder of "
+        "EasyR1: "
         f"{shlex.join(easy_r1)}. Then give {str(made)!r}.",
     )
 
 
 def _verl_places(folder: Path) -> Iterator[Path]:
-    """Where verl's shards may be, of a folder that a person names."""
+    """Yield the folders that may contain verl's shards, for a folder that the user named."""
     yield from (folder, folder / "actor")
     if folder.name == "huggingface":
         yield folder.parent

@@ -1,12 +1,10 @@
-"""Fetches a checkpoint from the Hugging Face Hub into a folder of its own, because a person asked for exactly
-that.
+"""Downloads a checkpoint from the Hugging Face Hub into its own folder, at the user's explicit request.
 
-Decision: huggingface_hub is asked, by its public API alone, what there is (addresses, sizes, checksums, the
-mirror and token of the environment); the bytes are read here, since its own downloads begin a file anew after
-an interruption, do not stop when they are cancelled and do not check what arrived. Only safetensors, JSON and
-tokenizer files are fetched, and the configuration first, so that the wrong kind of model is refused before
-its gigabytes. Files gather in a hidden folder, which becomes the checkpoint when all are whole; an
-interrupted download goes on where it stopped.
+huggingface_hub, through its public API, returns addresses, sizes, checksums, mirror and token. The bytes are
+downloaded here, because its own downloads restart a file after an interruption, cannot be canceled and are
+not verified. Only safetensors, JSON and tokenizer files are downloaded. The configuration comes first, so
+that an unsupported model is rejected before its gigabytes. Files are collected in a hidden folder, which
+becomes the checkpoint when all are complete. An interrupted download resumes.
 """
 
 from __future__ import annotations
@@ -35,9 +33,9 @@ SPARE_BYTES = 1024**3
 BLOCK_BYTES = 1024**2
 TIMEOUT_SECONDS = 60.0
 SLOWEST = 20_000
-"""Bytes a second; a file that takes longer than it would at this rate is given up."""
+"""Minimum rate in bytes per second. A download that takes longer than at this rate fails."""
 OnBytes = Callable[[int, int], None]
-"""Called with the bytes that are there and those that there will be; may raise Cancelled."""
+"""Called with the bytes downloaded so far and the total. May raise Cancelled."""
 
 
 @dataclass(frozen=True)
@@ -49,21 +47,34 @@ class _File:
 
 
 def check_hub_id(hub_id: str) -> None:
-    """Raise SettingsError unless this is an OWNER/NAME of the hub, which is a safe path as well."""
+    """Check that a name is an OWNER/NAME of the hub, and therefore a safe path.
+
+    Raises:
+        SettingsError: It is not.
+    """
     parts = hub_id.split("/")
     if not HUB_ID.fullmatch(hub_id) or any(not part.strip(".") for part in parts) or len(hub_id) > 200:
         raise SettingsError(
-            f"{hub_id[:80]!r} is not the name of a model on the Hugging Face Hub.",
-            "Such as Qwen/Qwen3-VL-8B-Instruct.",
+            f"{hub_id[:80]!r} is not a valid Hugging Face model name.",
+            "Use OWNER/NAME, for example Qwen/Qwen3-VL-8B-Instruct.",
         )
 
 
 def fetch_checkpoint(hub_id: str, root: Path, on_bytes: OnBytes | None = None) -> Path:
-    """Download a checkpoint into `root/OWNER/NAME` and return that folder; one that is there is left
-    alone.
+    """Download a checkpoint into `root/OWNER/NAME` and return that folder.
 
-    Raises SettingsError for another name, ChatError if the hub has no such checkpoint in safetensors or
-    cannot be reached, if the disk is too small or a file arrives damaged; Cancelled from `on_bytes`.
+    An existing folder is returned without a download.
+
+    Args:
+        hub_id: OWNER/NAME of the checkpoint.
+        root: Folder of all checkpoints.
+        on_bytes: Called with the progress in bytes.
+
+    Raises:
+        SettingsError: The name is invalid.
+        ChatError: The hub is unreachable or has no such checkpoint in safetensors, the disk is too small, or
+            a file arrived damaged.
+        Cancelled: Raised by `on_bytes`.
     """
     check_hub_id(hub_id)
     folder = root / hub_id
@@ -77,8 +88,9 @@ def fetch_checkpoint(hub_id: str, root: Path, on_bytes: OnBytes | None = None) -
     free = shutil.disk_usage(staging).free
     if total - have + SPARE_BYTES > free:
         raise ChatError(
-            f"{hub_id} needs {total / 1e9:.1f} GB in {str(root)!r}, where {free / 1e9:.1f} GB are free.",
-            "Make room, or name another folder for interleave_agents in extra_model_paths.yaml.",
+            f"Cannot download {hub_id}: it has {total / 1e9:.1f} GB, and {str(root)!r} has {free / 1e9:.1f} "
+            "GB free.",
+            "Free disk space, or set another folder for interleave_agents in extra_model_paths.yaml.",
         )
     done = 0
     with _client(headers) as client:
@@ -110,18 +122,17 @@ def _listing(hub_id: str) -> tuple[list[_File], dict[str, str]]:
         info = HfApi(library_name=LIBRARY).model_info(hub_id, files_metadata=True, timeout=TIMEOUT_SECONDS)
     except OfflineModeIsEnabled as error:
         raise ChatError(
-            f"{hub_id} cannot be downloaded: the environment says HF_HUB_OFFLINE.", "Unset it, and restart."
+            f"Cannot download {hub_id}: HF_HUB_OFFLINE is set.",
+            "Unset this environment variable and restart.",
         ) from error
     except HfHubHTTPError as error:
         status = getattr(error.response, "status_code", None)
         hint = {
-            401: "Is the name right? A private model needs HF_TOKEN in the environment.",
-            403: "Accept its licence on its page, and set HF_TOKEN in the environment.",
-            404: "Is the name right?",
+            401: "Check the name. A private model needs the environment variable HF_TOKEN.",
+            403: "Accept the license on the model's page, and set the environment variable HF_TOKEN.",
+            404: "Check the name.",
         }.get(status or 0, "")
-        raise ChatError(
-            f"The Hugging Face Hub gives no access to {hub_id} (status {status}).", hint
-        ) from error
+        raise ChatError(f"The Hugging Face Hub denied access to {hub_id} (HTTP {status}).", hint) from error
     except (OSError, httpx.HTTPError) as error:
         raise _unreachable(error, headers) from error
     files = [
@@ -136,7 +147,7 @@ def _listing(hub_id: str) -> tuple[list[_File], dict[str, str]]:
     ]
     names = {file.name for file in files}
     if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
-        raise ChatError(f"{hub_id} is not a checkpoint in safetensors.", "Choose another one.")
+        raise ChatError(f"{hub_id} does not contain a checkpoint in safetensors.", "Choose another model.")
     return sorted(files, key=lambda file: (file.name != "config.json", file.name)), headers
 
 
@@ -173,7 +184,7 @@ def _fetch(client: httpx.Client, file: _File, path: Path, on_bytes: Callable[[in
     try:
         with client.stream("GET", file.url, headers={"Range": f"bytes={have}-"} if have else {}) as response:
             if response.status_code not in (200, 206):
-                raise ChatError(f"{file.name} could not be downloaded (status {response.status_code}).")
+                raise ChatError(f"Cannot download {file.name} (HTTP {response.status_code}).")
             have = have if response.status_code == 206 else 0
             with part.open("ab" if have else "wb") as target:
                 for chunk in response.iter_bytes():
@@ -187,10 +198,10 @@ def _fetch(client: httpx.Client, file: _File, path: Path, on_bytes: Callable[[in
     except httpx.HTTPError as error:
         raise _unreachable(error, client.headers) from error
     except OSError as error:
-        raise ChatError(f"{str(part)!r} cannot be written ({error.strerror or error}).") from error
+        raise ChatError(f"Cannot write {str(part)!r} ({error.strerror or error}).") from error
     if have != file.size or (file.sha256 and _sha256(part) != file.sha256):
         part.unlink()
-        raise ChatError(f"{file.name} arrived damaged and was thrown away.", "Start the download again.")
+        raise ChatError(f"{file.name} arrived damaged and was deleted.", "Start the download again.")
     part.rename(path)
 
 
@@ -206,6 +217,6 @@ def _unreachable(error: Exception, headers: Mapping[str, str]) -> ChatError:
     mask = KeyMask(headers.get("authorization", "").removeprefix("Bearer "))
     text = mask(re.sub(r"\s+", " ", str(error)))[:200]
     return ChatError(
-        f"The Hugging Face Hub cannot be reached ({type(error).__name__}: {text}).",
-        "What has arrived is kept; start it again when there is a connection.",
+        f"Cannot reach the Hugging Face Hub ({type(error).__name__}: {text}).",
+        "Downloaded data is kept: start the download again when you are online.",
     )

@@ -1,7 +1,7 @@
-"""Reads the weights of a checkpoint folder by transformers: all of them, or an error.
+"""Loads the weights of a checkpoint folder with transformers, and fails if any are missing.
 
-Reason: the library fills weights that a file lacks at random and goes on. Agents, merging and training all
-read models here, so none of them takes a checkpoint for whole that is not.
+The library initializes missing weights at random and continues. Agents, merging and training all load models
+here, so none of them uses an incomplete checkpoint.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ def load_whole(folder: Path, **options: Any) -> Any:
     """Load the model of a folder that `check_checkpoint` has accepted.
 
     Args:
-        folder: The checkpoint.
-        options: Passed on to `from_pretrained`, such as `dtype`.
+        folder: Checkpoint folder.
+        **options: Options of `from_pretrained`, such as `dtype`.
 
     Returns:
-        The library's model.
+        The transformers model.
 
     Raises:
-        ChatError: The folder lacks weights, has some of other sizes, or cannot be read.
+        ChatError: Weights are missing or have other sizes, or the folder cannot be read.
     """
     from transformers import AutoModelForImageTextToText
 
@@ -40,14 +40,14 @@ def load_whole(folder: Path, **options: Any) -> Any:
     if missing:
         raise ChatError(
             f"Checkpoint {str(folder)!r} lacks {len(missing)} weights, such as {missing[0]!r}.",
-            "Get the folder again, or export it again from the program that made it.",
+            "Download the folder again, or export it again from the program that made it.",
         )
     return model
 
 
 @contextmanager
 def _without_progress_bars() -> Iterator[None]:
-    """Without the library's bars on the screen, where our own progress is shown."""
+    """Hide the library's progress bars, because this package shows its own progress."""
     from transformers.utils import logging as library
 
     shown = library.is_progress_bar_enabled()

@@ -1,9 +1,9 @@
-"""A model's folder as foreign data: what may lie in it before a library opens it.
+"""Checks a model folder as untrusted data before a library opens it.
 
-Decision: libraries look for classes, shards and sizes where a folder tells them to. So code is refused by its
-name wherever it lies in the folder, whichever library would find it; pickles are refused where weights are
-wanted; and a configuration may not describe more than the weight files hold, because libraries build the
-whole model before they read a weight.
+Libraries follow the class names, shard names and sizes in a folder. Files with code are therefore rejected by
+name, anywhere in the folder. Pickles are rejected where weights are expected. A configuration must not
+describe more than the weight files contain, because libraries build the complete model before they read a
+weight.
 """
 
 from __future__ import annotations
@@ -32,31 +32,34 @@ MAX_INDEX = 64 * 1024 * 1024
 MAX_VALUES = 100_000
 
 PATTERNS = ("quantization_config", "compression_config")
-"""Parts of a configuration whose texts the library matches with the names of modules."""
+"""Fields of a configuration whose texts the library matches with module names."""
 NOT_SIZES = re.compile(r"token|theta|seed|params|position|timesteps|^_|version|^total")
 LAYERS = re.compile(r"(?<!per_)layer|depth|blocks$")
 TABLES = re.compile(r"vocab|num_embeddings|num_experts")
 WIDTHS = re.compile(r"(^|_)(dim|dims|size|width|channels|rank|d_model|d_ff|d_kv|model|heads|features)$")
 MAX_NUMBER = 2**24
-"""No other number of a configuration is larger."""
+"""Maximum of all other numbers in a configuration."""
 FEW_LAYERS = 256
 SPARE_WEIGHTS = 2**26
-"""Weights that a configuration may describe beyond what the files hold: 256 MB of them."""
+"""Weights that a configuration may describe in addition to those in the files: 256 MB in float32."""
 WEIGHTS_A_BYTE = 4
-"""Weights that a configuration may seem to describe for each byte of the files, by its widest width in every
-layer."""
+"""Maximum weights per byte of the files, estimated from the largest width in every layer."""
 
 
 def check_files(folder: Path, kind: type[InterleaveError]) -> None:
-    """Raise `kind` if anything in or below the folder could be imported, would keep a library reading for
-    ever (pipes, devices, texts of gigabytes), or if there is no end of entries."""
+    """Check all files in and below a folder.
+
+    Raises:
+        InterleaveError: Of class `kind`: a file could be imported as code, would block a library (pipes,
+            devices, gigabytes of text), or the folder has too many entries.
+    """
     for number, path in enumerate(_entries(folder, kind)):
         if number >= MAX_ENTRIES:
-            raise kind(f"{str(folder)!r} holds more than {MAX_ENTRIES} files.", "It is no model's folder.")
+            raise kind(f"{str(folder)!r} contains more than {MAX_ENTRIES} files.", "Give a model folder.")
         if path.name.lower().endswith(CODE):
             raise kind(
-                f"{str(folder)!r} brings code of its own ({path.relative_to(folder).as_posix()!r}).",
-                "Models that do are not loaded. If you know the model, give a copy without that file.",
+                f"{str(folder)!r} contains code ({path.relative_to(folder).as_posix()!r}).",
+                "Models with code are not loaded. If you trust the model, give a copy without that file.",
             )
         _check_file(path, kind)
 
@@ -65,29 +68,34 @@ def _check_file(path: Path, kind: type[InterleaveError]) -> None:
     try:
         state = path.stat()
     except OSError as error:
-        raise kind(f"{str(path)!r} cannot be read ({error.strerror or error}).") from error
+        raise kind(f"Cannot read {str(path)!r} ({error.strerror or error}).") from error
     if stat.S_ISDIR(state.st_mode):
         return
     if not stat.S_ISREG(state.st_mode):
-        raise kind(f"{str(path)!r} is not a regular file.", "It belongs to no model.")
+        raise kind(f"{str(path)!r} is not a regular file.", "Remove it from the model folder.")
     large = path.suffix != ".json" or path.name.startswith(LARGE_JSON) or path.name.endswith(".index.json")
     if path.suffix in TEXTS and state.st_size > (MAX_TEXT if large else MAX_CONFIG):
-        raise kind(f"{str(path)!r} is larger than such a file of a model ever is.", "Get the folder again.")
+        raise kind(f"{str(path)!r} is too large for a model file of this kind.", "Download the folder again.")
     if path.name == "tokenizer.json":
         check_values(read_text(path, MAX_TEXT, kind), kind, repr(str(path)))
 
 
 def check_weights(folder: Path, kind: type[InterleaveError]) -> None:
-    """Raise `kind` if a folder of weights has pickles in place of safetensors, if an index names other files
-    than those beside it, or if config.json describes more than the files hold. A folder without weights (a
-    tokenizer) passes."""
+    """Check the weight files and the configuration of a folder.
+
+    A folder without weights (a tokenizer) passes.
+
+    Raises:
+        InterleaveError: Of class `kind`: the folder contains pickles instead of safetensors, an index lists
+            files that are missing, or config.json describes more than the files contain.
+    """
     names = [path.name for path in _listed(folder, kind)]
     weights = [name for name in names if name.endswith(".safetensors")]
     pickles = sorted(name for name in names if name.lower().endswith(PICKLES))
     if pickles and not weights:
         raise kind(
             f"The weights in {str(folder)!r} ({pickles[0]}) are pickles, which can run code when loaded.",
-            "Only safetensors are read: convert them, or get the model in safetensors.",
+            "Only safetensors are supported: convert the weights, or download the model in safetensors.",
         )
     for name in names:
         if name.endswith(".safetensors.index.json"):
@@ -95,7 +103,7 @@ def check_weights(folder: Path, kind: type[InterleaveError]) -> None:
     if (folder / "config.json").exists():
         config = read_json(folder / "config.json", kind, "Configuration", MAX_CONFIG, MAX_VALUES)
         if not isinstance(config, dict):
-            raise kind(f"{str(folder / 'config.json')!r} is not a JSON object.")
+            raise kind(f"{str(folder / 'config.json')!r} does not contain a JSON object.")
         _check_config(config, folder, weights, kind)
 
 
@@ -103,12 +111,12 @@ def _check_index(folder: Path, name: str, weights: list[str], kind: type[Interle
     index = read_json(folder / name, kind, "Weight index", MAX_INDEX)
     named = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(named, dict):
-        raise kind(f"{str(folder / name)!r} is no index of weights.", "Download it again.")
+        raise kind(f"{str(folder / name)!r} is not a valid weight index.", "Download it again.")
     absent = sorted({str(file) for file in named.values() if file not in weights})
     if absent:
         raise kind(
-            f"{str(folder)!r} lacks the weight file {absent[0][:200]!r} that its index names.",
-            "Is the download complete?",
+            f"{str(folder)!r} lacks the weight file {absent[0][:200]!r} that its index lists.",
+            "The download may be incomplete: download it again.",
         )
 
 
@@ -123,7 +131,7 @@ def _check_config(
         total = sum((folder / name).stat().st_size for name in weights)
         tensors = len(tensors_of(folder)) if weights else 0
     except OSError as error:
-        raise kind(f"{str(folder)!r} cannot be read ({error.strerror or error}).") from error
+        raise kind(f"Cannot read {str(folder)!r} ({error.strerror or error}).") from error
     except (SettingsError, ChatError) as error:
         raise kind(error.message, error.hint) from error
     most = SPARE_WEIGHTS + WEIGHTS_A_BYTE * total
@@ -148,14 +156,16 @@ def _check_config(
 
 def _too_large(folder: Path, what: str, kind: type[InterleaveError]) -> InterleaveError:
     return kind(
-        f"{str(folder / 'config.json')!r} describes a model that the weights beside it cannot be ({what}).",
-        "Is the download complete? Get the folder again.",
+        f"{str(folder / 'config.json')!r} describes a larger model than its weight files contain ({what}).",
+        "The download may be incomplete: download the folder again.",
     )
 
 
 def numbers_of(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
-    """Every whole number in a configuration with the last key above it, heads times their size as
-    `heads_size`."""
+    """Yield every integer of a configuration with its key.
+
+    Heads times head size is yielded as `heads_size`.
+    """
     if isinstance(value, bool):
         return
     if isinstance(value, int):
@@ -176,11 +186,13 @@ def numbers_of(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
 def _entries(folder: Path, kind: type[InterleaveError], depth: int = 0) -> Iterator[Path]:
     for path in _listed(folder, kind):
         yield path
-        # Hidden folders are the downloader's and git's, which no library looks into; links are followed as
+        # Hidden folders belong to the downloader or git, and libraries ignore them. Links are followed, as
         # libraries do.
         if path.is_dir() and not path.name.startswith("."):
             if depth == DEEPEST:
-                raise kind(f"{str(folder)!r} is nested too deep.", "It is no model's folder.")
+                raise kind(
+                    f"{str(folder)!r} is nested more than {DEEPEST} folders deep.", "Give a model folder."
+                )
             yield from _entries(path, kind, depth + 1)
 
 
@@ -193,5 +205,5 @@ def _listed(folder: Path, kind: type[InterleaveError]) -> list[Path]:
                 if len(found) > MAX_ENTRIES:
                     break
     except OSError as error:
-        raise kind(f"{str(folder)!r} cannot be read ({error.strerror or error}).") from error
+        raise kind(f"Cannot read {str(folder)!r} ({error.strerror or error}).") from error
     return sorted(found)

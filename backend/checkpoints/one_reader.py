@@ -1,8 +1,8 @@
-"""One model is read into memory at a time.
+"""A lock that allows only one model to be loaded at a time.
 
-Decision: while they read weights, the libraries change what belongs to the whole process (the default number
-type, where new modules are put). Two that read at a time would leave each other's settings behind, and with
-them wrong images.
+While libraries read weights, they change settings of the whole process, such as the default dtype and the
+device of new modules. Two concurrent loads would leave each other's settings behind, which gives wrong
+images.
 """
 
 from __future__ import annotations
@@ -10,4 +10,4 @@ from __future__ import annotations
 import threading
 
 READING = threading.RLock()
-"""Held by whoever reads a model."""
+"""Held while a model is loaded."""

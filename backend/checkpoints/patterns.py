@@ -1,7 +1,7 @@
-"""Regular expressions in a stranger's files that a library will match against module names.
+"""Limits regular expressions in untrusted files that a library will match with module names.
 
-Reason: Python's `re` tries every way in which a pattern can match, so a short pattern can keep it busy for
-years. A pattern is accepted only if the number of ways is small for names of modules.
+Python's `re` tries every way in which a pattern can match, so a short pattern can keep it busy for years. A
+pattern is accepted only if the number of ways is small for module names.
 """
 
 from __future__ import annotations
@@ -15,26 +15,37 @@ from ..errors import InterleaveError
 
 MAX_LENGTH = 20_000
 MAX_REPEATS = 3
-"""Unbounded repeats of something other than a digit in one alternative: a name has about 100 characters."""
+"""Maximum unbounded repeats of non-digits in one alternative. A name has about 100 characters."""
 MAX_GROUPS = 12
 WAYS_PER_REPEAT = 50
-"""Ways to match one unbounded repeat, on average over the places in a name."""
+"""Average number of ways to match one unbounded repeat in a name."""
 MAX_WAYS = 1_000_000
-"""Ways to match one pattern; for all patterns of a file together, `MAX_WAYS_IN_ALL`."""
+"""Maximum number of ways to match one pattern. For all patterns of a file, see `MAX_WAYS_IN_ALL`."""
 MAX_WAYS_IN_ALL = 10_000_000
 OPTIONAL = re.compile(r"(?<![(*+?}\\])\?")
-"""A quantifier `?`: not the beginning of a special group, and not the mark of a lazy repeat."""
+"""A quantifier `?` that neither starts a special group nor makes a repeat lazy."""
 VERBOSE = re.compile(r"\(\?[a-zA-Z]*x")
-"""A group in which spaces do not count, so that they could hide a repeat."""
+"""A group in which spaces are ignored, so that they could hide a repeat."""
 REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{)")
 REPEAT = re.compile(r"(?<!\\d)(?<!\\)(?:[*+]|\{\d*,\d*\})")
 DIGITS = re.compile(r"(?:\\d[*+]){2}")
 
 
 def check_pattern(pattern: str, kind: type[InterleaveError], where: str) -> int:
-    """Raise `kind` for a pattern that could take very long. `where` names the file and the field. Return the
-    number of ways to match it, at most `MAX_WAYS`."""
-    # Within groups, alternatives follow one another.
+    """Check that a pattern cannot take very long to match.
+
+    Args:
+        pattern: Regular expression.
+        kind: Class of the error.
+        where: File and field of the pattern, for the error message.
+
+    Returns:
+        Number of ways to match the pattern, at most `MAX_WAYS`.
+
+    Raises:
+        InterleaveError: Of class `kind`, if the pattern is too complex.
+    """
+    # Alternatives inside groups cannot be split at "|", so the whole pattern counts.
     parts = [pattern] if "(" in pattern else pattern.split("|")
     many = any(len(REPEAT.findall(part)) > MAX_REPEATS for part in parts)
     ways = sum(_ways(part) for part in parts)
@@ -48,25 +59,30 @@ def check_pattern(pattern: str, kind: type[InterleaveError], where: str) -> int:
         or VERBOSE.search(pattern)
     ):
         raise kind(
-            f"{where} has the pattern {pattern[:100]!r}, which could take for ever to match.",
-            "Write plain module names, or get the file from its maker again.",
+            f"{where} has the pattern {pattern[:100]!r}, which could take forever to match.",
+            "Use plain module names, or get the file from its author again.",
         )
     return ways
 
 
 def check_patterns(value: Any, kind: type[InterleaveError], where: str) -> None:
-    """As `check_pattern`, for every text in a value of JSON, keys of objects too, and for all of them
-    together."""
+    """Check every string of a JSON value, including keys, as `check_pattern` does, and all of them together.
+
+    Raises:
+        InterleaveError: Of class `kind`, if one of them or all together are too complex.
+    """
     if sum(check_pattern(text, kind, where) for text in _texts(value)) > MAX_WAYS_IN_ALL:
         raise kind(
-            f"{where} has so many patterns that they could take for ever to match.",
-            "Write plain module names, or get the file from its maker again.",
+            f"{where} has too many patterns: together they could take forever to match.",
+            "Use plain module names, or get the file from its author again.",
         )
 
 
 def _ways(pattern: str) -> int:
-    """An upper bound of the ways to match a pattern: those of its groups, repeats and optional parts,
-    multiplied."""
+    """Return an upper bound of the ways to match a pattern.
+
+    It is the product over its groups, repeats and optional parts.
+    """
     ways, open_groups = 1, [1]
     for character in pattern:
         if character == "(":
@@ -75,7 +91,7 @@ def _ways(pattern: str) -> int:
             open_groups[-1] += 1
         elif character == ")" and len(open_groups) > 1:
             ways *= open_groups.pop()
-    # More of them than this is too many in any case.
+    # More optional parts than this are rejected in any case.
     optional = min(len(OPTIONAL.findall(pattern)), 64)
     repeats = min(len(REPEAT.findall(pattern)), MAX_REPEATS + 1)
     return ways * math.prod(open_groups) * 2**optional * WAYS_PER_REPEAT**repeats

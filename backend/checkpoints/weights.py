@@ -1,10 +1,8 @@
-"""How many weights lie in safetensors files, and whether these files are what they say, from their headers
-alone.
+"""Counts the weights in safetensors files and validates the files, from their headers alone.
 
-Decision: the library that loads the weights reads the header too (`safetensors.safe_open`), so what is
-counted here is what will be loaded: it refuses a file that is cut off, that has other bytes than its header
-lists, or whose shapes do not fit. Only the header's length is looked at before, which bounds what the library
-reads.
+The header is parsed by the library that loads the weights (`safetensors.safe_open`), so the counts match what
+will be loaded. It rejects a truncated file, a file whose size differs from its header, and invalid shapes.
+Only the header's length is checked first, which limits what the library reads.
 """
 
 from __future__ import annotations
@@ -20,18 +18,25 @@ from ..errors import ChatError, SettingsError
 from ..files.bounded_reader import opened
 
 MAX_HEADER = 16 * 1024 * 1024
-"""Bytes of a header; a tensor takes about a hundred."""
+"""Maximum size of a header in bytes. A tensor takes about a hundred."""
 PICKLE_STARTS = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 Tensors = dict[str, int]
-"""Number of weights by name of the tensor."""
+"""Number of weights by tensor name."""
 
 
 def tensors_of(path: Path) -> Tensors:
-    """Of one file, or of all files in a folder; raises SettingsError if there is none or one is damaged."""
+    """Return the tensors of a file, or of all safetensors files in a folder.
+
+    Raises:
+        SettingsError: The folder has no such file, or a file is damaged.
+    """
     files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
     if not files:
-        raise SettingsError(f"{str(path)!r} has no weights in safetensors.", "Is the download complete?")
-    # A folder may hold the same weights in several precisions; the plain names are those that are loaded.
+        raise SettingsError(
+            f"{str(path)!r} does not contain safetensors files.",
+            "The download may be incomplete: download it again.",
+        )
+    # A folder may contain the same weights in several precisions. Files with plain names are the ones loaded.
     plain = [file for file in files if "." not in file.name.removesuffix(".safetensors")] or files
     found: Tensors = {}
     try:
@@ -44,7 +49,11 @@ def tensors_of(path: Path) -> Tensors:
 
 
 def check_safetensors(path: Path) -> None:
-    """Raise ChatError unless the file holds weights in safetensors, as many bytes as its header lists."""
+    """Check that a file is valid safetensors and as long as its header says.
+
+    Raises:
+        ChatError: It is not.
+    """
     with _weights(path):
         pass
 
@@ -53,7 +62,7 @@ def check_safetensors(path: Path) -> None:
 def _weights(path: Path) -> Iterator[Any]:
     from safetensors import SafetensorError, safe_open
 
-    # Also refuses what is no regular file, on which the library would wait.
+    # This also rejects anything but a regular file, on which the library would block.
     with opened(path, ChatError, "Weight file") as file:
         start, size = file.read(64), os.fstat(file.fileno()).st_size
     length = int.from_bytes(start[:8], "little")
@@ -64,7 +73,7 @@ def _weights(path: Path) -> Iterator[Any]:
             yield weights
     except (SafetensorError, OSError) as error:
         raise ChatError(
-            f"The header of {str(path)!r} cannot be read ({error}): it is damaged or not finished.",
+            f"Cannot read the header of {str(path)!r} ({error}): the file is damaged or incomplete.",
             "Download the file again.",
         ) from error
 
@@ -72,14 +81,12 @@ def _weights(path: Path) -> Iterator[Any]:
 def _no_safetensors(path: Path, start: bytes) -> ChatError:
     if start.startswith(b"version https://git-lfs"):
         return ChatError(
-            f"{str(path)!r} is only a pointer to the weights, as git leaves them.",
-            "Run `git lfs pull` there, or download the file itself.",
+            f"{str(path)!r} is only a git-lfs pointer to the weights.",
+            "Run `git lfs pull` in that folder, or download the file.",
         )
-    kind = "damaged or not finished"
+    kind = "damaged or incomplete"
     if start[:2] in PICKLE_STARTS:
         kind = "a pickle, which can run code when loaded"
     elif start and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in start):
         kind = "a text file"
-    return ChatError(
-        f"{str(path)!r} does not hold weights in safetensors: it is {kind}.", "Download the file again."
-    )
+    return ChatError(f"{str(path)!r} is not a safetensors file: it is {kind}.", "Download the file again.")

@@ -1,8 +1,8 @@
-"""Exporters by name. Adding one: a new file with an `export(trajectory, folder)` function (or another
-one, named behind a colon), and a line in REGISTRY.
+"""Exporters by name.
 
-Decision: an exporter is a pure function of a finished (or stopped) trajectory into a folder. It never asks an
-agent or a generator anything, so every run that can be read can be exported again, in any form, at any time.
+To add one, write a module with a function `export(trajectory, folder)` (or name another function after a
+colon) and add it to REGISTRY. An exporter is a pure function of a finished or stopped trajectory. It never
+calls an agent or a generator, so every readable run can be exported again in any format.
 """
 
 from __future__ import annotations
@@ -37,27 +37,46 @@ REGISTRY = {
 }
 EXPORTERS = Registry("export", REGISTRY, __name__, plugins.EXPORTERS, "export")
 ANIMATIONS = ("gif", "webp")
-"""Exports that also take `seconds` and `attempts`."""
+"""Exports with the additional options `seconds` and `attempts`."""
 
 OPTIONS = "options"
-"""Parameter of exports that people look at: its fields are options of theirs."""
+"""Name of the parameter for `ExportOptions`, whose fields are options of the export."""
 
 __all__ = ["ANIMATIONS", "EXPORTERS", "REGISTRY", "Exporter", "export_by_name", "open_exporter", "options_of"]
 
 
 class Exporter(Protocol):
-    """Writes a trajectory into `folder`, making it, and returns the main file. Raises JournalError."""
+    """Writes a trajectory into a folder."""
 
-    def __call__(self, trajectory: Trajectory, folder: Path, **options: Any) -> Path: ...
+    def __call__(self, trajectory: Trajectory, folder: Path, **options: Any) -> Path:
+        """Write a trajectory and return the main file.
+
+        Args:
+            trajectory: A run, finished or not.
+            folder: Folder to write into. It is created if necessary.
+            **options: Options of the exporter.
+
+        Raises:
+            JournalError: The folder cannot be written.
+        """
+        ...
 
 
 def open_exporter(name: str) -> Exporter:
-    """The exporter of this name; raises SettingsError."""
+    """Return the exporter of a name.
+
+    Raises:
+        SettingsError: The name is unknown.
+    """
     return EXPORTERS.load(name)
 
 
 def options_of(name: str) -> frozenset[str]:
-    """Names of the options that this export takes; raises SettingsError."""
+    """Return the names of the options of an export.
+
+    Raises:
+        SettingsError: The name is unknown.
+    """
     return _option_names(_option_parameters(name, open_exporter(name)))
 
 
@@ -74,15 +93,18 @@ def _option_names(parameters: Mapping[str, Parameter]) -> frozenset[str]:
 
 
 def _takes_export_options(parameters: Mapping[str, Parameter]) -> bool:
-    """Whether it has the parameter `options`; the `**options` of a plug-in are others."""
+    """Return whether the export has the parameter `options`.
+
+    The `**options` of a plug-in are other options.
+    """
     return OPTIONS in parameters and parameters[OPTIONS].kind is not Parameter.VAR_KEYWORD
 
 
 def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **options: Any) -> Path:
-    """Write a trajectory in the form of an exporter.
+    """Write a trajectory with an exporter.
 
     Args:
-        name: Exporter, built in or of an installed plug-in.
+        name: Exporter, built in or from an installed plug-in.
         trajectory: A run, finished or not.
         folder: Folder to write into.
         **options: Options of the exporter, see `options_of`.
@@ -91,7 +113,7 @@ def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **opti
         The main file.
 
     Raises:
-        SettingsError: There is no such exporter, or an option cannot be used.
+        SettingsError: The name is unknown, or an option cannot be used.
         JournalError: The folder cannot be written.
     """
     exporter = open_exporter(name)
@@ -100,8 +122,8 @@ def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **opti
     unknown = sorted(options.keys() - known)
     if unknown and not any(taken.kind is Parameter.VAR_KEYWORD for taken in parameters.values()):
         raise SettingsError(
-            f"Export {name!r} takes no option {unknown[0]!r}.",
-            f"Known: {', '.join(sorted(known)) or 'none'}.",
+            f"Export {name!r} does not accept the option {unknown[0]!r}.",
+            f"Known options: {', '.join(sorted(known)) or 'none'}.",
         )
     if _takes_export_options(parameters):
         given = {field: options.pop(field) for field in ExportOptions.model_fields if field in options}
@@ -114,5 +136,5 @@ def export_by_name(name: str, trajectory: Trajectory, folder: str | Path, **opti
     except OSError as error:
         raise JournalError(
             f"Export {name!r} cannot be written ({error}).",
-            "Make room, also for temporary files, or give another folder.",
+            "Free disk space, also for temporary files, or give another folder.",
         ) from error

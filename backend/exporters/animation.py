@@ -1,7 +1,7 @@
-"""A run as an animated image: a GIF, which every program shows, or a WebP in full color.
+"""A run as an animated image: GIF, which every program can show, or WebP in full color.
 
-A frame of a GIF has 256 colors of its own, so a drawing with no more colors keeps them exactly. A WebP has
-more pixels and fewer bytes; it is lossy, at a quality at which drawings show no rings.
+Each GIF frame has its own palette of 256 colors, so a drawing with at most 256 colors is exact. WebP has more
+pixels and smaller files. It is lossy, at a quality at which drawings show no ringing.
 """
 
 from __future__ import annotations
@@ -26,9 +26,13 @@ Frames = list[Image.Image]
 
 @dataclass(frozen=True)
 class AnimationExporter:
-    """Writes `file_name`, its images at most `side` pixels a side.
+    """Writes an animated image.
 
-    `write` encodes the frames, with their times in milliseconds and the texts to put into the file.
+    Attributes:
+        file_name: Name of the file.
+        side: Maximum side of an image in pixels.
+        write: Encodes the frames. Its arguments are the frames, their durations in milliseconds, the path,
+            and the texts to embed by name.
     """
 
     file_name: str
@@ -44,10 +48,19 @@ class AnimationExporter:
         options: ExportOptions = PLAIN,
         metadata: Mapping[str, str] | None = None,
     ) -> Path:
-        """Write the animation into `folder`, `seconds` (0.1..60) a step, and return its path.
+        """Write the animation and return its path.
 
-        A title that was given has a frame of its own; `metadata` (texts by name, the workflow among them) is
-        put into the file. Raises SettingsError and JournalError.
+        Args:
+            trajectory: A run, finished or not.
+            folder: Folder to write into.
+            seconds: Duration of a step, 0.1 to 60.
+            attempts: Whether to show every attempt.
+            options: Title, language and audience. A given title gets a frame of its own.
+            metadata: Texts to embed in the file by name, such as the workflow.
+
+        Raises:
+            SettingsError: A value is out of range, or WebP is not supported.
+            JournalError: The folder cannot be written.
         """
         frames, times = film_frames(trajectory, self.side, Film(seconds, attempts, options=options))
         return self.write(frames, times, Path(folder) / self.file_name, metadata or {})
@@ -65,7 +78,9 @@ def _few_colors(image: Image.Image) -> Image.Image:
 
 def _write_webp(frames: Frames, times: list[int], path: Path, metadata: Mapping[str, str]) -> Path:
     if not features.check("webp"):
-        raise SettingsError("This installation of Pillow cannot write WebP.", "pip install --upgrade pillow")
+        raise SettingsError(
+            "This installation of Pillow cannot write WebP.", "Run: pip install --upgrade pillow"
+        )
     return write_film(frames, times, path, "WEBP", quality=WEBP_QUALITY, method=4, **exif_of(metadata))
 
 

@@ -1,7 +1,7 @@
-"""A story as one file to share: the run's folder in a zip, with the graph that it was made with.
+"""A story as one file to share: the run folder in a zip, with the graph that made it.
 
-Decision: everything goes into it (plan, every try, every picture at full quality, settings), so that whoever
-gets it can load it, export it in any form and go on with it; journal/archive.py says how it is read.
+The zip contains everything (plan, all attempts, all images at full quality, settings), so its recipient can
+load the story, export it in any format and continue it. journal/archive.py describes how it is read.
 """
 
 from __future__ import annotations
@@ -19,8 +19,16 @@ FILE_NAME = "story.zip"
 
 
 def export(trajectory: Trajectory, folder: Path, metadata: Mapping[str, str] | None = None) -> Path:
-    """Write `folder`/story.zip and return its path; `metadata` holds JSON texts, of which the `workflow`
-    (else the `prompt`) is put in. Raises JournalError."""
+    """Write `folder`/story.zip and return its path.
+
+    Args:
+        trajectory: A run, finished or not.
+        folder: Folder to write into.
+        metadata: JSON texts by name. The `workflow`, or else the `prompt`, is included.
+
+    Raises:
+        JournalError: The file cannot be written.
+    """
     graph = (metadata or {}).get("workflow") or (metadata or {}).get("prompt")
     more = {WORKFLOW: graph.encode()} if graph else {}
     try:
@@ -29,5 +37,5 @@ def export(trajectory: Trajectory, folder: Path, metadata: Mapping[str, str] | N
             return pack_run(run, Path(folder) / FILE_NAME, more)
     except OSError as error:
         raise JournalError(
-            f"The story cannot be packed ({error.strerror or error}).", "Make room."
+            f"Cannot pack the story ({error.strerror or error}).", "Free disk space."
         ) from error

@@ -1,8 +1,7 @@
-"""A story as a comic: a cover and pages of panels, as an archive for comic readers (CBZ), as pictures or as a
-PDF.
+"""A story as a comic: a cover and pages of panels, as a comic archive (CBZ), PNG files or a PDF.
 
-Decision: one layout (layout/comic_pages.py) for the three. In the archive and the pictures all text is drawn,
-since comic readers show images and nothing else; in the PDF it can be selected. The archive has fixed dates,
+All three share one layout (layout/comic_pages.py). In the archive and the PNG files, text is part of the
+image, since comic readers show only images. In the PDF, text can be selected. Dates in the archive are fixed,
 so the same run gives the same file.
 """
 
@@ -35,7 +34,12 @@ PANELS = 4
 
 @dataclass(frozen=True)
 class ComicExporter:
-    """Writes a comic whose pages are `width` pixels wide; `write` stores the pages in a folder."""
+    """Writes a comic.
+
+    Attributes:
+        width: Width of a page in pixels.
+        write: Stores the pages in a folder and returns the main file.
+    """
 
     width: int
     write: Callable[[list[Page], Path, Trajectory, ExportOptions], Path]
@@ -48,8 +52,19 @@ class ComicExporter:
         panels: int = PANELS,
         lettering: Lettering = "captions",
     ) -> Path:
-        """Write the comic into `folder` and return its path; `panels` a page (1..9). Raises SettingsError,
-        JournalError."""
+        """Write the comic and return its path.
+
+        Args:
+            trajectory: A run, finished or not.
+            folder: Folder to write into.
+            options: Title, language and audience.
+            panels: Maximum number of panels per page, 1 to 9.
+            lettering: Where the text of a panel goes: "captions", "balloons" or "none".
+
+        Raises:
+            SettingsError: A value is out of range.
+            JournalError: The folder cannot be written.
+        """
         words = drawable(options.words)
         steps = () if options.audience else story_steps(trajectory)
         marks = {shown.step.number: mark_of(shown, words) for shown in steps}
@@ -75,7 +90,7 @@ def _write_pdf(pages: list[Page], folder: Path, trajectory: Trajectory, options:
 
 
 def _write_images(pages: list[Page], folder: Path, trajectory: Trajectory, options: ExportOptions) -> Path:
-    """Write page_0001.png, the cover, and so on, and return the cover's path."""
+    """Write page_0001.png (the cover) and the other pages, and return the cover's path."""
     for number, page in enumerate(pages, start=1):
         buffer = io.BytesIO()
         page_image(page).save(buffer, "PNG", compress_level=6)
@@ -84,7 +99,7 @@ def _write_images(pages: list[Page], folder: Path, trajectory: Trajectory, optio
 
 
 def _info(trajectory: Trajectory, pages: list[Page], options: ExportOptions) -> bytes:
-    """ComicInfo.xml, its elements in the order of schema 2.0 (github.com/anansi-project/comicinfo)."""
+    """Return ComicInfo.xml. Its elements are in the order of schema 2.0 (anansi-project/comicinfo)."""
     audience = options.audience
     root = ElementTree.Element("ComicInfo")
     made = "Made with InterleaveThinker."

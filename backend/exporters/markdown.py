@@ -1,7 +1,7 @@
-"""A run as a Markdown file with its pictures beside it, for editors, repositories and blogs.
+"""A run as a Markdown file with its images in a folder, for editors, repositories and blogs.
 
-Decision: the words of a run are text, not markup. What Markdown or HTML would read as a sign is escaped, so a
-prompt with asterisks shows asterisks and a tag in a request stays harmless wherever the file is rendered.
+The texts of a run are not markup. Characters that Markdown or HTML would interpret are escaped, so a prompt
+with asterisks shows asterisks, and a tag in a request is harmless wherever the file is rendered.
 """
 
 from __future__ import annotations
@@ -32,8 +32,12 @@ LINE_START = re.compile(r"^([^\S\n]*)([-+=]|\d+(?=[.)]))", re.MULTILINE)
 
 
 def export(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN) -> Path:
-    """Write `folder`/story.md and its images folder; returns the file's path. Raises JournalError,
-    SettingsError."""
+    """Write `folder`/story.md and its images folder, and return the file's path.
+
+    Raises:
+        SettingsError: The language is unknown.
+        JournalError: The folder cannot be written.
+    """
     folder = Path(folder)
     pictures = PictureFolder(folder)
     lines = [f"# {_line(options.title_of(trajectory))}", ""]
@@ -54,7 +58,7 @@ def _story(trajectory: Trajectory, pictures: PictureFolder) -> list[str]:
 
 
 def _run(trajectory: Trajectory, pictures: PictureFolder, words: Words) -> list[str]:
-    """All of it: request, plan, and every try of every step."""
+    """Return the lines of the complete run: request, plan, and every attempt of every step."""
     lines = [f"*{words.heard(summarize(trajectory).sentence)}*", ""]
     lines += [
         f"## {words.say('The request')}",
@@ -80,7 +84,7 @@ def _run(trajectory: Trajectory, pictures: PictureFolder, words: Words) -> list[
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, line by line."""
+    """Escape text so that Markdown shows it unchanged, line by line."""
     signs = SIGNS.sub(r"\\\1", text.replace("&", "&amp;"))
     return LINE_START.sub(lambda m: f"{m[1]}{m[2]}\\" if m[2].isdigit() else f"{m[1]}\\{m[2]}", signs).strip()
 
@@ -104,7 +108,7 @@ def _step(shown: StoryStep, pictures: PictureFolder, settings: RunSettings, word
 def _attempt(result: StepResult, index: int, settings: RunSettings, words: Words) -> str:
     attempt = result.attempts[index]
     parts = [
-        f"{words.say('Try {number}', number=index + 1)}: {words.heard(outcome(attempt, settings).value)}"
+        f"{words.say('Attempt {number}', number=index + 1)}: {words.heard(outcome(attempt, settings).value)}"
     ]
     if kept := kept_word(result, index):
         parts.append(words.say(kept))

@@ -1,8 +1,8 @@
-"""One self-contained web page of a run: the story to look at, and every attempt behind it, folded.
+"""A run as one self-contained web page: the story, with all attempts in folded sections.
 
-Decision: the page carries everything itself and may load nothing (its content security policy says so), so it
-can be mailed, archived and opened from a disk. All text is a stranger's text: the template escapes it, and
-the policy allows only the one script and the one style sheet that this module put in, by their digests.
+The page contains everything and may load nothing, as its content security policy states. It can be mailed,
+archived and opened from a disk. All text is untrusted: the template escapes it, and the policy allows only
+the script and the style sheet of this module, by their digests.
 """
 
 from __future__ import annotations
@@ -44,14 +44,19 @@ GALLERY_HEIGHT = 224
 
 
 def export(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN) -> Path:
-    """Write `folder`/index.html and return its path. Raises JournalError, SettingsError."""
+    """Write `folder`/index.html and return its path.
+
+    Raises:
+        SettingsError: The language is unknown.
+        JournalError: The folder cannot be written.
+    """
     path = Path(folder) / FILE_NAME
     write_whole(path, (render_story if options.audience else render)(trajectory, options).encode("utf-8"))
     return path
 
 
 def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
-    """The whole page as HTML text."""
+    """Return the page as HTML."""
     words, images = options.words, PageImages()
     drifts = drift_of_steps(trajectory)
     request_images = [
@@ -80,7 +85,7 @@ def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
 
 
 def render_story(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
-    """The page for an audience: title, pictures and texts."""
+    """Return the page for an audience as HTML: title, images and texts."""
     words = options.words
     panels = [
         {"image": one.picture and shown_image(one.picture, STORY_SIDE, enlarge=True), "text": one.text}
@@ -90,8 +95,14 @@ def render_story(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
 
 
 def rendered(template: str, words: Words, own: Path | None = None, **values: Any) -> str:
-    """A template as a page in this look, with what it may run and be styled by named by digests. `own`: a
-    folder with the template, and with a style sheet of the same name that is laid over the page's."""
+    """Render a template in the look of this page, with a policy that allows only its style and script.
+
+    Args:
+        template: File name of the template.
+        words: Language of the page.
+        own: Folder with the template and a style sheet of the same name, which is added to the page's.
+        **values: Variables of the template.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

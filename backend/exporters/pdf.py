@@ -1,9 +1,9 @@
-"""A run as a PDF: a title page and a page for each step, for printing and mailing.
+"""A run as a PDF for printing and mailing: a title page and a page per step.
 
-Pillow draws the visible text at the resolution of the page, as on the contact sheet, so it looks the same in
-every export and every script that an installed font supports is shaped correctly. The same text lies over it
-invisibly and can be selected, searched and copied, as in a scanned book. Pages are as wide as A4 and as high
-as the images need (layout/pages.py).
+Pillow draws the visible text at the resolution of the page, as on the contact sheet. Text therefore looks the
+same in every export, and every script that an installed font supports is shaped correctly. The same text lies
+over it invisibly and can be selected, searched and copied, as in a scanned book. Pages are as wide as A4 and
+as high as the images need (layout/pages.py).
 """
 
 from __future__ import annotations
@@ -32,27 +32,32 @@ FILE_NAME = "story.pdf"
 WIDTH = 2480
 """Width of a page in pixels: 300 per inch on A4."""
 POINT = 72 / 300
-"""Points (1/72 inch) of a pixel."""
+"""Points (1/72 inch) per pixel."""
 FONT = "hidden"
 DATE = datetime(2024, 1, 1, tzinfo=timezone.utc)
-"""Date of creation, fixed so that the same run gives the same file."""
+"""Creation date. Fixed, so that the same run gives the same file."""
 
 
 def export(trajectory: Trajectory, folder: Path, options: ExportOptions = PLAIN) -> Path:
-    """Write `folder`/story.pdf and return its path. Raises JournalError, SettingsError."""
+    """Write `folder`/story.pdf and return its path.
+
+    Raises:
+        SettingsError: The language is unknown.
+        JournalError: The folder cannot be written.
+    """
     path = Path(folder) / FILE_NAME
     write_whole(path, story_pdf(trajectory, options))
     return path
 
 
 def story_pdf(trajectory: Trajectory, options: ExportOptions = PLAIN) -> bytes:
-    """Return the content of the file."""
+    """Return the run as the content of a PDF file."""
     pages = story_pages(trajectory, WIDTH, options)
     return pages_pdf(pages, options.title_of(trajectory))
 
 
 def pages_pdf(pages: Sequence[Page], title: str) -> bytes:
-    """Return these pages, which all have one size, as the content of a file."""
+    """Return pages, which all have one size, as the content of a PDF file."""
     from fpdf import FPDF
     from fpdf.prefs import ViewerPreferences
 
@@ -100,7 +105,7 @@ def _place(file: FPDF, image: Image.Image | io.BytesIO, box: tuple[int, int, int
 
 
 def _smaller(image: Image.Image) -> Image.Image | io.BytesIO:
-    """Return the image for lossless storage, or as JPEG of high quality if that is smaller."""
+    """Return the image for lossless storage, or as high-quality JPEG if that is smaller."""
     jpeg = io.BytesIO()
     image.save(jpeg, "JPEG", **JPEG)
     return image if len(zlib.compress(image.tobytes(), 6)) <= len(jpeg.getvalue()) else jpeg
@@ -119,7 +124,7 @@ def _outline(file: FPDF, shape: Shape) -> None:
 
 
 def _visible(text: TextBlock) -> Image.Image:
-    """Return the text as an image whose color 0 is its paper and whose color 255 is its ink."""
+    """Return the text as an image whose color 0 is its background and whose color 255 is its ink."""
     left, top, right, bottom = text.box
     shades = Image.new("L", (right - left, bottom - top), 0)
     write_text(ImageDraw.Draw(shades), text, 0, 0, 255)

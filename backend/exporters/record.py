@@ -1,10 +1,9 @@
-"""`execution_record.json`: the published data form of a run, one entry an attempt, with its pictures beside
-it.
+"""`execution_record.json`: the published data format of a run, one entry per attempt, with its images.
 
-Decision: `prompt` is the step's original prompt and `refine_prompt` what the critic proposed after seeing
-`target_img`, "" after True, as published; the file says so (`refine_prompt_is`). An attempt that was drawn
-with something else than the entry before proposed (several candidates of one try) says that too
-(`drawn_with`). Reading is in execution_record/reader.py.
+As published, `prompt` is the step's original prompt and `refine_prompt` is what the critic proposed after
+seeing `target_img`, "" after True. The file states this (`refine_prompt_is`). An attempt generated with
+another prompt than the previous entry proposed (one of several candidates) has `drawn_with`.
+execution_record/reader.py reads the file.
 """
 
 from __future__ import annotations
@@ -24,24 +23,30 @@ __all__ = ["FILE_NAME", "Record", "RecordEntry", "RecordImage", "export", "read_
 
 
 class KeepPicture(Protocol):
-    """Keeps a picture where the record can name it; returns its path from the record's folder."""
+    """Stores an image for the record and returns its path relative to the record's folder."""
 
     def __call__(self, picture: Picture, stem: str) -> str: ...
 
 
 def export(trajectory: Trajectory, folder: Path) -> Path:
-    """Write `folder`/execution_record.json and its images folder; returns the file's path. Raises
-    JournalError.
+    """Write `folder`/execution_record.json and its images folder, and return the file's path.
 
-    An attempt that drew nothing has `target_img` null, one that was not judged or not understood `success`
-    null; `beside_imgs` stands only where the model was shown others beside the source.
+    `target_img` is null for an attempt without an image. `success` is null for an attempt that was not judged
+    or whose verdict could not be read. `beside_imgs` is present only if the model was shown images next to
+    the source image.
+
+    Raises:
+        JournalError: The folder cannot be written.
     """
     return write_record(trajectory, Path(folder), PictureFolder(Path(folder)).add)
 
 
 def write_record(trajectory: Trajectory, folder: Path, keep: KeepPicture) -> Path:
-    """Write `folder`/execution_record.json alone, whose pictures `keep` keeps; returns the file's path.
-    Raises JournalError."""
+    """Write only `folder`/execution_record.json and return its path. `keep` stores the images.
+
+    Raises:
+        JournalError: The file cannot be written.
+    """
     path = folder / FILE_NAME
     content = json.dumps(record_of(trajectory, keep), ensure_ascii=False, indent=2)
     write_whole(path, content.encode("utf-8"))
@@ -49,7 +54,7 @@ def write_record(trajectory: Trajectory, folder: Path, keep: KeepPicture) -> Pat
 
 
 def record_of(trajectory: Trajectory, keep: KeepPicture) -> dict[str, Any]:
-    """The content of the file."""
+    """Return the content of the file. `keep` stores the images."""
     for number, picture in enumerate(trajectory.request.images, start=1):
         keep(picture, f"request_{number}")
     entries: list[dict[str, Any]] = []

@@ -1,9 +1,7 @@
-"""A contact sheet: the whole run on one image, a card for every step, for sharing and for the storyboard
-node.
+"""A contact sheet: the complete run as one image with a card per step, for sharing and the Storyboard node.
 
-Decision: drawn with Pillow alone and its own scalable font, so that it looks the same on every machine and
-needs no browser. Cards are laid out first and drawn second; the sheet never grows past a fixed number of
-pixels, the cells shrink instead.
+It is drawn with Pillow and its own scalable font, so it looks the same on every machine and needs no browser.
+Cards are laid out first and drawn second. If the sheet would exceed its maximum size, the cells shrink.
 """
 
 from __future__ import annotations
@@ -42,8 +40,18 @@ def export(
     options: ExportOptions = PLAIN,
     metadata: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write `folder`/sheet.png and return its path; `metadata` (texts by name, the workflow among them) is
-    put into the file. Raises JournalError, SettingsError."""
+    """Write `folder`/sheet.png and return its path.
+
+    Args:
+        trajectory: A run, finished or not.
+        folder: Folder to write into.
+        options: Title, language and audience.
+        metadata: Texts to embed in the file by name, such as the workflow.
+
+    Raises:
+        SettingsError: The sheet would be too large.
+        JournalError: The folder cannot be written.
+    """
     path = Path(folder) / FILE_NAME
     sheet = contact_sheet(trajectory, show="audience" if options.audience else "chosen", options=options)
     write_whole(path, png_with(sheet, metadata or {}))
@@ -58,28 +66,28 @@ def contact_sheet(
     captions: bool = True,
     options: ExportOptions = PLAIN,
 ) -> Image.Image:
-    """The run as one RGB image: every step's chosen picture, or every attempt of every step, side by side, or
-    the story alone for an audience; above them the title, if `options` has one.
+    """Render the run as one RGB image.
 
     Args:
-        trajectory: The run.
-        columns: Pictures side by side. The default makes a nearly square sheet, which is also used where the
-            given number would need smaller cells.
-        cell: Longer side of a picture in pixels, 48..2048. It becomes smaller if the sheet would be more than
-            12,000 pixels wide or high.
-        show: Which pictures.
-        captions: Whether each picture has its text below it.
-        options: The title and the language of the sheet's own words.
+        trajectory: A run, finished or not.
+        columns: Images per row. The default makes a nearly square sheet. It is also used if the given number
+            would need smaller cells.
+        cell: Longer side of an image in pixels, 48 to 2048. It shrinks if the sheet would be wider or higher
+            than 12,000 pixels.
+        show: "chosen" shows the chosen image of every step, "attempts" every attempt, "audience" only the
+            story.
+        captions: Whether each image has its text below it.
+        options: Title above the images, and language of the sheet's own words.
 
     Raises:
-        SettingsError: An argument is out of its range, or the sheet is too large with the smallest cells.
+        SettingsError: An argument is out of range, or the sheet is too large even with the smallest cells.
     """
     if not MIN_CELL <= cell <= MAX_CELL:
-        raise SettingsError(f"cell must be {MIN_CELL} to {MAX_CELL} pixels, but is {cell}.")
+        raise SettingsError(f"cell must be {MIN_CELL} to {MAX_CELL} pixels, not {cell}.")
     if columns is not None and not 1 <= columns <= 100:
-        raise SettingsError(f"columns must be 1 to 100, but is {columns}.")
+        raise SettingsError(f"columns must be 1 to 100, not {columns}.")
     if show not in ("chosen", "attempts", "audience"):
-        raise SettingsError(f"A contact sheet cannot show {show!r}.", "Known: chosen, attempts, audience.")
+        raise SettingsError(f"A contact sheet cannot show {show!r}.", "Use chosen, attempts or audience.")
     steps, words = story_steps(trajectory), drawable(options.words)
     if show == "audience":
         panels = panels_of(trajectory) or (Panel(number=1, text=options.title_of(trajectory)),)
@@ -99,7 +107,7 @@ def contact_sheet(
 
 
 class _Sheet:
-    """The measures of a sheet and its drawing."""
+    """The dimensions of a sheet, and its rendering."""
 
     def __init__(
         self, rows: list[list[Card]], columns: int, cell: int, captions: bool, title: str = ""
@@ -115,7 +123,7 @@ class _Sheet:
             cell = max(MIN_CELL, int(cell * MAX_SIDE / max(self._width, self._height) * 0.98))
             self._measure(cell)
         self.side = 0 if self._is_too_large else cell
-        """Longer side of a picture in pixels, 0 if the sheet is too large even with the smallest ones."""
+        """Longer side of an image in pixels. 0 if the sheet is too large even with the smallest cells."""
 
     @property
     def _is_too_large(self) -> bool:
@@ -125,7 +133,7 @@ class _Sheet:
         self._cell = max(1, round(cell * self._shape[0])), max(1, round(cell * self._shape[1]))
         self._gap = max(4, cell // 16)
         self._bold, self._plain = max(9, cell // 18), max(8, cell // 22)
-        # Only as many caption lines as the longest caption of the row needs.
+        # Reserve only the caption lines that the longest caption of the row needs.
         self._captions_of = [[self._wrap_caption(card) for card in row] for row in self._rows]
         self._row_heights = [
             self._cell[1] + max((self._caption_height(heading, lines) for heading, lines in row), default=0)
@@ -137,11 +145,15 @@ class _Sheet:
         self._height = self._top + sum(height + self._gap for height in self._row_heights)
 
     def draw(self) -> Image.Image:
-        """Return the finished image. Raises SettingsError if it would be too large."""
+        """Render the sheet.
+
+        Raises:
+            SettingsError: It would be too large.
+        """
         if not self.side:
             raise SettingsError(
                 f"The sheet would be {self._width}x{self._height} pixels with the smallest cells.",
-                "Export the story as a page, or a part of it as a sheet.",
+                "Export the story as a page, or only a part of it as a sheet.",
             )
         sheet = Image.new("RGB", (self._width, self._height), PAPER)
         canvas = ImageDraw.Draw(sheet)
@@ -215,7 +227,10 @@ def _write(
 
 
 def _flow(groups: list[list[Card]], columns: int) -> list[list[Card]]:
-    """Rows of at most `columns` cards; a group that does not fit the rest of a row starts a new one."""
+    """Return rows of at most `columns` cards.
+
+    A group that does not fit into the rest of a row starts a new row.
+    """
     rows: list[list[Card]] = [[]]
     for group in groups:
         if rows[-1] and len(rows[-1]) + len(group) > columns:
@@ -228,7 +243,7 @@ def _flow(groups: list[list[Card]], columns: int) -> list[list[Card]]:
 
 
 def _near_square(number: int) -> int:
-    # Cards with captions are taller than wide, so a row more than half a column wider looks balanced.
+    # Cards with captions are taller than wide, so a sheet with more columns than rows looks square.
     return number if number <= 4 else math.ceil(math.sqrt(number * 1.3))
 
 

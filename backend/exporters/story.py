@@ -1,8 +1,8 @@
-"""`story.json`: a story as one plain file for programs, its pictures beside it.
+"""`story.json`: a story as one plain file for programs, with its images in a folder.
 
-Decision: it holds what a reader sees, in reading order, and how sure one may be of each picture; the record
-(record.py) is the form that training reads. The models below are the format: their descriptions are the
-documentation, and a new field raises no version, a changed one does.
+It contains what a reader sees, in reading order, and how reliable each image is. Training reads the record
+instead (record.py). The models below define the format, and their descriptions are its documentation. A new
+field does not change the version, a field with another meaning does.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ UNFINISHED = ("stopped", "not drawn", "failed", "not reached")
 
 
 class StoryImage(Value):
-    """A picture of the story."""
+    """An image of the story."""
 
     file: str = Field(description="path of a PNG file, relative to story.json")
     width: int = Field(description="pixels")
@@ -53,48 +53,61 @@ class StoryImage(Value):
 
 
 class StoryAttempt(Value):
-    """One draw of a step."""
+    """One attempt at a step."""
 
-    prompt: Text = Field(description="what it was drawn with")
+    prompt: Text = Field(description="prompt of this attempt")
     seed: int = Field(description="seed of the sampler")
-    image: StoryImage | None = Field(description="null if drawing failed")
-    outcome: AttemptOutcome = Field(description="accepted, refused, not understood, not judged or failed")
-    reasoning: Text = Field(description="what the critic said of it")
-    error: Text = Field(description="why drawing or judging failed, else empty")
+    image: StoryImage | None = Field(description="null if the generation failed")
+    outcome: AttemptOutcome = Field(
+        description="accepted, refused (rejected), not understood (the critic's reply could not be read), "
+        "not judged or failed"
+    )
+    reasoning: Text = Field(description="the critic's reasoning")
+    error: Text = Field(description="why generating or judging failed; empty if it did not")
 
 
 class StoryPart(Value):
     """One step of the story."""
 
-    number: int = Field(description="number of the step in the plan, rising")
-    name: Text = Field(description="the planner's name for it")
-    text: Text = Field(description="the sentence to show beside the picture, or a step of text")
-    prompt: Text = Field(description="what the planner asked for; empty in a step of text")
-    image: StoryImage | None = Field(description="the step's picture; null in a step of text or without one")
-    state: State = Field(
-        description="accepted by the critic, picked by a person, not accepted (shown all the same), "
-        "not judged, stopped (cancelled or out of time after its first picture), text, not drawn (stopped "
-        "before its first picture), failed (nothing could be drawn), not reached"
+    number: int = Field(description="number of the step in the plan; numbers increase")
+    name: Text = Field(description="name from the plan")
+    text: Text = Field(description="caption of the image, or the text of a text-only step")
+    prompt: Text = Field(description="prompt from the plan; empty in a text-only step")
+    image: StoryImage | None = Field(
+        description="chosen image of the step; null in a text-only step or if there is none"
     )
-    why: str = Field(description="the same in a sentence")
-    attempts: tuple[StoryAttempt, ...] = Field(description="every draw in order, refused ones included")
+    state: State = Field(
+        description="accepted (by the critic), picked (by the user), not accepted (shown anyway), "
+        "not judged, stopped (canceled or out of time after the first image), text (a text-only step), "
+        "not drawn (stopped before the first image), failed (no image could be generated), not reached"
+    )
+    why: str = Field(description="the state as a sentence")
+    attempts: tuple[StoryAttempt, ...] = Field(description="all attempts in order, including rejected ones")
 
 
 class StoryFile(Value):
-    """The whole file."""
+    """The complete file."""
 
-    format: Literal["interleave-thinker story"] = Field(default=FORMAT, description="what file this is")
-    version: int = Field(default=VERSION, description="raised when a field changes its meaning")
-    title: str = Field(description="the beginning of the request")
-    request: Text = Field(description="what was asked for")
-    request_images: tuple[StoryImage, ...] = Field(description="the pictures that came with it")
-    complete: bool = Field(description="every step of the plan was carried out to its end")
-    summary: str = Field(description="steps, pictures, how many were accepted, and the time, in one line")
-    steps: tuple[StoryPart, ...] = Field(description="all planned steps in order")
+    format: Literal["interleave-thinker story"] = Field(
+        default=FORMAT, description="identifies the file format"
+    )
+    version: int = Field(default=VERSION, description="increases when the meaning of a field changes")
+    title: str = Field(description="beginning of the request")
+    request: Text = Field(description="text of the request")
+    request_images: tuple[StoryImage, ...] = Field(description="images of the request")
+    complete: bool = Field(description="whether every step of the plan was completed")
+    summary: str = Field(
+        description="number of steps, images and accepted images, and the duration, in one line"
+    )
+    steps: tuple[StoryPart, ...] = Field(description="all steps of the plan in order")
 
 
 def export(trajectory: Trajectory, folder: Path) -> Path:
-    """Write `folder`/story.json and its images folder; returns the file's path. Raises JournalError."""
+    """Write `folder`/story.json and its images folder, and return the file's path.
+
+    Raises:
+        JournalError: The folder cannot be written.
+    """
     folder = Path(folder)
     pictures = PictureFolder(folder)
     images = tuple(

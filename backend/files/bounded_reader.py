@@ -1,10 +1,8 @@
-"""The one way in which files from elsewhere are read: regular files only, never more than a stated number of
-bytes.
+"""Reads untrusted files: regular files only, and at most a given number of bytes.
 
-Decision: the file is opened without waiting and asked what it is before a byte is read. A pipe would keep its
-reader for ever, a device never ends, and a file with holes costs its sender nothing and its reader all of the
-memory. JSON is refused by the number of its values before it is parsed, since a value of two bytes becomes an
-object of a hundred.
+A file is opened without blocking and its type is checked before a byte is read. A pipe would block its reader
+forever, a device never ends, and a sparse file costs its sender nothing but fills its reader's RAM. JSON with
+too many values is rejected before it is parsed, since a value of two bytes becomes an object of a hundred.
 """
 
 from __future__ import annotations
@@ -23,10 +21,9 @@ from ..errors import InterleaveError
 
 MAX_JSON_BYTES = 64 * 1024 * 1024
 MAX_JSON_VALUES = 2_000_000
-"""Most values in one JSON text, counted by its brackets and commas (also those inside texts): about 200 MB of
-objects."""
+"""Maximum number of values in a JSON text, estimated from brackets and commas: about 200 MB of objects."""
 MAX_KEYS = 100_000
-"""Most keys of one JSON object: each that a model does not know is a fault of its own."""
+"""Maximum number of keys in a JSON object, because every unknown key is a validation error of its own."""
 OPENING = (
     os.O_RDONLY
     | getattr(os, "O_NONBLOCK", 0)
@@ -37,18 +34,31 @@ OPENING = (
 
 
 def read_bytes(path: str | Path, limit: int, kind: type[InterleaveError], what: str = "File") -> bytes:
-    """The content of a regular file of at most `limit` bytes; raises `kind` naming the path, also if there is
-    none."""
+    """Return the content of a regular file.
+
+    Args:
+        path: Path of the file.
+        limit: Maximum size in bytes.
+        kind: Class of errors.
+        what: Noun for error messages.
+
+    Raises:
+        InterleaveError: Of class `kind`, naming the path: the file is missing, too large or unreadable.
+    """
     content = read_bytes_if_any(path, limit, kind, what)
     if content is None:
-        raise kind(f"{what} {str(path)!r} cannot be read (there is no such file).")
+        raise kind(f"{what} {str(path)!r} cannot be read (no such file).")
     return content
 
 
 def read_bytes_if_any(
     path: str | Path, limit: int, kind: type[InterleaveError], what: str = "File"
 ) -> bytes | None:
-    """As `read_bytes`, but None where nothing lies at the path."""
+    """Return the content of a regular file as `read_bytes` does, or None if nothing exists at the path.
+
+    Raises:
+        InterleaveError: Of class `kind`, naming the path.
+    """
     shown = f"{what} {str(path)!r}"
     file = _opened_if_any(path, kind, shown)
     if file is None:
@@ -58,25 +68,28 @@ def read_bytes_if_any(
             size = os.fstat(file.fileno()).st_size
             content = b""
             if size <= limit:
-                # No more room is asked for than the file has: a limit may be gigabytes.
+                # Allocate only the file's size, since the limit may be gigabytes.
                 content = file.read(size + 1)
             if size < len(content) <= limit:
                 content += file.read(limit + 1 - len(content))
     except OSError as error:
         raise kind(f"{shown} cannot be read ({error.strerror or error}).") from error
     if max(size, len(content)) > limit:
-        raise kind(f"{shown} is larger than {limit} bytes, the most that is read.")
+        raise kind(f"{shown} is larger than {limit} bytes, the maximum.")
     return content
 
 
 @contextmanager
 def opened(path: str | Path, kind: type[InterleaveError], what: str = "File") -> Iterator[BinaryIO]:
-    """A regular file to read in parts, for headers, samples and lines; raises `kind` naming the path, also
-    for what goes wrong while it is read."""
+    """Open a regular file to read parts of it, such as headers, samples and lines.
+
+    Raises:
+        InterleaveError: Of class `kind`, naming the path, also for errors inside the block.
+    """
     shown = f"{what} {str(path)!r}"
     file = _opened_if_any(path, kind, shown)
     if file is None:
-        raise kind(f"{shown} cannot be read (there is no such file).")
+        raise kind(f"{shown} cannot be read (no such file).")
     try:
         with file:
             yield file
@@ -85,8 +98,7 @@ def opened(path: str | Path, kind: type[InterleaveError], what: str = "File") ->
 
 
 def first_characters(file: BinaryIO, count: int = 4) -> bytes:
-    """Up to `count` bytes of an opened file after its byte order mark and blanks; the file is left at its
-    beginning."""
+    """Return up to `count` bytes after a file's byte order mark and blanks, and rewind the file."""
     found = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8).lstrip()
     while len(found) < count and (more := file.read(4096)):
         found = (found + more).lstrip()
@@ -100,9 +112,9 @@ def _opened_if_any(path: str | Path, kind: type[InterleaveError], shown: str) ->
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:
-        raise kind(f"{shown} has a name that no file can have ({error}).") from error
+        raise kind(f"{shown} has an invalid name ({error}).") from error
     except OSError as error:
-        # A socket, or a pipe that nobody reads, says so when it is opened.
+        # A socket, or a pipe without a reader, fails to open with this error.
         if error.errno in (errno.ENXIO, errno.EISDIR):
             raise kind(f"{shown} is not a regular file.") from error
         raise kind(f"{shown} cannot be read ({error.strerror or error}).") from error
@@ -118,7 +130,11 @@ def _opened_if_any(path: str | Path, kind: type[InterleaveError], shown: str) ->
 
 
 def read_text(path: str | Path, limit: int, kind: type[InterleaveError], what: str = "File") -> str:
-    """The content of a UTF-8 file (a byte order mark is left out); raises `kind` naming the path."""
+    """Return the content of a UTF-8 file without its byte order mark.
+
+    Raises:
+        InterleaveError: Of class `kind`, naming the path.
+    """
     return _decoded(read_bytes(path, limit, kind, what), kind, f"{what} {str(path)!r}")
 
 
@@ -129,30 +145,46 @@ def read_json(
     limit: int = MAX_JSON_BYTES,
     values: int | None = None,
 ) -> Any:
-    """The value in a JSON file; raises `kind` naming the path for what `parse_json` refuses."""
+    """Return the value in a JSON file.
+
+    Raises:
+        InterleaveError: Of class `kind`, naming the path, as for `parse_json`.
+    """
     return parse_json(read_bytes(path, limit, kind, what), kind, f"{what} {str(path)!r}", values)
 
 
 def check_values(text: str, kind: type[InterleaveError], where: str, values: int | None = None) -> None:
-    """Raise `kind` if a JSON text holds more than that many values, without parsing it (for who leaves that
-    to a library)."""
+    """Check the number of values in a JSON text without parsing it, for texts that a library parses.
+
+    Raises:
+        InterleaveError: Of class `kind`, if there are more than `values` (default: MAX_JSON_VALUES).
+    """
     most = MAX_JSON_VALUES if values is None else values
     if text.count("{") + text.count("[") + text.count(",") > most:
-        raise kind(f"{where} holds more than {most} values, the most that are read.")
+        raise kind(f"{where} contains more than {most} values.")
 
 
 def parse_json(
     content: bytes | str, kind: type[InterleaveError], where: str, values: int | None = None
 ) -> Any:
-    """The value of a JSON text; raises `kind` if it is none, is nested too deep, holds more than that many
-    `values` (MAX_JSON_VALUES) or MAX_KEYS keys in one object, or names a key of one object twice (readers
-    differ in which of the two they take)."""
+    """Return the value of a JSON text.
+
+    Args:
+        content: JSON text, or its UTF-8 bytes.
+        kind: Class of errors.
+        where: Name of the text for error messages.
+        values: Maximum number of values. Default: MAX_JSON_VALUES.
+
+    Raises:
+        InterleaveError: Of class `kind`: the text is invalid or nested too deep, has too many values or keys,
+            or an object has the same key twice (parsers differ in which one they use).
+    """
     text = _decoded(content, kind, where) if isinstance(content, bytes) else content.removeprefix("\ufeff")
     check_values(text, kind, where, values)
     try:
         return json.loads(text, object_pairs_hook=_without_duplicates)
     except RecursionError as error:
-        raise kind(f"{where} is nested too deep.") from error
+        raise kind(f"{where} is nested too deeply.") from error
     except ValueError as error:
         raise kind(f"{where} is not JSON ({error}).") from error
 
@@ -171,5 +203,5 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise ValueError(f"the key {twice[:80]!r} stands twice in one object")
+        raise ValueError(f"the key {twice[:80]!r} occurs twice in one object")
     return found

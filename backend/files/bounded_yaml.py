@@ -1,4 +1,4 @@
-"""YAML of strangers, loaded with few repeated parts: some lines of repeated repetitions are gigabytes."""
+"""Loads untrusted YAML with a limit on aliases, because a few lines of nested aliases expand to gigabytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ MAX_REPEATED = 8
 
 
 def bounded_loader(base: Any) -> Any:
-    """A loader class like `base` (yaml.SafeLoader, yaml.BaseLoader) that raises yaml.YAMLError where more
-    than MAX_REPEATED parts are repeated by `*`."""
+    """Return a loader class derived from `base` that limits aliases.
+
+    Args:
+        base: Such as yaml.SafeLoader or yaml.BaseLoader.
+
+    Returns:
+        The class. It raises yaml.YAMLError for more than MAX_REPEATED aliases (`*`).
+    """
     from yaml import AliasEvent, YAMLError
 
     class Loader(base):
@@ -22,18 +28,28 @@ def bounded_loader(base: Any) -> Any:
             if self.check_event(AliasEvent):
                 self.repeated += 1
                 if self.repeated > MAX_REPEATED:
-                    raise YAMLError(f"it repeats parts (*) more than {MAX_REPEATED} times")
+                    raise YAMLError(f"more than {MAX_REPEATED} aliases (*)")
             return super().compose_node(parent, index)
 
     return Loader
 
 
 def load_yaml(text: str | bytes, loader: Any, what: str, name: str | Path) -> Any:
-    """What a YAML text holds; raises SettingsError, which calls it `what` and by its name."""
+    """Return the value of a YAML text.
+
+    Args:
+        text: YAML text.
+        loader: Loader class, see `bounded_loader`.
+        what: Noun for error messages.
+        name: Name of the text for error messages.
+
+    Raises:
+        SettingsError: The text is invalid.
+    """
     import yaml
 
     try:
         return yaml.load(text, loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise SettingsError(f"{what} {str(name)!r} is not YAML that can be read ({reason}).") from error
+        raise SettingsError(f"{what} {str(name)!r} is not valid YAML ({reason}).") from error

@@ -1,8 +1,8 @@
 """Converts the colors of image files to sRGB, the color space that models and screens assume.
 
 A camera or an editor may store colors in another space and name it by an ICC profile (AdobeRGB, Display P3,
-a printer's CMYK). LittleCMS, which Pillow brings, converts them. A profile that is damaged, or that does not
-fit the image's channels, changes nothing: viewers show such files as sRGB too.
+CMYK of a printer). LittleCMS, which is part of Pillow, converts them. A profile that is damaged or does not
+fit the image's channels is ignored: viewers show such files as sRGB too.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from PIL import Image, ImageCms
 CHANNELS = {"RGB": "RGB", "RGBA": "RGB", "CMYK": "CMYK", "L": "GRAY", "LAB": "Lab"}
 """Color space that a profile must have, by the mode of the image."""
 CLOSE = 2
-"""Levels of 255 by which a profile may change a color and still be sRGB."""
+"""Maximum change of a color, in levels of 255, by a profile that counts as sRGB."""
 GRID = 9
 
 
 def in_srgb(image: Image.Image) -> Image.Image:
-    """Return the image converted to sRGB by its profile (RGB or RGBA), or as it is if no profile applies.
+    """Return the image converted to sRGB by its profile (RGB or RGBA), or unchanged if no profile applies.
 
     The image may be changed in place.
     """
@@ -49,7 +49,7 @@ def in_srgb(image: Image.Image) -> Image.Image:
 
 
 def _with_channels(image: Image.Image) -> Image.Image:
-    """The image with its colors and transparency in channels, if it has them elsewhere."""
+    """Return the image with its colors and transparency stored in channels."""
     if image.mode in ("P", "PA") or "transparency" in image.info:
         transparent = image.mode == "PA" or "transparency" in image.info
         colors = "L" if image.mode == "L" else "RGB"
@@ -63,14 +63,14 @@ def _converted(image: Image.Image, profile: ImageCms.ImageCmsProfile) -> Image.I
     if to == image.mode:
         if not _changes_colors(transform, image.mode):
             return image
-        # Of a photograph of 50 million pixels a second copy would be 200 MB.
+        # A second copy of a photograph of 50 million pixels would take 200 MB.
         ImageCms.applyTransform(image, transform, inPlace=True)
         return image
     return cast(Image.Image, ImageCms.applyTransform(image, transform))
 
 
 def _changes_colors(transform: ImageCms.ImageCmsTransform, mode: str) -> bool:
-    """Whether the transform does more than round: most profiles in files are sRGB's own."""
+    """Return whether the transform does more than round. Most profiles in files are sRGB."""
     levels = [round(255 * step / (GRID - 1)) for step in range(GRID)]
     colors = [(red, green, blue) for red in levels for green in levels for blue in levels]
     probe = Image.new("RGB", (len(colors), 1))

@@ -1,9 +1,9 @@
-"""Image files decoded into upright sRGB, whatever a camera or a stranger put into them.
+"""Decodes image files, including damaged and hostile ones, into upright sRGB images.
 
-Decision: Pillow reads, in the formats that are listed and within a number of pixels; all that it can raise
-for a damaged file is one PictureError. Transparent areas become white, as the critic's blank page is. A JPEG
-photograph of more pixels is scaled by 2, 4 or 8 while it is decoded, which takes no more memory than a small
-one; other formats have no such way, and are refused.
+Pillow decodes a fixed list of formats with a limited number of pixels. Every exception it raises for a
+damaged file becomes a PictureError. Transparent areas become white, like the blank image shown to the critic.
+A larger JPEG photograph is scaled down by 2, 4 or 8 during decoding, which needs as little RAM as a small
+one. Other formats cannot be scaled in this way and are rejected.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ from PIL import ExifTags, Image, ImageChops, JpegImagePlugin, UnidentifiedImageE
 
 from ..errors import PictureError
 from .color_profiles import in_srgb
-from .heic import START, check_pixels, is_heic, opened_heic
 
 MAX_PIXELS = 50_000_000
-"""As many as the largest photographs of telephones have; twice that in memory is 400 MB."""
+"""The largest photographs of phones have this size. Twice that in RAM is 400 MB."""
 MAX_SCALED_PIXELS = 256_000_000
-"""Pixels of a JPEG that is scaled while it is decoded: telephones have up to 200 million."""
+"""Maximum number of pixels of a JPEG that is scaled while decoding. Phones have up to 200 million."""
+START = 64
+"""Bytes at the beginning of a file that identify its format."""
+BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis")
+SHARED_BRANDS = (b"mif1", b"msf1")
+"""Brands shared with AVIF files. The list of compatible brands after them decides."""
 JPEG_START = b"\xff\xd8\xff"
 JPEG_SCALES = (2, 4, 8)
 MAX_GREY = 0xFFFF
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
-"""Kinds of image files that are read. Pillow knows more, and starts a program of the machine for some
-(EPS)."""
+"""File formats that are read. Pillow supports more, and runs an external program for some (EPS)."""
 
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -40,7 +43,7 @@ TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""What sets an image upright, by its EXIF orientation (EXIF 2.3, tag 0x0112; 1 is upright)."""
+"""Transpositions that set an image upright, by EXIF orientation (EXIF 2.3, tag 0x0112; 1 is upright)."""
 
 Ends = tuple[int, int]
 
@@ -49,8 +52,17 @@ Ends = tuple[int, int]
 def reading_image(
     stream: IO[bytes], where: str, most: int = MAX_PIXELS, scaled: bool = True
 ) -> Iterator[Image.Image]:
-    """The image in a stream, not decoded yet; whatever is wrong with it, also while it is decoded, is a
-    PictureError. `scaled`: a large JPEG is made smaller; its size is then the smaller one."""
+    """Yield the image in a stream, not yet decoded.
+
+    Args:
+        stream: Image file.
+        where: Name of the image for error messages.
+        most: Maximum number of pixels.
+        scaled: Whether to scale down a larger JPEG. The image then has the smaller size.
+
+    Raises:
+        PictureError: The file is damaged or too large, also if that shows only inside the block.
+    """
     try:
         with _opened(stream, where, most) as image:
             if scaled and isinstance(image, JpegImagePlugin.JpegImageFile):
@@ -76,7 +88,7 @@ def _opened(stream: IO[bytes], where: str, most: int) -> Image.Image:
     start = stream.read(START)
     stream.seek(0)
     if start.startswith(JPEG_START):
-        # Image.open has a limit of its own, for the whole process.
+        # Image.open has its own limit, which applies to the whole process.
         return JpegImagePlugin.JpegImageFile(stream)
     if is_heic(start):
         return opened_heic(stream, where, most)
@@ -84,9 +96,9 @@ def _opened(stream: IO[bytes], where: str, most: int) -> Image.Image:
 
 
 def _scale(image: JpegImagePlugin.JpegImageFile, stream: IO[bytes], most: int) -> None:
-    """Have a JPEG of more than `most` pixels decoded at a half, a quarter or an eighth of its sides."""
+    """Set up a JPEG of more than `most` pixels to be decoded at 1/2, 1/4 or 1/8 of its sides."""
     width, height = image.size
-    # The decoder holds all of an image with several scans in memory, whatever the scale.
+    # For a JPEG with several scans, the decoder keeps the full image in RAM at any scale.
     if not most < width * height <= MAX_SCALED_PIXELS or not _has_one_scan(image, stream):
         return
     for scale in JPEG_SCALES:
@@ -96,8 +108,8 @@ def _scale(image: JpegImagePlugin.JpegImageFile, stream: IO[bytes], most: int) -
 
 
 def _has_one_scan(image: JpegImagePlugin.JpegImageFile, stream: IO[bytes]) -> bool:
-    """Whether the first scan of an opened JPEG has all of its channels, and all of their precision."""
-    # Pillow has read up to the end of the scan's header, which begins with its length and its channels.
+    """Return whether the first scan of an opened JPEG has all channels at full precision."""
+    # Pillow has read up to the end of the scan's header, which begins with its length and channel count.
     after, length = stream.tell(), 6 + 2 * image.layers
     stream.seek(after - length)
     header = stream.read(3)
@@ -107,26 +119,40 @@ def _has_one_scan(image: JpegImagePlugin.JpegImageFile, stream: IO[bytes]) -> bo
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """Those of FORMATS that this Pillow was built with."""
+    """Return the FORMATS that the installed Pillow supports."""
     Image.init()
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
 def decoded(image: Image.Image, where: str, convert: bool = True) -> Image.Image:
-    """The image upright and in mode RGB, its colors in sRGB unless `convert` is False; raises PictureError
-    for grey that nobody can scale."""
+    """Decode an image to upright RGB.
+
+    Args:
+        image: Image from `reading_image`.
+        where: Name of the image for error messages.
+        convert: Whether to convert its colors to sRGB.
+
+    Raises:
+        PictureError: The image has gray values without a defined white.
+    """
     image.load()
     upright = _upright(image)
     if convert:
         upright = in_srgb(upright)
-    # Pillow would write the profile into files of these pixels, which are no longer in its colors.
+    # Otherwise Pillow would write the old profile into files of these converted pixels.
     upright.info.pop("icc_profile", None)
     return upright if upright.mode == "RGB" else flattened(upright, where)
 
 
 def decoded_mask(image: Image.Image, where: str) -> Image.Image:
-    """The image as a mask, upright and in mode RGB: white where it is transparent, as ComfyUI's mask editor
-    paints; of one without transparent parts its brightness. Raises PictureError likewise."""
+    """Decode an image as a mask: upright, mode RGB, white where something may change.
+
+    Transparent areas become white, as ComfyUI's mask editor paints them. Without transparent areas, the
+    brightness of the image is used.
+
+    Raises:
+        PictureError: The image has gray values without a defined white.
+    """
     image.load()
     if "A" in image.getbands() or "transparency" in image.info:
         solid = _upright(image).convert("RGBA").getchannel("A")
@@ -136,9 +162,8 @@ def decoded_mask(image: Image.Image, where: str) -> Image.Image:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    # As cameras mean it, and as everything else that shows the file turns it. Pillow's exif_transpose writes
-    # the notes anew, too, and fails on those that cameras got wrong; here a damaged note is none, as in every
-    # viewer.
+    # Pillow's exif_transpose also rewrites the EXIF data, and fails on the invalid data of some cameras. Here
+    # invalid data is ignored, as every viewer does.
     try:
         orientation = image.getexif().get(ExifTags.Base.Orientation)
     except (SyntaxError, ValueError, TypeError, LookupError, OSError, struct.error):
@@ -148,11 +173,14 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def flattened(image: Image.Image, where: str) -> Image.Image:
-    """The image in mode RGB, its transparent areas white; raises PictureError likewise."""
+    """Return the image in mode RGB, with transparent areas white.
+
+    Raises:
+        PictureError: The image has gray values without a defined white.
+    """
     if image.mode == "F" or image.mode.startswith("I"):
         return _of_wide_grey(image, where)
-    # Transparent areas become white, as the critic's blank page is, and not black as convert() would make
-    # them.
+    # convert() alone would make transparent areas black.
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         rgba = image if image.mode == "RGBA" else image.convert("RGBA")
         flat = Image.new("RGB", rgba.size, (255, 255, 255))
@@ -162,20 +190,64 @@ def flattened(image: Image.Image, where: str) -> Image.Image:
 
 
 def _of_wide_grey(image: Image.Image, where: str) -> Image.Image:
-    """16-bit grey as 8-bit colours by its high byte, as Pillow reads 16-bit colours: convert() would cut off
-    at 255.
+    """Convert 16-bit gray to 8 bits by the high byte, as Pillow does for 16-bit colors.
 
-    Raises PictureError for numbers past 16 bits and for floating point, since neither says what is white.
+    convert() would clip at 255.
+
+    Raises:
+        PictureError: The values exceed 16 bits or are floating point, so that white is undefined.
     """
     whole = None if image.mode == "F" else image.convert("I")
     if whole is None or any(not 0 <= end <= MAX_GREY for end in cast(Ends, whole.getextrema())):
         raise PictureError(
-            f"{where} has grey values of {'floating point' if whole is None else 'more than 16 bits'}, "
-            "and nothing says which of them is white.",
-            "Save it with 8 or 16 bits a channel.",
+            f"{where} has gray values of {'floating point' if whole is None else 'more than 16 bits'}, "
+            "so that white is undefined.",
+            "Save it with 8 or 16 bits per channel.",
         )
     shades = [value >> 8 for value in range(MAX_GREY + 1)]
     see_through = image.info.get("transparency")
     if isinstance(see_through, int) and 0 <= see_through <= MAX_GREY:
         shades[see_through] = 255
     return whole.point(shades, "L").convert("RGB")
+
+
+def is_heic(start: bytes) -> bool:
+    """Return whether a file with this beginning is HEIC."""
+    brand = start[8:12]
+    if start[4:8] != b"ftyp":
+        return False
+    return brand in BRANDS or (brand in SHARED_BRANDS and any(one in start[12:] for one in BRANDS))
+
+
+def opened_heic(stream: IO[bytes], where: str, most: int) -> Image.Image:
+    """Return the upright image of a HEIC file.
+
+    Raises:
+        PictureError: pillow-heif is not installed, or the file has no image, or more than `most` pixels.
+    """
+    try:
+        from pillow_heif import open_heif  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise PictureError(
+            f"{where} is a HEIC image, which requires the package pillow-heif.",
+            "Install it (pip install pillow-heif), or save the image as JPEG.",
+        ) from error
+    try:
+        found = open_heif(stream)
+        width, height = found.size
+    except IndexError as error:
+        raise PictureError(
+            f"{where} is not a readable image (the HEIC file does not contain an image)."
+        ) from error
+    check_pixels(width, height, where, most)
+    image: Image.Image = found.to_pillow()
+    image.format = "HEIF"
+    return image
+
+
+def check_pixels(width: int, height: int, where: str, most: int) -> None:
+    """Raise PictureError for an image of more than `most` pixels."""
+    if width * height > most:
+        raise PictureError(
+            f"{where} has {width}x{height} pixels; the maximum is {most} in total.", "Scale it down first."
+        )

@@ -1,11 +1,10 @@
-"""Where the images lie that a file from elsewhere names: in its own folder and below an image root, nowhere
-else.
+"""Resolves image paths in untrusted files, only inside the file's own folder and below an image root.
 
-Decision: a published file names its images as on the machine that made them, so a path is first read as it
-stands, from the file's folder, and then by its end: the base name beside the file, the longest end that
-exists below the root. An image root holds thousands of images of one name, so it is never searched; a name
-that would stand for two different images is an error and not a guess. No path is followed out of these
-folders, neither by `..` nor by a link.
+A published file contains the paths of the machine that made it. A path is first tried as written, relative to
+the file's folder. Then the base name is tried next to the file, and the longest path ending that exists below
+the root. An image root contains thousands of images of the same name, so it is never searched. A name that
+would refer to two different images is an error. No path leads out of these folders, neither by `..` nor by a
+link.
 """
 
 from __future__ import annotations
@@ -19,13 +18,16 @@ from pathlib import Path
 from ..errors import InterleaveError
 
 MAX_PARTS = 12
-"""Parts of a path, from its end, that are looked for below an image root."""
+"""Maximum number of path parts, from the end, that are looked up below an image root."""
 DRIVE = re.compile(r"^(?:[A-Za-z]:|//[^/]+/[^/]+)")
 
 
 class ImagePlaces:
-    """Finds the images that a file in `folder` names: as written from there, by base name in the sub-folders
-    `beside` of it ("" is itself), then by the end of the path below `root`. Faults are raised as `kind`."""
+    """Finds the images that a file in `folder` refers to.
+
+    Tried in this order: the path as written, its base name in the subfolders `beside` of the folder ("" is
+    the folder itself), and its endings below `root`. Errors have the class `kind`.
+    """
 
     def __init__(
         self,
@@ -38,20 +40,20 @@ class ImagePlaces:
         self._folder = _resolved(folder, kind)
         self._root = None if root is None else _resolved(root, kind)
         if self._root is not None and not self._root.is_dir():
-            raise kind(f"There is no image folder {str(root)!r}.")
+            raise kind(f"The image folder {str(root)!r} does not exist.")
         self._beside = beside
         self._kind = kind
         self._found_for: dict[Path, tuple[str, ...]] = {}
 
     def find(self, written: str) -> Path | None:
-        """The file of a path as it was written, by either kind of slash; None if it lies in none of the
-        places.
+        """Return the file of a path with either kind of slash, or None if it is in none of the places.
 
-        Raises `kind` for a path that no file can have, a link that leads out, something that is not a regular
-        file, and for two paths that only their missing folders tell apart.
+        Raises:
+            InterleaveError: Of class `kind`: the path is invalid, a link leads out of the folder, the path is
+                not a regular file, or two different paths would resolve to one file.
         """
         if "\0" in written:
-            raise self._kind(f"The image {written!r} has a name that no file can have.")
+            raise self._kind(f"The image {written!r} has an invalid name.")
         parts = _parts(written)
         own = self._own(written, parts)
         for place, inner in self._candidates(own, parts):
@@ -62,7 +64,7 @@ class ImagePlaces:
         return None
 
     def _own(self, written: str, parts: tuple[str, ...]) -> tuple[str, ...] | None:
-        """The path below the own folder, None if it leads elsewhere."""
+        """Return the path relative to the file's folder, or None if it leads elsewhere."""
         plain = written.replace("\\", "/")
         for folder in (self._given, self._folder):
             if plain.startswith(f"{folder.as_posix()}/"):
@@ -92,7 +94,7 @@ class ImagePlaces:
             if real != file:
                 if not real.is_relative_to(place):
                     raise self._kind(
-                        f"The image {written!r} is reached by a link that leads out of {str(place)!r}."
+                        f"The image {written!r} is behind a link that leads out of {str(place)!r}."
                     )
                 state = os.stat(real)
         except (FileNotFoundError, NotADirectoryError):
@@ -105,13 +107,13 @@ class ImagePlaces:
         return file
 
     def _check_single(self, file: Path, parts: tuple[str, ...], written: str) -> None:
-        """Two spellings of one path end alike; two images of one name do not."""
+        """Check that two paths for one file are the same path, and not two images of one name."""
         known = self._found_for.setdefault(file, parts)
         shorter = min(len(known), len(parts))
         if known[-shorter:] != parts[-shorter:]:
             raise self._kind(
-                f"The images {'/'.join(known)!r} and {written!r} would both be {str(file)!r}.",
-                "Put them into folders that tell them apart.",
+                f"The images {'/'.join(known)!r} and {written!r} would both resolve to {str(file)!r}.",
+                "Put them into different folders.",
             )
         if len(parts) > len(known):
             self._found_for[file] = parts
@@ -125,7 +127,7 @@ def _resolved(folder: Path, kind: type[InterleaveError]) -> Path:
 
 
 def _parts(written: str) -> tuple[str, ...]:
-    """The names of a path, without its drive and what leads out of where it begins."""
+    """Return the names of a path, without its drive and without parts that lead out of its start."""
     plain = DRIVE.sub("", written.replace("\\", "/"))
     parts: list[str] = []
     for part in plain.split("/"):
@@ -137,7 +139,7 @@ def _parts(written: str) -> tuple[str, ...]:
 
 
 def _inside(names: Sequence[str]) -> tuple[str, ...] | None:
-    """A relative path without `.` and `..`, None if it leads out. Nothing on the disk is looked at."""
+    """Return a relative path without `.` and `..`, or None if it leads out. The disk is not accessed."""
     parts: list[str] = []
     for part in names:
         if part == "..":

@@ -1,10 +1,8 @@
-"""A lock that one process or thread has at a time, and that the system takes back when its holder dies,
-however it dies.
+"""A lock for one process or thread at a time, which the system releases if its holder dies.
 
-Decision: the system's own file locks (`flock`, through the library filelock) and not files that name their
-process: they hold between containers too, where the same number is another process, and a killed holder
-leaves nothing that anyone would have to judge stale. A few file systems have no locks; there a lock is had by
-everyone, which is said once in the log.
+It uses the system's file locks (`flock`, through the library filelock) and not files with process ids. System
+locks also work between containers, where the same id is another process, and a killed holder leaves no stale
+lock. A few file systems have no locks. There the lock always succeeds, with a warning in the log.
 """
 
 from __future__ import annotations
@@ -29,26 +27,34 @@ logger = logging.getLogger(__name__)
 
 
 class SystemLock:
-    """The lock on the file at `path`, which is made for it and removed after. Not to be taken twice by the
-    same object."""
+    """Locks the file at `path`, which is created for the lock and removed afterwards.
+
+    The same object must not take the lock twice.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock: FileLock | None = None
 
     def take(self, seconds: float = 0.0) -> bool:
-        """Take it, waiting so long at most; False if somebody else has it. Raises JournalError if the file
-        cannot be written."""
+        """Take the lock, and return False if it is held by another process or thread.
+
+        Args:
+            seconds: Maximum time to wait.
+
+        Raises:
+            JournalError: The file cannot be written, or the library filelock is missing.
+        """
         try:
             from filelock import FileLock, Timeout
         except ImportError as error:
-            raise JournalError(f"A library is missing ({error}).", _how()) from error
-        # Asked once: between two questions whoever has the lock may have removed its file.
+            raise JournalError(f"The library filelock is missing ({error}).", _how()) from error
+        # Check once: between two checks, the holder of the lock may remove its file.
         with suppress(OSError):
             if not stat.S_ISREG(self.path.lstat().st_mode):
                 raise JournalError(f"{str(self.path)!r} is not a file.", "Remove it.")
         try:
-            # Whoever opened it may release it from another thread.
+            # The lock may be released from another thread.
             lock = FileLock(self.path, thread_local=False, fallback_to_soft=False)
             lock.acquire(timeout=seconds, poll_interval=0.01)
         except Timeout:
@@ -59,11 +65,11 @@ class SystemLock:
             if error.errno not in NO_LOCKS:
                 raise JournalError(
                     f"{str(self.path)!r} cannot be written ({error.strerror or error}).",
-                    "Give a folder that can be written, or make room.",
+                    "Use a folder with write permission, or free disk space.",
                 ) from error
             logger.warning(
-                "%r is on a file system without locks: "
-                "nothing keeps two runs from writing there at the same time, so start one only.",
+                "%r is on a file system without locks. "
+                "Start only one run there, because two runs could write at the same time.",
                 str(self.path.parent),
             )
             with suppress(OSError):
@@ -74,7 +80,16 @@ class SystemLock:
 
     @contextmanager
     def held(self, refusal: Exception, seconds: float = 0.0) -> Iterator[None]:
-        """Have it while the block runs, waiting so long at most; raises `refusal` if somebody else has it."""
+        """Hold the lock while the block runs.
+
+        Args:
+            refusal: Error to raise if the lock is held by another process or thread.
+            seconds: Maximum time to wait.
+
+        Raises:
+            Exception: `refusal`.
+            JournalError: As for `take`.
+        """
         if not self.take(seconds):
             raise refusal
         try:
@@ -83,15 +98,15 @@ class SystemLock:
             self.release()
 
     def release(self) -> None:
-        """Give it back; safe to call without having it."""
+        """Release the lock. Safe to call without holding it."""
         lock, self._lock = self._lock, None
         if lock is None:
             return
-        # While it is held: who waits for this file finds it gone and makes a new one.
+        # Delete the file while the lock is held: a waiting process then finds it gone and creates a new one.
         with suppress(OSError):
             self.path.unlink()
         lock.release()
 
 
 def _how() -> str:
-    return f'pip install "filelock>={least("filelock")}"'
+    return f'Run: pip install "filelock>={least("filelock")}"'

@@ -1,8 +1,8 @@
-"""Which pictures of a run have their pixels in memory: the most recently used, up to a number of bytes.
+"""Limits the RAM for the pixels of a run's images: only the most recently used images keep them.
 
-Decision: one budget for the whole process. A run holds every image it drew, for its journal, its results and
-its listeners; what is in a file need not be in memory too. Whoever draws or judges holds the pixels in use,
-so evicting them here takes them away from nobody.
+There is one budget for the whole process. A run references every image it generated, in its journal, its
+results and its listeners, but pixels stored in a file need not be in RAM too. Code that generates or judges
+holds its own reference to the pixels, so evicting them here does not affect it.
 """
 
 from __future__ import annotations
@@ -13,35 +13,39 @@ from collections import OrderedDict
 from typing import Protocol
 
 BUDGET = 64 * 1024 * 1024
-"""Bytes of pixels: twenty images of a megapixel, so that a step with its attempts never reads one twice."""
+"""Budget in bytes: twenty images of a megapixel, enough for all attempts of a step."""
 
 
 class HoldsPixels(Protocol):
-    """What the cache must be able to do with a picture."""
+    """The interface of images in the cache."""
 
     @property
-    def size(self) -> tuple[int, int]: ...
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        ...
 
-    def forget_pixels(self) -> None: ...
+    def forget_pixels(self) -> None:
+        """Drop the pixels, if they can be read again."""
+        ...
 
 
 class PixelCache:
-    """Has the least recently used pictures drop their pixels."""
+    """Drops the pixels of the least recently used images."""
 
     def __init__(self, budget: int = BUDGET) -> None:
         self.budget = budget
         self._entries: OrderedDict[int, tuple[weakref.ref[HoldsPixels], int]] = OrderedDict()
         self._bytes = 0
-        # Entered again when a picture dies while another one is being added.
+        # Reentrant, because an image can be garbage-collected while another one is added.
         self._lock = threading.RLock()
 
     @property
     def bytes(self) -> int:
-        """Bytes of the pixels that are in memory now."""
+        """Bytes of the pixels in RAM."""
         return self._bytes
 
     def used(self, picture: HoldsPixels) -> None:
-        """The pixels of this picture are in memory and were just used."""
+        """Record that the pixels of an image are in RAM and were just used."""
         key = id(picture)
         with self._lock:
             if key in self._entries:

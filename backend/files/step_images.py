@@ -1,9 +1,8 @@
-"""The images that steps of a plan name: read from one folder, once, before anything is drawn.
+"""Reads the images that the steps of a plan name, from one folder, before anything is generated.
 
-Decision: a plan that is carried out holds the pictures themselves beside their names, so that a run's folder,
-a story in one file and a draw's identity have the pixels, whatever becomes of the file. A person writes names
-alone, and only files below the folder that belongs to the plan are read: ComfyUI's input folder, or the one
-that the plan's own file lies in.
+A plan in use contains the images themselves in addition to their names. Run folders, exported stories and
+identities therefore have the pixels even if the files change. A user writes only names. Only files below the
+folder of the plan are read: ComfyUI's input folder, or the folder of the plan's file.
 """
 
 from __future__ import annotations
@@ -16,14 +15,15 @@ from ..types import Plan, Step, StepImage
 from .image_places import ImagePlaces
 
 FOLDER_MARK = " [input]"
-"""What ComfyUI writes behind the names of files in its input folder."""
+"""Suffix that ComfyUI adds to the names of files in its input folder."""
 
 
 def with_step_images(plan: Plan, folder: Path) -> Plan:
-    """The plan with every image that its steps name, and that is not read yet, read from below `folder`.
+    """Return the plan with all images that its steps name, read from below `folder`.
 
-    Raises SettingsError, which names the step, for a file that is not there, lies elsewhere or is no image,
-    and for a mask that lets nothing change.
+    Raises:
+        SettingsError: An image is missing, elsewhere or unreadable, or a mask is completely black. The
+            message names the step.
     """
     if all(image.picture for step in plan.steps for image in step.settings.images.values()):
         return plan
@@ -32,8 +32,11 @@ def with_step_images(plan: Plan, folder: Path) -> Plan:
 
 
 def image_files(plan: Plan, folder: Path) -> list[Path]:
-    """The files below `folder` that the steps name, each once; those that are not there are left out. Raises
-    SettingsError likewise for one that lies elsewhere."""
+    """Return the existing files below `folder` that the steps name, without duplicates.
+
+    Raises:
+        SettingsError: A file is elsewhere.
+    """
     places = ImagePlaces(folder, SettingsError)
     images = [image for step in plan.steps for image in step.settings.images.values()]
     found = [places.find(_plain(image.name)) for image in images]
@@ -56,15 +59,15 @@ def _read(step: Step, what: str, name: str, places: ImagePlaces, folder: Path) -
         path = places.find(_plain(name))
         if path is None:
             raise SettingsError(
-                f"There is no image {name!r} in {folder.name!r}.", "Put it there, or change the plan."
+                f"Image {name!r} does not exist in {folder.name!r}.", "Put it there, or change the plan."
             )
         picture = open_mask(path) if what == "mask" else Picture.open(path)
     except InterleaveError as error:
         raise SettingsError(f"Step {step.number}, {what}: {error.message}", error.hint) from error
     if what == "mask" and picture.image.getbbox() is None:
         raise SettingsError(
-            f"Step {step.number}, mask: {name!r} is black everywhere, so that nothing could change.",
-            "Make white, or transparent, what the step may change.",
+            f"Step {step.number}, mask: {name!r} is completely black, so nothing could change.",
+            "Paint the area that may change white, or make it transparent.",
         )
     return picture
 

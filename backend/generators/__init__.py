@@ -1,4 +1,4 @@
-"""Generators by name. Adding one: a new file with an `open(argument)` function, and a line in REGISTRY."""
+"""Generators by name. To add one, write a module with an `open(argument)` function and add it to REGISTRY."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["GENERATORS", "REGISTRY", "Generator", "open_generator"]
 
 
 def open_generator(spec: str, **options: object) -> Generator:
-    """Open a generator, built in or of an installed plug-in.
+    """Open a generator by name, built in or from an installed plug-in.
 
     Args:
         spec: `NAME` or `NAME:ARGUMENT`, such as `diffusers:FOLDER` or `http:URL1,URL2`.
         **options: Options of the backend, such as `device`. None leaves an option at its default.
 
     Raises:
-        SettingsError: There is no such name, it cannot be imported, or an option cannot be used.
+        SettingsError: The name is unknown, its module cannot be imported, or an option is not supported.
     """
     return GENERATORS.open(spec, **options)

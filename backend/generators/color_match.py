@@ -1,9 +1,9 @@
-"""A generator whose images keep the colours of the image they edit, or of the story's first one.
+"""Wraps a generator so that its edits keep the colors of the source image or of the story's first image.
 
-Decision: an edit model shifts all colours a little at every step (a yellow tint, lost contrast), which adds
-up over a story. The shift is read from what both images have in common (drift.py) and undone by one gain and
-offset a channel. Only a small shift is drift; a large one, or images with nothing in common, is the change
-that the step asked for and is left alone.
+An edit model shifts all colors a little at every step (a yellow tint, lost contrast), which adds up over a
+story. The shift is measured where both images agree (drift.py) and undone by a gain and offset per channel.
+Only a small shift is treated as drift. A large shift, or images with nothing in common, is the change that
+the step asked for and is kept.
 """
 
 from __future__ import annotations
@@ -28,70 +28,82 @@ NEGLIGIBLE_SHIFT = 0.5
 
 
 def color_matched(generator: Generator, match: str) -> Generator:
-    """The generator with this one of MATCHES; raises SettingsError for an unknown one."""
+    """Return the generator wrapped for one of MATCHES.
+
+    Raises:
+        SettingsError: `match` is unknown.
+    """
     if match == OFF:
         return generator
     if match == TO_SOURCE:
         return ColorMatched(generator)
     if match == TO_FIRST:
         return AnchorMatched(generator)
-    raise SettingsError(f"There is no colour match {match!r}.", f"Known: {', '.join(MATCHES)}.")
+    raise SettingsError(f"Unknown color match {match!r}.", f"Known: {', '.join(MATCHES)}.")
 
 
 Matched = TypeVar("Matched", bound="_Matched")
 
 
 class _Matched:
-    """What both matches leave to the generator inside."""
+    """The parts of both wrappers that delegate to the wrapped generator."""
 
     def __init__(self, generator: Generator) -> None:
         self.inner = generator
 
     @property
     def step_settings(self) -> frozenset[str]:
-        """As of the generator inside."""
+        """Same as the wrapped generator."""
         return self.inner.step_settings if isinstance(self.inner, TakesStepSettings) else frozenset()
 
     @property
     def max_reference_images(self) -> int:
-        """As of the generator inside."""
+        """Same as the wrapped generator."""
         return max_reference_images(self.inner)
 
     @property
     def idle_workers(self) -> int:
-        """As of the generator inside."""
+        """Same as the wrapped generator."""
         return idle_workers(self.inner)
 
     def stopped_by(self: Matched, over: threading.Event) -> Matched:
-        """The same around the generator that `over` stops."""
+        """Return this wrapper around the wrapped generator that `over` stops."""
         other = copy(self)
         other.inner = stopped_by(self.inner, over)
         return other
 
     def with_step_settings(self: Matched, settings: StepSettings) -> Matched:
-        """The same around the generator with these settings."""
-        assert isinstance(self.inner, TakesStepSettings), "asked only where step_settings says so"
+        """Return this wrapper around the wrapped generator with these settings."""
+        assert isinstance(self.inner, TakesStepSettings), "only called if step_settings is not empty"
         other = copy(self)
         other.inner = self.inner.with_step_settings(settings)
         return other
 
 
 class ColorMatched(_Matched):
-    """Implements Generator around another one; every edit gets the colours of its source."""
+    """Wraps a generator. Every edit gets the colors of its source image."""
 
     @property
     def identity(self) -> str:
+        """Identity of the wrapped generator and of the color match."""
         return f"{self.inner.identity} color-match=source/1"
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Draw, and undo the shift of colours against the source. Raises what the other one raises."""
+        """Generate an image and undo the color shift relative to the source image.
+
+        Raises:
+            GeneratorError: As for the wrapped generator.
+            Cancelled: As for the wrapped generator.
+        """
         image = self.inner.draw(prompt, source, seed)
         return image if source is None else match_colors(image, source)
 
 
 class AnchorMatched(_Matched):
-    """Every edit gets the colours of the anchor, which the loop names before each step
-    (protocol.FollowsAnchor)."""
+    """Wraps a generator. Every edit gets the colors of the anchor, which the loop sets before each step.
+
+    See protocol.FollowsAnchor.
+    """
 
     def __init__(self, generator: Generator) -> None:
         super().__init__(generator)
@@ -99,24 +111,31 @@ class AnchorMatched(_Matched):
 
     @property
     def identity(self) -> str:
-        """Names the anchor too: the same prompt, source and seed give another image for another one."""
+        """Identity of the wrapped generator and of the anchor, which affects the image too."""
         anchor = f":{self._anchor.digest}" if self._anchor else ""
         return f"{self.inner.identity} color-match=first/1{anchor}"
 
     def set_anchor(self, anchor: Picture | None) -> None:
-        """Image whose colours the next draws get; None leaves them as they are."""
+        """Set the image whose colors the next edits get. None keeps the colors unchanged."""
         self._anchor = anchor
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Draw, and undo the shift of colours against the anchor. Raises what the other one raises."""
+        """Generate an image and undo the color shift relative to the anchor.
+
+        Raises:
+            GeneratorError: As for the wrapped generator.
+            Cancelled: As for the wrapped generator.
+        """
         image = self.inner.draw(prompt, source, seed)
         anchor = self._anchor or source
         return image if anchor is None or source is None else match_colors(image, anchor)
 
 
 def match_colors(image: Picture, target: Picture) -> Picture:
-    """The image with the colours that it shares with `target` brought to that one's; itself where nothing is
-    to be done."""
+    """Return the image with its color shift relative to `target` undone.
+
+    The same object is returned if the shift is negligible, or too large to be drift.
+    """
     import numpy as np
 
     wanted, found = block_pixels(target), block_pixels(image)

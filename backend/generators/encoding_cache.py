@@ -1,11 +1,9 @@
-"""Prompt embeddings and source latents cached between draws, for every diffusers pipeline alike, and for the
-host's models.
+"""Caches prompt embeddings and source latents between images, for diffusers pipelines and ComfyUI's models.
 
-Decision: the two calls that all pipelines make (`encode_prompt`, `vae.encode`) are answered from the cache
-where their arguments are equal, text by text and pixel by pixel; no pipeline class is known here. A VAE's
-answer is the distribution of the latents and not a sample of it, so the random source goes on as it would
-have. Arguments that cannot be compared are not cached. Entries stay on the device they were computed on: they
-are small beside the weights.
+The two calls that all pipelines make (`encode_prompt`, `vae.encode`) are answered from the cache if their
+arguments are equal, text by text and pixel by pixel. The code depends on no pipeline class. A VAE returns the
+distribution of the latents and not a sample, so random numbers are unaffected. Calls whose arguments cannot
+be compared are not cached. Entries stay on their device, since they are small compared with the weights.
 """
 
 from __future__ import annotations
@@ -25,37 +23,51 @@ MEBIBYTE = 1024 * 1024
 
 
 class EncodingCacheSettings(Value):
-    """What a generator caches; nothing here changes an image."""
+    """Size of a generator's cache. It never affects an image."""
 
     encodings_bytes: int = Field(
         default=128 * MEBIBYTE,
         ge=0,
-        description="Memory for prompt embeddings and image latents that are cached between draws, in bytes; "
-        "0 encodes every prompt and every source anew. FLUX.2 klein takes 8 MB for a prompt and 10 MB for an "
-        "image of a megapixel.",
+        description="Cache for prompt embeddings and image latents, in bytes. "
+        "0 disables it. FLUX.2 klein needs 8 MB per prompt and 10 MB per "
+        "megapixel of an image.",
     )
 
 
 class EncodingCache:
-    """One cache for all that a generator encodes. Not for several threads at once."""
+    """The cache of one generator. Not thread-safe."""
 
     def __init__(self, settings: EncodingCacheSettings) -> None:
         self._entries: ByteLRU[Hashable, Any] = ByteLRU(settings.encodings_bytes, tensor_bytes)
 
     def text(self, name: str, encode: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """What the text encoder gives for these arguments; `name` tells encoders apart."""
+        """Return the text encoder's result for these arguments, from the cache if possible.
+
+        Args:
+            name: Name of the encoder, part of the key.
+            encode: The encoder.
+            *arguments: Its arguments.
+            **options: Its keyword arguments.
+        """
         return self._answer("text_encodes", "text_kept", name, encode, arguments, options)
 
     def image(self, name: str, encode: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """What the image encoder gives for these arguments; `name` tells encoders apart."""
+        """Return the image encoder's result for these arguments, from the cache if possible.
+
+        Args:
+            name: Name of the encoder, part of the key.
+            encode: The encoder.
+            *arguments: Its arguments.
+            **options: Its keyword arguments.
+        """
         return self._answer("image_encodes", "latents_kept", name, encode, arguments, options)
 
     def attach(self, pipeline: Any) -> None:
-        """From now on this diffusers pipeline encodes an equal prompt and an equal image once."""
+        """Make a diffusers pipeline use this cache for its prompts and images."""
         if hasattr(pipeline, "encode_prompt"):
             pipeline.encode_prompt = partial(self.text, type(pipeline).__name__, pipeline.encode_prompt)
         vae = getattr(pipeline, "vae", None)
-        # A pipeline and its image-to-image twin have the same VAE.
+        # A pipeline and its image-to-image counterpart share the VAE.
         if vae is not None and "encode" not in vars(vae):
             vae.encode = partial(self.image, "vae", vae.encode)
 
@@ -82,8 +94,10 @@ class EncodingCache:
 
 
 def compared(value: Any) -> Hashable | None:
-    """Something equal for equal arguments: numbers and texts themselves, pixels by digest; None for what is
-    neither."""
+    """Return a key that is equal for equal arguments, with tensors and images by digest.
+
+    None if the value cannot be compared.
+    """
     import torch
     from PIL import Image
 
@@ -96,7 +110,7 @@ def compared(value: Any) -> Hashable | None:
     if isinstance(value, torch.Tensor):
         numbers = value.detach().contiguous().flatten().view(torch.uint8).cpu().numpy()
         digest = hashlib.blake2b(numbers.tobytes(), digest_size=20).digest()
-        # How the numbers lie in memory shows in the last bit of a convolution.
+        # The memory layout of a tensor affects the last bit of a convolution.
         return str(value.dtype), str(value.device), tuple(value.shape), value.stride(), digest
     if isinstance(value, (list, tuple)):
         parts = tuple(compared(part) for part in value)
@@ -105,8 +119,10 @@ def compared(value: Any) -> Hashable | None:
 
 
 def _own_copy(value: Any) -> Any:
-    """Tensors copied, so that nobody changes an entry; a VAE's distribution as it is, which makes new ones
-    itself."""
+    """Return a value with its tensors cloned, so that callers cannot change an entry.
+
+    A VAE's distribution is returned as is, because it creates new tensors itself.
+    """
     import torch
 
     if isinstance(value, torch.Tensor):

@@ -1,9 +1,8 @@
-"""A generator without a model: stripes of colour hashed from prompt, seed and source, in milliseconds.
+"""A generator without a model: color stripes hashed from prompt, seed and source image, in milliseconds.
 
-Decision: tests, dry runs of a plan and demonstrations of the journal need a generator whose images depend on
-exactly what a real one's depend on (every argument changes the pixels, nothing else does) and on no weights.
-It ships, so that all of them use the same one. As an edit would, it keeps most of the source: one row of the
-grid is repainted.
+Tests, dry runs of a plan and demonstrations of the journal need images that depend on exactly the same inputs
+as those of a real generator (every argument changes the pixels, nothing else does) and no weights. Like an
+edit, it keeps most of the source image: one row of its grid is repainted.
 """
 
 from __future__ import annotations
@@ -22,38 +21,39 @@ GRID = 8
 
 
 class FakeGenerator:
-    """Draws a grid of 8x8 coloured cells, `size` pixels square."""
+    """Generates a grid of 8x8 colored cells, `size` pixels square."""
 
     def __init__(self, size: int = 64) -> None:
         if not GRID <= size <= 4096:
-            raise SettingsError(f"Size {size} of a fake image is not between {GRID} and 4096.")
+            raise SettingsError(f"The size of a fake image must be {GRID} to 4096 pixels, not {size}.")
         self.size = size
         self._step = StepSettings()
 
     @property
     def identity(self) -> str:
-        # In the journals of runs that may go on, hence by its earlier name.
+        """Identity of the generator, with its size."""
+        # Journals of runs that can be resumed contain this identity, so it keeps the generator's former name.
         return f"painted/1 {self.size}x{self.size}"
 
     @property
     def step_settings(self) -> frozenset[str]:
-        """Each of them makes another picture."""
+        """All of them affect the image."""
         return frozenset({"denoise", "negative", "mask", "reference"})
 
     @property
     def max_reference_images(self) -> int:
-        """As many as there are."""
+        """The maximum that a step can have."""
         return MAX_STEP_IMAGES - 1
 
     def with_step_settings(self, settings: StepSettings) -> FakeGenerator:
-        """The same, whose pictures these settings shape too."""
+        """Return the same generator with settings of a step, which affect its images."""
         other = FakeGenerator(self.size)
         other._step = settings
         return other
 
     @property
     def draw_options(self) -> frozenset[str]:
-        """Its size."""
+        """Only the size."""
         return frozenset({"size"})
 
     def with_draw_options(
@@ -62,7 +62,11 @@ class FakeGenerator:
         steps: int | None = None,
         guidance: float | None = None,
     ) -> FakeGenerator:
-        """The same in another size, which is square; raises SettingsError."""
+        """Return the same generator with another size, which must be square.
+
+        Raises:
+            SettingsError: The size is not square or out of range.
+        """
         if size is None:
             return self
         other = open("", size=f"{size[0]}x{size[1]}")
@@ -70,7 +74,7 @@ class FakeGenerator:
         return other
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """A picture determined by the arguments alone, without failure."""
+        """Return an image that depends only on the arguments and the step's settings."""
         own = f"\0{settings}" if (settings := self._settings()) else ""
         drawn_from = f"{prompt}\0{seed}\0{source.digest if source else ''}{own}".encode()
         paint = hashlib.blake2b(drawn_from, digest_size=1).digest() + hashlib.shake_256(drawn_from).digest(
@@ -85,8 +89,10 @@ class FakeGenerator:
         return Picture(grid.resize((self.size, self.size), Image.Resampling.NEAREST))
 
     def _settings(self) -> dict[str, Any]:
-        """What shapes the picture of the step's settings; images beside the source count in their order,
-        whatever they are called."""
+        """Return the step's settings that affect the image.
+
+        Images count in their order, regardless of their names.
+        """
         given = {name: one for name, one in self._step.of_draw.items() if name not in ("beside", "reference")}
         shown = [one.digest for one in shown_beside(self._step)]
         if not shown:
@@ -95,12 +101,19 @@ class FakeGenerator:
 
 
 def open(argument: str, size: str | int | None = None) -> FakeGenerator:
-    """`fake` or `fake:SIZE`; the option `size` (pixels, or WIDTHxHEIGHT with
-    both equal) wins. Raises SettingsError."""
+    """Open `fake` or `fake:SIZE`.
+
+    Args:
+        argument: Size in pixels, or empty.
+        size: Size in pixels, or WIDTHxHEIGHT with both equal. Overrides `argument`.
+
+    Raises:
+        SettingsError: The size is invalid.
+    """
     text = str(size if size is not None else argument or 64)
     width, _, height = text.partition("x")
     if not width.isdigit() or height not in ("", width):
         raise SettingsError(
-            f"A fake image is square, and {text!r} is not its size in pixels.", "Such as fake:64."
+            f"Invalid size {text!r}: fake images are square.", "Give the side in pixels, for example fake:64."
         )
     return FakeGenerator(int(width))

@@ -1,7 +1,7 @@
-"""The seam to an image model: prompt, source image and seed in, one image out.
+"""The protocol of image models: prompt, source image and seed in, one image out.
 
-Decision: everything else that shapes the image (weights, size, sampler, steps, guidance...) is the
-generator's own and named in `identity`, so that (identity, prompt, source, seed) determines the image and can
+Everything else that affects the image (weights, size, sampler, steps, guidance...) belongs to the generator
+and is named in `identity`. The tuple (identity, prompt, source, seed) therefore determines the image and can
 be its cache key.
 """
 
@@ -35,73 +35,94 @@ __all__ = [
 
 @runtime_checkable
 class Generator(Protocol):
-    """Draws from a prompt alone (`source` None: text-to-image) or edits the source image.
+    """Generates an image from a prompt, or edits a source image.
 
-    Safe to call from several threads: each gets the image that it would have got alone. Who has one model
-    draws for one at a time.
+    Generators are thread-safe: each thread gets the image that it would have got alone. A generator with one
+    model generates one image at a time.
     """
 
     @property
     def identity(self) -> str:
-        """Name of everything that shapes an image besides the arguments of `draw`; part of cache keys."""
+        """Identity of everything that affects an image, apart from the arguments of `draw`.
+
+        It is part of cache keys.
+        """
         ...
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Return the image; same arguments, same pixels. Raises GeneratorError, or Cancelled when
-        interrupted."""
+        """Generate an image. The same arguments give the same pixels.
+
+        Args:
+            prompt: What to generate, or how to edit the source image.
+            source: Image to edit. None generates from the prompt alone.
+            seed: Seed of the noise.
+
+        Raises:
+            GeneratorError: The generation failed.
+            Cancelled: The generation was interrupted.
+        """
         ...
 
 
 @runtime_checkable
 class DrawsSeveral(Protocol):
-    """A generator that may give several images for one draw, of which the critic finds the best."""
+    """A generator that may return several images per call, of which the critic chooses the best."""
 
     @property
     def draws_several(self) -> bool:
-        """Whether it does; if not, `draw` is asked."""
+        """Whether it does. If not, `draw` is called."""
         ...
 
     def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
-        """Return 1 to MAX_BATCH images; same arguments, same pixels in the same order. Raises as
-        `Generator.draw` does."""
+        """Generate 1 to MAX_BATCH images. The same arguments give the same pixels in the same order.
+
+        Raises:
+            GeneratorError: The generation failed.
+            Cancelled: The generation was interrupted.
+        """
         ...
 
 
 @runtime_checkable
 class FollowsAnchor(Protocol):
-    """A generator whose edits also depend on the story's first image: the loop names it before every step.
-    One such generator draws one story at a time."""
+    """A generator whose edits also depend on the story's first image, which the loop sets before every step.
+
+    Such a generator can be used by one story at a time.
+    """
 
     def set_anchor(self, anchor: Picture | None) -> None:
-        """The request's first image, else the first one drawn, None before there is any."""
+        """Set the first image: the request's, or else the first one generated. None before there is one."""
         ...
 
 
 @runtime_checkable
 class TakesStepSettings(Protocol):
-    """A generator of single steps with a `negative`, `denoise`, `mask` or `reference` of their own.
+    """A generator that supports a step's own `negative`, `denoise`, `mask` or `reference`.
 
-    One whose model is shown several images has `max_reference_images`, too: how many it takes in addition to
-    the image that it edits, a step's reference among them."""
+    If its model accepts several images, it also has `max_reference_images`: their maximum number in addition
+    to the image it edits, including a step's reference image.
+    """
 
     @property
     def step_settings(self) -> frozenset[str]:
-        """Names of the StepSettings that it can draw with."""
+        """Names of the StepSettings that it supports."""
         ...
 
     def with_step_settings(self, settings: StepSettings) -> Generator:
-        """The same generator, drawing with these; only the ones of `step_settings` are given."""
+        """Return the same generator with these settings. Only those in `step_settings` are given."""
         ...
 
 
 @runtime_checkable
 class TakesDrawOptions(Protocol):
-    """A generator that can draw single images with a `size`, `steps` or `guidance` of their own, without
-    being opened again: what a service needs whose every request may ask for another one."""
+    """A generator that supports `size`, `steps` or `guidance` per image, without being opened again.
+
+    A service needs this, because each request may have other values.
+    """
 
     @property
     def draw_options(self) -> frozenset[str]:
-        """Those of size, steps and guidance that it can draw with."""
+        """Those of size, steps and guidance that it supports."""
         ...
 
     def with_draw_options(
@@ -110,67 +131,91 @@ class TakesDrawOptions(Protocol):
         steps: int | None = None,
         guidance: float | None = None,
     ) -> Generator:
-        """The same model, drawing with these where they are not None: width and height in pixels, sampling
-        steps, guidance scale. Its `identity` says so. Raises SettingsError for what it cannot draw with."""
+        """Return the same model with these options where they are not None.
+
+        They become part of its `identity`.
+
+        Args:
+            size: Width and height in pixels.
+            steps: Sampling steps.
+            guidance: Guidance scale.
+
+        Raises:
+            SettingsError: A value is not supported.
+        """
         ...
 
 
 @runtime_checkable
 class DrawsAtOnce(Protocol):
-    """A generator behind which several work: asked from so many threads, it draws as many images at a
-    time."""
+    """A generator with several workers, which generates one image per calling thread at a time."""
 
     @property
     def draws_at_once(self) -> int:
-        """Draws that keep all of them at work, at least 1."""
+        """Number of concurrent images that keeps all workers busy, at least 1."""
         ...
 
-    # If it has them: `idle_workers`, how many draws would be begun at once, and `stopped_by(over)`, the same
-    # generator, whose draws end once `over` is set.
+    # Optional members: `idle_workers`, the number of images that would start immediately, and
+    # `stopped_by(over)`, the same generator, whose work ends once `over` is set.
 
 
 @runtime_checkable
 class DrawsMany(Protocol):
-    """A generator that draws many images in one call, each exactly as `draw` would or as near as its batching
-    allows."""
+    """A generator that generates many images in one call, each as `draw` would up to rounding."""
 
     def draw_many(
         self, prompts: Sequence[str], sources: Sequence[Picture | None], seeds: Sequence[int]
     ) -> list[Picture]:
-        """An image for each prompt with its source and seed, in their order. Raises as `Generator.draw`."""
+        """Generate an image per prompt with its source image and seed, in their order.
+
+        Raises:
+            GeneratorError: The generation failed.
+            Cancelled: The generation was interrupted.
+        """
         ...
 
 
 @runtime_checkable
 class DrawsInBatches(Protocol):
-    """A generator that can draw many images in one call under another identity: a batch is not the single
-    draws to the last bit, and who keeps images by an identity must know which they are."""
+    """A generator that can generate many images per call under another identity.
+
+    A batch is not bit-identical to single images, so code that stores images by identity must distinguish
+    them.
+    """
 
     def in_batches(self) -> Generator:
-        """The same model drawing in batches (DrawsMany), or this generator itself if it cannot."""
+        """Return the same model generating in batches (DrawsMany), or this generator if it cannot."""
         ...
 
 
 def is_repeatable(generator: Generator) -> bool:
-    """Whether the same arguments give the same pixels. Hosted models without seeds do not: what they drew may
-    be kept, but one image must not stand for two draws."""
+    """Return whether the same arguments give the same pixels.
+
+    Hosted models without seeds are not repeatable. Their images may be stored, but one image must not be
+    reused for two attempts.
+    """
     return bool(getattr(generator, "repeatable", True))
 
 
 def idle_workers(generator: object) -> int:
-    """Draws that a generator would begin at once, 1 for one that draws them one after another. Fewer than
-    `draws_at_once`, which keeps a queue: a draw in a queue spends its deadline there."""
+    """Return the number of images that a generator would start immediately, at least 1.
+
+    It is smaller than `draws_at_once`, which includes a queue: an image in a queue uses up its deadline
+    there.
+    """
     return max(1, int(getattr(generator, "idle_workers", 1)))
 
 
 def stopped_by(generator: Any, over: threading.Event) -> Any:
-    """The same generator, whose draws end with Cancelled once `over` is set, where it can be stopped so."""
+    """Return the same generator whose work ends with Cancelled once `over` is set, if it supports that."""
     stopping = getattr(generator, "stopped_by", None)
     return generator if stopping is None else stopping(over)
 
 
 def max_reference_images(generator: object) -> int:
-    """Images that a generator's model can be shown beside the one that it edits, 0 for none: those of
-    `DrawSettings.beside` and a step's reference. Who can be shown any draws with them by
-    `with_step_settings`."""
+    """Return the number of images that a model accepts in addition to the image it edits, or 0.
+
+    These are the images of `DrawSettings.beside` and a step's reference image, passed by
+    `with_step_settings`.
+    """
     return max(0, int(getattr(generator, "max_reference_images", 0)))

@@ -1,0 +1,1 @@
+"""Properties of this machine: devices, libraries, plug-ins, environment."""

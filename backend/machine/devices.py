@@ -1,8 +1,8 @@
-"""The device on which a model runs, by the name that torch has for it.
+"""The device of a model, by torch's name for it.
 
-Decision: whether a device is there is asked by putting one number on it. That is true of every kind (NVIDIA
-and AMD as cuda, Macs as mps, DirectML as privateuseone once torch_directml is imported, Intel as xpu), where
-a question of its own for each kind is wrong for the kind that nobody thought of.
+A device is tested by allocating a tensor of one element on it. That works for every kind (NVIDIA and AMD as
+cuda, Macs as mps, DirectML as privateuseone once torch_directml is imported, Intel as xpu), while a separate
+test per kind fails for kinds that were not considered.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from ..errors import SettingsError
 
 
 def device_named(name: str) -> str:
-    """A device by torch's name for it (cpu, cuda:1, mps...), or the best there is for auto; raises
-    SettingsError."""
+    """Return a device by torch's name (cpu, cuda:1, mps...), or the best available one for auto.
+
+    Raises:
+        SettingsError: The name is unknown, or the device is not available.
+    """
     import torch
 
     if name == "auto":
@@ -22,10 +25,10 @@ def device_named(name: str) -> str:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise SettingsError(f"There is no device {name!r}.", "Such as cpu, cuda, cuda:1 or mps.") from error
+        raise SettingsError(f"Unknown device {name!r}.", "Use auto, cpu, cuda, cuda:1 or mps.") from error
     try:
         torch.empty(1, device=device)
-    # Each backend refuses in its own way when its library or card is not there.
+    # Each backend raises another error if its library or GPU is missing.
     except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
         reason = next(iter(str(error).splitlines()), "")[:200]
         raise SettingsError(
@@ -35,8 +38,10 @@ def device_named(name: str) -> str:
 
 
 def has_bfloat16(device: str) -> bool:
-    """Whether the device computes in bfloat16: newer NVIDIA and AMD cards, Macs from macOS 14; every
-    processor, slowly."""
+    """Return whether a device supports bfloat16.
+
+    Newer NVIDIA and AMD GPUs do, Macs from macOS 14, and every CPU, slowly.
+    """
     import torch
 
     kind = device.partition(":")[0]
@@ -44,5 +49,5 @@ def has_bfloat16(device: str) -> bool:
         return torch.cuda.is_bf16_supported()
     if kind == "mps":
         return torch.backends.mps.is_macos_or_newer(14, 0)
-    # DirectML has none; of the others torch's own kinds have it.
+    # DirectML does not support it. torch's other backends do.
     return kind != "privateuseone"

@@ -1,7 +1,8 @@
-"""What the environment says: the only place that reads it for what runs in ComfyUI.
+"""Environment variables: the only module that reads them for code that runs in ComfyUI.
 
-Decision: a variable is the owner's word about this machine, which no workflow and no file can change: keys
-and whom they may be sent to, how many threads. Whoever reviews what the package reads there reads one file.
+A variable is set by the owner of the machine, and no workflow or file can change it: API keys and the hosts
+that may receive them, the number of threads. A review of what the package reads from the environment needs
+only this file.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$", re.IGNORECASE)
 
 
 def variable(name: str) -> str:
-    """The value of an environment variable without blanks around it, "" where it is not set."""
+    """Return the value of an environment variable without surrounding blanks, or "" if it is not set."""
     return os.environ.get(name, "").strip()
 
 
 def for_a_child(leave_out: str, **more: str) -> dict[str, str]:
-    """The environment that a program of ours is started with: without what looks like a secret by its name,
-    and without the variables that begin with `leave_out`; `more` is added."""
+    """Return the environment for a child process.
+
+    Variables that look like secrets by name are removed.
+
+    Args:
+        leave_out: Prefix of further variables to remove.
+        **more: Variables to add.
+    """
     own = {
         name: value
         for name, value in os.environ.items()

@@ -1,8 +1,8 @@
-"""The oldest version of each library that this package works with, and whether what is installed is newer.
+"""Minimum versions of libraries, and comparison with the installed ones.
 
-Decision: the bounds stand in pyproject.toml alone, which pip reads too. It lies beside the package where
-ComfyUI runs a checkout, and in the package's metadata once installed. Libraries are looked up and not
-imported, so asking costs nothing.
+The minimum versions are only in pyproject.toml, which pip reads too. It is next to the package where ComfyUI
+runs a checkout, and in the package's metadata once installed. Libraries are looked up without importing them,
+so the check is fast.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ BOUND = re.compile(r"""["']?([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9.]+)""")
 
 
 def least(library: str) -> str:
-    """The oldest version that is asked for, such as "5.0"; "" for a library without a bound."""
+    """Return the minimum version, such as "5.0", or "" for a library without one."""
     return _bounds().get(library, "")
 
 
 def installed(library: str) -> str:
-    """The version that is installed, "" if it is not."""
+    """Return the installed version, or "" if it is not installed."""
     try:
         return version(library)
     except PackageNotFoundError:
@@ -30,12 +30,12 @@ def installed(library: str) -> str:
 
 
 def is_too_old(library: str, found: str) -> bool:
-    """Whether this version of a library is older than `least`; a pre-release counts as its release."""
+    """Return whether a version is older than `least`. A pre-release counts as its release."""
     return release(found) < release(least(library))
 
 
 def release(text: str) -> tuple[int, ...]:
-    """The leading numbers of a version without zeros at the end: "1.16.0.dev0" is (1, 16)."""
+    """Return the leading numbers of a version without trailing zeros: "1.16.0.dev0" is (1, 16)."""
     match = re.match(r"\d+(?:\.\d+)*", text)
     numbers = [int(part) for part in match.group().split(".")] if match else []
     while numbers and not numbers[-1]:
@@ -47,7 +47,7 @@ def release(text: str) -> tuple[int, ...]:
 def _bounds() -> dict[str, str]:
     if PROJECT.is_file():
         text = PROJECT.read_text(encoding="utf-8").partition("\ndependencies = [")[2]
-        # The list ends where the next table that is no list of libraries begins.
+        # The list ends where the first table that does not list libraries begins.
         lines = text.partition("\n[project.scripts]")[0].splitlines()
         named = re.findall(r'"[^"]+"', "\n".join(lines))
     else:

@@ -1,7 +1,7 @@
 """Plug-ins: generators, chat backends, scorers, exporters and benchmarks of other installed packages.
 
-A package names them as entry points in one of the groups below. Listing reads package metadata alone. A
-plug-in is imported only when its name is asked for, so a broken one is an error of its own name alone.
+A package declares them as entry points in one of the groups below. Listing reads only package metadata. A
+plug-in is imported only when its name is used, so a broken plug-in affects only that name.
 """
 
 from __future__ import annotations
@@ -24,23 +24,26 @@ SCORERS = "interleave_thinker.scorers"
 EXPORTERS = "interleave_thinker.exporters"
 BENCHMARKS = "interleave_thinker.benchmarks"
 NAME = re.compile(r"[\w.-]+")
-"""Names of plug-ins. A colon would begin the argument, and control characters must not reach a terminal."""
+"""Valid names of plug-ins.
+
+A colon would begin the argument, and control characters must not reach a terminal.
+"""
 UNREADABLE = (OSError, TypeError, ValueError, AttributeError)
-"""What importlib.metadata raises for damaged metadata."""
+"""Exceptions of importlib.metadata for damaged metadata."""
 
 PUBLIC_NAME = "interleave_thinker"
-"""Name by which plug-ins import this package."""
+"""Name under which plug-ins import this package."""
 ROOT_NAME = __name__.removesuffix(".backend.machine.plugins")
-"""Name by which this package was imported; ComfyUI uses the path of its folder."""
+"""Name under which this package was imported. ComfyUI uses the path of its folder."""
 
 
 def plugin_names(group: str) -> list[str]:
-    """Return the names of the installed plug-ins of a group, sorted. Imports none of them."""
+    """Return the names of the installed plug-ins of a group, sorted, without importing them."""
     return sorted({entry.name for entry in _entries(group)})
 
 
 def find_plugin(group: str, name: str) -> EntryPoint | None:
-    """Return the entry point of a plug-in, None if no installed package has one of this name.
+    """Return the entry point of a plug-in, or None if no installed package has it.
 
     Raises:
         SettingsError: Several packages have a plug-in of this name.
@@ -60,13 +63,13 @@ def load_plugin(entry: EntryPoint, attribute: str) -> tuple[ModuleType, object]:
 
     Args:
         entry: Its entry point: a module, or `MODULE:ATTRIBUTE`.
-        attribute: Attribute of the module, where the entry point names a module alone.
+        attribute: Attribute of the module, if the entry point names only a module.
 
     Returns:
         The module and its attribute.
 
     Raises:
-        SettingsError: The module cannot be imported or has no such attribute; names the package.
+        SettingsError: The module cannot be imported or lacks the attribute; the message names the package.
     """
     what = f"Cannot load the plug-in {entry.name!r} of the package {package_of(entry)}"
     hint = f"Update the package, or uninstall it: pip uninstall {package_of(entry)}"
@@ -102,7 +105,7 @@ def _entries(group: str) -> list[EntryPoint]:
 
 
 def _entries_of(package: Distribution) -> tuple[EntryPoint, ...] | None:
-    """Return the entry points of a package, None if its list of them cannot be read."""
+    """Return the entry points of a package, or None if they cannot be read."""
     # importlib.metadata.entry_points() fails for every package if one of them has a damaged list.
     try:
         return tuple(package.entry_points)
@@ -119,9 +122,9 @@ def _name_of(package: Distribution) -> str:
 
 
 class _SamePackage(MetaPathFinder, Loader):
-    """Imports `interleave_thinker` and its modules as those of this package, whatever name it has here.
+    """Makes `interleave_thinker` and its modules refer to this package under any name.
 
-    A second copy would have classes of its own, and its images would not be images to this one.
+    A second copy would have its own classes, so its images would not be instances of this package's.
     """
 
     def find_spec(
@@ -134,13 +137,17 @@ class _SamePackage(MetaPathFinder, Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system hands out what is in sys.modules after this.
+        # The import system returns what is in sys.modules after this.
         inner = module.__name__.removeprefix(PUBLIC_NAME)
         sys.modules[module.__name__] = import_module(f"{ROOT_NAME}{inner}")
 
 
 def _make_importable() -> None:
-    """Make this package importable by its public name; raises SettingsError if another copy has that name."""
+    """Make this package importable under its public name.
+
+    Raises:
+        SettingsError: Another copy has that name.
+    """
     if ROOT_NAME == PUBLIC_NAME:
         return
     package = sys.modules[ROOT_NAME]

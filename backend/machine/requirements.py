@@ -1,10 +1,9 @@
-"""The libraries that training needs beyond the pack's own: asked for before anything is read, loaded or
-written.
+"""Checks that the libraries for training are installed, before anything is read, loaded or written.
 
-Decisions. They are looked up and not imported, so that asking costs nothing and a command without them ends
-with one line. One that is too old is refused like one that is not there: trl before 1.14 does not await the
-reward, before 1.6 counts a sample that is left out as 0, and up to 1.9.1 halves the gradient of two updates a
-rollout; neither of the last two reports it.
+Libraries are looked up without importing them, so the check is fast and a missing library is a one-line
+error. A version that is too old is rejected like a missing library: trl before 1.14 does not await the
+reward, before 1.6 counts a skipped sample as 0, and up to 1.9.1 halves the gradient with two updates per
+rollout. The last two do so silently.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from ..errors import SettingsError
 from .libraries import is_too_old, least
 
 TRAINERS = ("trl", "transformers", "accelerate", "datasets")
-"""What every training runs on."""
+"""Libraries that every training needs."""
 EXTRAS = {"bitsandbytes": "quantization", "vllm": "vllm", "datasketch": "data", "imagehash": "data"}
 
 
 def missing(libraries: Sequence[str]) -> list[str]:
-    """Those of the libraries that are not installed."""
+    """Return those of the libraries that are not installed."""
     return [library for library in libraries if importlib.util.find_spec(library) is None]
 
 
 def outdated(libraries: Sequence[str]) -> list[str]:
-    """Those of the libraries that are installed but too old, as "trl 1.9.0 (1.14 or newer)"."""
+    """Return the installed libraries that are too old, as "trl 1.9.0 (1.14 or newer)"."""
     found = []
     for library in libraries:
         try:
@@ -40,14 +39,19 @@ def outdated(libraries: Sequence[str]) -> list[str]:
 
 
 def require(*libraries: str) -> None:
-    """Raise SettingsError that names every one of the libraries that is not installed or too old, and how to
-    get them."""
+    """Check that libraries are installed and new enough.
+
+    Raises:
+        SettingsError: Some are not. The message lists them, and the hint is the command that installs them.
+    """
     absent = missing(libraries)
     if absent:
-        raise SettingsError(f"This needs {_listed(absent)}, not installed here.", _how(absent))
+        raise SettingsError(f"This requires {_listed(absent)}, not installed here.", _how(absent))
     old = outdated(libraries)
     if old:
-        raise SettingsError(f"Too old for training: {_listed(old)}.", _how([one.split()[0] for one in old]))
+        raise SettingsError(
+            f"These libraries are too old: {_listed(old)}.", _how([one.split()[0] for one in old])
+        )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,8 +1,9 @@
-"""How many threads the tiny world's models compute on: one.
+"""Limits the tiny world's models to one CPU thread.
 
-Decision: models of a few million weights gain nothing from a second thread and lose much on a busy machine (a
-story took 21 s with two, 14 s with one). The number is torch's and the process's, so it is set around each
-call and put back: a large model in the same process has its threads. Whoever set a number is left alone.
+Models of a few million weights gain nothing from a second thread and lose much on a busy machine (a story
+took 21 s with two threads, 14 s with one). The number belongs to torch and the process, so it is set around
+each call and restored: a large model in the same process keeps its threads. A number set by the user is not
+changed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ SET_BY_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute on one thread inside the block, unless the environment says how many."""
+    """Compute on one thread inside the block, unless the environment sets the number of threads."""
     import torch
 
     before = torch.get_num_threads()

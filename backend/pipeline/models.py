@@ -1,4 +1,4 @@
-"""Opens planner, critic and generator by name, with options that every model shares."""
+"""Opens planner, critic and generator by name, with shared options."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ TINY_WORLD = "tinyworld"
 
 
 def with_role(spec: str, role: Literal["planner", "critic"]) -> str:
-    """Return the spec of an agent: `tinyworld` alone names the tiny world's checkpoint for the role."""
+    """Return the spec of an agent. `tinyworld` alone becomes the tiny world's checkpoint for the role."""
     return f"{TINY_WORLD}:{role}" if spec == TINY_WORLD else spec
 
 
 class ModelOpener:
     """Opens the models of one or several runs.
 
-    A planner and a critic that name the same model with the same adapter share it, so that it is in memory
-    once.
+    A planner and a critic with the same model and adapter share it, so that it is loaded once.
 
     Args:
-        options: Options by name, such as `dtype` or `download`. Each goes to every model that takes it.
+        options: Options by name, such as `dtype` or `download`. Each is passed to every model that accepts
+            it.
         constrained_decoding: When replies of local agents are constrained to the grammar of their answer.
     """
 
@@ -45,7 +45,7 @@ class ModelOpener:
 
     @property
     def unused(self) -> list[str]:
-        """Names of the options that no model opened so far takes."""
+        """Names of the options that no model opened so far accepts."""
         return sorted(self._options.keys() - self._used)
 
     def planner(
@@ -61,12 +61,12 @@ class ModelOpener:
         Args:
             spec: Chat backend as `NAME:ARGUMENT`.
             adapter: Folder of a LoRA adapter.
-            prompts: Prompt set. Default: the one beside the checkpoint, else the built-in one.
-            settings: Decoding of its replies.
-            on_part: Called with the part of a long plan that is being written.
+            prompts: Prompt set. Default: the checkpoint's own, or else the built-in one.
+            settings: Decoding settings of its replies.
+            on_part: Called with each part of a long plan as it is written.
 
         Raises:
-            SettingsError: There is no such backend, or an option cannot be used.
+            SettingsError: The backend is unknown, or an option is not supported.
             ChatError: The model cannot be loaded.
         """
         from ..agents.planner import Planner
@@ -82,10 +82,15 @@ class ModelOpener:
         settings: ReplySettings | None = None,
         merge: bool = False,
     ) -> Critic:
-        """Open a critic; arguments and errors are those of `planner`.
+        """Open a critic. The other arguments and the errors are those of `planner`.
 
         Args:
-            merge: Add the adapter to weights of its own, which is faster and needs more memory.
+            spec: Chat backend as `NAME:ARGUMENT`.
+            adapter: Folder of a LoRA adapter.
+            prompts: Prompt set. Default: the checkpoint's own, or else the built-in one.
+            settings: Decoding settings of its replies.
+            merge: Whether to merge the adapter into a copy of the weights, which is faster and needs more
+                memory.
         """
         from ..agents.critic import Critic
 
@@ -93,10 +98,14 @@ class ModelOpener:
         return Critic(chat, prompts, settings, self._constrained)
 
     def generator(self, spec: str, **options: object) -> Generator:
-        """Open a generator, with options of its own beside the shared ones.
+        """Open a generator.
+
+        Args:
+            spec: Generator as `NAME:ARGUMENT`.
+            **options: Options of this generator, in addition to the shared ones.
 
         Raises:
-            SettingsError: There is no such generator, or an option cannot be used.
+            SettingsError: The generator is unknown, or an option is not supported.
             GeneratorError: The model cannot be loaded.
         """
         shared = self._shared_with(GENERATORS.option_names(spec))
@@ -111,7 +120,7 @@ class ModelOpener:
         return self._chats[key]
 
     def _shared_with(self, accepted: frozenset[str]) -> dict[str, object]:
-        """Return the shared options that a model takes."""
+        """Return the shared options that a model accepts."""
         taken = {name: value for name, value in self._options.items() if name in accepted}
         self._used |= taken.keys()
         return taken

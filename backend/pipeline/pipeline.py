@@ -26,23 +26,23 @@ OF_ONE_AGENT = {"adapter", "merge"}
 
 
 class Pipeline:
-    """Plans a request, generates its images, and has each one judged and regenerated until it is accepted.
+    """Plans a request, generates its images, judges each one and regenerates it until it is accepted.
 
     Models given by name are opened when a run first needs them and are kept for later runs. A planner and a
-    critic of the same name share one model. Use a pipeline for one run at a time.
+    critic with the same name share one model. Use a pipeline for one run at a time.
 
     Args:
         planner: Chat backend as `NAME:ARGUMENT` (`transformers:FOLDER`, `openai:MODEL@URL`), a `ChatModel`,
             or a planner. `tinyworld` needs no download.
         generator: Image model as `NAME:ARGUMENT` (`diffusers:FOLDER`, `http:URL`), or a `Generator`.
-        critic: Like `planner`. None generates each step once and judges nothing.
+        critic: Like `planner`. None generates each step once without judging it.
         settings: Settings of every run. Default: `RunSettings()`.
-        constraints: What plans have to be like: number of steps, captions, style.
+        constraints: Constraints of the plans: number of steps, captions, style.
         **options: Options of the models that are given by name, such as `device`, `dtype`, `quantization`,
-            `size` or `steps`. Each goes to every model that takes it.
+            `size` or `steps`. Each is passed to every model that accepts it.
 
     Raises:
-        SettingsError: There is no model of a name, or no model takes an option.
+        SettingsError: A name is unknown, or no model accepts an option.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Pipeline:
         plan: Plan | None = None,
         settings: RunSettings | None = None,
     ) -> Story:
-        """Carry out a request and return the story; arguments and errors are those of `stream`."""
+        """Run a request and return the story. Arguments and errors are those of `stream`."""
         return self.stream(request, folder, images=images, plan=plan, settings=settings).result()
 
     def stream(
@@ -82,18 +82,18 @@ class Pipeline:
         plan: Plan | None = None,
         settings: RunSettings | None = None,
     ) -> StoryStream:
-        """Begin a request and return its events, which carry it out as they are read.
+        """Start a request and return its events. Iterating over them runs it.
 
         Args:
             request: What the story is about.
-            folder: Folder of the run. If it holds this run already, finished attempts are reused. Default:
-                everything is kept in memory.
-            images: Images of the request in their order, as files or opened.
-            plan: Plan to carry out instead of asking the planner.
+            folder: Run folder. If it contains this run already, finished attempts are reused. Default:
+                everything is kept in RAM.
+            images: Images of the request in order, as files or opened.
+            plan: Plan to use instead of calling the planner.
             settings: Settings of this run. Default: those of the pipeline.
 
         Returns:
-            An iterator of events; its `result()` is the story.
+            An iterator of events. Its `result()` is the story.
 
         Raises:
             InterleaveError: The request, the folder or a model cannot be used.
@@ -127,7 +127,11 @@ class Pipeline:
         return Critic(self._critic) if isinstance(self._critic, ChatModel) else self._critic
 
     def _check(self, options: dict[str, object]) -> None:
-        """Raise SettingsError for a name that is not known and for an option that no model takes."""
+        """Check the names of the models and the options.
+
+        Raises:
+            SettingsError: A name is unknown, or no model accepts an option.
+        """
         accepted: set[str] = set()
         if isinstance(self._generator, str):
             accepted |= GENERATORS.option_names(self._generator)
@@ -137,7 +141,7 @@ class Pipeline:
             accepted |= CHAT_BACKENDS.option_names(with_role(self._critic, "critic"))
         accepted -= OF_ONE_AGENT
         for name in sorted(options.keys() - accepted):
-            hint = f"Known: {', '.join(sorted(accepted))}."
+            hint = f"Supported options: {', '.join(sorted(accepted))}."
             if name in OF_ONE_AGENT:
-                hint = f"Open the agent that has it: Pipeline(planner=open_chat(NAME, {name}=...))."
-            raise SettingsError(f"No model of this pipeline takes the option {name!r}.", hint)
+                hint = f"Pass it to the agent: Pipeline(planner=open_chat(NAME, {name}=...))."
+            raise SettingsError(f"No model of this pipeline accepts the option {name!r}.", hint)

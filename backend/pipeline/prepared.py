@@ -1,4 +1,4 @@
-"""A run before its models are opened: the folder is checked, and it is known which models the run needs."""
+"""A run before its models are opened: checks the folder and determines which models are needed."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ..types import Plan, Request, RunSettings
 
 
 class PreparedRun:
-    """A request with everything that decides how it is carried out, except the models.
+    """A request with everything that determines how it runs, except the models.
 
     Args:
         request: Text and images.
-        folder: Folder of the run, which resumes what is in it. None keeps everything in memory.
+        folder: Run folder, whose run is resumed. None keeps everything in RAM.
         settings: Settings of the loop.
-        constraints: What the plan has to be like.
-        plan: Plan to carry out instead of asking a planner.
+        constraints: Constraints of the plan.
+        plan: Plan to use instead of calling a planner.
 
     Raises:
-        JournalError: The folder holds another run, or cannot be read.
+        JournalError: The folder contains another run, or cannot be read.
     """
 
     def __init__(
@@ -51,24 +51,24 @@ class PreparedRun:
         written = self._written_plan() if plan is None else None
         style = constraints.style.strip()
         given = plan or written
-        # A planner gets to know the style by its constraints.
+        # A planner gets the style as a constraint.
         self.plan = given.model_copy(update={"style": style}) if given and style else plan
         most = max(settings.max_attempts, max_attempts_in(self.plan or written, settings))
         self.needs_critic = most > 1
-        """Whether a step may take several attempts."""
+        """Whether a step may have several attempts."""
 
     @property
     def needs_planner(self) -> bool:
-        """Whether no plan is given."""
+        """Whether a planner has to write the plan."""
         return self.plan is None
 
     def events(
         self, planner: Planner | PlannerLike | None, generator: Generator, critic: CriticLike | None
     ) -> EventStream[Event, None, None]:
-        """Carry out the run and yield its events; the last one is `Finished`.
+        """Run the request and yield its events. The last one is `Finished`.
 
         Raises:
-            InterleaveError: As `loop.run` does; SettingsError for constraints that the planner cannot take.
+            InterleaveError: As for `loop.run`. SettingsError if the planner does not support constraints.
         """
         with closing(self._run(planner, generator, critic)) as events:
             for event in events:
@@ -85,12 +85,12 @@ class PreparedRun:
             planner = ConstrainedPlanner(writer, self._constraints)
         elif planner is not None and self._constraints != PlanConstraints():
             raise SettingsError(
-                f"{type(planner).__name__} takes no constraints of a plan.",
-                "Leave them out, or give a Planner.",
+                f"{type(planner).__name__} does not support constraints of the plan.",
+                "Omit the constraints, or use a Planner.",
             )
         return run(self.request, planner, generator, critic, self.settings, self._journal, self.plan)
 
     def _written_plan(self) -> Plan | None:
-        """Return the plan that a person wrote into the folder."""
+        """Return the plan that the user wrote into the folder."""
         journal = self._journal
         return journal.written_plan() if journal and (journal.folder / RUN).exists() else None

@@ -1,4 +1,4 @@
-"""The result of a run, and the stream of events that leads to it."""
+"""The result of a run, and the stream of its events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Story:
 
     Attributes:
         trajectory: The plan and every attempt of every step.
-        folder: Folder of the run, None if it was kept in memory.
+        folder: Run folder. None if the run was kept in RAM.
     """
 
     trajectory: Trajectory
@@ -31,7 +31,7 @@ class Story:
 
     @property
     def steps(self) -> tuple[StepResult, ...]:
-        """Results of the steps in their order: the step, its attempts and the reason why it ended."""
+        """Results of the steps in order: the step, its attempts and the reason why it ended."""
         return self.trajectory.results
 
     @property
@@ -41,7 +41,7 @@ class Story:
 
     @property
     def complete(self) -> bool:
-        """Whether every step was carried out without a failure, a cancellation or an exceeded limit."""
+        """Whether every step finished without a failure, a cancellation or an exceeded limit."""
         return is_complete(self.trajectory)
 
     @property
@@ -50,31 +50,31 @@ class Story:
         return all_accepted(self.trajectory)
 
     def export(self, name: str = "page", folder: str | Path | None = None, **options: Any) -> Path:
-        """Write the story in another form.
+        """Export the story in another format.
 
         Args:
             name: Exporter, such as `page`, `pdf`, `comic`, `gif`, `markdown`, or one of a plug-in.
-            folder: Folder to write into. Default: the folder of the run.
+            folder: Folder to write into. Default: the run folder.
             **options: Options of the exporter, such as `title` or `audience`.
 
         Returns:
             The main file.
 
         Raises:
-            SettingsError: There is no such exporter, an option cannot be used, or no folder is known.
+            SettingsError: The exporter is unknown, an option is not supported, or no folder is given.
             JournalError: The folder cannot be written.
         """
         target = folder or self.folder
         if target is None:
-            raise SettingsError("This story has no folder to export into.", "Give one: folder=...")
+            raise SettingsError("This story has no run folder to export into.", "Pass a folder: folder=...")
         return export_by_name(name, self.trajectory, target, **options)
 
 
 class StoryStream(Iterator[Event]):
-    """The events of a run while it is carried out; `result` gives the story.
+    """The events of a run while it runs. `result` returns the story.
 
-    Call `close` to stop the run, which also releases its folder. Finished attempts are in the folder, and the
-    same request resumes there.
+    Call `close` to stop the run and release its folder. Finished attempts stay in the folder, and the same
+    request resumes them.
     """
 
     def __init__(self, events: EventStream[Event, None, None], folder: Path | None) -> None:
@@ -95,14 +95,14 @@ class StoryStream(Iterator[Event]):
         self._events.close()
 
     def result(self) -> Story:
-        """Carry out the rest of the run and return the story.
+        """Run to the end and return the story.
 
         Raises:
             Cancelled: The run was stopped before it had a result.
-            InterleaveError: As iterating does.
+            InterleaveError: As while iterating.
         """
         for _ in self:
             pass
         if self._trajectory is None:
-            raise Cancelled("The run was stopped.", "Run the same again to resume.")
+            raise Cancelled("The run was stopped.", "Run the same request again to resume.")
         return Story(self._trajectory, self._folder)

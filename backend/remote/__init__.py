@@ -1,0 +1,1 @@
+"""Connections to remote services: addresses, keys, retries."""

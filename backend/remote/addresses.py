@@ -1,9 +1,9 @@
-"""The addresses of services that share one work: a list as it is typed, which may name files of addresses.
+"""The addresses of services that share work: a typed list, which may refer to files with addresses.
 
-Decision: the file is the one that clusters write already: an address a line, `#` comments, bare host names
-among URLs. It is read anew when it changes, because services come and go under a client that runs for days. A
-moment in which it is gone, empty or half written ends no run: the addresses that were read last stay until it
-is good again, and the log says so. Only who starts a program names a file; a workflow gives addresses alone.
+The file has the format that clusters write: one address per line, `#` comments, bare host names as well as
+URLs. It is read again when it changes, because services come and go while a client runs for days. If the file
+is temporarily missing, empty or incomplete, the last addresses stay in use and the log reports it. Only the
+command line accepts files. A workflow contains only addresses.
 """
 
 from __future__ import annotations
@@ -24,9 +24,16 @@ Stamp = tuple[int, int, int]
 
 
 class Addresses:
-    """`URL1,URL2,@FILE` as addresses, each once. `port` is for bare names in files, `path` for addresses
-    without one. Raises SettingsError for an item that is no address, a file that cannot be read, and a list
-    without any."""
+    """Addresses from `URL1,URL2,@FILE`, without duplicates.
+
+    Args:
+        text: The list.
+        port: Port for bare names in files.
+        path: Path for addresses without one.
+
+    Raises:
+        SettingsError: An address is invalid, a file cannot be read, or the list is empty.
+    """
 
     def __init__(self, text: str, port: int = DEFAULT_PORT, path: str = "") -> None:
         self._port, self._path = port, path
@@ -40,11 +47,11 @@ class Addresses:
 
     @property
     def can_change(self) -> bool:
-        """Whether a file is among them."""
+        """Whether the list refers to a file."""
         return bool(self._files)
 
     def now(self) -> tuple[str, ...]:
-        """The addresses; files that changed are read anew."""
+        """Return the current addresses. Changed files are read again."""
         found: list[str] = []
         for item in self._items:
             found += [self._typed[item]] if item in self._typed else self._fresh(item)
@@ -58,18 +65,20 @@ class Addresses:
         try:
             known = self._read(item)
         except SettingsError as error:
-            LOG.warning("The services named before stay in use. %s", error)
+            LOG.warning("The previous list of services stays in use. %s", error)
         self._files[item] = stamp, known
         return known
 
     def _read(self, item: str) -> tuple[str, ...]:
         path = os.path.expanduser(item.removeprefix(FILE_MARK))
-        what = "The file of services"
+        what = "The list of services"
         lines = read_text(path, MAX_FILE_BYTES, SettingsError, what).splitlines()
         named = [line.partition("#")[0].strip() for line in lines]
         urls = tuple(service_url(name, self._port) for name in named if name)
         if not urls:
-            raise SettingsError(f"{what} {path!r} names none.", "Write an address a line: gpu-1:8011.")
+            raise SettingsError(
+                f"{what} {path!r} is empty.", "Write one address per line, for example gpu-1:8011."
+            )
         _within_bounds(urls)
         return urls
 
@@ -82,9 +91,16 @@ class Addresses:
 
 
 def service_url(text: str, port: int | None = None) -> str:
-    """The URL of a service without a slash at its end: `http://...`, `https://...`, `//HOST...`, and with
-    `port` also a bare `HOST` or `HOST:PORT`. Raises SettingsError."""
-    # `http:URL` arrives as the part after the first colon, so `http://host` as `//host`.
+    """Return the URL of a service without a trailing slash.
+
+    Args:
+        text: `http://...`, `https://...` or `//HOST...`.
+        port: Port for a bare `HOST`. None does not allow bare names.
+
+    Raises:
+        SettingsError: The URL is invalid.
+    """
+    # `http:URL` is split at the first colon, so `http://host` arrives as `//host`.
     whole = f"http:{text}" if text.startswith("//") else text
     bare = port is not None and "/" not in text
     try:
@@ -93,15 +109,15 @@ def service_url(text: str, port: int | None = None) -> str:
             parts = urlsplit(f"http://{text}:{port}")
         number = parts.port
     except ValueError as error:
-        raise SettingsError(f"{text[:200]!r} is not a URL ({error}).") from error
+        raise SettingsError(f"{text[:200]!r} is not a valid URL ({error}).") from error
     if parts.username or parts.password or parts.query or parts.fragment:
         raise SettingsError(
-            "The service's URL may hold only scheme, host, port and path.",
-            "A key goes into INTERLEAVE_GENERATOR_KEY.",
+            "The URL of a service may contain only scheme, host, port and path.",
+            "Put an API key into the environment variable INTERLEAVE_GENERATOR_KEY.",
         )
     if parts.scheme not in ("http", "https") or not parts.hostname or number == 0 or _has_spaces(text):
         raise SettingsError(
-            f"{text[:200]!r} is not the URL of a service.", "Give http://HOST:PORT or https://HOST."
+            f"{text[:200]!r} is not a valid URL of a service.", "Use http://HOST:PORT or https://HOST."
         )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
@@ -112,4 +128,4 @@ def _has_spaces(text: str) -> bool:
 
 def _within_bounds(urls: tuple[str, ...]) -> None:
     if len(urls) > MAX_SERVICES:
-        raise SettingsError(f"{len(urls)} services are more than the {MAX_SERVICES} that one list may hold.")
+        raise SettingsError(f"The list has {len(urls)} services; the maximum is {MAX_SERVICES}.")

@@ -1,11 +1,11 @@
-"""One request to whichever of several services answers it.
+"""Sends a request to one of several services, and to others if it fails.
 
-Decision: a service that fails costs nothing but the way to the next one; only when all were tried is there a
-pause, of a random length up to a bound that doubles (full jitter), because clients that wait equally long
-come back together. What a service says about its room (Retry-After) is obeyed; where that does not fit into
-the time that the request has, it fails at once and says so. A service that is late may still be at work, so
-only one other is asked. One that answers as no such service does is not asked again for the same request. Six
-tries are enough, or one for every service where there are more.
+A failed service costs only the way to the next one. Only after all services were tried is there a pause, of
+random length up to a bound that doubles (full jitter), because clients with equal pauses return together. A
+service's Retry-After is respected. If it exceeds the request's remaining time, the request fails at once with
+that message. A service that timed out may still be working, so only one other service is tried. A service of
+the wrong kind is not tried again for the same request. There are at most six attempts, or one per service if
+there are more services.
 """
 
 from __future__ import annotations
@@ -32,8 +32,13 @@ MAX_NAMED = 8
 
 
 class Unanswered(Exception):
-    """A service gave no answer to a request that another one may answer. `error` is what is raised if none
-    does; `after`: seconds after which it wants to be asked again."""
+    """A service did not answer a request that another one may answer.
+
+    Attributes:
+        error: Error to raise if no service answers.
+        reason: Kind of the failure.
+        after: Seconds to wait before the next request to it, if it asked for that.
+    """
 
     def __init__(self, error: InterleaveError, reason: Reason, after: float | None = None) -> None:
         super().__init__(error.message)
@@ -41,20 +46,33 @@ class Unanswered(Exception):
 
 
 class Balanced:
-    """Asks services one after another until one answers. `greet` asks a service that is not known yet, or
-    not any more, how it is; it raises Unanswered, or what ends the request."""
+    """Sends requests to services, one after another, until one answers.
+
+    Args:
+        endpoints: The services.
+        greet: Checks a service that is new or was resting. It raises Unanswered, or an error that ends the
+            request.
+    """
 
     def __init__(self, endpoints: Endpoints, greet: Callable[[Endpoint, RemoteCall], None]) -> None:
         self.endpoints = endpoints
         self._greet = greet
 
     def ask(self, call: RemoteCall, digest: bytes, once: Callable[[Endpoint], Answer]) -> Answer:
-        """The answer of `once`, which asks one service and raises Unanswered where another may do better.
-        Raises an error that says of each what it did, and whatever else `once` raises."""
+        """Return the result of `once`, which sends the request to one service.
+
+        Args:
+            call: Deadline and cancellation.
+            digest: Digest of the request.
+            once: Sends the request. It raises Unanswered if another service may answer.
+
+        Raises:
+            InterleaveError: All services failed. The message lists the failure of each.
+        """
         tried: set[str] = set()
         wrong: set[str] = set()
         faults: dict[str, Unanswered] = {}
-        tries = rounds = late = 0
+        attempts = rounds = late = 0
         last: Unanswered | None = None
         while True:
             self._greet_others()
@@ -64,7 +82,7 @@ class Balanced:
                 tried.clear()
                 rounds += 1
                 continue
-            tries += 1
+            attempts += 1
             try:
                 return self._ask_one(call, endpoint, once)
             except Unanswered as fault:
@@ -74,9 +92,11 @@ class Balanced:
                 (wrong if fault.reason == "wrong" else tried).add(endpoint.url)
                 late += fault.reason == "late"
                 known = {one.url for one in self.endpoints.now()}
-                over = tries >= max(MAX_ATTEMPTS, len(known)) or late >= MAX_LATE_ATTEMPTS or known <= wrong
+                over = (
+                    attempts >= max(MAX_ATTEMPTS, len(known)) or late >= MAX_LATE_ATTEMPTS or known <= wrong
+                )
                 if over or call.hung_up.is_set():
-                    raise self._given_up(list(faults.values()), tries) from None
+                    raise self._given_up(list(faults.values()), attempts) from None
 
     def _ask_one(self, call: RemoteCall, endpoint: Endpoint, once: Callable[[Endpoint], Answer]) -> Answer:
         try:
@@ -98,14 +118,14 @@ class Balanced:
         return answer
 
     def _greet_others(self) -> None:
-        """Have those that rested asked how they are, by nobody who waits for an image."""
+        """Check the services that have rested, in threads of their own, so that no request waits for it."""
 
         def greet(endpoint: Endpoint) -> None:
             call = RemoteCall(GREETING_SECONDS)
             try:
                 self._greet(endpoint, call)
             except (Unanswered, InterleaveError) as fault:
-                LOG.info("%s stays away: %s", endpoint.url, fault)
+                LOG.info("%s is not used yet: %s", endpoint.url, fault)
                 self.endpoints.failed(endpoint)
             else:
                 self.endpoints.answered(endpoint)
@@ -116,24 +136,24 @@ class Balanced:
             threading.Thread(target=greet, args=(one,), name="interleave-greeting", daemon=True).start()
 
     def _pause(self, call: RemoteCall, rounds: int, last: Unanswered | None) -> None:
-        """Wait until it is sensible to ask again; raises the last error if that is after the deadline."""
-        full = self.endpoints.kind("No service has room at the moment.", "Ask later, or name more services.")
+        """Wait before the next round. Raises the last error if that would exceed the deadline."""
+        full = self.endpoints.kind("All services are busy.", "Try again later, or list more services.")
         error = last.error if last is not None else full
         room = self.endpoints.wait_for_one()
         if room > min(call.seconds_left, MAX_ASKED_FOR):
-            hint = "Set a later deadline, or name more services."
+            hint = "Increase the deadline, or list more services."
             raise self.endpoints.kind(too_late(error.message, room), hint) from None
         longest = min(MAX_PAUSE, FIRST_PAUSE * 2**rounds)
         call.hung_up.wait(min(room + random.uniform(0.0, longest), call.seconds_left))
         if call.hung_up.is_set() or not call.seconds_left:
             raise error from None
 
-    def _given_up(self, faults: Sequence[Unanswered], tries: int) -> InterleaveError:
-        """What is raised in the end: the last fault of each service, the latest first."""
+    def _given_up(self, faults: Sequence[Unanswered], attempts: int) -> InterleaveError:
+        """Return the final error: the last failure of each service, the latest first."""
         *others, last = faults
         count = len(self.endpoints.now())
-        asked = f"{tries} tries" if count == 1 else f"{tries} tries of {count} services"
-        if tries == 1:
+        asked = f"{attempts} attempts" if count == 1 else f"{attempts} attempts with {count} services"
+        if attempts == 1:
             return last.error
         said = [f"{last.error.message.rstrip('.')} ({asked})"]
         said += [one.error.message.rstrip(".") for one in reversed(others[-MAX_NAMED:])]

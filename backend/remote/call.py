@@ -1,11 +1,10 @@
-"""One question to another machine: with a deadline for all of it, and ended at any moment by whoever asked.
+"""A request to another machine with an overall deadline, which the caller can cancel at any time.
 
-Decision: a blocked read cannot look up, and a time limit on every read is none on a server that sends a byte
-now and then. So the question is asked in a thread of its own, while the asking thread listens to what arrives
-and, a few times a second, looks at the clock and asks `on_text` (with an empty text), which may raise.
-Whatever ends the wait closes the connection under the reader's hands, so that the thread ends and the server
-stops working. The thread is a daemon: one that hangs where nothing can be closed (looking up a name) keeps no
-process from ending.
+A blocked read cannot check for cancellation, and a timeout per read does not limit a server that sends a byte
+now and then. The request therefore runs in a thread of its own. The calling thread listens for arriving text
+and, several times a second, checks the clock and calls `on_text` (with an empty text), which may raise. The
+end of the wait closes the connection, so that the thread ends and the server stops working. The thread is a
+daemon: a thread that hangs where nothing can be closed (DNS lookup) does not keep the process alive.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Answer = TypeVar("Answer")
 
 
 class RemoteCall:
-    """The connections of one question, and the moment at which it must be answered. `seconds` from now."""
+    """The connections of a request, and its deadline `seconds` from now."""
 
     def __init__(self, seconds: float) -> None:
         self.hung_up = threading.Event()
@@ -39,14 +38,14 @@ class RemoteCall:
 
     @property
     def seconds_left(self) -> float:
-        """Until the deadline; 0.0 after it."""
+        """Seconds until the deadline, 0.0 after it."""
         return max(0.0, self._deadline - time.monotonic())
 
     def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Note the socket of a new connection: what httpx calls for every event of a request."""
+        """Record the socket of a new connection. httpx calls this for every event of a request."""
         if not event.endswith("connect_tcp.complete"):
             return
-        # Encryption takes the socket over and leaves this object without one, so a second handle is kept.
+        # TLS takes over the socket and detaches this object, so a second handle is kept.
         own = info["return_value"].get_extra_info("socket").dup()
         with self._lock:
             self._sockets.append(own)
@@ -54,7 +53,7 @@ class RemoteCall:
             self.hang_up()
 
     def hang_up(self) -> None:
-        """Close every connection, waking whoever reads from it."""
+        """Close all connections, which ends blocked reads."""
         self.hung_up.set()
         with self._lock:
             sockets, self._sockets = self._sockets, []
@@ -67,9 +66,13 @@ class RemoteCall:
                 one.close()
 
     def retried(self, ask: Callable[[], Answer]) -> Answer:
-        """The answer of `ask`, which is asked again as retrying.py says while it raises Retryable; nobody
-        waits on once the call is hung up. Raises the error of the last Retryable, or that the server has no
-        room before the deadline."""
+        """Return the result of `ask`, with retries as in retrying.py while it raises Retryable.
+
+        Retries end when the call is hung up.
+
+        Raises:
+            InterleaveError: The error of the last Retryable, or that the server is busy beyond the deadline.
+        """
         from tenacity import Retrying, retry_if_exception_type, sleep_using_event
 
         def over(state: RetryCallState) -> bool:
@@ -88,22 +91,27 @@ class RemoteCall:
         except Retryable as fault:
             if fault.after is not None and fault.after >= min(self.seconds_left, MAX_ASKED_FOR):
                 message = too_late(fault.error.message, fault.after)
-                raise type(fault.error)(message, "Ask later, or set a later deadline.") from fault
+                raise type(fault.error)(message, "Try again later, or increase the deadline.") from fault
             raise fault.error from fault
 
     def carry_out(
         self, ask: Callable[[OnText], Answer], on_text: OnText | None, late: InterleaveError
     ) -> Answer:
-        """The answer of `ask`, which is given a function for arriving text. `on_text` is called in this
-        thread only.
+        """Return the result of `ask`, which runs in another thread and gets a function for arriving text.
 
-        Raises `late` at the deadline, what `on_text` raises, and what `ask` raises.
+        Args:
+            ask: Sends the request.
+            on_text: Called in this thread with arriving text. It may raise to cancel the request.
+            late: Error to raise at the deadline.
+
+        Raises:
+            InterleaveError: `late`, or an error of `on_text` or `ask`.
         """
         arrived: SimpleQueue[str | _Ended[Answer]] = SimpleQueue()
 
         def take(text: str) -> None:
             if self.hung_up.is_set():
-                raise Cancelled("Nobody waits for this answer any more.")
+                raise Cancelled("The request was canceled.")
             if on_text is not None and text:
                 arrived.put(text)
 
@@ -111,7 +119,7 @@ class RemoteCall:
             ended: _Ended[Answer] = _Ended()
             try:
                 ended.answer.append(ask(take))
-            except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
+            except BaseException as error:  # noqa: BLE001 - raised in the calling thread
                 ended.error = error
             arrived.put(ended)
 
@@ -132,7 +140,7 @@ class RemoteCall:
 
 
 class _Ended(Generic[Answer]):
-    """How the asking ended: one answer or an error."""
+    """The result of `ask`: an answer or an error."""
 
     def __init__(self) -> None:
         self.answer: list[Answer] = []

@@ -1,7 +1,7 @@
-"""By which name a server was called: the check against DNS rebinding.
+"""The name by which a server was called: the check against DNS rebinding.
 
-A page of another site can have its own name resolve to this machine, and is then of the same origin as the
-server in the eyes of the browser. Only the `Host` header shows it. An IP address was not resolved at all.
+A page of another site can let its own name resolve to this machine. The browser then treats it as the same
+origin as the server. Only the `Host` header shows the difference. An IP address was not resolved at all.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from .server import THIS_MACHINE
 
 
 def called_name(host: str) -> str:
-    """Return the name or address in a `Host` header, without its port; "" if it has none.
+    """Return the name or address in a `Host` header without its port, or "" if it has none.
 
     Raises:
-        ValueError: The header is no address.
+        ValueError: The header is not a valid address.
     """
     return urlsplit(f"//{host}").hostname or ""
 
@@ -31,5 +31,5 @@ def is_address(name: str) -> bool:
 
 
 def is_this_machine(name: str) -> bool:
-    """Return whether a name, or an address to listen at, is one that no other machine has."""
+    """Return whether a name or listening address refers to this machine only."""
     return name in THIS_MACHINE or (is_address(name) and ipaddress.ip_address(name).is_loopback)

@@ -1,10 +1,9 @@
-"""The connections of a server of this package: how many there are at a time, and how long each may make the
-server wait.
+"""Limits the number of connections of this package's servers, and how long each may keep the server waiting.
 
-A client that opens connections and sends half a request pays nothing for them, and each takes a file of the
-process. So their number has a limit below the system's own. When it is reached, the connection that has made
-the server wait longest is closed for the new one, so clients that send whole requests are still served. A
-socket is shut down here and closed by the code that serves it, which then sees a client that hung up.
+Clients can open connections and send half a request at no cost, while each takes a file descriptor of the
+process. Their number therefore has a limit below the system's own. At the limit, the connection that has kept
+the server waiting longest is closed for a new one, so clients that send complete requests are still served. A
+socket is shut down here and closed by the code that serves it, which sees a client that hung up.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from collections import OrderedDict
 from contextlib import suppress
 
 GRACE = 0.1
-"""Seconds for which no connection is closed for a new one: what a client sent with it may not be read yet."""
+"""Seconds for which no connection is closed for a new one, because its first data may not be read yet."""
 FILES_BESIDE = 2
-"""A process may open this many files for each connection: half of them are left for other uses."""
+"""File descriptors reserved per connection. Half of them are for other uses."""
 
 
 class Connections:
-    """At most `most` connections. Threads may share it."""
+    """Limits the number of connections to `most`. Thread-safe."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -35,7 +34,10 @@ class Connections:
         return len(self._all)
 
     def make_room(self) -> bool:
-        """Return whether there is room for one more, after closing the one that waited longest if needed."""
+        """Return whether one more connection is possible.
+
+        If necessary, the connection that has waited longest is closed.
+        """
         with self._lock:
             if len(self._all) < self.most:
                 return True
@@ -46,9 +48,9 @@ class Connections:
             return True
 
     def waits(self, connection: socket.socket, seconds: float = math.inf) -> None:
-        """From now on the server waits for this client, at most for so many seconds.
+        """Record that the server waits for this client, for at most `seconds`.
 
-        A connection that is not known yet is counted from now on.
+        A new connection is counted from now on.
         """
         with self._lock:
             now = time.monotonic()
@@ -57,18 +59,18 @@ class Connections:
             self._waiting.move_to_end(connection)
 
     def works(self, connection: socket.socket) -> None:
-        """From now on the client waits for the server."""
+        """Record that the client waits for the server."""
         with self._lock:
             self._waiting.pop(connection, None)
 
     def remove(self, connection: socket.socket) -> None:
-        """The connection is closed, or about to be."""
+        """Remove a connection that is closed, or about to be."""
         with self._lock:
             self._all.discard(connection)
             self._waiting.pop(connection, None)
 
     def close_late(self) -> None:
-        """Close the connections whose time is over."""
+        """Close the connections that exceeded their time."""
         now = time.monotonic()
         with self._lock:
             for connection in [one for one, (_, until) in self._waiting.items() if until <= now]:
@@ -77,15 +79,15 @@ class Connections:
     def _end(self, connection: socket.socket) -> None:
         self._all.discard(connection)
         self._waiting.pop(connection, None)
-        # A client that has hung up already is no longer connected.
+        # A client that has hung up is no longer connected.
         with suppress(OSError):
             connection.shutdown(socket.SHUT_RDWR)
 
 
 def connections_allowed(wanted: int) -> int:
-    """The number of connections, at most `wanted`, for which this process may open enough files.
+    """Return the number of connections, at most `wanted`, for which this process may open enough files.
 
-    The soft limit of open files is raised towards the hard one where that is needed.
+    The soft limit of open files is raised towards the hard limit if necessary.
     """
     try:
         import resource

@@ -1,10 +1,10 @@
-"""Which of several services is asked next, and which one is left in peace for a while.
+"""Chooses which of several services gets the next request, and which ones are left alone for a while.
 
-Decision: the one with the fewest requests of ours under way, since that needs no knowledge of how fast each
-is. Ties are broken by a digest of the request, so that equal requests meet at the same service, which then
-has the answer already. A service that failed three times in a row rests for half a minute and is greeted (its
-health is asked for) before it gets work again, as is one that joined the list later: a list must never mix
-makers. One that said when it will have room (Retry-After) is not asked before that.
+The service with the fewest pending requests is chosen, which needs no knowledge of their speed. Ties are
+broken by a digest of the request, so that equal requests go to the same service, which has the answer cached.
+A service that failed three times in a row rests for half a minute. Before it gets work again its health is
+checked, as for a service that joined the list later, because a list must never mix models. A service that
+announced when it will be free (Retry-After) is not used before that.
 """
 
 from __future__ import annotations
@@ -35,22 +35,28 @@ class Endpoint:
     busy_until: float = 0.0
     rests_until: float = 0.0
     must_greet: bool = True
-    """Nothing is known of it, or it rested."""
+    """Whether it must be checked before use, because it is new or has rested."""
     workers: int = 1
-    """Requests that it works on at once, as far as it says."""
+    """Number of requests that it processes concurrently, as far as it reports."""
     is_named: bool = False
-    """It was said that it is none of those services."""
+    """Whether the log reported already that it is of the wrong kind."""
     is_greeted: bool = False
-    """Somebody is asking it how it is."""
+    """Whether a check is in progress."""
 
     @property
     def url(self) -> str:
+        """The URL of the service."""
         return self.server.url
 
 
 class Endpoints:
-    """The services at these addresses, which are shown `key`; their faults become `kind`. For many
-    threads."""
+    """The services at these addresses. Thread-safe.
+
+    Args:
+        addresses: The list of services.
+        key: API key sent to them.
+        kind: Class of errors.
+    """
 
     def __init__(self, addresses: Addresses, key: str | None, kind: type[InterleaveError]) -> None:
         self._addresses = addresses
@@ -60,7 +66,7 @@ class Endpoints:
         self.now()
 
     def now(self) -> list[Endpoint]:
-        """Those of the list as it is now; one that left it finishes what it works on."""
+        """Return the current services. One that left the list finishes its pending requests."""
         with self._lock:
             urls = self._addresses.now() if self._addresses.can_change or not self._all else tuple(self._all)
             if urls != tuple(self._all):
@@ -71,12 +77,19 @@ class Endpoints:
             return list(self._all.values())
 
     def take(self, digest: bytes, without: set[str]) -> Endpoint | None:
-        """The one to ask next, counted as under way until `give_back`; None if all of them were tried
-        (`without`: URLs), have no room yet or rest."""
+        """Choose the next service and count a pending request for it, until `give_back`.
+
+        Args:
+            digest: Digest of the request.
+            without: URLs to exclude.
+
+        Returns:
+            The service, or None if all were tried, are busy or rest.
+        """
         found, now = self.now(), time.monotonic()
         with self._lock:
             awake = [one for one in found if one.rests_until <= now]
-            # With all of them at rest there is nobody to spare: the first to come back is asked how it is.
+            # If all of them rest, use the one whose rest ends first, after checking it.
             ready = [
                 one
                 for one in awake or sorted(found, key=lambda one: one.rests_until)[:1]
@@ -90,8 +103,10 @@ class Endpoints:
             return chosen
 
     def to_greet(self) -> list[Endpoint]:
-        """Those that may come (back) to work while others do it; each is named once until it `answered` or
-        `failed`."""
+        """Return the services to check while others work.
+
+        Each is returned once until it `answered` or `failed`.
+        """
         now = time.monotonic()
         with self._lock:
             found = [
@@ -106,24 +121,24 @@ class Endpoints:
             return found
 
     def wait_for_one(self) -> float:
-        """Seconds until one of them has room again, as far as they say; 0.0 if one has."""
+        """Return the seconds until a service is free, as far as they report, or 0.0."""
         now = time.monotonic()
         with self._lock:
             return min(max(0.0, one.busy_until - now) for one in self._all.values())
 
     def give_back(self, endpoint: Endpoint) -> None:
-        """Nothing more is under way there of what `take` counted."""
+        """Record the end of a request that `take` counted."""
         with self._lock:
             endpoint.in_flight -= 1
 
     def answered(self, endpoint: Endpoint) -> None:
-        """It does its work."""
+        """Record that a service works."""
         with self._lock:
             endpoint.failures, endpoint.busy_until, endpoint.rests_until = 0, 0.0, 0.0
             endpoint.must_greet = endpoint.is_greeted = False
 
     def busy(self, endpoint: Endpoint, seconds: float | None) -> None:
-        """It has no room, for so many seconds if it said so."""
+        """Record that a service is busy, for `seconds` if it reported that."""
         if seconds is not None:
             with self._lock:
                 endpoint.busy_until = time.monotonic() + min(seconds, MAX_PAUSE)
@@ -131,27 +146,30 @@ class Endpoints:
             self.failed(endpoint)
 
     def wrong(self, endpoint: Endpoint, error: InterleaveError) -> None:
-        """What it sent is no answer of such a service: beside others it rests, and is named the first
-        time."""
+        """Record that a service is of the wrong kind. It rests, unless it is the only one. Logged once."""
         with self._lock:
             if len(self._all) == 1:
                 return
             if not endpoint.is_named:
-                LOG.warning("%s is left out: %s", endpoint.url, error)
+                LOG.warning("%s is not used: %s", endpoint.url, error)
             endpoint.is_named = endpoint.must_greet = True
             endpoint.is_greeted = False
             endpoint.rests_until = time.monotonic() + REST_SECONDS
 
     def failed(self, endpoint: Endpoint) -> None:
-        """It did not answer; after FAILURES_BEFORE_REST times in a row, or when it was only greeted, it
-        rests."""
+        """Record that a service did not answer.
+
+        It rests after FAILURES_BEFORE_REST failures in a row, or if the failed request was a check.
+        """
         with self._lock:
             endpoint.failures += 1
             endpoint.is_greeted = False
             if endpoint.failures < FAILURES_BEFORE_REST and not endpoint.must_greet:
                 return
             if not endpoint.must_greet and len(self._all) > 1:
-                LOG.warning("%s failed %d times and rests.", endpoint.url, endpoint.failures)
+                LOG.warning(
+                    "%s failed %d times and is not used for a while.", endpoint.url, endpoint.failures
+                )
             endpoint.must_greet = True
             endpoint.rests_until = time.monotonic() + REST_SECONDS
 

@@ -1,8 +1,8 @@
-"""Which models are somebody else's, so that using them costs money or leaves the house.
+"""Recognizes models on other people's servers, whose use costs money or sends data outside.
 
-Decision: by the address alone, since no server says whether it sends a bill. This machine, private addresses
-and names that no public name server answers for are one's own; every other host is taken for a hosted one. A
-file of addresses is what one's own cluster writes.
+Only the address decides, since no server reports whether it charges. This machine, private addresses and
+names without a public domain are the user's own. Every other host counts as hosted. A file of addresses is
+written by the user's own cluster.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .addresses import FILE_MARK
 
 OWN_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa", ".svc")
 BY_ADDRESS = ("openai", "http", "images")
-"""Backends whose argument holds addresses."""
+"""Backends whose argument contains addresses."""
 
 
 def is_hosted(host: str) -> bool:
-    """Whether a host, by its name or number, is out of one's own network."""
+    """Return whether a host, given by name or IP address, is outside the user's own network."""
     name = host.strip("[]").rstrip(".").lower()
     try:
         address = ipaddress.ip_address(name)
@@ -31,7 +31,7 @@ def is_hosted(host: str) -> bool:
 
 
 def hosted_specs(specs: Iterable[str]) -> list[str]:
-    """Those of the models, each as NAME or NAME:ARGUMENT, that have an address out of one's own network."""
+    """Return the models, given as NAME or NAME:ARGUMENT, with an address outside the user's own network."""
     return [spec for spec in dict.fromkeys(specs) if any(map(is_hosted, _hosts(spec)))]
 
 

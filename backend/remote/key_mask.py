@@ -1,11 +1,10 @@
-"""Keeps a key out of everything that a server says.
+"""Removes an API key from everything that a server sends.
 
-Decision: what a server sends ends up in errors, records, pages and the run's identity, and servers echo what
-they were sent: whole headers, the beginning of a key that is wrong, a key in base64 or as it is written in an
-address. So eight characters in a row of the key, in any of these forms, are taken out of whatever is read
-from a server before anything else sees it. That is against careless servers; one that wants to pass a key on
-has it already. Keys of fewer than six characters are placeholders, such as "none", and texts that have them
-for a word stay as they are.
+What a server sends ends up in errors, records, pages and the identity of a run, and servers echo what they
+receive: complete headers, the beginning of a wrong key, a key in base64 or URL-encoded. Every sequence of
+eight characters of the key, in any of these forms, is therefore removed from a server's text before anything
+else sees it. This protects against careless servers. A malicious server has the key already. Keys of fewer
+than six characters are placeholders, such as "none", and are not masked.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import re
 MARK = "(key)"
 MIN_KEY = 6
 WINDOW = 8
-"""Characters in a row of a key, or of one of its forms, that are taken for the key."""
+"""Length of the sequences of a key, or of one of its forms, that are removed."""
 MAX_HELD_BACK = 4096
 ESCAPE = re.compile(
     r"%([0-9a-f]{2})|\\u00([0-9a-f]{2})|\\x([0-9a-f]{2})|&#x0{0,4}([0-9a-f]{1,2});|&#0{0,4}([0-9]{1,3});|\\(/)",
@@ -29,8 +28,7 @@ LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
 class KeyMask:
-    """Replaces a key by `(key)`; without a key, or with one shorter than MIN_KEY, every text stays as it
-    is."""
+    """Replaces a key by `(key)`. Without a key, or with one shorter than MIN_KEY, texts are unchanged."""
 
     def __init__(self, key: str | None) -> None:
         secret = key if key and len(key) >= MIN_KEY else ""
@@ -42,12 +40,14 @@ class KeyMask:
         return "KeyMask(...)"
 
     def __call__(self, text: str) -> str:
-        """The text without the key."""
+        """Return the text without the key."""
         return self._masked(text, self._found(text)) if self._windows else text
 
     def settled(self, text: str) -> tuple[str, str]:
-        """Of a text that goes on: what can be passed on of it already, without the key, and the rest, which a
-        key may begin in."""
+        """Split an incomplete text into a part that can be shown, without the key, and a rest.
+
+        A key may begin in the rest.
+        """
         if not self._windows:
             return text, ""
         begun = ESCAPE_BEGUN.search(text)
@@ -67,7 +67,7 @@ class KeyMask:
         return self._masked(text[:cut], self._found(text[:cut])), text[cut:]
 
     def _found(self, text: str) -> list[tuple[int, int]]:
-        """Where the key is, as beginnings and ends in order."""
+        """Return the positions of the key, as start and end, in order."""
         places, plain = _plain(text)
         found: list[tuple[int, int]] = []
         for size in self._sizes:
@@ -91,32 +91,32 @@ class KeyMask:
 
 
 class GrowingMask:
-    """Masks a text that arrives in pieces: a piece is given out once no key can begin in it."""
+    """Masks a text that arrives in pieces. A piece is returned once no key can begin in it."""
 
     def __init__(self, mask: KeyMask) -> None:
         self._mask = mask
         self._rest = ""
 
     def add(self, piece: str) -> str:
-        """What can be given out now; may be empty."""
+        """Add a piece and return the text that can be shown now, which may be empty."""
         given, self._rest = self._mask.settled(self._rest + piece)
         return given
 
     def end(self) -> str:
-        """What was held back, once nothing more comes."""
+        """Return the rest of the text at its end."""
         rest, self._rest = self._rest, ""
         return self._mask(rest)
 
 
 def _forms(key: str) -> list[str]:
-    """The key as it stands, in hexadecimal, and in base64 wherever it may begin in three bytes."""
+    """Return the key as is, in hexadecimal, and in base64 at each of the three alignments."""
     if not key:
         return []
     content = key.encode("utf-8", "surrogateescape")
     forms = [key, content.hex()]
     for offset, skipped in ((0, 0), (1, 2), (2, 3)):
         whole = base64.b64encode(b"\0" * offset + content).decode("ascii").rstrip("=")
-        # The last character also depends on what comes after the key, unless its bytes end there.
+        # The last character also depends on what follows the key, unless the bytes of the key end there.
         core = whole[skipped:] if (offset + len(content)) % 3 == 0 else whole[skipped:-1]
         forms += [core, core.replace("+", "-").replace("/", "_")]
     return forms
@@ -128,8 +128,10 @@ def _windows(form: str) -> list[str]:
 
 
 def _plain(text: str) -> tuple[list[int] | range, str]:
-    """The text in small letters with escapes undone, and where each character, and the end, stands in the
-    text."""
+    """Return the text in lowercase with escapes decoded, and the position of each character in the original.
+
+    The positions include the end of the text.
+    """
     if "%" not in text and "\\" not in text and "&#" not in text:
         return range(len(text) + 1), text.translate(LOWER)
     places: list[int] = []

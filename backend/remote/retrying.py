@@ -1,12 +1,12 @@
-"""When a server is asked again: one policy for agents, judges and image services.
+"""When a request to a server is retried: one policy for agents, judges and image services.
 
-- 429 and 503 (busy): after the time that Retry-After names (seconds or a date), without one after a backoff.
-- 408, 504 (late), other 5xx and connection errors (down): after a backoff that doubles, with jitter, because
-  clients that wait equally long come back together.
-- Other 4xx, and 429 for a used-up quota: never; the answer would be the same.
+- 429 and 503 (busy): after the time in Retry-After (seconds or a date), or else after a backoff.
+- 408, 504 (timeout), other 5xx and connection errors (down): after a backoff that doubles, with jitter,
+  because clients with equal pauses return together.
+- Other 4xx, and 429 for an exhausted quota: never, because the answer would be the same.
 
-No wait is longer than MAX_ASKED_FOR or than the time left to the request: a later answer is useless, so the
-request fails at once and says when the server would have room. `call.py` applies this to one server,
+No wait is longer than MAX_ASKED_FOR or the remaining time of the request. A later answer is useless, so the
+request fails at once and reports when the server would be free. `call.py` applies this to one server,
 `balanced.py` to several.
 """
 
@@ -23,26 +23,29 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
 MAX_ATTEMPTS = 5
-"""Requests to one server that is down, the first one included."""
+"""Maximum requests to a server that is down, including the first."""
 MAX_BUSY_ATTEMPTS = 10
-"""Requests to one server that is busy."""
+"""Maximum requests to a server that is busy."""
 FIRST_PAUSE, MAX_PAUSE = 0.25, 8.0
-"""Seconds of backoff: after the first request, and at most."""
+"""Backoff in seconds: after the first request, and maximum."""
 MAX_ASKED_FOR = 900.0
-"""Longest wait in seconds that a server may ask for."""
+"""Maximum wait in seconds that a server may ask for."""
 BUSY, LATE = frozenset({429, 503}), frozenset({408, 504})
 DOWN = frozenset({*range(500, 600)} - {501, 505}) - BUSY - LATE
-"""All 5xx but those that speak of the request and not of the moment."""
+"""All 5xx statuses except those caused by the request itself."""
 OUT_OF_CREDIT = "insufficient_quota"
-"""Error code of hosted models for a used-up quota, where a retry cannot help."""
+"""Error code of hosted models for an exhausted quota. A retry cannot help."""
 
 Moment = Literal["busy", "late", "down"]
 
 
 class Retryable(Exception):
-    """A failure of the connection or of the server's moment, not of the request.
+    """A failure of the connection or the server's state, not of the request.
 
-    `error` is raised if it stays; `after` is the wait in seconds that the server asked for.
+    Attributes:
+        error: Error to raise if it persists.
+        moment: Kind of the failure.
+        after: Wait in seconds that the server asked for.
     """
 
     def __init__(self, error: InterleaveError, moment: Moment = "down", after: float | None = None) -> None:
@@ -51,7 +54,7 @@ class Retryable(Exception):
 
 
 def moment_of(status: int, said: str) -> Moment | None:
-    """Return what a status says of the server's moment; None if asking again would not help."""
+    """Return the kind of failure that a status reports, or None if a retry would not help."""
     if OUT_OF_CREDIT in said:
         return None
     if status in BUSY:
@@ -62,7 +65,7 @@ def moment_of(status: int, said: str) -> Moment | None:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Return the seconds that a Retry-After header (a number or a date) asks for; None for anything else."""
+    """Return the seconds in a Retry-After header (a number or a date), or None if it is invalid."""
     if not value or len(value) > 100:
         return None
     try:
@@ -76,8 +79,8 @@ def retry_after(value: str | None) -> float | None:
 
 
 def too_late(message: str, seconds: float) -> str:
-    """Return the message of a server whose room comes `seconds` from now, later than the request can wait."""
-    earliest = f"room in {math.ceil(seconds):.9g} s at the earliest, later than this request can wait."
+    """Return the error message of a server that is busy for longer than the request can wait."""
+    earliest = f"it is busy for at least {math.ceil(seconds):.9g} s, longer than this request can wait."
     return f"{message.rstrip('.')}; {earliest}"
 
 
@@ -90,11 +93,11 @@ def pause(state: RetryCallState) -> float:
 
 
 def attempts_are_used_up(state: RetryCallState) -> bool:
-    """Return whether the server was asked often enough, for tenacity."""
+    """Return whether all attempts are used up, for tenacity."""
     return state.attempt_number >= (MAX_BUSY_ATTEMPTS if _fault(state).moment == "busy" else MAX_ATTEMPTS)
 
 
 def _fault(state: RetryCallState) -> Retryable:
     fault = state.outcome.exception() if state.outcome else None
-    assert isinstance(fault, Retryable), "nothing else is asked again"
+    assert isinstance(fault, Retryable), "only Retryable is retried"
     return fault

@@ -1,11 +1,9 @@
-"""A server of somebody else's as the clients of this package see it: what is sent to it, and how much of what
-it says is read.
+"""A remote server as the clients of this package use it: what is sent, and how much of its answer is read.
 
-Decision: both clients speak through this one door. The key goes into the request's header and nowhere else;
-redirects are not followed, since another host is not the one that the user named; compressed answers, which
-can be a thousand times as large as they look, are neither asked for nor read; bodies and lines have a largest
-size. Whatever a server says is quoted in one line, without control characters and without the key, and no
-error that leaves here carries the server's own words as its cause.
+All clients use this module. The key is sent only in the request header. Redirects are not followed, since
+another host is not the one that the user named. Compressed answers, which can expand a thousandfold, are
+neither requested nor read. Bodies and lines have a maximum size. Text from a server is quoted on one line,
+without control characters and without the key, and no error has the server's own text as its cause.
 """
 
 from __future__ import annotations
@@ -30,22 +28,30 @@ if TYPE_CHECKING:
 THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 MAX_SHOWN = 300
 MAX_REFUSAL = 8192
-"""Bytes that are read of an answer that is no answer."""
+"""Maximum bytes that are read of an error answer."""
 CONNECT_SECONDS = 30.0
 LOGGERS = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.proxy")
 
 
 @dataclass(frozen=True)
 class Form:
-    """A body of fields and files (multipart/form-data); files are (field, file name, content) in their
-    order, all of them PNG."""
+    """A body of fields and files (multipart/form-data).
+
+    `files` are (field, file name, content) in order, all of them PNG.
+    """
 
     fields: Mapping[str, str]
     files: Sequence[tuple[str, str, bytes]]
 
 
 class RemoteServer:
-    """The server at `url`, which is shown `key`; `kind` is the error that its faults become."""
+    """The server at a URL.
+
+    Args:
+        url: URL of the server.
+        key: API key sent to it.
+        kind: Class of errors.
+    """
 
     def __init__(self, url: str, key: str | None, kind: type[InterleaveError]) -> None:
         self.url = url
@@ -53,7 +59,7 @@ class RemoteServer:
         self._key = key
         self._kind = kind
         self.headers: dict[str, str] = {}
-        """Sent with every request, beside the key."""
+        """Headers sent with every request, in addition to the key."""
 
     def __repr__(self) -> str:
         return f"RemoteServer({self.url!r})"
@@ -62,9 +68,19 @@ class RemoteServer:
     def answer(
         self, call: RemoteCall, method: str, path: str, silence: float, body: Any = None
     ) -> Iterator[httpx.Response]:
-        """Ask, with `body` as JSON, or as what it is if it is a Form. `silence`: longest wait in seconds for
-        the next bytes. Raises httpx's errors, and `kind` for an answer that is compressed or at another
-        address."""
+        """Send a request and yield the response.
+
+        Args:
+            call: Deadline and cancellation.
+            method: HTTP method.
+            path: Path of the route.
+            silence: Maximum wait for the next bytes, in seconds.
+            body: Sent as a form if it is a Form, or else as JSON.
+
+        Raises:
+            InterleaveError: Of class `kind`: the answer is compressed or a redirect. httpx's errors pass
+                unchanged.
+        """
         import httpx
 
         headers = {"Accept-Encoding": "identity", **self.headers} | (
@@ -88,20 +104,24 @@ class RemoteServer:
         ):
             if 300 <= response.status_code < 400:
                 raise self._kind(
-                    f"{self.url}{path} answered with status {response.status_code}: it is to be found at "
+                    f"{self.url}{path} redirects (HTTP {response.status_code}) to "
                     f"{self.quote(response.headers.get('location', 'another address'))}.",
-                    "Addresses are not followed: name that one, if you trust it.",
+                    "Redirects are not followed: use that address, if you trust it.",
                 )
             encoding = response.headers.get("content-encoding", "identity").strip().lower()
             if encoding not in ("", "identity"):
                 raise self._kind(
-                    f"{self.url}{path} sent a compressed answer ({self.quote(encoding)}), which was not "
-                    "asked for."
+                    f"{self.url}{path} sent a compressed answer ({self.quote(encoding)}) that was not "
+                    "requested."
                 )
             yield response
 
     def whole(self, response: httpx.Response, limit: int) -> bytes:
-        """The body; raises `kind` if it has more than `limit` bytes."""
+        """Return the body of a response.
+
+        Raises:
+            InterleaveError: Of class `kind`: the body exceeds `limit` bytes.
+        """
         body = bytearray()
         for part in response.iter_raw():
             body += part
@@ -110,7 +130,7 @@ class RemoteServer:
         return bytes(body)
 
     def refusal(self, response: httpx.Response) -> str:
-        """The beginning of a body, as `quote` shows it."""
+        """Return the beginning of a body as shown by `quote`."""
         body = bytearray()
         for part in response.iter_raw():
             body += part
@@ -119,8 +139,11 @@ class RemoteServer:
         return self.quote(bytes(body[:MAX_REFUSAL]))
 
     def lines(self, response: httpx.Response, limit: int, line_limit: int) -> Iterator[str]:
-        """The lines of the body without their ends; raises `kind` for a body or a line with more bytes than
-        these."""
+        """Yield the lines of the body without their ends.
+
+        Raises:
+            InterleaveError: Of class `kind`: the body or a line exceeds its limit in bytes.
+        """
         begun, size = bytearray(), 0
         for part in response.iter_raw():
             size += len(part)
@@ -137,16 +160,23 @@ class RemoteServer:
             yield begun.decode("utf-8", "replace").rstrip("\r")
 
     def quote(self, said: bytes | str) -> str:
-        """What the server says as one line of at most MAX_SHOWN characters that are safe to print, without
-        the key."""
+        """Return a server's text on one line, safe to print and without the key.
+
+        It has at most MAX_SHOWN characters.
+        """
         text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
         text = self._one_line(text[: 2 * MAX_REFUSAL])
         return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
     @contextmanager
     def faults(self) -> Iterator[None]:
-        """What fails inside becomes `kind`, in one line and without the key; other errors of ours pass
-        unchanged."""
+        """Convert errors inside the block to `kind`, on one line and without the key.
+
+        Other errors of this package pass unchanged.
+
+        Raises:
+            InterleaveError: Of class `kind`.
+        """
         try:
             yield
         except self._kind as error:
@@ -155,20 +185,20 @@ class RemoteServer:
             raise kind(self._one_line(error.message), error.hint) from None
         except InterleaveError:
             raise
-        except Exception as error:  # noqa: BLE001 - a boundary: whatever it was is reported in one line
+        except Exception as error:  # noqa: BLE001 - a boundary: every error is reported on one line
             raise self._kind(
-                f"{self.url} could not be understood ({self.quote(f'{type(error).__name__}: {error}')})."
+                f"The answer of {self.url} cannot be read ({self.quote(f'{type(error).__name__}: {error}')})."
             ) from None
 
     def _one_line(self, message: str) -> str:
         return " ".join(one_line(self.mask(message)).split())
 
     def _too_much(self, limit: int) -> InterleaveError:
-        return self._kind(f"{self.url} sent more than {limit} bytes; the rest was not read.")
+        return self._kind(f"{self.url} sent more than {limit} bytes, the maximum.")
 
     @contextmanager
     def _masked_logs(self) -> Iterator[None]:
-        """The HTTP library logs what servers say too."""
+        """Mask the key in the logs of the HTTP library, which contain servers' text too."""
 
         def mask(record: logging.LogRecord) -> bool:
             record.msg, record.args = self.mask(record.getMessage()), ()
@@ -185,7 +215,7 @@ class RemoteServer:
 
 
 def _sent(body: Any) -> dict[str, Any]:
-    """A body as arguments of httpx."""
+    """Return a body as arguments of httpx."""
     if not isinstance(body, Form):
         return {"json": body}
     files = [(field, (name, content, "image/png")) for field, name, content in body.files]
@@ -194,15 +224,20 @@ def _sent(body: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def certificates() -> ssl.SSLContext:
-    """The authorities that are trusted: those of the environment variables SSL_CERT_FILE or SSL_CERT_DIR,
-    else the public ones. Read once: a client that reads them itself takes tens of milliseconds for every
-    request. Raises SettingsError for a file that holds none."""
+    """Return the trusted certificate authorities.
+
+    These are the ones of the environment variables SSL_CERT_FILE or SSL_CERT_DIR, or else the public ones.
+    They are read once, because reading them takes tens of milliseconds per client.
+
+    Raises:
+        SettingsError: A file contains no certificates.
+    """
     import httpx
 
     try:
         return httpx.create_ssl_context()
-    except OSError as error:  # ssl.SSLError is one, too
+    except OSError as error:  # ssl.SSLError is a subclass
         raise SettingsError(
-            f"SSL_CERT_FILE or SSL_CERT_DIR names no certificates ({error}).",
-            "Name a PEM file with the authority's certificate, or unset it.",
+            f"Cannot read certificates from SSL_CERT_FILE or SSL_CERT_DIR ({error}).",
+            "Set SSL_CERT_FILE to a PEM file with the authority's certificate, or unset it.",
         ) from error

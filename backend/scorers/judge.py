@@ -1,13 +1,13 @@
-"""Scores an edit by asking any chat model four questions, two at a time (VIEScore, arXiv 2312.14867).
+"""Scores an edited image with a chat model that answers four questions, two at a time.
 
-Decision: semantics is the lower of "was it done" and "was nothing else changed", quality the lower of
-"natural" and "free of defects" (FORMATS: rewards), so that a good half cannot hide a bad one. Scores that
-cannot be read are asked for once more and are then an error, never a middle value.
+The method is VIEScore (arXiv 2312.14867). Semantics is the lower of "instruction followed" and "everything
+else preserved", and quality the lower of "natural" and "free of artifacts" (see
+`docs/reference/file-formats.md`), so that a good half cannot hide a bad one. Scores that cannot be read are
+requested once more. If that fails too, it is an error, never a middle value.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 
@@ -16,36 +16,7 @@ from ..chat import ChatModel, Message, ReplySettings, open_chat
 from ..errors import AnswerError, ScorerError
 from ..pictures import Picture
 from ..types import Score
-
-FORM = """
-Think first, as briefly as you can, then answer with the two numbers in this form and nothing after it:
-<think>your reasoning</think>
-<answer>[first number, second number]</answer>"""
-
-SEMANTICS = """You score an edited image. The first image is the one before, the second is the one after. \
-If the first is plain white, nothing was there before and the second was drawn from words alone.
-
-What was to be done:
-{instruction}
-
-Give two numbers from 0 to 10.
-First: how far was it done? 0: nothing of it can be seen. 5: about half, or plainly wrong in a part. 10: \
-all of it, in the right place, number, colour and manner.
-Second: how well was everything else kept? 0: the image is another one. 5: several things that were not to \
-change have changed. 10: nothing has changed that was not to; with a white first image: nothing is there \
-that was not asked for.
-"""
-
-QUALITY = """You score the quality of an image, whatever it shows.
-
-Give two numbers from 0 to 10.
-First: how natural is it? 0: nothing fits together (light, shadows, size, perspective, style), or it could \
-not be so (things float, cut through one another, stand without support, water and smoke that do not flow). \
-5: a part of it looks out of place. 10: it looks all of one piece.
-Second: how free of defects is it? 0: full of them (broken or doubled shapes, bodies that are not built so: \
-too many or missing limbs and fingers, joints bent the wrong way, melted faces; blur, noise, seams, ruined \
-text). 5: some that one sees at once. 10: none.
-"""
+from .judge_prompts import CURRENT, VERSION_1, JudgePrompts
 
 NUMBER = r"(\d{1,3}(?:\.\d{1,6})?)(?:\s*/\s*10)?"
 PAIR = re.compile(rf"[\[(]\s*{NUMBER}\s*[,;]\s*{NUMBER}\s*[\])]")
@@ -53,48 +24,81 @@ BARE_PAIR = re.compile(rf"{NUMBER}(?:\s*[,;]\s*|\s+){NUMBER}\s*\.?")
 
 
 JUDGING = ReplySettings(max_tokens=1024)
-"""How a judge answers if nothing else is said: greedily."""
+"""Default decoding of a judge: greedy, at most 1024 tokens."""
 
 
 class ChatJudge:
-    """A scorer over a chat model. `settings` default to greedy decoding of at most 1024 tokens."""
+    """A scorer that asks a chat model.
 
-    def __init__(self, chat: ChatModel, settings: ReplySettings | None = None) -> None:
+    Args:
+        chat: The model.
+        settings: Decoding settings. Default: `JUDGING`.
+        prompts: Version of the prompts.
+    """
+
+    def __init__(
+        self, chat: ChatModel, settings: ReplySettings | None = None, prompts: JudgePrompts = CURRENT
+    ) -> None:
         self.chat = chat
         self.settings = settings or JUDGING
+        self.prompts = prompts
 
     @property
     def identity(self) -> str:
-        return identity_of(self.chat.identity, self.settings)
+        """Identity of the model, the prompts and the decoding settings."""
+        return identity_of(self.chat.identity, self.settings, self.prompts)
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
-        """Semantics and quality, 0..10 each, from two replies; raises ScorerError, ChatError, Cancelled."""
-        done, kept, natural, free = self.numbers(before, after, instruction)
-        return Score(semantics=min(done, kept), quality=min(natural, free))
+        """Score an image in two replies.
+
+        Args:
+            before: Source image. None if the image was generated from text alone; the model then sees a white
+                image of the same size.
+            after: Image to score.
+            instruction: Original prompt of the step.
+
+        Returns:
+            Semantics and quality, 0..10 each.
+
+        Raises:
+            ScorerError: The scores cannot be read.
+            ChatError: The model failed.
+            Cancelled: The user stopped the run.
+        """
+        followed, preserved, natural, clean = self.numbers(before, after, instruction)
+        return Score(semantics=min(followed, preserved), quality=min(natural, clean))
 
     def numbers(
         self, before: Picture | None, after: Picture, instruction: str, repeat: int = 0
     ) -> tuple[float, float, float, float]:
-        """The four numbers as they were answered: done, all else kept, natural, free of defects. Each
-        `repeat` above 0 is an answer of its own, drawn with that seed. Raises as `score` does."""
-        settings = self.settings.seeded(repeat)
-        # The instruction is put in last, so that nothing in it is taken for a slot.
-        question = SEMANTICS.replace("{instruction}", instruction, 1)
-        semantics = self._ask(question, (before or Picture.white(after.size), after), settings)
-        return *semantics, *self._ask(QUALITY, (after,), settings)
+        """Return the four numbers of the replies, 0..10 each.
 
-    def _ask(
-        self, question: str, pictures: Sequence[Picture], settings: ReplySettings
-    ) -> tuple[float, float]:
-        message = Message(role="user", content=(*pictures, question + FORM))
+        Args:
+            before: As for `score`.
+            after: As for `score`.
+            instruction: As for `score`.
+            repeat: Values above 0 sample independent replies with that seed.
+
+        Returns:
+            Instruction followed, everything else preserved, natural, free of artifacts.
+
+        Raises:
+            ScorerError: The scores cannot be read.
+            ChatError: The model failed.
+            Cancelled: The user stopped the run.
+        """
+        settings = self.settings.seeded(repeat)
+        images = (before or Picture.white(after.size), after)
+        semantics = self._ask(self.prompts.semantics_for(instruction), images, settings)
+        return *semantics, *self._ask(self.prompts.quality_prompt, (after,), settings)
+
+    def _ask(self, prompt: str, images: Sequence[Picture], settings: ReplySettings) -> tuple[float, float]:
+        message = Message(role="user", content=(*images, prompt))
         reply = self.chat.reply([message], settings)
         try:
             return read_scores(reply.whole)
         except AnswerError as error:
-            reason = (
-                f"Your answer could not be read. {error.message} Answer with <answer>[number, "
-                "number]</answer>."
-            )
+            reason = self.prompts.retry_because(error.message)
         retry = [
             message,
             Message(role="assistant", content=(reply.text,)),
@@ -107,16 +111,19 @@ class ChatJudge:
             raise ScorerError(f"The judge's scores cannot be read. {error}") from error
 
 
-def identity_of(chat: str, settings: ReplySettings) -> str:
-    """The identity of a judge over the chat model of this identity."""
-    wording = hashlib.blake2b((SEMANTICS + QUALITY + FORM).encode(), digest_size=8).hexdigest()
-    return f"judge:{chat}|questions={wording}|{settings.key()}"
+def identity_of(chat: str, settings: ReplySettings, prompts: JudgePrompts = CURRENT) -> str:
+    """Return the identity of a judge with a chat model of this identity."""
+    return f"judge:{chat}|{prompts.key}|{settings.key()}"
 
 
 def read_scores(text: str) -> tuple[float, float]:
-    """The pair of scores (0..10 each) in a judge's reply: `[8, 7]` wherever it stands outside the reasoning,
-    also as `8/10` or within JSON. Raises AnswerError if there is none, several that differ, or one out of
-    range."""
+    """Return the pair of scores in a judge's reply, 0..10 each.
+
+    A pair looks like `[8, 7]`, anywhere outside the reasoning, also as `8/10` or inside JSON.
+
+    Raises:
+        AnswerError: The reply contains no pair, several different pairs, or a score out of range.
+    """
     places = split_reply(text).places
     pairs = {
         (float(first), float(second)) for place in places for first, second in PAIR.findall(place.content)
@@ -126,7 +133,7 @@ def read_scores(text: str) -> tuple[float, float]:
         pairs = {(float(match.group(1)), float(match.group(2))) for match in bare}
     if len(pairs) != 1:
         found = "no pair of scores" if not pairs else f"{len(pairs)} different pairs of scores"
-        raise AnswerError(f"There is {found} in the reply.", text or "(empty)")
+        raise AnswerError(f"The reply contains {found}.", text or "(empty)")
     scores = pairs.pop()
     if max(scores) > 10:
         raise AnswerError("A score is above 10.", f"{scores[0]:g}, {scores[1]:g}")
@@ -142,8 +149,20 @@ def open(
     quantization: str | None = None,
     download: bool | None = None,
 ) -> ChatJudge:
-    """A judge over the chat backend that `argument` names (such as `openai:MODEL@URL`); options are the
-    backend's."""
+    """Open a judge with the current prompts.
+
+    Args:
+        argument: Chat backend, such as `openai:MODEL@URL`.
+        adapter: Option of the backend: folder of a LoRA adapter.
+        dtype: Option of the backend.
+        device: Option of the backend.
+        quantization: Option of the backend.
+        download: Option of the backend: whether a hub id may be downloaded.
+
+    Raises:
+        SettingsError: The backend is unknown, or an option is not supported.
+        ChatError: The model cannot be loaded.
+    """
     chat = open_chat(
         argument,
         adapter=adapter,
@@ -153,3 +172,22 @@ def open(
         download=download or None,
     )
     return ChatJudge(chat)
+
+
+def open_version_1(
+    argument: str,
+    *,
+    adapter: str | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    quantization: str | None = None,
+    download: bool | None = None,
+) -> ChatJudge:
+    """Open a judge with the prompts of version 1, which continues with the scores stored by earlier releases.
+
+    Arguments and errors are those of `open`.
+    """
+    judge = open(
+        argument, adapter=adapter, dtype=dtype, device=device, quantization=quantization, download=download
+    )
+    return ChatJudge(judge.chat, prompts=VERSION_1)

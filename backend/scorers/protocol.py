@@ -1,7 +1,7 @@
-"""The seam to a judge that gives numbers: used for rewards, evaluation and choosing the best of several
-attempts.
+"""The protocol of scorers: judges that return numbers, for rewards, evaluation and choosing the best attempt.
 
-Decision: a scorer always scores against the step's original prompt, never the refined one (FORMATS: roles).
+A scorer always scores against the step's original prompt, never the refined one (see
+`docs/reference/file-formats.md`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,25 @@ from ..types import Score
 
 @runtime_checkable
 class Scorer(Protocol):
-    """Scores an edit. `before` None means the image was drawn from text alone."""
+    """Scores an edited image."""
 
     @property
     def identity(self) -> str:
-        """Name of the model and of every setting that shapes its scores."""
+        """Identity of the model and of every setting that affects its scores."""
         ...
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
-        """Semantics and quality, 0..10 each. Raises ScorerError."""
+        """Score an image.
+
+        Args:
+            before: Source image. None if the image was generated from text alone.
+            after: Image to score.
+            instruction: Original prompt of the step.
+
+        Returns:
+            Semantics and quality, 0..10 each.
+
+        Raises:
+            ScorerError: The image cannot be scored.
+        """
         ...

@@ -1,0 +1,1 @@
+"""Memory estimates and placement of models on GPUs."""

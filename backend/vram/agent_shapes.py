@@ -1,8 +1,8 @@
-"""The shapes of Qwen3-VL models: how many weights they have, of which kind, and what a token of theirs costs.
+"""The shapes of Qwen3-VL models: number of weights by kind, and VRAM per token.
 
-Decision: weights are counted by arithmetic from the fields of config.json, so that a plan of memory takes
-milliseconds, loads no library and downloads nothing. The counts of the published sizes are checked against
-transformers' own classes on the meta device by the tests.
+Weights are computed from the fields of config.json. A memory estimate therefore takes milliseconds, loads no
+library and downloads nothing. The tests check the counts of the published sizes against transformers' own
+classes on the meta device.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "tied": False,
     },
 }
-"""Shapes of the published models (their config.json), so that no download is needed to reckon."""
+"""Shapes of the published models, from their config.json, so that an estimate needs no download."""
 
 _TEXT = {
     "vocab_size": 151936,
@@ -83,8 +83,11 @@ _VISION = {
 
 
 def published_fields(name: str) -> dict[str, Any]:
-    """The fields of a published model's config.json that shape it; raises KeyError for a name that is not in
-    SHAPES."""
+    """Return the fields of a published model's config.json that determine its shape.
+
+    Raises:
+        KeyError: The name is not in SHAPES.
+    """
     shape = SHAPES[name]
     return {
         "text_config": {**_TEXT, **shape["text"], "tie_word_embeddings": shape["tied"]},
@@ -94,7 +97,7 @@ def published_fields(name: str) -> dict[str, Any]:
 
 
 def published_config(name: str) -> Any:
-    """The same as transformers' configuration."""
+    """Return the same as transformers' configuration."""
     from transformers import Qwen3VLConfig
 
     return Qwen3VLConfig(**published_fields(name))
@@ -102,7 +105,7 @@ def published_config(name: str) -> Any:
 
 @dataclass(frozen=True)
 class AgentShape:
-    """A Qwen3-VL model: its weights by kind, and the widths that its caches and activations follow from."""
+    """A Qwen3-VL model: its weights by kind, and the widths that determine its caches and activations."""
 
     layers: int
     width: int
@@ -112,11 +115,11 @@ class AgentShape:
     head_width: int
     vocabulary: int
     layer_weights: int
-    """Weights of the language layers, which 8-bit and 4-bit loading shrinks."""
+    """Weights of the language layers, which 8-bit and 4-bit quantization shrinks."""
     table_weights: int
-    """Embeddings and output layer, kept at 16 bits."""
+    """Weights of embeddings and output layer, kept at 16 bits."""
     vision_weights: int
-    """The vision tower with its mergers, kept at 16 bits."""
+    """Weights of the vision tower with its mergers, kept at 16 bits."""
     vision_width: int = 0
     vision_inner: int = 0
     patch: int = 16
@@ -125,37 +128,43 @@ class AgentShape:
 
     @property
     def weights(self) -> int:
-        """All of them; a head that is tied to the embeddings counts once."""
+        """All weights. A head that is tied to the embeddings counts once."""
         return self.layer_weights + self.table_weights + self.vision_weights
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """Bytes of one token in the key/value cache at 16 bits: key and value, each layer."""
+        """Bytes per token of the key/value cache at 16 bits: key and value in each layer."""
         return self.layers * self.kv_heads * self.head_width * 2 * 2
 
     @property
     def patch_values(self) -> int:
-        """Numbers in one patch as the vision tower is given it: colours of two frames."""
+        """Number of values in one patch as input to the vision tower: colors of two frames."""
         return 3 * 2 * self.patch**2
 
     def image_tokens(self, pixels: int) -> int:
-        """Tokens of an image of this area: one for `merge` x `merge` patches."""
+        """Return the tokens of an image of this area: one per `merge` x `merge` patches."""
         return -(-pixels // (self.patch * self.merge) ** 2)
 
     def image_patches(self, pixels: int) -> int:
-        """Patches of an image of this area, which the vision tower works on."""
+        """Return the patches of an image of this area, which the vision tower processes."""
         return self.image_tokens(pixels) * self.merge**2
 
 
 def agent_shape(fields: Mapping[str, Any]) -> AgentShape:
-    """The shape that the fields of a dense Qwen3-VL config.json give; raises KeyError if one that is needed
-    is missing."""
+    """Return the shape of a dense Qwen3-VL model.
+
+    Args:
+        fields: Fields of its config.json.
+
+    Raises:
+        KeyError: A required field is missing.
+    """
     text, vision = fields["text_config"], fields["vision_config"]
     width, inner, layers = text["hidden_size"], text["intermediate_size"], text["num_hidden_layers"]
     heads, kv_heads = text["num_attention_heads"], text["num_key_value_heads"]
     head_width = text.get("head_dim") or width // heads
     query, key = heads * head_width, kv_heads * head_width
-    # Attention with normed queries and keys, a gated MLP, two norms.
+    # Attention with normalized queries and keys, a gated MLP, two norms.
     layer = width * query * 2 + width * key * 2 + 3 * width * inner + 2 * width + 2 * head_width
     tied = fields.get("tie_word_embeddings", text.get("tie_word_embeddings", False))
     table = text["vocab_size"] * width
@@ -186,5 +195,5 @@ def _vision_weights(vision: Mapping[str, Any]) -> int:
     ends = patch * width + width + vision["num_position_embeddings"] * width
     merger = merged**2 + merged + merged * vision["out_hidden_size"] + vision["out_hidden_size"]
     levels = len(vision.get("deepstack_visual_indexes", ()))
-    # The last merger norms before merging patches, those of the deepstack levels after.
+    # The last merger normalizes before merging patches, those of the deepstack levels after.
     return block * vision["depth"] + ends + merger * (1 + levels) + 2 * width + 2 * merged * levels

@@ -1,9 +1,9 @@
-"""The shapes of image models: the weights of their parts and the bytes that generating takes next to them.
+"""The shapes of image models: weights of their parts and working memory.
 
-Bytes next to the weights are multiples of a layer's width for each token or pixel, one number for each kind
-of network, so that they hold for any size. The numbers were counted with benchmarks/live_bytes.py, which
-follows every tensor of a forward pass on torch's meta device with fused attention; the tests count them
-again, and benchmarks/image_peaks.py measures them on a GPU.
+Working memory is expressed as multiples of a layer's width per token or pixel, with one number per kind of
+network, so that it holds for any size. The numbers were counted with benchmarks/live_bytes.py, which follows
+every tensor of a forward pass on torch's meta device with fused attention. The tests count them again, and
+benchmarks/image_peaks.py measures them on a GPU.
 """
 
 from __future__ import annotations
@@ -18,21 +18,31 @@ PartName = Literal["denoiser", "encoder", "vae"]
 
 @dataclass(frozen=True)
 class Denoiser:
-    """A diffusion transformer or UNet. `widths`: values alive at once, as multiples of `width`, for a token
-    (of a transformer) or a pixel (of a UNet), of one image of a batch."""
+    """A diffusion transformer or UNet.
+
+    Attributes:
+        weights: Number of weights.
+        width: Width of a layer.
+        widths: Values alive at once, as multiples of `width`, per token (transformer) or pixel (UNet) of one
+            image of a batch.
+        pixels_per_token: Pixels of the image per token.
+        batch: Images per batch.
+        references: Number of reference images of the result's size.
+        text_tokens: Tokens of the prompt.
+    """
 
     weights: int
     width: int
     widths: float
     pixels_per_token: int = 256
     batch: int = 1
-    """2 where guidance draws with and without the prompt at once."""
+    """2 if guidance computes the image with and without the prompt at once."""
     references: int = 0
-    """Images of the result's size that stand beside the noise as tokens."""
+    """Images of the result's size that are additional tokens next to the noise."""
     text_tokens: int = 512
 
     def work(self, pixels: int) -> float:
-        """Bytes alive beside the weights at 16 bits while one step is taken at this area."""
+        """Return the working memory in bytes of one sampling step at this area, at 16 bits."""
         tokens = pixels / self.pixels_per_token * (1 + self.references)
         text = self.text_tokens if self.pixels_per_token > 1 else 0
         return (tokens + text) * self.widths * self.width * BF16 * self.batch
@@ -40,7 +50,7 @@ class Denoiser:
 
 @dataclass(frozen=True)
 class TextEncoders:
-    """All text encoders of a model together; the widths are those of the largest."""
+    """All text encoders of a model together. The widths are those of the largest."""
 
     weights: int
     width: int
@@ -48,20 +58,30 @@ class TextEncoders:
     layers: int
     tokens: int = 512
     vocabulary: int = 0
-    """Values of the output layer for a token, which a language model used as an encoder computes too."""
+    """Values of the output layer per token, which a language model used as an encoder also computes."""
 
     def work(self) -> float:
-        """Return the bytes next to the weights: the hidden states of all layers with one layer, or with the
-        output layer's result."""
+        """Return the working memory in bytes.
+
+        It consists of the hidden states of all layers, and of one layer or the result of the output layer.
+        """
         states = (self.layers + 1) * self.width
         return self.tokens * BF16 * (states + max(4 * self.width + 3 * self.inner, self.vocabulary))
 
 
 @dataclass(frozen=True)
 class Vae:
-    """Describes a VAE; every factor is in multiples of `width` (channels at full size) for one pixel.
+    """A VAE. Every factor counts values per pixel, as multiples of `width`.
 
     The defaults were counted for AutoencoderKL and AutoencoderKLFlux2.
+
+    Attributes:
+        weights: Number of weights.
+        width: Channels at full size.
+        decode: Values alive at once while decoding.
+        encode: Values alive at once while encoding.
+        decode_workspace: Values that cuDNN allocates in addition while decoding.
+        encode_workspace: Values that cuDNN allocates in addition while encoding.
     """
 
     weights: int
@@ -70,19 +90,20 @@ class Vae:
     encode: float = 5.03
     decode_workspace: float = 3.51
     encode_workspace: float = 1.00
-    """Values that cuDNN allocates for its convolutions on top, since it computes them in another layout.
-    Measured on an H100 with benchmarks/image_peaks.py: proportional to the area, equal for both classes."""
+    """cuDNN needs this workspace because it computes convolutions in another memory layout.
+
+    Measured on an H100 with benchmarks/image_peaks.py: proportional to the area, equal for both classes.
+    """
 
     def work(self, pixels: int) -> float:
-        """Return the bytes next to the weights at 16 bits to decode an image of this area or encode its
-        source."""
+        """Return the working memory in bytes to decode or encode an image of this area, at 16 bits."""
         values = max(self.decode + self.decode_workspace, self.encode + self.encode_workspace)
         return values * self.width * BF16 * pixels
 
 
 @dataclass(frozen=True)
 class ImageShape:
-    """An image model. A part without weights is not there."""
+    """An image model. A part with 0 weights does not exist."""
 
     name: str
     denoiser: Denoiser
@@ -90,10 +111,11 @@ class ImageShape:
     vae: Vae
 
     def renamed(self, name: str) -> ImageShape:
+        """Return the same shape with another name."""
         return replace(self, name=name)
 
     def work(self, pixels: int) -> dict[PartName, float]:
-        """Bytes that each part needs beside its weights at this area."""
+        """Return the working memory in bytes of each part at this area."""
         return {
             "denoiser": self.denoiser.work(pixels),
             "encoder": self.encoder.work(),
@@ -115,11 +137,12 @@ WIDTHS = {
     "FluxTransformer2DModel": 17.4,
     "QwenImageTransformer2DModel": 14.1,
 }
-"""Of diffusers' transformers, by class: counted at 1,024 to 8,192 tokens of the image, the largest of
-them."""
+"""Widths of diffusers' transformers by class: the maximum counted for 1,024 to 8,192 image tokens."""
 UNET_WIDTHS, UNET_WIDTHS_ATTENDING = 0.25, 0.41
-"""Of UNets, for a pixel of the image (64 of which are one of the latents): SDXL's, whose largest level does
-not attend, and Stable Diffusion 1.5's, whose does."""
+"""Widths of UNets per pixel of the image (64 of which are one latent).
+
+SDXL, whose largest level has no attention, and Stable Diffusion 1.5, whose largest level has.
+"""
 
 _KL = Vae(83_653_863)
 _QWEN3_4B = TextEncoders(4_022_468_096, width=2560, inner=9728, layers=36, vocabulary=151_936)
@@ -183,8 +206,10 @@ KNOWN: dict[str, ImageShape] = {
         ),
     )
 }
-"""Published models by name. The numbers of weights are those of their classes with their published
-configurations, on the meta device."""
+"""Published models by name.
+
+The numbers of weights were counted for their classes with their published configurations, on the meta device.
+"""
 
 HUB_IDS = {
     "black-forest-labs/FLUX.2-klein-4B": "flux2-klein-4b",
@@ -197,4 +222,4 @@ HUB_IDS = {
     "stabilityai/stable-diffusion-xl-base-1.0": "sdxl",
     "stable-diffusion-v1-5/stable-diffusion-v1-5": "sd15",
 }
-"""The same by their names on the hub, so that no file of them is needed."""
+"""The same models by hub id, so that no file of them is needed."""

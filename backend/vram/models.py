@@ -1,7 +1,7 @@
-"""Which model is meant when memory is to be planned: a known name, a folder, or a single file of weights.
+"""The model in a memory estimate: a known name, a folder, or a single weight file.
 
-Decision: known names need nothing on the disk; what is on the disk is counted from its own headers and
-configuration. What these do not say is an error that names the known models, never a guess.
+Known names need nothing on the disk. Models on the disk are counted from their headers and configuration. If
+these are insufficient, the error lists the known models, and nothing is guessed.
 """
 
 from __future__ import annotations
@@ -32,37 +32,42 @@ from .image_shapes import (
 AGENTS = {name.split("/")[1].removesuffix("-Instruct").lower(): name for name in SHAPES}
 """Short names of the known agents, such as qwen3-vl-8b."""
 ELSEWHERE = ("openai", "scripted", "http", "images", "fake", "none")
-"""Kinds of agents and generators that put nothing on the card that is planned for."""
+"""Kinds of agents and generators that use no VRAM of the planned GPU."""
 SAME = 0.01
-"""How far the numbers of weights of two files of one model may differ, as a share."""
+"""Maximum relative difference in the number of weights of two files of the same model."""
 MAX_NUMBER = 10**15
-"""No number of a shape is larger: a thousand times the weights of the largest models there are."""
+"""Maximum of all numbers in a shape: a thousand times the weights of the largest models."""
 PARTS_OF_ONE_FILE = {
     "denoiser": ("model.diffusion_model.",),
     "vae": ("first_stage_model.", "vae."),
     "encoder": ("conditioner.", "cond_stage_model.", "text_encoders."),
 }
-"""Where the parts of a whole model lie in one file, as ComfyUI reads it."""
+"""Prefixes of a model's parts in a single file, as in ComfyUI."""
 
 
 Shipped = Callable[[str], Path]
-"""Folder of a checkpoint that ships with the package (`planner`, `critic`, `generator`): tinyworld/runtime's,
-handed in, since planning memory does not depend on the demonstration."""
+"""Returns the folder of a checkpoint in the package (`planner`, `critic`, `generator`).
+
+tinyworld/runtime passes it in, since memory estimates do not depend on the demonstration.
+"""
 
 
 @dataclass(frozen=True)
 class NamedAgent:
-    """An agent as it was asked for; equal names are one model in memory."""
+    """An agent as the user named it. Equal names are one model in memory."""
 
     name: str
     shape: AgentShape
 
 
 def named_agent(spec: str, shipped: Shipped | None = None) -> NamedAgent | None:
-    """The agent behind a known name, a folder, a hub id in the local cache, or a spec such as
-    transformers:FOLDER.
+    """Return the agent of a known name, a folder, a cached hub id, or a spec such as transformers:FOLDER.
 
-    None if it is not on this card (openai:MODEL@URL). Raises SettingsError.
+    Returns:
+        The agent, or None if it does not run on this GPU (openai:MODEL@URL).
+
+    Raises:
+        SettingsError: The agent is unknown or cannot be read.
     """
     kind, argument = split_spec(spec)
     if kind in ELSEWHERE:
@@ -76,20 +81,23 @@ def named_agent(spec: str, shipped: Shipped | None = None) -> NamedAgent | None:
     try:
         folder = find_checkpoint(name)
     except ChatError as error:
-        hint = f"{error.hint} Known without a folder: {', '.join(AGENTS)}.".strip()
+        hint = f"{error.hint} Known: {', '.join(AGENTS)}.".strip()
         raise SettingsError(error.message, hint) from error
     return NamedAgent(str(folder), folder_shape(folder))
 
 
 def folder_shape(folder: Path) -> AgentShape:
-    """The shape of a checkpoint folder: widths from its config.json, weights from its files. Raises
-    SettingsError."""
+    """Return the shape of a checkpoint folder: widths from its config.json, weights from its files.
+
+    Raises:
+        SettingsError: The folder cannot be read.
+    """
     with _planning(folder):
         try:
             shape = agent_shape(_dense(read_json(folder / "config.json")))
         except KeyError as error:
             raise SettingsError(
-                f"{str(folder / 'config.json')!r} lacks {error.args[0]!r}, so its memory cannot be planned."
+                f"{str(folder / 'config.json')!r} lacks {error.args[0]!r}, so its memory cannot be estimated."
             ) from error
         if 0 in (shape.layers, shape.patch, shape.merge):
             raise ValueError("0 layers, or patches of 0 pixels")
@@ -102,7 +110,7 @@ def folder_shape(folder: Path) -> AgentShape:
 
 
 def _dense(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields with the width that a mixture of experts works at, where there is one."""
+    """Return the fields, with the effective width of a mixture of experts if it is one."""
     text = dict(fields["text_config"])
     if "moe_intermediate_size" in text:
         text["intermediate_size"] = text["moe_intermediate_size"] * text["num_experts_per_tok"]
@@ -110,10 +118,13 @@ def _dense(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_image_model(spec: str, shipped: Shipped | None = None) -> ImageShape | None:
-    """The image model behind a known name, a diffusers folder or hub id, a single file, or a spec such as
-    diffusers:FOLDER.
+    """Return the image model of a known name, a diffusers folder or hub id, a file, or a spec.
 
-    None if it is not on this card (http:URL). Raises SettingsError.
+    Returns:
+        The image model, or None if it does not run on this GPU (http:URL).
+
+    Raises:
+        SettingsError: The model is unknown or cannot be read.
     """
     kind, argument = split_spec(spec)
     if kind in ELSEWHERE:
@@ -131,14 +142,17 @@ def named_image_model(spec: str, shipped: Shipped | None = None) -> ImageShape |
     if path.is_file():
         return file_shape(path)
     raise SettingsError(
-        f"There is no image model {name!r}: no folder, no file, no known name.",
-        f"Known without a file: {', '.join(KNOWN)}, tinyworld.",
+        f"Unknown image model {name!r}: it is neither a folder, nor a file, nor a known name.",
+        f"Known: {', '.join(KNOWN)}, tinyworld.",
     )
 
 
 def pipeline_shape(folder: Path) -> ImageShape:
-    """The shape of a diffusers folder: weights from its files, widths from its configurations. Raises
-    SettingsError."""
+    """Return the shape of a diffusers folder: weights from its files, widths from its configurations.
+
+    Raises:
+        SettingsError: The folder cannot be read.
+    """
     with _planning(folder):
         shape = _pipeline_shape(folder)
         _check_numbers(asdict(shape))
@@ -159,8 +173,8 @@ def _pipeline_shape(folder: Path) -> ImageShape:
     main = next((part for part in ("transformer", "unet") if part in counts), None)
     if main is None:
         raise SettingsError(
-            f"{str(folder)!r} has neither a transformer nor a UNet with weights in safetensors.",
-            "Is the download complete?",
+            f"{str(folder)!r} contains neither a transformer nor a UNet with safetensors weights.",
+            "The download may be incomplete: download it again.",
         )
     encoders = {part: count for part, count in counts.items() if part.startswith("text_encoder")}
     vae = next((part for part in ("vae", "codec") if part in counts), None)
@@ -188,10 +202,10 @@ def _denoiser(config: dict[str, Any], weights: int, pipeline: str) -> Denoiser:
     heads, size = config.get("num_attention_heads"), config.get("attention_head_dim")
     if not isinstance(heads, int) or not isinstance(size, int):
         raise SettingsError(
-            f"The configuration of a {config.get('_class_name')!r} does not say how wide it is.",
-            f"Name the known model that it is built like: {', '.join(KNOWN)}.",
+            f"The configuration of a {config.get('_class_name')!r} does not contain its width.",
+            f"Use the name of a known model of the same architecture: {', '.join(KNOWN)}.",
         )
-    # A class that was not counted is taken to need as much as the hungriest that was.
+    # A class that was not counted is assumed to need as much as the largest that was.
     widths = WIDTHS.get(str(config.get("_class_name")), max(WIDTHS.values()))
     batch = 1 if config.get("_class_name") in WIDTHS else 2
     return Denoiser(weights, heads * size, widths, batch=batch, references=references)
@@ -221,8 +235,11 @@ def _vae(config: dict[str, Any], weights: int) -> Vae:
 
 
 def file_shape(path: Path) -> ImageShape:
-    """A known model whose diffusion model, or all of it, is this file. Raises SettingsError if none has as
-    many weights."""
+    """Return the known model that this file contains, completely or only its diffusion model.
+
+    Raises:
+        SettingsError: No known model has that many weights.
+    """
     tensors = tensors_of(path)
     counts = {part: _under(tensors, prefixes) for part, prefixes in PARTS_OF_ONE_FILE.items()}
     main = counts["denoiser"] or sum(tensors.values())
@@ -235,8 +252,8 @@ def file_shape(path: Path) -> ImageShape:
                 replace(shape.vae, weights=counts["vae"] or shape.vae.weights),
             )
     raise SettingsError(
-        f"{str(path)!r} has {main:,} weights, as no known image model has.",
-        f"Name the known model that it is built like: {', '.join(KNOWN)}.",
+        f"{str(path)!r} has {main:,} weights, which matches no known image model.",
+        f"Use the name of a known model of the same architecture: {', '.join(KNOWN)}.",
     )
 
 
@@ -246,9 +263,9 @@ def _under(tensors: Tensors, prefixes: tuple[str, ...]) -> int:
 
 @contextmanager
 def _planning(model: str | Path) -> Iterator[None]:
-    """Whatever a foreign configuration can hold that is not what belongs there becomes one SettingsError."""
+    """Convert every error from reading an untrusted configuration into a SettingsError."""
     try:
-        with boundary(ChatError, f"The memory of {str(model)!r} cannot be planned"):
+        with boundary(ChatError, f"Cannot estimate the memory of {str(model)!r}"):
             yield
     except ChatError as error:
         raise SettingsError(error.message, error.hint) from error
@@ -261,4 +278,4 @@ def _check_numbers(fields: Mapping[str, Any]) -> None:
         elif isinstance(value, str):
             continue
         elif not isinstance(value, (int, float)) or not 0 <= value <= MAX_NUMBER:
-            raise ValueError(f"{name} cannot be {str(value)[:40]}")
+            raise ValueError(f"{name} has the invalid value {str(value)[:40]}")

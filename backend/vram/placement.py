@@ -1,8 +1,8 @@
-"""Which precisions of agents and image model fit on a card together, and what moves on and off it when.
+"""Finds the precisions of agents and image model that fit into VRAM together, and what is offloaded when.
 
-Decision: the peak is the largest sum of what is on the card at one moment, moment by moment: planning,
-judging, encoding a prompt, denoising, decoding. Four arrangements are tried, from nothing that ever moves to
-everything in turns; the first that fits is the plan. Nothing is measured, loaded or downloaded for it.
+The peak is the largest sum of what is in VRAM at one moment: planning, judging, encoding a prompt, denoising,
+decoding. Four arrangements are tried, from nothing ever offloaded to everything in turns. The first that fits
+is the plan. Nothing is measured, loaded or downloaded.
 """
 
 from __future__ import annotations
@@ -27,21 +27,25 @@ from .image_shapes import ImageShape, PartName
 from .models import NamedAgent
 
 CARDS = (12, 16, 24, 48, 80)
-"""Cards that are planned for, in the GB of their names, which are GiB."""
+"""Planned GPUs, by their nominal VRAM in GB (actually GiB)."""
 SEEN = 0.98
-"""Share of a card's memory that a program is offered: torch reports 11.8 of 12 GiB on an RTX 3060, 23.6 of 24
-on an RTX 4090, 79.2 of 80 on an H100."""
+"""Usable share of a GPU's VRAM.
+
+torch reports 11.8 of 12 GiB on an RTX 3060, 23.6 of 24 on an RTX 4090, and 79.2 of 80 on an H100.
+"""
 CONTEXT = 0.6 * GB
-"""The CUDA context with the kernels that were loaded (300 to 500 MB since they are loaded lazily, pytorch
-issue 107667) and the workspaces of the matrix and convolution libraries."""
+"""Bytes of the CUDA context with loaded kernels and the workspaces of the matrix and convolution libraries.
+
+300 to 500 MB with lazy loading, see pytorch issue 107667.
+"""
 
 Arrangement = Literal["together", "planner first", "in turns", "part by part"]
 WHAT_MOVES: dict[Arrangement, str] = {
-    "together": "nothing moves: everything stays on the card",
-    "planner first": "the planner leaves before the first image; critic and image model stay",
+    "together": "everything stays in VRAM",
+    "planner first": "the planner is offloaded before the first image; critic and image model stay in VRAM",
     "in turns": "planner, critic and image model take turns: "
-    "at every attempt the critic makes room for the image model and comes back",
-    "part by part": "as in turns, and the image model's text encoder, diffusion model and VAE take turns too",
+    "at every attempt the critic is offloaded for the image model and loaded again",
+    "part by part": "as in turns, and text encoder, diffusion model and VAE also take turns",
 }
 COMBINATIONS: tuple[tuple[AgentPrecision, ImagePrecision], ...] = (
     ("bf16", "bf16"),
@@ -51,66 +55,72 @@ COMBINATIONS: tuple[tuple[AgentPrecision, ImagePrecision], ...] = (
     ("4-bit", "bf16"),
     ("4-bit", "fp8"),
 )
-"""Precisions of agents and image model, the finest first: 8 bits lose next to nothing, 4 bits some points."""
+"""Precisions of agents and image model, the highest first.
+
+8 bits lose hardly any quality, 4 bits some points.
+"""
 
 
 class ModelPart(Value):
-    """Something that is on the card at some moment. Bytes."""
+    """A model that is in VRAM at some moment. Sizes are in bytes."""
 
     name: Literal["planner", "critic", "denoiser", "encoder", "vae"]
     weights: float = Field(ge=0)
-    work: float = Field(ge=0, description="The most that it takes beside its weights while it works.")
+    work: float = Field(ge=0, description="Peak working memory in addition to the weights.")
 
     @property
     def alone(self) -> float:
+        """Weights and working memory together."""
         return self.weights + self.work
 
 
 class Fit(Value):
-    """One combination of precisions on one card: how it fits, or None. Bytes."""
+    """A combination of precisions on a GPU, and the arrangement that fits, or None. Sizes are in bytes."""
 
     agents: AgentPrecision
     image: ImagePrecision
     arrangement: Arrangement | None
     peak: float = Field(
-        description="At the worst moment, reserve included; of the smallest arrangement if none fits."
+        description="Peak VRAM including the reserve; of the smallest arrangement if none fits."
     )
-    moved: float = Field(description="Weights brought onto the card at every attempt.")
-    waiting: float = Field(description="Weights that wait in main memory while the loop runs, at most.")
-    short: float = Field(default=0.0, description="Missing on the card, 0 if it fits.")
-    bottleneck: str = Field(default="", description="What needs the most at the worst moment.")
+    moved: float = Field(description="Weights loaded into VRAM at every attempt.")
+    waiting: float = Field(description="Maximum weights in RAM while the loop runs.")
+    short: float = Field(default=0.0, description="Missing VRAM, 0 if it fits.")
+    bottleneck: str = Field(default="", description="Model that works at the peak.")
 
 
 class CardPlan(Value):
-    """All combinations on one card; `usable` bytes of it are offered to programs."""
+    """All combinations on one GPU. `usable` bytes of its VRAM are available."""
 
     card: int
     usable: float
     fits: tuple[Fit, ...]
-    lower: tuple[str, ...] = Field(default=(), description="What to lower where nothing fits.")
+    lower: tuple[str, ...] = Field(default=(), description="Suggestions if nothing fits.")
 
     @computed_field
     @property
     def finest(self) -> Fit | None:
-        """The finest precisions that fit in any arrangement."""
+        """The highest precisions that fit in any arrangement."""
         return next((fit for fit in self.fits if fit.arrangement), None)
 
     @computed_field
     @property
     def steady(self) -> Fit | None:
-        """The finest precisions with which nothing moves while the loop runs."""
+        """The highest precisions with which nothing is offloaded while the loop runs."""
         return next((fit for fit in self.fits if fit.arrangement in ("together", "planner first")), None)
 
 
 class MemoryPlan(Value):
-    """The whole plan for one set of models and one size of image."""
+    """The plan for one set of models and one image size."""
 
     generator: str
     planner: str
     critic: str
     size: tuple[int, int]
     reserve: float
-    parts: Mapping[str, tuple[ModelPart, ...]] = Field(description="By precisions, such as 'bf16 + fp8'.")
+    parts: Mapping[str, tuple[ModelPart, ...]] = Field(
+        description="Models by precisions, such as 'bf16 + fp8'."
+    )
     cards: tuple[CardPlan, ...]
 
 
@@ -122,16 +132,24 @@ def plan_memory(
     cards: Sequence[int] = CARDS,
     reserve: float = 0.0,
 ) -> MemoryPlan:
-    """The plan for these models (None: not on this card) at this size in pixels; `reserve` bytes are for
-    other programs."""
+    """Plan the VRAM of these models.
+
+    Args:
+        image: Image model. None if it does not run on this GPU.
+        planner: Planner. None if it does not run on this GPU.
+        critic: Critic. None if it does not run on this GPU.
+        size: Width and height of the images in pixels.
+        cards: Nominal VRAM of the GPUs in GB.
+        reserve: Bytes reserved for other programs.
+    """
     shared = planner is not None and planner == critic
     parts = {
         pair: _parts(image, planner, critic, size[0] * size[1], pair[0], pair[1]) for pair in COMBINATIONS
     }
     return MemoryPlan(
-        generator=image.name if image else "not on this card",
-        planner=planner.name if planner else "not on this card",
-        critic=critic.name if critic else "not on this card",
+        generator=image.name if image else "not on this GPU",
+        planner=planner.name if planner else "not on this GPU",
+        critic=critic.name if critic else "not on this GPU",
         size=size,
         reserve=CONTEXT + reserve,
         parts={" + ".join(pair): tuple(found) for pair, found in parts.items()},
@@ -164,9 +182,12 @@ def _parts(
 
 
 def moments(parts: Sequence[ModelPart], arrangement: Arrangement, shared: bool = False) -> dict[str, float]:
-    """Bytes of weights and work on the card at each moment of a run, by who works then.
+    """Return the bytes of weights and working memory in VRAM at each moment, by the part that works.
 
-    `shared`: planner and critic are one model in memory, which then cannot leave for the other's sake.
+    Args:
+        parts: The models.
+        arrangement: What is offloaded when.
+        shared: Whether planner and critic are one model, so that neither is offloaded for the other.
     """
     weights = {part.name: part.weights for part in parts}
     if shared:
@@ -179,7 +200,7 @@ def moments(parts: Sequence[ModelPart], arrangement: Arrangement, shared: bool =
 
 
 def _beside(name: str, arrangement: Arrangement, shared: bool) -> set[str]:
-    """Everything whose weights are on the card while `name` works, itself included."""
+    """Return the parts whose weights are in VRAM while `name` works, including itself."""
     everything = {"planner", "critic", "denoiser", "encoder", "vae"}
     image = {"denoiser", "encoder", "vae"}
     if arrangement == "together":
@@ -229,7 +250,7 @@ def _fit(
     everything = sum(part.weights for part in parts if not (shared and part.name == "planner"))
     planner = sum(part.weights for part in parts if part.name == "planner" and not shared)
     takes_turns = chosen is not None and chosen in ("in turns", "part by part")
-    # Quantised weights cannot wait anywhere: they are read from the disk again.
+    # Quantized weights are not kept in RAM: they are read from the disk again.
     able = [part for part in parts if agents == "bf16" or part.name not in ("planner", "critic")]
     waiting = sum(part.weights for part in able if not (shared and part.name == "planner"))
     planner_waits = sum(part.weights for part in able if part.name == "planner" and not shared)
@@ -246,14 +267,14 @@ def _fit(
 
 
 def _what_to_lower(parts: Sequence[ModelPart], bottleneck: str) -> tuple[str, ...]:
-    """What would help where even the smallest precisions in turns are too much, what helps most first."""
+    """Return suggestions if even the lowest precisions in turns do not fit, the most effective first."""
     if bottleneck in ("planner", "critic"):
         return (
-            f"take a smaller {bottleneck} (qwen3-vl-4b, qwen3-vl-2b)",
-            f"ask a {bottleneck} on another machine (openai:MODEL@URL, Remote Agent)",
+            f"use a smaller {bottleneck} (qwen3-vl-4b, qwen3-vl-2b)",
+            f"use a {bottleneck} on another machine (openai:MODEL@URL, Remote Agent)",
         )
     part = next(one for one in parts if one.name == bottleneck)
-    model = "take a smaller image model"
-    slower = "let ComfyUI keep a part of the image model in main memory, which is slower"
-    size = "draw smaller images (size)"
+    model = "use a smaller image model"
+    slower = "let ComfyUI offload a part of the image model to RAM, which is slower"
+    size = "generate smaller images (size)"
     return (size, model, slower) if part.work > part.weights else (model, slower, size)

@@ -1,1 +1,1 @@
-"""A running image service seen from outside: whether it answers correctly, and a balancer for several."""
+"""Tools for a running image service: a check of its answers, and a load balancer configuration."""

@@ -1,16 +1,16 @@
-"""The configuration of an nginx before several image services, for those who have one.
+"""The configuration of nginx as a load balancer for several image services.
 
-Decision, each against a way in which such configurations fail:
+Each setting prevents a way in which such configurations fail:
 
-- least_conn: draws take seconds and are uneven, so turns are no balance.
-- HTTP/1.1 and an empty Connection header: without both nothing of `keepalive` happens before nginx 1.29.
-- proxy_next_upstream names http_503 and non_idempotent: a POST is otherwise never given to another service.
-  The same request draws the same image, so that asking another one is safe.
-- max_fails=0: with http_503 among the reasons, a full queue would count as a fault and take a healthy
-  service out for `fail_timeout`, under load all of them at once. One that is down refuses at once and the
-  next one is asked.
-- Bodies are read whole before they are passed on (nginx's default, said here because the line above needs
-  it).
+- least_conn: images take seconds and differ in duration, so round robin does not balance.
+- HTTP/1.1 and an empty Connection header: before nginx 1.29, `keepalive` has no effect without both.
+- proxy_next_upstream lists http_503 and non_idempotent: otherwise a POST is never sent to another service.
+  The same request gives the same image, so sending it to another service is safe.
+- max_fails=0: since http_503 is listed, a full queue would otherwise count as a failure and remove a healthy
+  service for `fail_timeout`, under load all of them at once. A service that is down refuses connections at
+  once, and the next one is used.
+- Bodies are buffered completely before they are forwarded (nginx's default, set explicitly because the line
+  above depends on it).
 """
 
 from __future__ import annotations
@@ -28,8 +28,15 @@ UPSTREAM = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:[0-9]{1
 
 @dataclass(frozen=True)
 class Balancer:
-    """An nginx at `listen` (PORT or ADDRESS:PORT). `read_seconds`: the longest draw with its wait in the
-    queue. `whole`: a file for `nginx -c`, else one to be included in an http block."""
+    """An nginx configuration.
+
+    Attributes:
+        listen: PORT or ADDRESS:PORT.
+        server_name: Host name of the server, or empty.
+        body_mib: Maximum size of a request body.
+        read_seconds: Maximum duration of a request, including its wait in the queue.
+        whole: Whether to write a complete file for `nginx -c`, or one to include in an http block.
+    """
 
     listen: str = "127.0.0.1:8080"
     server_name: str = ""
@@ -38,8 +45,11 @@ class Balancer:
     whole: bool = False
 
     def configuration(self, urls: Sequence[str]) -> str:
-        """The file. Raises SettingsError for services that one upstream cannot hold or names that could be
-        read as more than a name."""
+        """Return the configuration file for these services.
+
+        Raises:
+            SettingsError: The services do not fit into one upstream, or a name is invalid.
+        """
         scheme, hosts = self._upstreams(urls)
         server = "\n".join(f"    server {host} max_fails=0;" for host in hosts)
         named = f"    server_name {self._server_name()};\n" if self.server_name else ""
@@ -62,29 +72,29 @@ class Balancer:
 
     def _listen(self) -> str:
         if not re.fullmatch(r"((\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+|\*):)?[0-9]{1,5}", self.listen):
-            raise SettingsError(f"{self.listen!r} is not PORT or ADDRESS:PORT.", "Such as 127.0.0.1:8080.")
+            raise SettingsError(
+                f"{self.listen!r} is not PORT or ADDRESS:PORT.", "For example: 127.0.0.1:8080."
+            )
         return self.listen
 
     def _server_name(self) -> str:
         if not SERVER_NAME.fullmatch(self.server_name):
-            raise SettingsError(f"{self.server_name!r} is not the name of a host.")
+            raise SettingsError(f"{self.server_name!r} is not a valid host name.")
         return self.server_name
 
     def _upstreams(self, urls: Sequence[str]) -> tuple[str, list[str]]:
         if not urls:
-            raise SettingsError("No service is named.", "Give URLs, or @FILE with one address a line.")
+            raise SettingsError("No services are given.", "Give URLs, or @FILE with one address per line.")
         schemes, hosts = set(), []
         for url in urls:
             parts = urlsplit(url)
             if not UPSTREAM.fullmatch(parts.netloc) or parts.path not in ("", "/"):
-                raise SettingsError(
-                    f"{url[:200]!r} is not scheme, host and port alone, which is all that an upstream holds."
-                )
+                raise SettingsError(f"{url[:200]!r} must consist of scheme, host and port only.")
             port = "" if parts.port else {"http": ":80", "https": ":443"}[parts.scheme]
             schemes.add(parts.scheme)
             hosts.append(parts.netloc + port)
         if len(schemes) > 1:
-            raise SettingsError("Some of the services are https and some http; one upstream is either.")
+            raise SettingsError("The services mix http and https; an upstream needs one of them.")
         return schemes.pop(), list(dict.fromkeys(hosts))
 
 

@@ -1,9 +1,8 @@
-"""Whether a service answers as the published ones do: its health, a draw from text, an edit, the same twice.
+"""Checks that a service answers like the published ones: health, text-to-image, edit, repeatability.
 
-Decision: all is asked for past the service's memory (Cache-Control: no-cache), since a remembered answer is
-equal to itself. A service that only edits, or only draws from text, is right in what it does: what it refuses
-as such is said and not counted as a fault. Everything else that is not as it should be is one line and makes
-the check fail.
+All requests bypass the service's cache (Cache-Control: no-cache), since a cached answer always equals itself.
+A service that can only edit, or only generate from text, is fine: a route that it does not offer is reported
+and not counted as a failure. Every other deviation is one line of output and makes the check fail.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from .requests import ServiceReply, body_of, photograph_like
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 MAX_HEALTH_BYTES = 1024 * 1024
 HEALTH_SECONDS = 10.0
-ANEW = {"Cache-Control": "no-cache"}
+NO_CACHE = {"Cache-Control": "no-cache"}
 SOURCE_SEED = 1
 NEEDS_ANOTHER_ROUTE = (400, 404, 405, 422, 501)
 
 
 class Health(BaseModel):
-    """GET /health, as far as it is shown; further keys are ignored."""
+    """The part of GET /health that is shown. Other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -43,8 +42,14 @@ class Health(BaseModel):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One line of the check: what was asked, whether it was right (None: the service does not do this), the
-    seconds it took, and what is to be said."""
+    """One line of the check.
+
+    Attributes:
+        name: What was tested.
+        right: Whether it passed. None if the service does not offer it.
+        seconds: Duration.
+        said: Text to show.
+    """
 
     name: str
     right: bool | None
@@ -54,7 +59,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class CheckSettings:
-    """What the check has drawn. `size`: (width, height) of the image that is edited and asked for."""
+    """What the check requests. `size` is (width, height) of the edited and the requested images."""
 
     prompt: str = "a red boat on a calm sea"
     size: tuple[int, int] = (512, 512)
@@ -64,23 +69,23 @@ class CheckSettings:
 
 
 class NoImageInReply(Exception):
-    """The service answered, and not with an image."""
+    """The service answered, but not with an image."""
 
     def __init__(self, status: int, said: str) -> None:
-        super().__init__(f"status {status}: {said}" if status != 200 else said)
+        super().__init__(f"HTTP {status}: {said}" if status != 200 else said)
         self.status = status
 
 
 class ServiceCheck:
-    """The service at `url`, which is shown `key`. It is asked one thing after the other."""
+    """Checks the service at `url`, with the API key `key`. Requests are sent one after another."""
 
     def __init__(self, url: str, key: str | None, asked: CheckSettings) -> None:
         self._server = RemoteServer(url.rstrip("/"), key, GeneratorError)
-        self._server.headers = ANEW
+        self._server.headers = NO_CACHE
         self._asked = asked
 
     def findings(self) -> Iterator[CheckResult]:
-        """What was found, as it is found; ends early where nothing answers."""
+        """Yield the results as they are found. Ends early if the service does not answer."""
         health = self._health()
         yield health
         if health.right is False:
@@ -94,7 +99,9 @@ class ServiceCheck:
             ((kinds[at][1], first) for at, (_, first) in reversed(list(enumerate(found))) if first), None
         )
         if pair is None:
-            yield CheckResult("draws", False, 0.0, "The service drew neither from text nor from an image.")
+            yield CheckResult(
+                "draws", False, 0.0, "The service generated neither from text nor from an image."
+            )
             return
         yield self._equal_twice(*pair)
 
@@ -106,20 +113,20 @@ class ServiceCheck:
             return CheckResult("health", False, time.monotonic() - begun, str(error))
         took = time.monotonic() - begun
         if status == 404:
-            return CheckResult("health", None, took, "The service has no such page.")
+            return CheckResult("health", None, took, "The service has no route /health.")
         try:
             health = Health.model_validate_json(body)
         except ValidationError:
-            return CheckResult("health", False, took, f"status {status}: {self._server.quote(body)}")
-        told = [health.status, health.identity and f"identity {health.identity}"]
-        told += [
+            return CheckResult("health", False, took, f"HTTP {status}: {self._server.quote(body)}")
+        reported = [health.status, health.identity and f"identity {health.identity}"]
+        reported += [
             f"{name} {value}"
             for name, value in (("models", health.models), ("workers", health.workers))
             if value
         ]
         ready = status == 200 and health.gpu_manager_ready is not False
         return CheckResult(
-            "health", ready, took, self._server.quote(", ".join(part for part in told if part))
+            "health", ready, took, self._server.quote(", ".join(part for part in reported if part))
         )
 
     def _drawn(self, name: str, source: Picture | None) -> tuple[CheckResult, Picture | None]:
@@ -128,7 +135,7 @@ class ServiceCheck:
             picture = self._draw(source)
         except NoImageInReply as refusal:
             one_way = refusal.status in NEEDS_ANOTHER_ROUTE
-            what = "Not offered" if one_way else "Not drawn"
+            what = "Not offered" if one_way else "Failed"
             return CheckResult(
                 name, None if one_way else False, time.monotonic() - begun, f"{what}: {refusal}"
             ), None
@@ -146,12 +153,16 @@ class ServiceCheck:
         except (NoImageInReply, InterleaveError) as error:
             return CheckResult("again", False, time.monotonic() - begun, str(error))
         equal = again == first
-        said = "the same pixels" if equal else f"other pixels for the same seed ({again.digest[:12]})"
+        said = "identical pixels" if equal else f"different pixels for the same seed ({again.digest[:12]})"
         return CheckResult("again", equal, time.monotonic() - begun, said)
 
     def _draw(self, source: Picture | None) -> Picture:
-        """One image by /edit, or by /generate where /edit wants an image. Raises NoImageInReply,
-        GeneratorError, PictureError."""
+        """Return one image from /edit, or from /generate if /edit needs a source image.
+
+        Raises:
+            NoImageInReply: The service did not return an image.
+            GeneratorError: The service does not answer, or its image is invalid.
+        """
         asked, encoded = self._asked, source.base64_png() if source else None
         width, height = asked.size
         body = body_of(asked.prompt, asked.seed, encoded, width=width, height=height, model=asked.model)
@@ -175,12 +186,16 @@ class ServiceCheck:
     def _ask(
         self, method: str, path: str, limit: int, seconds: float, body: dict[str, Any] | None = None
     ) -> tuple[int, bytes]:
-        """Status and body; raises GeneratorError."""
+        """Return status and body of an answer.
+
+        Raises:
+            GeneratorError: The service does not answer.
+        """
         import httpx
 
         call = RemoteCall(seconds)
         where = f"{method} {self._server.url}{path}"
-        late = GeneratorError(f"{where} gave no answer within {seconds:g} s.")
+        late = GeneratorError(f"{where} did not answer within {seconds:g} s.")
 
         def ask(_: Any) -> tuple[int, bytes]:
             with self._server.faults():
@@ -189,6 +204,8 @@ class ServiceCheck:
                         return response.status_code, self._server.whole(response, limit)
                 except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
                     said = self._server.quote(f"{type(error).__name__}: {error}")
-                    raise GeneratorError(f"{where} failed: {said}.", "Is the service running?") from error
+                    raise GeneratorError(
+                        f"{where} failed: {said}.", "Check that the service is running."
+                    ) from error
 
         return call.carry_out(ask, None, late)

@@ -1,8 +1,8 @@
-"""What a service is asked and how its answers are counted: the published protocol from the asker's side.
+"""Requests to a service and the evaluation of its answers: the published protocol, from the client's side.
 
-Decision: nothing of the service itself is imported, so that another's service can be measured with the same
-ruler. An answer is read as far as it must be to know whether it holds an image, and is bounded as every
-foreign answer is.
+Nothing of the service itself is imported, so that any service can be measured in the same way. An answer is
+parsed only as far as needed to know whether it contains an image, and its size is limited like that of every
+remote answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ...backend.pictures import Picture
 
 IMAGE = "image"
-"""An answer with an image; all other outcomes are named by their status or by what broke the connection."""
+"""An answer with an image. Other outcomes are named by their HTTP status or connection error."""
 NO_IMAGE = "200 without an image"
 UNREADABLE = "200 unreadable"
 SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
@@ -26,7 +26,7 @@ MAX_SIDE = 8192
 
 
 class ServiceReply(BaseModel):
-    """What /edit and /generate answer, as far as it is counted; further keys are ignored."""
+    """The part of an answer of /edit and /generate that is evaluated. Other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -37,13 +37,19 @@ class ServiceReply(BaseModel):
 
     @property
     def picture(self) -> str | None:
-        """The image in base64, under whichever of the published names it came."""
+        """The image in base64, from either of the published field names."""
         return self.edited_image or self.image
 
 
 @dataclass(frozen=True)
 class RequestOutcome:
-    """How one request ended: `kind` is IMAGE or what came instead, `digest` that of the encoded image."""
+    """The outcome of a request.
+
+    Attributes:
+        kind: IMAGE, or what happened instead.
+        digest: Digest of the encoded image.
+        error: Error message of the service.
+    """
 
     kind: str
     digest: str = ""
@@ -51,7 +57,7 @@ class RequestOutcome:
 
 
 def outcome_of(status: int, body: bytes) -> RequestOutcome:
-    """What a complete answer amounts to."""
+    """Return the outcome of a complete answer."""
     try:
         drawn = ServiceReply.model_validate_json(body)
     except ValidationError:
@@ -72,13 +78,15 @@ def pixels(size: str) -> tuple[int, int]:
     """
     match = SIZE.fullmatch(size)
     if match is None or not all(1 <= int(side) <= MAX_SIDE for side in match.groups()):
-        raise ValueError(f"{size!r} is not WIDTHxHEIGHT with 1 to {MAX_SIDE} pixels a side")
+        raise ValueError(f"{size!r} is not WIDTHxHEIGHT with sides of 1 to {MAX_SIDE} pixels")
     return int(match[1]), int(match[2])
 
 
 def photograph_like(size: tuple[int, int], seed: int = 0) -> Picture:
-    """An image with the cost of a photograph: soft shapes under fine noise, so that PNG neither collapses
-    nor copies it. The same for the same `size` (width, height) and `seed`."""
+    """Return an image that compresses like a photograph: soft shapes under fine noise.
+
+    The same size (width, height) and seed give the same image.
+    """
     import numpy
 
     width, height = size
@@ -90,7 +98,13 @@ def photograph_like(size: tuple[int, int], seed: int = 0) -> Picture:
 
 
 def body_of(prompt: str, seed: int, source: str | None, **settings: Any) -> dict[str, Any]:
-    """The JSON of one /edit; `source` in base64, or None to draw from text. Settings that are None are left
-    to the service."""
+    """Return the JSON body of an /edit request.
+
+    Args:
+        prompt: The prompt.
+        seed: The seed.
+        source: Source image in base64. None generates from text.
+        **settings: Other fields. None leaves a field to the service.
+    """
     given = {name: value for name, value in settings.items() if value is not None}
     return {"image": source, "prompt": prompt, "seed": seed} | given

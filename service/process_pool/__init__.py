@@ -1,1 +1,1 @@
-"""The pool on one machine: a child process for each device."""
+"""The pool on one machine: a child process per device."""

@@ -1,4 +1,4 @@
-"""The pool of one machine: a queue for each model, a child process for each of its devices."""
+"""The pool on one machine: a queue per model, and a child process per device of the model."""
 
 from __future__ import annotations
 
@@ -15,12 +15,20 @@ from .supervisor import Supervisor
 from .worker import OpenDrawer
 
 APART = 0.2
-"""Seconds between the starts of two workers: loading takes main memory that none of them has later."""
+"""Seconds between the starts of two workers, because loading temporarily takes RAM."""
 
 
 class ProcessPool:
-    """Draws in child processes. `models`: the first is the one that is drawn with by default.
-    `open_drawer` loads one in its child process. Raises SettingsError."""
+    """Generates in child processes.
+
+    Args:
+        models: The models. The first one is the default.
+        settings: Settings of the service.
+        open_drawer: Loads a model in its child process.
+
+    Raises:
+        SettingsError: `models` is empty, or two have the same name.
+    """
 
     def __init__(
         self,
@@ -29,11 +37,11 @@ class ProcessPool:
         open_drawer: OpenDrawer = Drawer.open,
     ) -> None:
         if not models:
-            raise SettingsError("No model is served.", "Name one: --generator SPEC.")
+            raise SettingsError("No model is given.", "Give one: --generator SPEC.")
         self._settings, self._open_drawer = settings, open_drawer
         self._models = {model.name: model for model in models}
         if len(self._models) < len(models):
-            raise SettingsError("Two models have the same name.", "Give each a name of its own.")
+            raise SettingsError("Two models have the same name.", "Give each model its own name.")
         wait = settings.batch_wait / 1000
         self._queues = {name: ModelQueue(settings.batch, wait) for name in self._models}
         self._workers: list[Supervisor] = []
@@ -51,10 +59,10 @@ class ProcessPool:
         ]
 
     async def draw(self, request: ImageRequest, deadline: float) -> GeneratedImage:
-        """As `Pool.draw`."""
+        """Implements `Pool.draw`."""
         queue = self._queues.get(request.model)
         if queue is None:
-            raise UnknownModel(f"There is no model {request.model!r} here.")
+            raise UnknownModel(f"The model {request.model!r} is not served.")
         self._check_alive(request.model)
         waiting = QueuedRequest(request, asyncio.get_running_loop().create_future())
         await queue.add(waiting)
@@ -69,44 +77,44 @@ class ProcessPool:
 
     def _late(self, model: str) -> str:
         if any(worker.phase == "alive" for worker in self._of(model)):
-            return "The image was not drawn"
+            return "The image was not generated"
         return f"The model {model!r} was not loaded"
 
     def models(self) -> Sequence[ModelInfo]:
-        """As `Pool.models`."""
+        """Implements `Pool.models`."""
         return [self._infos.get(name) or _unloaded(model) for name, model in self._models.items()]
 
     def workers(self) -> Sequence[WorkerState]:
-        """As `Pool.workers`."""
+        """Implements `Pool.workers`."""
         return [worker.state for worker in self._workers]
 
     def processes(self) -> dict[str, int]:
-        """The process of each worker that has one."""
+        """Return the process ids of the running workers, by name."""
         return {worker.name: worker.pid for worker in self._workers if worker.pid is not None}
 
     def hopeless(self) -> str:
-        """Why no model can ever be loaded; empty while there is hope."""
+        """Return why no model can ever be loaded, or an empty text."""
         given_up = bool(self._workers) and all(worker.given_up for worker in self._workers)
         return _reasons(self.workers()) if given_up else ""
 
     def queued(self, model: str) -> int:
-        """As `Pool.queued`."""
+        """Implements `Pool.queued`."""
         return len(self._queues[model])
 
     def capacity(self, model: str) -> int:
-        """As `Pool.capacity`."""
+        """Implements `Pool.capacity`."""
         info = self._infos.get(model)
         each = self._settings.batch if info and info.batches else 1
         return each * sum(worker.phase == "alive" for worker in self._of(model))
 
     async def close(self) -> None:
-        """As `Pool.close`."""
+        """Implements `Pool.close`."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
         for queue in self._queues.values():
-            queue.fail_all(Busy("The service is about to end."))
+            queue.fail_all(Busy("The service is shutting down."))
 
     def _worker(self, model: ModelSettings, device: str, number: int) -> Supervisor:
         queue = self._queues[model.name]
@@ -131,7 +139,7 @@ class ProcessPool:
             self._check_alive(model)
         except Busy as error:
             self._queues[model].fail_all(error)
-        # What another worker failed at waits for this one, or for any if this one is gone.
+        # Requests that failed on another worker wait for this one, or for any worker if this one is gone.
         waking = asyncio.ensure_future(self._queues[model].wake())
         self._waking.add(waking)
         waking.add_done_callback(self._waking.discard)

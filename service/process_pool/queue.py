@@ -1,8 +1,8 @@
-"""Requests of one model that wait for a worker, and which of them are drawn together.
+"""The queue of a model, and which of its requests share a call.
 
-Decision: in the order of coming. What agrees in everything but prompt, source and seed may share a call, and
-waits a moment for others like it; a request that was in a call that crashed is drawn alone, so that it takes
-nobody else down twice, and by another worker where there is one.
+Requests are processed in order of arrival. Requests that are equal in everything but prompt, source image and
+seed may share a call, and wait a moment for each other. A request whose call crashed is retried alone, so
+that it cannot affect others again, and on another worker if there is one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..pool import GeneratedImage, ImageRequest, ServiceError
 
 @dataclass(eq=False)
 class QueuedRequest:
-    """A request and who waits for its image; `failed_at` are the workers that failed at it."""
+    """A waiting request. `failed_at` lists the workers that failed at it."""
 
     request: ImageRequest
     answer: asyncio.Future[GeneratedImage]
@@ -28,7 +28,7 @@ class QueuedRequest:
 
     @property
     def given_up(self) -> bool:
-        """Whether nobody waits any more, or it is answered."""
+        """Whether the request was canceled or answered."""
         return self.answer.done()
 
     def fail(self, error: ServiceError) -> None:
@@ -37,7 +37,7 @@ class QueuedRequest:
             self.answer.set_exception(error)
 
     def joins(self, first: QueuedRequest) -> bool:
-        """Whether it may be drawn in one call with another one."""
+        """Return whether the request may share a call with another one."""
         key = self.request.batch_key
         return (
             not self.failed_at and not first.failed_at and key is not None and key == first.request.batch_key
@@ -45,8 +45,12 @@ class QueuedRequest:
 
 
 class ModelQueue:
-    """One model's queue. `batch`: requests in one call at most, `wait`: seconds that the first of them waits
-    for the others. Used in one event loop."""
+    """The queue of one model. Used in one event loop.
+
+    Args:
+        batch: Maximum number of requests in one call.
+        wait: Seconds that the first request waits for others.
+    """
 
     def __init__(self, batch: int, wait: float) -> None:
         self._batch, self._wait = batch, wait
@@ -57,29 +61,33 @@ class ModelQueue:
         return len(self._waiting)
 
     async def add(self, waiting: QueuedRequest, first: bool = False) -> None:
-        """Put a request at the end, or before all others."""
+        """Add a request at the end, or at the beginning."""
         async with self._changed:
             (self._waiting.appendleft if first else self._waiting.append)(waiting)
             self._changed.notify_all()
 
     def remove(self, waiting: QueuedRequest) -> None:
-        """Take a request out, if no worker has it yet."""
+        """Remove a request, if no worker has taken it yet."""
         if waiting in self._waiting:
             self._waiting.remove(waiting)
 
     def fail_all(self, error: ServiceError) -> None:
-        """Answer everybody with an error."""
+        """Answer all requests with an error."""
         while self._waiting:
             self._waiting.popleft().fail(error)
 
     async def wake(self) -> None:
-        """Have the workers look again at what they may take."""
+        """Let the workers check again which requests they can take."""
         async with self._changed:
             self._changed.notify_all()
 
     async def next(self, may_take: Callable[[QueuedRequest], bool], batches: bool) -> list[QueuedRequest]:
-        """The next requests for a worker to draw in one call, once there are any. `batches`: whether its
-        model draws several at once."""
+        """Wait for requests, and return those that share the next call of a worker.
+
+        Args:
+            may_take: Returns whether the worker may process a request.
+            batches: Whether its model can generate several images per call.
+        """
         async with self._changed:
             first = await self._first(may_take)
             taken = [first]

@@ -1,9 +1,9 @@
-"""One device's child process, seen from the parent: started, fed, and started again when it dies.
+"""Supervises the child process of a device: starts it, sends it requests, and restarts it when it dies.
 
-Decision: the pause before it is started again grows while it draws nothing, so that a card that is broken is
-not hammered and a single crash costs a moment. A model whose settings are wrong is not tried again. A model
-that comes back as another one (its files were changed) is not let in: two answers for one key would be worse
-than a worker less.
+The pause before a restart grows while the worker generates nothing, so that a broken GPU is not restarted
+endlessly and a single crash costs only a moment. A model with invalid settings is not retried. A model that
+comes back with another identity (its files were changed) is not used: two different images for one key would
+be worse than one worker less.
 """
 
 from __future__ import annotations
@@ -38,20 +38,23 @@ Result = TypeVar("Result")
 
 FIRST_PAUSE, MAX_PAUSE = 0.25, 60.0
 SHORT_PAUSE = 5.0
-"""A worker that is started again within so many seconds counts as loading, and what waits for it goes on
-waiting."""
+"""A worker that restarts within this many seconds counts as loading, and its requests keep waiting."""
 STUCK_SECONDS = 30.0
-"""Past the deadline of what it draws, until a worker that does not answer is ended."""
+"""Seconds after the deadline until a worker that does not answer is ended."""
 MAX_ATTEMPTS = 2
 
 
 class ProcessDied(Exception):
-    """The process ended in the middle of something; `str` says how."""
+    """The process ended unexpectedly. `str` describes how."""
 
 
 class Supervisor:
-    """Keeps one worker alive and hands it work from its model's queue. `others`: whether another worker of
-    the model is alive; `expected` what the model's first worker has loaded, None before."""
+    """Keeps one worker alive and hands it requests from its model's queue.
+
+    Attributes:
+        others: Returns whether another worker of the model is alive.
+        expected: Returns what the model's first worker has loaded, None before.
+    """
 
     def __init__(
         self, model: ModelSettings, device: str, gpu: int, queue: ModelQueue, timeout: float
@@ -75,7 +78,7 @@ class Supervisor:
 
     @property
     def state(self) -> WorkerState:
-        """As `/status` shows it."""
+        """The state as shown by `/status`."""
         pause = max(0.0, self._again_at - time.monotonic()) if self._again_at else None
         return WorkerState(
             name=self.name,
@@ -90,24 +93,24 @@ class Supervisor:
 
     @property
     def pid(self) -> int | None:
-        """The process, while there is one."""
+        """Id of the running process, or None."""
         return self._process.pid if self._process else None
 
     async def run(self) -> None:
-        """Keep the worker alive until cancelled, or until it is known that its model can never be loaded."""
+        """Keep the worker alive until canceled, or until its model can never be loaded."""
         try:
             while True:
                 lasting = await self._live()
                 if lasting and self.info is None:
                     self.given_up = True
                     self._set("dead")
-                    LOG.error("%s: %s It is not started again.", self.name, self._reason)
+                    LOG.error("%s: %s The worker is not restarted.", self.name, self._reason)
                     return
                 self._failures += 1
                 pause = min(MAX_PAUSE, FIRST_PAUSE * 2 ** (self._failures - 1))
                 pause = MAX_PAUSE if lasting else pause
                 self._set("loading" if pause <= SHORT_PAUSE and not lasting else "dead")
-                LOG.warning("%s: %s Starting it again in %g s.", self.name, self._reason, pause)
+                LOG.warning("%s: %s Restarting the worker in %g s.", self.name, self._reason, pause)
                 self._again_at = time.monotonic() + pause
                 await asyncio.sleep(pause)
                 self._again_at = 0.0
@@ -117,7 +120,7 @@ class Supervisor:
             self._threads.shutdown(wait=False)
 
     async def _live(self) -> bool:
-        """One life of the process; whether its end will repeat itself. The reason is kept."""
+        """Run the process once, and return whether its end would repeat itself. Records the reason."""
         if self.phase != "dead":
             self._set("loading")
         try:
@@ -129,7 +132,7 @@ class Supervisor:
             assert isinstance(loaded, ModelLoaded)
             expected = self.expected()
             if expected is not None and expected.identity != loaded.info.identity:
-                self._reason = "Its files are others than before: restart the service to draw with them."
+                self._reason = "The model's files have changed: restart the service to use them."
                 return True
             self.info = loaded.info
             self._set("alive")
@@ -143,7 +146,7 @@ class Supervisor:
             self._end()
 
     async def _loaded(self) -> object:
-        """What the process says once it has tried to load its model; raises ProcessDied."""
+        """Return what the process reports after loading its model. Raises ProcessDied."""
         longest = self.load_timeout
         try:
             return await asyncio.wait_for(self._receive(), longest)
@@ -155,7 +158,7 @@ class Supervisor:
         self.when_changed()
 
     async def _work(self, info: ModelInfo) -> None:
-        """Draw what is next; raises ProcessDied."""
+        """Process the next requests. Raises ProcessDied."""
         batch = await self._queue.next(self._may_take, info.batches)
         begun = time.monotonic()
         try:
@@ -163,11 +166,11 @@ class Supervisor:
         except ProcessDied as error:
             self._set("loading")
             for one in batch:
-                await self._failed(one, WorkerLost(f"The worker that drew it was lost: {error}"))
+                await self._failed(one, WorkerLost(f"The worker was lost during this request: {error}"))
             raise
         except asyncio.CancelledError:
             for one in batch:
-                one.fail(Busy("The service is about to end."))
+                one.fail(Busy("The service is shutting down."))
             raise
         for one, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, WorkerLost):
@@ -198,7 +201,7 @@ class Supervisor:
             await self._queue.add(one, first=True)
 
     async def _asked(self, batch: list[QueuedRequest]) -> list[GeneratedImage | ServiceError]:
-        """What the process makes of a batch; raises ProcessDied."""
+        """Return the results of the process for a batch. Raises ProcessDied."""
         self._job += 1
         nobody = asyncio.Event()
 
@@ -218,15 +221,15 @@ class Supervisor:
                 await self._send(StopJob(self._job))
                 await asyncio.wait({answer}, timeout=longest)
             if not answer.done():
-                raise ProcessDied(f"It gave no answer for {longest:g} s.")
+                raise ProcessDied(f"The worker did not answer for {longest:g} s.")
             done = answer.result()
         finally:
             gone.cancel()
             answer.cancel()
         if not isinstance(done, DrawJobResult) or done.number != self._job:
-            raise ProcessDied("It answered something else than it was asked.")
+            raise ProcessDied("The worker sent an unexpected answer.")
         if len(done.outcomes) != len(batch):
-            return [Refused("The worker gave another number of images than was asked for.") for _ in batch]
+            return [Refused("The worker returned a wrong number of images.") for _ in batch]
         return list(done.outcomes)
 
     def _start(self) -> None:
@@ -240,7 +243,7 @@ class Supervisor:
         try:
             process.start()
         except OSError as error:
-            raise ProcessDied(f"It cannot be started ({error}).") from error
+            raise ProcessDied(f"The worker cannot be started ({error}).") from error
         finally:
             far.close()
         self._process = process
@@ -272,13 +275,13 @@ class Supervisor:
     def _how_it_ended(self) -> str:
         process = self._process
         if process is None:
-            return "Its process ended."
+            return "The worker's process ended."
         process.join(1.0)
         code = process.exitcode
         if code is None:
-            return "It closed its pipe."
+            return "The worker closed its pipe."
         how = f"signal {-code}" if code < 0 else f"exit status {code}"
-        return f"Its process ended ({how})."
+        return f"The worker's process ended ({how})."
 
     async def _in_thread(self, work: Callable[..., Result], *values: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)

@@ -1,8 +1,8 @@
-"""The child process of a device: loads one model, draws what it is sent, and ends with its parent.
+"""The child process of a device: loads one model, processes requests, and ends with its parent.
 
-Decision: a thread reads the pipe, so that a stop arrives in the middle of a draw; everything else is the main
-thread's. Signals are the parent's to act on: a service manager sends them to the whole group, and what is
-being drawn is to be finished.
+A thread reads the pipe, so that a stop arrives during a generation. Everything else runs in the main thread.
+Signals are handled by the parent: a service manager sends them to the whole process group, and current
+requests must finish.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ class ModelLoaded:
 
 @dataclass(frozen=True)
 class ModelNotLoaded:
-    """It cannot be loaded; `lasting`: by its settings, so that another try is of no use before they
-    change."""
+    """The model cannot be loaded.
+
+    `lasting`: because of its settings, so that a retry is useless until they change.
+    """
 
     reason: str
     lasting: bool
@@ -40,7 +42,7 @@ class ModelNotLoaded:
 
 @dataclass(frozen=True)
 class DrawJob:
-    """Requests to draw in one call."""
+    """Requests to process in one call."""
 
     number: int
     requests: tuple[ImageRequest, ...]
@@ -48,25 +50,25 @@ class DrawJob:
 
 @dataclass(frozen=True)
 class StopJob:
-    """Nobody waits for this job any more."""
+    """A job that no client waits for any more."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class DrawJobResult:
-    """What came of a job, in the order of its requests."""
+    """The results of a job, in the order of its requests."""
 
     number: int
     outcomes: tuple[DrawOutcome, ...]
 
 
 OpenDrawer: TypeAlias = Callable[[ModelSettings, str, str, int], Drawer]
-"""Loads a model onto a device, as a worker of a name and a number; it travels to the child."""
+"""Loads a model onto a device for a worker with a name and a number. It is pickled and sent to the child."""
 
 
 def main(pipe: Connection, open_drawer: OpenDrawer, *given: Any) -> None:
-    """Run until the parent closes the pipe; `given` are the arguments of `open_drawer`."""
+    """Run until the parent closes the pipe. `given` are the arguments of `open_drawer`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
@@ -93,7 +95,7 @@ def _read(pipe: Connection, jobs: queue.SimpleQueue[DrawJob], stopped: _Stopped)
         try:
             message = pipe.recv()
         except (EOFError, OSError):
-            # The parent is gone, or done with this worker; a draw under way has nobody to go to.
+            # The parent is gone, or does not need this worker any more, so a current result has no receiver.
             os._exit(0)
         if isinstance(message, StopJob):
             stopped.number = max(stopped.number, message.number)

@@ -1,7 +1,7 @@
-"""The service on Ray Serve: the same app, and behind it replicas on the cards of a cluster.
+"""The service on Ray Serve: the same app, with replicas on the GPUs of a cluster.
 
-Decision: nothing that Serve does is done here. It places replicas, starts dead ones again, scales them with
-the load, chooses the one with the least to do, batches, holds several models in one replica and drains at the
-end. What is ours is the app (admission, single flight, the protocols) and what a replica runs, the same
-`Drawer` as a child process.
+This package repeats nothing that Serve does: it places replicas, restarts dead ones, scales with the load,
+chooses the replica with the least work, batches, multiplexes several models per replica and drains at the
+end. The app (admission, sharing, protocols) and the code that a replica runs, the same `Drawer` as in a child
+process, belong to this package.
 """

@@ -1,9 +1,9 @@
-"""Puts the service on a cluster: the deployments, their numbers, and their end.
+"""Deploys the service on a cluster: its deployments, their numbers, and their end.
 
-Decisions. The app is a deployment as the models are, so Serve's proxies on every node speak its HTTP. Our own
-admission comes first and Serve's bounds lie just above it, so that what is refused is refused in the
-protocol's form. The key stays in the environment of the processes that need it: where the app runs without
-it, it does not start. A cluster that was there before is left as it was, less what was put on it.
+The app is a deployment like the models, so Serve's proxies on every node handle its HTTP. The app's own
+admission comes first and Serve's limits are just above it, so that rejections have the protocol's format. The
+API key stays in the environment of the processes that need it, and the app does not start without it. A
+cluster that already existed is left unchanged except for this service.
 """
 
 from __future__ import annotations
@@ -24,23 +24,26 @@ from .settings import HERE, ClusterSettings
 APP_NAME = "interleave-thinker"
 HOW_TO_GET = 'Install it: pip install "interleave-thinker[ray]"'
 STORE_BYTES = 256 * 1024 * 1024
-"""Object store of a cluster that is started here: images and little else pass through it."""
+"""Object store of a cluster started here. It holds mostly images."""
 ROOM_ABOVE = 64
-"""Requests that Serve takes beyond our own queue: ours refuses first."""
+"""Requests that Serve accepts beyond the app's own queue, so that the app rejects first."""
 BUSY_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Service:
-    """A service to put on a cluster: `models` as in a service's file."""
+    """A service to deploy. `models` is as in a service file."""
 
     settings: ServiceSettings
     models: Sequence[ModelSettings]
     cluster: ClusterSettings
 
     def deploy(self) -> None:
-        """Serve it; returns when every model has a replica that has loaded it. Raises SettingsError if one
-        does not load, or the port cannot be had. Ray is there already."""
+        """Deploy the service. Returns when every model has a replica that has loaded it. Ray must be running.
+
+        Raises:
+            SettingsError: A model does not load, or the port is not available.
+        """
         from ray import serve  # pyright: ignore[reportMissingImports]
         from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
 
@@ -59,12 +62,12 @@ class Service:
             serve.run(self._application(), name=APP_NAME, route_prefix="/", blocking=False)
         except (RuntimeError, RayError) as error:
             raise SettingsError(
-                f"The service could not be put on the cluster: {_reason(serve, error)}.",
-                "`serve status` and Ray's logs say more.",
+                f"The service cannot be deployed on the cluster: {_reason(serve, error)}.",
+                "See `serve status` and Ray's logs.",
             ) from error
 
     def end(self) -> None:
-        """Take it from the cluster; what is being drawn is finished within `--grace`."""
+        """Remove the service from the cluster. Current requests may finish within `--grace`."""
         from ray import serve  # pyright: ignore[reportMissingImports]
 
         serve.delete(APP_NAME)
@@ -112,7 +115,7 @@ class Service:
         cluster = self.cluster
         options: dict[str, Any] = {
             "ray_actor_options": {"num_cpus": cluster.replica_cpus, "num_gpus": gpus},
-            # One batch is drawn while the next one is on its way.
+            # One batch is processed while the next one is on its way.
             "max_ongoing_requests": 2 * batch,
             "max_queued_requests": self.settings.queue + ROOM_ABOVE,
             "graceful_shutdown_timeout_s": self.settings.grace,
@@ -136,15 +139,22 @@ class Service:
         return float(any(one.startswith("cuda") for model in models for one in model.devices))
 
     def _device(self, models: Sequence[ModelSettings]) -> str:
-        """A replica sees its own card alone, as the first one."""
+        """Return the device of a replica. Its own GPU is the only one that it sees."""
         first = models[0].devices[0]
         return "cuda" if self._gpus(models) else first
 
 
 def start_ray(address: str, log: Callable[[str], None]) -> bool:
-    """Start Ray here or join the cluster at `address`; whether it was started here. Raises SettingsError."""
+    """Start Ray here, or join the cluster at `address`.
+
+    Returns:
+        Whether Ray was started here.
+
+    Raises:
+        SettingsError: Ray is not installed, or the address cannot be used.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Serve kills a proxy that is not there in 5 s, which a busy machine does not manage.
+    # Serve kills a proxy that is not ready in 5 s, which is too short on a busy machine.
     os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "30")
     try:
         import ray  # pyright: ignore[reportMissingImports]
@@ -164,17 +174,17 @@ def start_ray(address: str, log: Callable[[str], None]) -> bool:
             )
         else:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:  # a boundary: Ray raises bare exceptions where a node does not come up
+    except Exception as error:  # a boundary: Ray raises bare exceptions if a node does not start
         raise SettingsError(
             f"Ray cannot be used at {address!r} ({type(error).__name__}: {error}).",
-            'Give the address of a running cluster, "auto", or "local".',
+            'Use the address of a running cluster, "auto", or "local".',
         ) from error
     log(f"Ray {ray.__version__} {'started here' if address == HERE else f'at {address}'}")
     return address == HERE
 
 
 def stop_ray(started_here: bool) -> None:
-    """Leave the cluster; one that was started here ends."""
+    """Leave the cluster. A cluster that was started here ends."""
     import ray  # pyright: ignore[reportMissingImports]
     from ray import serve  # pyright: ignore[reportMissingImports]
 
@@ -185,7 +195,7 @@ def stop_ray(started_here: bool) -> None:
 
 def _app_class() -> type:
     class App:
-        """Makes the app where it runs: its parts are not sent through the cluster, and the key is not."""
+        """Builds the app where it runs. Its parts, and the API key, are not sent through the cluster."""
 
         def __init__(
             self,
@@ -196,8 +206,9 @@ def _app_class() -> type:
         ) -> None:
             if keyed and not os.environ.get(settings.key_env):
                 raise SettingsError(
-                    f"The service was given a key, but {settings.key_env} is not set where its app runs.",
-                    "Set it in the environment of Ray's nodes.",
+                    f"The service has an API key, but {settings.key_env} is not set on the node that runs "
+                    "its app.",
+                    "Set the variable in the environment of all Ray nodes.",
                 )
             self._pool, self._settings = RayPool(models, handles, settings, APP_NAME), settings
 
@@ -210,7 +221,7 @@ def _app_class() -> type:
 
 
 def _reason(serve: Any, error: Exception) -> str:
-    """What Serve says of the deployment that failed, else its error."""
+    """Return what Serve reports about the failed deployment, or else the error."""
     application = serve.status().applications.get(APP_NAME)
-    told = [one.message for one in application.deployments.values() if one.message] if application else []
-    return " ".join((told[0] if told else str(error)).split())[-600:]
+    reported = [one.message for one in application.deployments.values() if one.message] if application else []
+    return " ".join((reported[0] if reported else str(error)).split())[-600:]

@@ -1,9 +1,9 @@
-"""The pool of a cluster: requests go to Serve's replicas, and what Serve knows of them is shown.
+"""The pool on a cluster: hands requests to Serve's replicas, and shows the state that Serve reports.
 
-Decisions. Serve chooses the replica and queues; what is counted here is only what this app has handed over.
-How many replicas there are is asked of Serve's controller once a second, beside the requests, because the app
-asks without waiting. A replica that is lost in the middle of a draw is Serve's to replace and ours to ask
-again: once, since a request that kills two replicas would kill a third.
+Serve queues requests and chooses the replica. Only requests that this app has handed over are counted here.
+The number of replicas is requested from Serve's controller once a second in the background, because the app
+does not wait for it. Serve replaces a replica that is lost during a request, and this pool retries the
+request: only once, since a request that kills two replicas would kill a third.
 """
 
 from __future__ import annotations
@@ -40,9 +40,17 @@ LEAVING = ("STOPPING", "PENDING_MIGRATION")
 
 
 class RayPool:
-    """Draws with the replicas behind `handles`: by the model's name, or one of "" that any model is asked of
-    (multiplexed). `app_name`: Serve's name of the application. `not_loaded` says of models why they are not
-    known yet."""
+    """Generates with the replicas behind `handles`.
+
+    Args:
+        models: The models.
+        handles: Handles by model name, or a single one named "" for all models (multiplexed).
+        settings: Settings of the service.
+        app_name: Serve's name of the application.
+
+    Attributes:
+        not_loaded: Why models are not loaded yet, by name.
+    """
 
     def __init__(
         self,
@@ -64,19 +72,19 @@ class RayPool:
         self._watch: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Begin to look after the replicas, which Serve has started."""
+        """Start to watch the replicas, which Serve has started."""
         self._watch = [asyncio.create_task(self._look_after()), asyncio.create_task(self._learn_of_models())]
 
     async def close(self) -> None:
-        """End the looking; the replicas are Serve's to end."""
+        """Stop to watch the replicas. Serve ends them."""
         for task in self._watch:
             task.cancel()
         await asyncio.gather(*self._watch, return_exceptions=True)
 
     async def draw(self, request: ImageRequest, deadline: float) -> GeneratedImage:
-        """As `Pool.draw`."""
+        """Implements `Pool.draw`."""
         if request.model not in self._models:
-            raise UnknownModel(f"No model {request.model[:100]!r} is served.")
+            raise UnknownModel(f"The model {request.model[:100]!r} is not served.")
         began = time.monotonic()
         self._at_work[request.model] += 1
         try:
@@ -107,11 +115,11 @@ class RayPool:
             response.cancel()
             if isinstance(ended, asyncio.CancelledError):
                 raise
-            return DrawTimeout("The image was not drawn in time.")
+            return DrawTimeout("The image was not generated in time.")
         except BackPressureError:
             return Busy("The queue of the cluster is full.", retry_after=BUSY_SECONDS)
         except DeploymentUnavailableError:
-            return Busy("No replica of the model is there.", "`serve status` says why.", BUSY_SECONDS)
+            return Busy("No replica of the model is available.", "See `serve status`.", BUSY_SECONDS)
         except (RayActorError, RayServeException) as error:
             return WorkerLost(f"The replica was lost ({type(error).__name__}).")
         except RayTaskError as error:
@@ -124,11 +132,14 @@ class RayPool:
         return own if own is not None else self._handles[""].options(multiplexed_model_id=model)
 
     def models(self) -> Sequence[ModelInfo]:
-        """As `Pool.models`."""
+        """Implements `Pool.models`."""
         return list(self._infos.values())
 
     def workers(self) -> Sequence[WorkerState]:
-        """As `Pool.workers`, from Serve's count of replicas; Serve names them only in its own status."""
+        """Implements `Pool.workers` with Serve's count of replicas.
+
+        Serve shows their names only in its own status.
+        """
         found: list[WorkerState] = []
         for name, replicas in self._replicas.items():
             shown = name or ",".join(self._models)
@@ -139,11 +150,11 @@ class RayPool:
         return found
 
     def queued(self, model: str) -> int:
-        """As `Pool.queued`, of what this app has handed over."""
+        """Implements `Pool.queued` for requests that this app has handed over."""
         return max(0, self._at_work[model] - self.capacity(model))
 
     def capacity(self, model: str) -> int:
-        """As `Pool.capacity`."""
+        """Implements `Pool.capacity`."""
         replicas = self._replicas.get(model if model in self._handles else "", [])
         batch = self._settings.batch if model in self._handles else 1
         return batch * sum(phase == "alive" for phase, _ in replicas)
@@ -151,7 +162,7 @@ class RayPool:
     async def _look_after(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            with suppress(Exception):  # a boundary: the controller may be away for a moment, and comes again
+            with suppress(Exception):  # a boundary: the controller may be unavailable for a moment
                 self._replicas = await loop.run_in_executor(None, self._replicas_now)
             await asyncio.sleep(LOOKED_EVERY)
 
@@ -172,8 +183,11 @@ class RayPool:
         return found
 
     async def _learn_of_models(self) -> None:
-        """Ask every model what it is, once a replica has loaded it: those with replicas of their own at the
-        same time, those that share replicas one after another, for each would push out the one before."""
+        """Get the ModelInfo of every model, once a replica has loaded it.
+
+        Models with their own replicas are queried concurrently. Models that share replicas are queried one
+        after another, since each would evict the one before.
+        """
         own = [[name] for name in self._models if name in self._handles]
         shared = [name for name in self._models if name not in self._handles]
         await asyncio.gather(*(self._learn_of(names) for names in (*own, shared)))
@@ -196,9 +210,9 @@ class RayPool:
             self.not_loaded.pop(name, None)
         except asyncio.TimeoutError:
             self.not_loaded[name] = f"The model {name!r} was not loaded within {longest:g} s."
-            LOG.warning("%s Asking again.", self.not_loaded[name])
+            LOG.warning("%s Retrying.", self.not_loaded[name])
         except Exception as error:  # noqa: BLE001 - a boundary: a model that does not load is shown as such
-            self.not_loaded[name] = f"The model {name!r} cannot be asked ({type(error).__name__})."
+            self.not_loaded[name] = f"The model {name!r} cannot be queried ({type(error).__name__})."
 
 
 async def _result(response: Any) -> Any:
@@ -206,5 +220,5 @@ async def _result(response: Any) -> Any:
 
 
 def deployment_name(model: str) -> str:
-    """Serve's name of a model's deployment; of the one for any model, if the name is empty."""
+    """Return Serve's name of a model's deployment, or of the shared one for an empty name."""
     return f"model-{model}" if model else "any-model"

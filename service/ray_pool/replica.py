@@ -1,9 +1,9 @@
-"""What Serve runs on a card: the classes of its deployments.
+"""The classes of Serve's deployments, which run on a GPU.
 
-Decisions. The draw is in a thread of its own, because the replica answers Serve's health questions meanwhile;
-one thread, because a model draws one batch at a time. A reason why there is no image comes back as a value
-and not as an exception, which Serve would wrap with a trace of another machine. The classes are made in
-functions, since their decorators are Serve's and this module is read where Ray is not installed.
+Images are generated in a thread of their own, so that the replica answers Serve's health checks meanwhile.
+There is one thread, because a model processes one batch at a time. Errors are returned as values and not
+raised, since Serve would wrap an exception with the traceback of another machine. The classes are defined in
+functions, because their decorators belong to Serve and this module is imported where Ray is not installed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ Answer = tuple[DrawOutcome, ModelInfo]
 
 
 class OneModel:
-    """A model that is loaded once, and the thread that draws with it. `device`: as for `Drawer.open`."""
+    """A model that is loaded once, and the thread that generates with it.
+
+    `device` is as for `Drawer.open`.
+    """
 
     def __init__(self, model: ModelSettings, device: str, worker: str, gpu: int) -> None:
         self._drawer = Drawer.open(model, device, worker, gpu)
@@ -30,12 +33,15 @@ class OneModel:
 
     @property
     def info(self) -> ModelInfo:
-        """What is known of the model."""
+        """The model's information."""
         return self._drawer.info
 
     async def draw(self, requests: Sequence[ImageRequest]) -> list[Answer]:
-        """An answer for each; requests that cannot be drawn in one call are drawn one after the other. When
-        it is cancelled the draw is interrupted."""
+        """Return an answer for each request.
+
+        Requests that cannot share a call are processed one after another. Cancelling interrupts the
+        generation.
+        """
         stop = Event()
         loop = asyncio.get_running_loop()
         try:
@@ -58,7 +64,7 @@ class OneModel:
 
 
 def place_of_replica() -> tuple[str, int]:
-    """The name of this replica, and the number of its card (0 without one)."""
+    """Return the name of this replica and the number of its GPU (0 without one)."""
     import ray  # pyright: ignore[reportMissingImports]
     from ray import serve  # pyright: ignore[reportMissingImports]
 
@@ -68,8 +74,12 @@ def place_of_replica() -> tuple[str, int]:
 
 
 def model_replica(batch: int, batch_wait: float) -> type:
-    """The class of a deployment that holds one model and draws up to `batch` requests that arrive within
-    `batch_wait` seconds in one call."""
+    """Return the class of a deployment with one model.
+
+    Args:
+        batch: Maximum number of requests in one call.
+        batch_wait: Seconds that a request waits for others.
+    """
     from ray import serve  # pyright: ignore[reportMissingImports]
 
     class ModelReplica:
@@ -92,8 +102,7 @@ def model_replica(batch: int, batch_wait: float) -> type:
 
 
 def many_models_replica(at_once: int) -> type:
-    """The class of a deployment whose replicas load the model that a request names and hold `at_once` of
-    them."""
+    """Return the class of a deployment whose replicas load the requested model and keep `at_once` of them."""
     from ray import serve  # pyright: ignore[reportMissingImports]
 
     class ManyModelsReplica:

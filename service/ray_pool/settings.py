@@ -1,6 +1,6 @@
-"""What a service on a cluster is set to beside what every service is.
+"""Settings of a service on a cluster, in addition to those of every service.
 
-Decision: apart from the code, so that the command line describes the options without importing Ray.
+They are in a module of their own, so that the command line shows the options without importing Ray.
 """
 
 from __future__ import annotations
@@ -9,54 +9,56 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
 HERE = "local"
-"""The address that starts Ray in this machine."""
+"""Address that starts Ray on this machine."""
 
 
 class ClusterSettings(BaseModel):
-    """With --ray."""
+    """Settings with --ray."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    min_replicas: int = Field(default=1, ge=1, le=1000, description="Replicas of a model without load.")
+    min_replicas: int = Field(default=1, ge=1, le=1000, description="Minimum number of replicas of a model.")
     max_replicas: int | None = Field(
         default=None,
         ge=1,
         le=1000,
-        description="Replicas of a model under load; empty: as many as its devices, always.",
+        description="Maximum number of replicas of a model under load. Empty: always one per device.",
     )
     target_ongoing: float | None = Field(
         default=None,
         gt=0,
         le=10_000,
-        description="Requests a replica for which replicas are added. Empty: twice the batch.",
+        description="Concurrent requests per replica above which replicas are added. Empty: twice the batch "
+        "size.",
     )
     upscale_seconds: float = Field(
-        default=5.0, ge=0, le=3600, description="How long the load must be higher before replicas are added."
+        default=5.0, ge=0, le=3600, description="Seconds of higher load before replicas are added."
     )
     downscale_seconds: float = Field(
-        default=60.0, ge=0, le=86_400, description="How long it must be lower before replicas are taken away."
+        default=60.0, ge=0, le=86_400, description="Seconds of lower load before replicas are removed."
     )
     replica_gpus: float | None = Field(
         default=None,
         ge=0,
         le=64,
-        description="Cards that a replica takes, or a part of one. "
-        "Empty: 1 where the model's devices are cards, else 0.",
+        description="GPUs per replica, possibly a fraction. "
+        "Empty: 1 if the model's devices are GPUs, otherwise 0.",
     )
-    replica_cpus: float = Field(default=1.0, ge=0, le=1000, description="Processors that a replica takes.")
+    replica_cpus: float = Field(default=1.0, ge=0, le=1000, description="CPUs per replica.")
     models_each: int | None = Field(
         default=None,
         ge=1,
         le=64,
-        description="Let every replica draw with any model and keep so many loaded, "
-        "the one that was used longest ago out first: for more models than cards. "
-        "Empty: a replica holds one model.",
+        description="Let every replica serve all models and keep this many loaded, evicting "
+        "the least recently used; for more models than GPUs. "
+        "Empty: one model per replica.",
     )
     app_replicas: int = Field(
         default=1,
         ge=1,
         le=64,
-        description="Processes that speak HTTP. Each joins and keeps equal requests for itself.",
+        description="Processes that handle HTTP. Each has its own cache of images and shares only its own "
+        "requests.",
     )
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
-"""What clients get: an error in the form that each kind of client can read, an image as each names it.
+"""Builds answers: errors in the format of each kind of client, and images under the field name of each route.
 
-Decision: every refusal is JSON with `success: false` and `error`, because clients of the published services
-parse the body whatever the status is; under /v1 it is the Images API's own form.
+Every rejection is JSON with `success: false` and `error`, because clients of the published services parse the
+body of every status. Under /v1 it has the format of the Images API.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ IMAGES_API = "/v1"
 
 
 def is_images_api(path: str) -> bool:
-    """Whether clients of the Images API ask at this path."""
+    """Return whether a path belongs to the Images API."""
     return path == IMAGES_API or path.startswith(f"{IMAGES_API}/")
 
 
 def error_body(path: str, error: ServiceError) -> dict[str, Any]:
-    """The JSON of a refusal; `detail` is what FastAPI's own errors have."""
+    """Return the JSON of an error. `detail` is as in FastAPI's own errors."""
     said = str(error)
     detail = getattr(error, "detail", said)
     if is_images_api(path):
@@ -35,7 +35,7 @@ def error_body(path: str, error: ServiceError) -> dict[str, Any]:
 
 
 def error_headers(error: ServiceError) -> dict[str, str]:
-    """When to come back, where that is known."""
+    """Return the headers of an error, with Retry-After if known."""
     headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
     if error.retry_after is not None:
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
@@ -43,20 +43,29 @@ def error_headers(error: ServiceError) -> dict[str, str]:
 
 
 def status_of(path: str, error: ServiceError) -> int:
-    """The HTTP status: what the model refuses is an answer to clients of the published services, and a bad
-    request to the others."""
+    """Return the HTTP status of an error.
+
+    A refusal by the model is a normal answer for clients of the published services, and a bad request for
+    others.
+    """
     return 400 if error.status == 200 and is_images_api(path) else error.status
 
 
 def _field(detail: Any) -> str | None:
-    """The field of a body that is wrong, from FastAPI's list of faults."""
+    """Return the invalid field of a body, from FastAPI's list of errors."""
     place = detail[0].get("loc", ()) if isinstance(detail, list) and detail else ()
     return ".".join(map(str, place[1:])) or None
 
 
 def drawn_body(drawn: GeneratedImage, said: dict[str, Any], image: str, seconds: str) -> bytes:
-    """JSON of an image: under the name `image` the file in base64, under `seconds` what it took, and
-    `said`."""
+    """Return the JSON of an image.
+
+    Args:
+        drawn: The image.
+        said: Further fields.
+        image: Field name of the file in base64.
+        seconds: Field name of the duration.
+    """
     fields = {
         "success": True,
         "task_id": uuid.uuid4().hex,
@@ -69,13 +78,13 @@ def drawn_body(drawn: GeneratedImage, said: dict[str, Any], image: str, seconds:
         "ignored": list(drawn.ignored),
         **said,
     }
-    # Megabytes of base64 need no search for characters to escape.
+    # Base64 contains no characters to escape, so json.dumps would only waste time on megabytes.
     head = json.dumps(fields)[:-1].encode()
     return head + f', "{image}": "'.encode() + base64.b64encode(drawn.image) + b'"}'
 
 
 def images_body(images: list[GeneratedImage]) -> bytes:
-    """JSON of the Images API; seeds and settings that were left out are extras."""
+    """Return the JSON of the Images API. Seeds and ignored settings are additional fields."""
     parts = [
         b'{"b64_json": "%s", "seed": %d, "revised_prompt": null}' % (base64.b64encode(one.image), one.seed)
         for one in images
@@ -86,8 +95,13 @@ def images_body(images: list[GeneratedImage]) -> bytes:
 
 
 def images_events(images: list[GeneratedImage], kind: str, file: str) -> bytes:
-    """Server-sent events of the Images API, one for each image; `kind` is image_generation or image_edit,
-    and `file` the kind of the files."""
+    """Return the server-sent events of the Images API, one per image.
+
+    Args:
+        images: The images.
+        kind: `image_generation` or `image_edit`.
+        file: Format of the files.
+    """
     name = f"{kind}.completed"
     events = [
         {

@@ -1,8 +1,8 @@
-"""The service's one ASGI app: every route of the published services and of the Images API, over any pool.
+"""The service's ASGI app: all routes of the published services and of the Images API, for any pool.
 
-Decision: FastAPI, for the description `/openapi.json` that the published services have, and because Ray Serve
-mounts it as it is. Its own pages of that description load scripts from other hosts, so `/docs` is ours
-(reference.py). Bodies are read by bodies.py all the same, off the event loop and within bounds.
+It uses FastAPI for the description `/openapi.json` that the published services have, and because Ray Serve
+can mount it. FastAPI's own documentation pages load scripts from other hosts, so `/docs` is implemented here
+(reference.py). bodies.py reads the bodies itself, off the event loop and with limits.
 """
 
 from __future__ import annotations
@@ -35,23 +35,32 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Crash(ServiceError):
-    """A fault of this program's own."""
+    """An error of this program itself."""
 
     status = 500
 
 
 class NoRoute(ServiceError):
-    """A path that is not here, or not for this method."""
+    """The path does not exist, or not for this method."""
 
     def __init__(self, method: str, path: str, status: int) -> None:
-        super().__init__(f"There is no {method[:20]} {path[:100]}.", "/docs lists what there is.")
+        super().__init__(f"Unknown route {method[:20]} {path[:100]}.", "See /docs for all routes.")
         self.status = status
 
 
 def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | None = None) -> FastAPI:
-    """The app over a pool, which it starts and closes with its own life; nothing is started by making it.
-    `ports`: models by the port at which they are asked for. `app.state.front` is what the routes share.
-    Raises SettingsError for a key that cannot be one."""
+    """Create the app of a pool, which starts and ends with the app.
+
+    `app.state.front` contains what the routes share.
+
+    Args:
+        pool: The workers.
+        settings: Settings of the service.
+        ports: Default models by port.
+
+    Raises:
+        SettingsError: The API key is invalid.
+    """
     check_variable(settings.key_env)
     key = read_key(settings.key_env) if settings.key_env else None
     front = Front(pool, settings)
@@ -73,13 +82,13 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
     app.include_router(page_routes(front))
     app.include_router(reference_routes(app))
 
-    @app.get("/ready", summary="For balancers: 200 where a request would be drawn")
+    @app.get("/ready", summary="For load balancers: 200 if requests are processed")
     async def ready() -> JSONResponse:
         alive = any(worker.phase == "alive" for worker in pool.workers())
         well = alive and not front.admission.closing
         return JSONResponse({"ready": well}, status_code=200 if well else 503)
 
-    @app.get("/models", summary="What is served, and what a request may set of it")
+    @app.get("/models", summary="Served models and their supported fields")
     async def models() -> list[dict[str, Any]]:
         return [
             {
@@ -94,7 +103,7 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
             for info in pool.models()
         ]
 
-    @app.get("/metrics", summary="For Prometheus")
+    @app.get("/metrics", summary="Metrics for Prometheus")
     async def metrics() -> Response:
         return Response(front.metrics.text(front.shared.kept.bytes), media_type=METRICS_TYPE)
 
@@ -113,8 +122,8 @@ def create_app(pool: Pool, settings: ServiceSettings, ports: dict[int, str] | No
 
     @app.exception_handler(Exception)
     async def broken(request: Request, error: Exception) -> JSONResponse:
-        # uvicorn logs it whole; a client learns no more than that it was not its fault.
-        return await refused(request, Crash("The service failed at this request; its log says why."))
+        # uvicorn logs the details. The client only learns that the error is the service's.
+        return await refused(request, Crash("The service failed to process this request; see its log."))
 
     @app.exception_handler(RequestValidationError)
     async def misread(request: Request, error: RequestValidationError) -> JSONResponse:

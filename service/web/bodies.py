@@ -1,15 +1,13 @@
-"""What clients send, as models: the published services' bodies and those of the Images API.
+"""Request bodies as models: those of the published services and of the Images API.
 
-Decision: fields that are not known shape nothing, as with the published services, but the answer names them;
-what they call by several names is taken by each. A value out of its range is an error (422), never brought
-into it. Images are strict base64, with or without `data:`, and their pixels are bounded by the header, before
-anything is decoded.
+Unknown fields have no effect, as in the published services, but the answer lists them. Fields with several
+published names are accepted by each of them. A value out of range is an error (422) and is never clipped.
+Images are strict base64, with or without `data:`, and their pixels are limited by the file's header, before
+decoding.
 """
 
 from __future__ import annotations
 
-import base64
-import io
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -25,9 +23,6 @@ from pydantic import (
 )
 from typing_extensions import Self
 
-from ...backend.errors import PictureError
-from ...backend.files.image_decoding import decoded_mask, reading_image
-from ...backend.pictures import Picture
 from ..pool import ServiceError
 
 MAX_PROMPT = 20_000
@@ -35,16 +30,15 @@ MAX_SEED = 2**53
 RANDOM_SEEDS = 2**31
 MIN_SIDE, MAX_SIDE = 16, 8192
 MAX_DRAWN_PIXELS = 16 * 1024 * 1024
-MAX_SOURCE_PIXELS = 50_000_000
 MAX_VALUES = 10_000
 MAX_IMAGES = 16
 MAX_PER_REQUEST = 10
 MAX_FAULTS = 20
 MAX_UNKNOWN, MAX_NAME = 20, 60
 NOTHING: tuple[Any, ...] = (None, False, "", [], {})
-"""Values with which a field asks for nothing."""
+"""Values with which a field requests nothing."""
 NO_OPTION = ("user", "image", "mask", "mask_image", "image_file", "mask_file")
-"""Fields that say nothing of how to draw, or that a form has as files."""
+"""Fields that do not affect the image, or that are files in a form."""
 ASPECT_RATIOS = {
     "1:1": (1328, 1328),
     "16:9": (1664, 928),
@@ -54,13 +48,13 @@ ASPECT_RATIOS = {
     "3:2": (1584, 1056),
     "2:3": (1056, 1584),
 }
-"""Width and height in pixels of the ratios that the published services know."""
+"""Width and height in pixels of the ratios in the published services."""
 
 
 def _is_number(value: Any) -> Any:
-    """A value that is not true or false, which pydantic would take for 1 and 0."""
+    """Reject true and false, which pydantic would convert to 1 and 0."""
     if isinstance(value, bool):
-        raise ValueError("a number, not true or false")
+        raise ValueError("expected a number, not true or false")
     return value
 
 
@@ -73,13 +67,13 @@ Base64 = Annotated[str | None, Field(repr=False)]
 
 
 class BadImage(ServiceError):
-    """A body's image that is none, or is missing where one is needed."""
+    """An image of a body is invalid or missing."""
 
     status = 400
 
 
 class BadBody(ServiceError):
-    """A body that cannot be read; `detail` holds FastAPI's list of what is wrong."""
+    """A body is invalid. `detail` is FastAPI's list of errors."""
 
     status = 422
 
@@ -91,30 +85,30 @@ class BadBody(ServiceError):
 
 
 class DrawBody(BaseModel):
-    """What every request may say of the image."""
+    """The common fields of all requests."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False, populate_by_name=True)
 
     _unknown: tuple[str, ...] = PrivateAttr(())
     prompt: Prompt
     negative_prompt: Negative = None
-    seed: Seed = Field(default=None, description="The same seed, the same image; null is a random one.")
+    seed: Seed = Field(default=None, description="The same seed gives the same image. null: random.")
     guidance_scale: Annotated[float | None, Field(ge=0.0, le=100.0), Number] = Field(
         default=None, validation_alias=AliasChoices("guidance_scale", "text_guidance_scale", "true_cfg_scale")
     )
     num_inference_steps: Annotated[int | None, Field(ge=1, le=1000), Number] = Field(
         default=None, validation_alias=AliasChoices("num_inference_steps", "num_inference_step")
     )
-    model: str | None = Field(default=None, max_length=200, description="One of /models.")
+    model: str | None = Field(default=None, max_length=200, description="A name from /models.")
 
     @property
     def pixels(self) -> tuple[int, int] | None:
-        """Width and height that are asked for."""
+        """Requested width and height."""
         return None
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Names of fields that ask for something and that nothing here reads."""
+        """Names of fields that request something and are not supported."""
         return self._unknown
 
     @model_validator(mode="after")
@@ -127,51 +121,55 @@ class DrawBody(BaseModel):
 
 
 class SizedBody(DrawBody):
-    """A drawing whose sides are given one by one."""
+    """A request with width and height."""
 
     width: Side = None
     height: Side = None
 
     @property
     def pixels(self) -> tuple[int, int] | None:
+        """Requested width and height."""
         return (self.width, self.height) if self.width and self.height else None
 
     @model_validator(mode="after")
     def _whole_size(self) -> SizedBody:
         if (self.width is None) != (self.height is None):
-            raise ValueError("width and height go together")
+            raise ValueError("width and height must be given together")
         _check_pixels(self.pixels)
         return self
 
 
 class EditBody(SizedBody):
-    """POST /edit: an image in base64 and what is to become of it; without an image it is drawn from text."""
+    """POST /edit: an image in base64 and a prompt. Without an image, it is generated from text."""
 
     image: Base64 = None
-    mask_image: Base64 = Field(default=None, description="White, or transparent, where the image may change.")
+    mask_image: Base64 = Field(default=None, description="White or transparent where the image may change.")
 
 
 class FillBody(SizedBody):
-    """POST /fill: an image, and a mask of what is to be painted anew in it."""
+    """POST /fill: an image, and a mask of the area to repaint."""
 
     image: Annotated[str, Field(repr=False, min_length=1)]
     mask_image: Annotated[str, Field(repr=False, min_length=1)]
 
 
 class GenerateBody(SizedBody):
-    """POST /generate: an image from text; width and height win over the ratio."""
+    """POST /generate: an image from text. Width and height override the aspect ratio."""
 
     aspect_ratio: Literal["1:1", "16:9", "9:16", "4:3", "3:4", "3:2", "2:3"] | None = None
 
     @property
     def pixels(self) -> tuple[int, int] | None:
+        """Requested width and height, or those of the aspect ratio."""
         given = super().pixels
         return given or (ASPECT_RATIOS[self.aspect_ratio] if self.aspect_ratio else None)
 
 
 class ImagesBody(DrawBody):
-    """POST /v1/images/generations, and the fields of /v1/images/edits: the Images API, with the extras of
-    open servers."""
+    """The Images API with the additional fields of open servers.
+
+    The body of POST /v1/images/generations, and the form fields of /v1/images/edits.
+    """
 
     n: Annotated[int | None, Field(ge=1, le=MAX_PER_REQUEST), Number] = 1
     size: str | None = Field(
@@ -180,14 +178,16 @@ class ImagesBody(DrawBody):
     response_format: Literal["b64_json"] | None = None
     output_format: Literal["png", "webp"] | None = None
     stream: bool | None = Field(
-        default=None, description="Answer with events, one for each image, once all of them are drawn."
+        default=None,
+        description="Answer with server-sent events, one per image, once all images are finished.",
     )
     partial_images: Annotated[int | None, Field(ge=0, le=3), Number] = Field(
-        default=None, description="At most so many unfinished images come before each; here none do."
+        default=None, description="Maximum number of partial images. This service sends none."
     )
 
     @property
     def pixels(self) -> tuple[int, int] | None:
+        """Requested width and height."""
         if self.size in (None, "auto"):
             return None
         width, _, height = self.size.partition("x")
@@ -200,60 +200,32 @@ class ImagesBody(DrawBody):
 
 
 def read_body(kind: type[Any], data: bytes) -> Any:
-    """The body in some JSON; raises BadBody."""
-    # A value of two bytes becomes an object of a hundred, and an image is one value, however long it is.
+    """Return the body in a JSON text.
+
+    Raises:
+        BadBody: The body is invalid.
+    """
+    # A value of two bytes becomes an object of a hundred. An image counts as one value.
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MAX_VALUES:
-        raise BadBody([_fault("body", f"more than {MAX_VALUES} values")])
+        raise BadBody([_fault("body", f"contains more than {MAX_VALUES} values")])
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:
         raise BadBody(_faults(error)) from error
     except RecursionError as error:
-        raise BadBody([_fault("body", "nested too deep")]) from error
+        raise BadBody([_fault("body", "nested too deeply")]) from error
 
 
 def read_fields(kind: type[Any], fields: dict[str, str]) -> Any:
-    """The body in the fields of a form, of which empty ones are not given; raises BadBody."""
+    """Return the body in the fields of a form. Empty fields count as missing.
+
+    Raises:
+        BadBody: The body is invalid.
+    """
     try:
         return kind.model_validate({name: value for name, value in fields.items() if value != ""})
     except ValidationError as error:
         raise BadBody(_faults(error)) from error
-
-
-def pixels_in(data: bytes, where: str) -> int:
-    """Width times height by the header of a file, of which nothing is decoded; raises BadImage."""
-    try:
-        with reading_image(io.BytesIO(data), where, MAX_SOURCE_PIXELS) as image:
-            return image.size[0] * image.size[1]
-    except PictureError as error:
-        raise BadImage(error.message, error.hint) from error
-
-
-def decode_image(data: bytes, where: str) -> Picture:
-    """The image in a file; raises BadImage."""
-    try:
-        return Picture.from_bytes(data, where, MAX_SOURCE_PIXELS)
-    except PictureError as error:
-        raise BadImage(error.message, error.hint) from error
-
-
-def decode_mask(data: bytes, where: str) -> Picture:
-    """The mask in a file: white where it is transparent, else its brightness; raises BadImage."""
-    try:
-        with reading_image(io.BytesIO(data), where, MAX_SOURCE_PIXELS) as image:
-            return Picture(decoded_mask(image, where))
-    except PictureError as error:
-        raise BadImage(error.message, error.hint) from error
-
-
-def file_in(text: str, where: str) -> bytes:
-    """The file in base64; raises BadImage."""
-    if text.startswith("data:"):
-        text = text.partition(",")[2]
-    try:
-        return base64.b64decode(text, validate=True)
-    except ValueError as error:
-        raise BadImage(f"{where} is not base64 ({error}).") from error
 
 
 def _check_pixels(size: tuple[int, int] | None) -> None:
@@ -261,7 +233,7 @@ def _check_pixels(size: tuple[int, int] | None) -> None:
         return
     if not all(MIN_SIDE <= side <= MAX_SIDE for side in size) or size[0] * size[1] > MAX_DRAWN_PIXELS:
         raise ValueError(
-            f"sides are {MIN_SIDE} to {MAX_SIDE} pixels, and an image {MAX_DRAWN_PIXELS} pixels at most"
+            f"sides must be {MIN_SIDE} to {MAX_SIDE} pixels, and the image at most {MAX_DRAWN_PIXELS} pixels"
         )
 
 

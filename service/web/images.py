@@ -1,8 +1,8 @@
-"""The Images API: /v1/images/generations, /v1/images/edits and /v1/models, for OpenAI's SDK, Open WebUI and
-whoever else speaks it.
+"""The routes of the Images API: /v1/images/generations, /v1/images/edits and /v1/models.
 
-Decision: the same queue as the published routes. An image comes back in base64 only: a service that hands out
-addresses has to store, expire and guard what lies there.
+They are used by OpenAI's SDK, Open WebUI and other clients, and share the queue with the published routes.
+Images are returned only in base64: a service that returns addresses has to store, expire and protect the
+files.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MASK_FIELDS = ("mask", "mask_image")
 
 
 def images_routes(handler: RequestHandler) -> APIRouter:
-    """The routes, over what they ask with."""
+    """Return the routes."""
     router = APIRouter(prefix="/v1", tags=["Images API"])
 
-    @router.post("/images/generations", openapi_extra=_takes(JSON), summary="Draw from text")
+    @router.post("/images/generations", openapi_extra=_takes(JSON), summary="Generate an image from text")
     async def generations(request: Request) -> Response:
         body = await handler.json(request, lambda data: read_body(ImagesBody, data))
         return await drawn(request, body, RequestImages(), "image_generation")
@@ -46,11 +46,11 @@ def images_routes(handler: RequestHandler) -> APIRouter:
             return Response(images_events(answer, event, kind), media_type=EVENTS)
         return Response(images_body(answer), media_type=JSON)
 
-    @router.get("/models", summary="The models in the form of the API")
+    @router.get("/models", summary="List the models")
     async def models() -> dict[str, Any]:
         return {"object": "list", "data": [_described(one.name) for one in handler.front.pool.models()]}
 
-    @router.get("/models/{name}", summary="One of the models in the form of the API")
+    @router.get("/models/{name}", summary="Describe a model")
     async def model(name: str) -> dict[str, Any]:
         return _described(handler.front.model(name).name)
 

@@ -1,9 +1,9 @@
-"""The service's side of each connection: accepted within a limit, and closed if its client is too slow.
+"""Accepts the service's connections up to a limit, and closes those whose client is too slow.
 
-uvicorn bounds neither the number of connections nor the time in which a header arrives, and its event loop
-logs each connection that cannot be accepted. So connections are accepted here, and a subclass of uvicorn's
-HTTP/1.1 protocol reports after each event whether the server or the client has to act. Of uvicorn this uses
-the arguments of `H11Protocol`, its `conn` and its `on_response_complete`.
+uvicorn limits neither the number of connections nor the time to receive a header, and its event loop logs
+each connection that cannot be accepted. Connections are therefore accepted here, and a subclass of uvicorn's
+HTTP/1.1 protocol reports after each event whether the server or the client has to act next. It uses the
+arguments of uvicorn's `H11Protocol`, its `conn` and its `on_response_complete`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ ANSWER_SECONDS = 300.0
 """Seconds in which a client must have read an answer."""
 LOOKED_EVERY = 0.02
 PAUSE = 1.0
-"""Seconds until the next try after a connection could not be accepted."""
+"""Seconds until the next attempt after a connection could not be accepted."""
 
 
 class WatchedProtocol(H11Protocol):
-    """uvicorn's protocol for one socket, which tells `connections` when it waits for its client."""
+    """uvicorn's protocol for one socket, which reports to `connections` when it waits for its client."""
 
     def __init__(
         self, connection: socket.socket, connections: Connections, header_seconds: float, **given: Any
@@ -37,32 +37,32 @@ class WatchedProtocol(H11Protocol):
         super().__init__(**given)
         self._connection, self._counted = connection, connections
         self._header_seconds = header_seconds
-        # The header's time began when the connection was accepted.
+        # The time for the header began when the connection was accepted.
         self._turn = "header"
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As uvicorn's."""
+        """Override of uvicorn's method: removes the connection."""
         self._counted.remove(self._connection)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """As uvicorn's."""
+        """Override of uvicorn's method: reports whose turn it is."""
         super().data_received(data)
         self._note()
 
     def on_response_complete(self) -> None:
-        """As uvicorn's."""
+        """Override of uvicorn's method: reports whose turn it is."""
         super().on_response_complete()
         self._note()
 
     def pause_writing(self) -> None:
-        """As uvicorn's: the client does not read as quickly as the answer is written."""
+        """Override of uvicorn's method: the client reads more slowly than the answer is written."""
         super().pause_writing()
         self._turn = "answer"
         self._counted.waits(self._connection, ANSWER_SECONDS)
 
     def resume_writing(self) -> None:
-        """As uvicorn's."""
+        """Override of uvicorn's method: the client has caught up."""
         super().resume_writing()
         self._turn = ""
         self._note()
@@ -75,13 +75,13 @@ class WatchedProtocol(H11Protocol):
         if turn == "server":
             self._counted.works(self._connection)
         else:
-            # uvicorn itself ends idle connections, and the intake slow bodies.
+            # uvicorn itself ends idle connections, and the body limits end slow bodies.
             seconds = {"header": self._header_seconds, "answer": ANSWER_SECONDS}.get(turn, math.inf)
             self._counted.waits(self._connection, seconds)
 
     def _whose_turn(self) -> str:
         if self.transport.is_closing():
-            # It is open until the client has read the rest of its last answer.
+            # The connection stays open until the client has read the rest of its last answer.
             return "answer"
         if self.conn.their_state is h11.SEND_BODY:
             return "body"
@@ -101,14 +101,14 @@ class ConnectionListener:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, listeners: list[socket.socket]) -> None:
-        """Begin to accept; the server has started."""
+        """Start to accept connections. The server must have started."""
         for one in listeners:
             one.setblocking(False)
             self._keep(asyncio.ensure_future(self._accept(one)))
         self._keep(asyncio.ensure_future(self._close_late()))
 
     def end(self) -> None:
-        """Accept no more."""
+        """Stop to accept connections."""
         for task in self._tasks:
             task.cancel()
 
@@ -120,12 +120,12 @@ class ConnectionListener:
             try:
                 connection, _ = await loop.sock_accept(listener)
             except OSError as error:
-                LOG.warning("A connection could not be accepted (%s).", error)
+                LOG.warning("Cannot accept a connection (%s).", error)
                 await asyncio.sleep(PAUSE)
                 continue
             self._connections.waits(connection, self._header_seconds)
             self._keep(asyncio.ensure_future(self._begin(connection)))
-            # An accept that has a connection at once does not let others run.
+            # sock_accept does not yield to other tasks if a connection is ready.
             await asyncio.sleep(0)
 
     async def _begin(self, connection: socket.socket) -> None:
@@ -143,7 +143,7 @@ class ConnectionListener:
             )
 
         try:
-            # The table of connections bounds the time of a TLS handshake too.
+            # The limits of connections also apply to a TLS handshake.
             await loop.connect_accepted_socket(protocol, connection, ssl=config.ssl)
         except OSError:  # the client hung up, or its handshake failed
             self._connections.remove(connection)

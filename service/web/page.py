@@ -1,9 +1,9 @@
-"""The page at `/`: what the service does now, its last images, and a form that draws.
+"""The page at `/`: the state of the service, its last images, and a form that generates images.
 
-Decision: one file without a framework, which asks the same routes as every client. Browsers get it, everybody
-else the JSON of the published services. Only the script and the style that are in the file run, by their
-digests, whatever a model's name or an error may hold; the page puts foreign text nowhere but into text. What
-it shows of others' images is behind the key, and says neither prompts nor who asked.
+It is one file without a framework and uses the same routes as every client. Browsers get the page, and other
+clients the JSON of the published services. The policy allows only the script and the style in the file, by
+their digests, so that text in a model's name or an error cannot run. Foreign text is only inserted as text.
+Images of other clients are shown only with the API key, and without prompts or client addresses.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from ..front import Front
 from ..pool import ServiceError
 
 FILE = Path(__file__).with_name("page.html")
-SAID = {"message": "Image models as a service; /docs says how to ask.", "status": "running"}
+SAID = {"message": "Image models as a service; see /docs for the routes.", "status": "running"}
 KINDS = ((b"\x89PNG", "image/png"), (b"RIFF", "image/webp"))
 
 
 class NoSuchImage(ServiceError):
-    """The image is no longer kept."""
+    """The image is not cached any more."""
 
     status = 404
 
 
 def page_routes(front: Front) -> APIRouter:
-    """`/`, and the last images of the service that `front` stands for."""
+    """Return the routes of `/` and of the last images."""
     router = APIRouter(tags=["page"])
 
-    @router.get("/", summary="That it is here; a page for browsers")
+    @router.get("/", summary="State of the service; a page for browsers")
     async def root(request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             return JSONResponse(SAID, headers={"Vary": "Accept"})
@@ -69,7 +69,7 @@ def page_routes(front: Front) -> APIRouter:
     async def image(key: str) -> Response:
         drawn = front.shared.kept.get(key) if key in front.recent else None
         if drawn is None:
-            raise NoSuchImage("This image is no longer kept.")
+            raise NoSuchImage("This image is no longer cached.")
         kind = next((kind for start, kind in KINDS if drawn.image.startswith(start)), "image/png")
         return Response(drawn.image, media_type=kind, headers={"X-Content-Type-Options": "nosniff"})
 
@@ -78,7 +78,7 @@ def page_routes(front: Front) -> APIRouter:
 
 @lru_cache(maxsize=1)
 def _page() -> tuple[str, str]:
-    """The page, and the policy under which a browser runs it."""
+    """Return the page, and the content security policy for it."""
     text = FILE.read_text(encoding="utf-8")
     script, style = (_digest(text, name) for name in ("script", "style"))
     return text, (

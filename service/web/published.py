@@ -1,9 +1,8 @@
-"""The routes of the published generator services: /generate, /edit, /fill and the same as forms, /health and
-/status.
+"""The routes of the published services: /generate, /edit, /fill, the same as forms, /health and /status.
 
-Decision: field names, statuses and defaults are theirs, so that their clients work unchanged; what they lack
-is added beside it. Theirs answer 500 for everything that is not drawn; here each reason has its status, with
-the same body.
+Field names, statuses and defaults are those of the published services, so that their clients work unchanged.
+Additional fields are added. The published services answer 500 for every failure. Here each reason has its own
+status, with the same body.
 """
 
 from __future__ import annotations
@@ -24,45 +23,45 @@ from .request_images import RequestImages, images_in, images_of
 JSON = "application/json"
 Format = Literal["png", "webp"]
 LOADING_SECONDS = 10
-"""After which a client asks again whether a model is loaded."""
+"""Seconds after which a client should check again whether a model is loaded."""
 
 
 def published_routes(handler: RequestHandler) -> APIRouter:
-    """The routes, over what they ask with."""
+    """Return the routes."""
     router = APIRouter(tags=["published protocol"])
 
-    @router.post("/generate", openapi_extra=_takes(GenerateBody), summary="Draw from text")
+    @router.post("/generate", openapi_extra=_takes(GenerateBody), summary="Generate an image from text")
     async def generate(request: Request, format: Format = "png") -> Response:
         body = await handler.json(request, lambda data: read_body(GenerateBody, data))
         (drawn,) = await handler.draw(request, body, RequestImages(), format)
         said = {"enhanced_prompt": body.prompt, "model_type": handler.model_of(request, body.model).name}
         return Response(drawn_body(drawn, said, "image", "generation_time"), media_type=JSON)
 
-    @router.post("/edit", openapi_extra=_takes(EditBody), summary="Edit an image, or draw from text")
+    @router.post("/edit", openapi_extra=_takes(EditBody), summary="Edit an image, or generate one from text")
     async def edit(request: Request, format: Format = "png") -> Response:
         return await _from_json(handler, request, EditBody, "edited_image", format)
 
-    @router.post("/fill", openapi_extra=_takes(FillBody), summary="Paint anew what a mask shows")
+    @router.post("/fill", openapi_extra=_takes(FillBody), summary="Repaint the masked area of an image")
     async def fill(request: Request, format: Format = "png") -> Response:
         return await _from_json(handler, request, FillBody, "filled_image", format)
 
-    @router.post("/edit-upload", openapi_extra=_takes_files("image_file"), summary="As /edit, as a form")
+    @router.post("/edit-upload", openapi_extra=_takes_files("image_file"), summary="/edit as a form")
     async def edit_upload(request: Request, format: Format = "png") -> Response:
         return await _from_form(handler, request, "edited_image", format)
 
     @router.post(
-        "/fill-upload", openapi_extra=_takes_files("image_file", "mask_file"), summary="As /fill, as a form"
+        "/fill-upload", openapi_extra=_takes_files("image_file", "mask_file"), summary="/fill as a form"
     )
     async def fill_upload(request: Request, format: Format = "png") -> Response:
         return await _from_form(handler, request, "filled_image", format)
 
-    @router.get("/health", summary="Whether anything can be drawn, and by what")
+    @router.get("/health", summary="Health and identities of the models")
     async def health() -> JSONResponse:
         body = health_body(handler)
         pause = {"Retry-After": str(LOADING_SECONDS)} if body["status"] == "loading" else None
         return JSONResponse(body, status_code=200 if body["status"] == "healthy" else 503, headers=pause)
 
-    @router.get("/status", summary="Queue and workers")
+    @router.get("/status", summary="State of the queue and the workers")
     async def status() -> dict[str, Any]:
         return status_body(handler)
 
@@ -102,7 +101,7 @@ async def _from_form(handler: RequestHandler, request: Request, image: str, form
 async def _edited(
     handler: RequestHandler, request: Request, body: SizedBody, images: RequestImages, format: ImageFormat
 ) -> tuple[GeneratedImage, dict[str, Any]]:
-    """The drawn image, and the fields that describe the request."""
+    """Return the generated image, and the fields that describe the request."""
     (drawn,) = await handler.draw(request, body, images, format)
     return drawn, {
         "original_image": images.echo,
@@ -113,14 +112,14 @@ async def _edited(
 
 
 def _edited_body(drawn: GeneratedImage, said: dict[str, Any], image: str, mask: str | None) -> Response:
-    """The answer with the image in the field `image`; only a filled image is sent with its mask."""
+    """Return the answer with the image in the field `image`. Only a filled image is sent with its mask."""
     if image == "filled_image":
         said["mask_image"] = mask
     return Response(drawn_body(drawn, said, image, "processing_time"), media_type=JSON)
 
 
 def health_body(handler: RequestHandler) -> dict[str, Any]:
-    """What /health answers: as the published services do, and the identities by which images are cached."""
+    """Return the answer of /health: as the published services, with the identities used as cache keys."""
     front = handler.front
     workers, models = front.pool.workers(), front.pool.models()
     phases = {phase: _number(workers, phase) for phase in ("alive", "loading", "dead")}
@@ -136,7 +135,7 @@ def health_body(handler: RequestHandler) -> dict[str, Any]:
 
 
 def status_body(handler: RequestHandler) -> dict[str, Any]:
-    """What /status answers."""
+    """Return the answer of /status."""
     front = handler.front
     workers, models = front.pool.workers(), front.pool.models()
     queued = {info.name: front.pool.queued(info.name) for info in models}

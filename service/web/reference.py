@@ -1,8 +1,7 @@
-"""The page at `/docs`: every route and what it takes, made of the same description as `/openapi.json`.
+"""The page at `/docs`: all routes and their fields, generated from the description in `/openapi.json`.
 
-Decision: one page without scripts. FastAPI's own loads a program from another host, which would then run in
-the browser of whoever looks, with the service's address for its own, and shows nothing where there is no way
-out to the internet.
+It is one page without scripts. FastAPI's own page loads a script from another host, which would run in the
+user's browser with the origin of the service, and shows nothing without internet access.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from fastapi import APIRouter, FastAPI
 from fastapi.responses import HTMLResponse
 
 STYLE = """
-:root { color-scheme: light dark; --dim: #63635e; --line: #dcdcd6; --card: #f6f6f4; --accent: #1f5fbf; }
+:root { color-scheme: light dark; --dim: #63635e; --line: #dcdcd6; --panel: #f6f6f4; --accent: #1f5fbf; }
 @media (prefers-color-scheme: dark) {
-  :root { --dim: #a3a39d; --line: #3a3a3d; --card: #202022; --accent: #8ab4f8; }
+  :root { --dim: #a3a39d; --line: #3a3a3d; --panel: #202022; --accent: #8ab4f8; }
 }
 body { max-width: 60rem; margin: 0 auto; padding: 1.25rem; font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.25rem; } h2 { font-size: 1rem; margin: 2rem 0 .5rem; } a { color: var(--accent); }
-details { border: 1px solid var(--line); border-radius: .4rem; margin: .4rem 0; background: var(--card); }
+details { border: 1px solid var(--line); border-radius: .4rem; margin: .4rem 0; background: var(--panel); }
 summary { padding: .4rem .7rem; cursor: pointer; overflow-wrap: anywhere; }
 summary span { color: var(--dim); } code { font-size: .875rem; overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: .875rem; table-layout: fixed; }
@@ -40,7 +39,7 @@ POLICY = (
 
 
 def reference_routes(app: FastAPI) -> APIRouter:
-    """`/docs`, and `/redoc` for who knows it by that name, over the routes of the app."""
+    """Return the routes of `/docs` and, as an alias, `/redoc`."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/docs")
@@ -53,7 +52,7 @@ def reference_routes(app: FastAPI) -> APIRouter:
 
 
 def reference_page(description: Mapping[str, Any]) -> str:
-    """The page of an OpenAPI description."""
+    """Return the page of an OpenAPI description."""
     title = escape(str(description["info"]["title"]))
     groups: dict[str, list[str]] = {}
     for path, methods in description["paths"].items():
@@ -66,9 +65,9 @@ def reference_page(description: Mapping[str, Any]) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>{title}</title><link rel="icon" href="data:,"><style>{STYLE}</style></head><body>'
-        f'<h1>{title}</h1><p>For programs: <a href="openapi.json">openapi.json</a>. <a href="./">The page '
-        "that draws</a>. Fields that are not named here shape nothing; an answer lists those that asked for "
-        f"something under <code>ignored</code>.</p>{parts}</body></html>"
+        f'<h1>{title}</h1><p>For programs: <a href="openapi.json">openapi.json</a>. <a href="./">Page to '
+        "generate images</a>. Unknown fields have no effect; answers list them in "
+        f"<code>ignored</code>.</p>{parts}</body></html>"
     )
 
 
@@ -83,7 +82,7 @@ def _route(path: str, method: str, route: Mapping[str, Any]) -> str:
         rows += [_row(name, one, name in needed) for name, one in schema.get("properties", {}).items()]
     asks, summary = f"{method.upper()} {escape(path)}", escape(route["summary"])
     sent = f"<p>Body: {escape(', '.join(kinds))}</p>" if kinds else ""
-    head = "<table><tr><th>field</th><th>what</th><th>meaning</th></tr>"
+    head = "<table><tr><th>field</th><th>type</th><th>description</th></tr>"
     table = f"{head}{''.join(rows)}</table>" if rows else ""
     return f"<details><summary><code>{asks}</code> <span>{summary}</span></summary>{sent}{table}</details>"
 
@@ -95,7 +94,7 @@ def _row(name: str, schema: Mapping[str, Any], required: bool | None) -> str:
 
 
 def _kinds(schema: Mapping[str, Any]) -> Iterator[str]:
-    """What a value may be: its types, choices and bounds."""
+    """Yield the types, choices and limits of a value."""
     for one in schema.get("anyOf", (schema,)):
         kind = one.get("type")
         if kind in (None, "null"):

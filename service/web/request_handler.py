@@ -1,7 +1,7 @@
-"""From a request to an image: what all routes do alike.
+"""From a request to an image: the common parts of all routes.
 
-Decision: bodies are parsed and images decoded in a few threads, so that one large image holds up nobody
-else's answer. A client that hangs up is noticed while it waits, and its request then leaves the queue.
+Bodies are parsed and images decoded in a few threads, so that a large image does not delay other answers. A
+client that hangs up is noticed, and its request leaves the queue.
 """
 
 from __future__ import annotations
@@ -28,26 +28,25 @@ from .request_limits import SEEN
 Result = TypeVar("Result")
 
 MODEL_HEADER = "serve-multiplexed-model-id"
-"""The header by which Ray Serve's clients name a model."""
+"""Header in which clients of Ray Serve name a model."""
 READERS = 4
 MAX_FIELDS = 64
 
 
 class ClientGone(ServiceError):
-    """Nobody waits for the answer any more."""
+    """The client hung up."""
 
     status = 499
 
 
 class WrongContentType(ServiceError):
-    """The body is not of the kind that the route reads."""
+    """The body has a content type that the route does not read."""
 
     status = 415
 
 
 class RequestHandler:
-    """Reads requests and has them drawn, for one app. `ports` are models by the port at which they are
-    asked."""
+    """Reads requests and generates their images, for one app. `ports` contains default models by port."""
 
     def __init__(self, front: Front, ports: dict[int, str] | None = None) -> None:
         self.front = front
@@ -55,26 +54,37 @@ class RequestHandler:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="read")
 
     async def json(self, request: Request, read: Callable[[bytes], Result]) -> Result:
-        """What `read` makes of a JSON body; raises ServiceError."""
+        """Return the result of `read` for a JSON body.
+
+        Raises:
+            WrongContentType: The body is not JSON.
+            ClientGone: The client hung up.
+            ServiceError: Raised by `read`.
+        """
         kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
         if kind != "application/json" and not kind.endswith("+json"):
-            raise WrongContentType("The body has to be JSON.", "Send Content-Type: application/json.")
+            raise WrongContentType("The body must be JSON.", "Send Content-Type: application/json.")
         try:
             data = await request.body()
         except ClientDisconnect as error:
-            raise ClientGone("The client hung up before its body was here.") from error
+            raise ClientGone("The client hung up before its body arrived.") from error
         return await self.in_thread(read, data)
 
     async def form(self, request: Request) -> tuple[dict[str, str], dict[str, list[bytes]]]:
-        """The fields of a form, and the files of each name; raises BadBody."""
+        """Return the fields of a form, and the files of each name.
+
+        Raises:
+            BadBody: The body is not a valid form.
+            ClientGone: The client hung up.
+        """
         try:
             form: FormData = await request.form(max_files=2 * MAX_IMAGES, max_fields=MAX_FIELDS)
         except ClientDisconnect as error:
-            raise ClientGone("The client hung up before its body was here.") from error
+            raise ClientGone("The client hung up before its body arrived.") from error
         except MultiPartException as error:
             raise _no_form(error.message) from error
         except Exception as error:
-            # Starlette turns it into its own exception with a status where it runs inside an app.
+            # Inside an app, Starlette converts it into its own exception with a status.
             if getattr(error, "status_code", None) != 400:
                 raise
             raise _no_form(str(getattr(error, "detail", error))) from error
@@ -91,16 +101,19 @@ class RequestHandler:
         return fields, files
 
     def share(self, request: Request) -> RequestMemory:
-        """What the request holds of the memory."""
+        """Return the memory that the request has reserved."""
         return request.scope[SEEN]["share"]
 
     async def in_thread(self, work: Callable[..., Result], *values: Any) -> Result:
-        """What a function gives that takes its time."""
+        """Run a slow function in a thread and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, work, *values)
 
     def model_of(self, request: Request, named: str | None) -> ModelInfo:
-        """The model that a request means: by its body, its header or its port, else the first; raises
-        UnknownModel."""
+        """Return the model of a request, by its body, its header or its port, or else the first.
+
+        Raises:
+            UnknownModel: The named model is not served.
+        """
         server = request.scope.get("server") or ("", 0)
         by_port = self._ports.get(server[1] or 0, "")
         info = self.front.model(named or request.headers.get(MODEL_HEADER, "") or by_port)
@@ -110,7 +123,11 @@ class RequestHandler:
     async def draw(
         self, request: Request, body: DrawBody, images: RequestImages, format: ImageFormat, number: int = 1
     ) -> list[GeneratedImage]:
-        """So many images, with seeds one after another; raises ServiceError."""
+        """Return `number` images with consecutive seeds.
+
+        Raises:
+            ServiceError: An image could not be generated.
+        """
         info = self.model_of(request, body.model)
         seed = secrets.randbelow(RANDOM_SEEDS) if body.seed is None else body.seed
         asked = [
@@ -146,7 +163,11 @@ async def _all(draws: Any) -> list[GeneratedImage]:
 
 
 async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
-    """What comes of `work`, which is cancelled if the client hangs up; raises ClientGone then."""
+    """Return the result of `work`, which is canceled if the client hangs up.
+
+    Raises:
+        ClientGone: The client hung up.
+    """
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_hung_up(request))
     try:
@@ -166,6 +187,4 @@ async def _hung_up(request: Request) -> None:
 
 
 def _no_form(reason: str) -> BadBody:
-    return BadBody(
-        [{"type": "value_error", "loc": ["body"], "msg": f"not a form that can be read ({reason})"}]
-    )
+    return BadBody([{"type": "value_error", "loc": ["body"], "msg": f"invalid form ({reason})"}])

@@ -1,9 +1,9 @@
-"""Before a route sees a request: who may ask, and how much, how fast, and from where a body may come.
+"""Checks a request before it reaches a route: API key and origin, and size and speed of its body.
 
-Decision: it is ASGI around the app, so it holds for every route and costs nothing twice. The key comes first,
-before a byte of the body is read; a body is bounded in bytes and seconds while it arrives, alone and together
-with all others. Pages of other sites that a browser has open are not let in: a service of this machine has no
-key, and they could otherwise draw with it.
+This is ASGI middleware around the app, so it applies to every route. The key is checked first, before a byte
+of the body is read. A body is limited in bytes and seconds while it arrives, alone and together with all
+others. Pages of other sites that are open in a browser are rejected: a service on this machine has no key,
+and they could otherwise use it.
 """
 
 from __future__ import annotations
@@ -30,29 +30,28 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Any, Receive, Send], Awaitable[None]]
 
 OPEN_PATHS = ("/", "/docs", "/redoc", "/health", "/ready", "/favicon.ico")
-"""What is answered without a key: what balancers ask for, the page on which a key can be typed, and the one
-that says how to ask."""
+"""Paths that need no API key: for load balancers, the page where a key is entered, and the documentation."""
 WITH_BODY = ("POST", "PUT", "PATCH")
 SEEN = "interleave"
-"""Under which a connection's scope has the request's `model` and its `share` of the memory."""
+"""Key in a connection's scope for the request's `model` and its `share` of the memory."""
 LINGER_SECONDS = 5.0
 LINGER_BYTES = 256 * MIB
 
 
 class Forbidden(ServiceError):
-    """A page of another site asks."""
+    """The request comes from a page of another site."""
 
     status = 403
 
 
 class NoKey(ServiceError):
-    """The key is missing or another one."""
+    """The API key is missing or wrong."""
 
     status = 401
 
 
 class BodyTooLarge(ServiceError):
-    """The body has more bytes than are read."""
+    """The body exceeds the maximum size."""
 
     status = 413
 
@@ -64,8 +63,15 @@ class BodyTooSlow(ServiceError):
 
 
 class RequestLimitsMiddleware:
-    """The app behind its door. `key` None: everybody may ask, and `local_only` then lets in nobody who calls
-    this machine by another name than its own."""
+    """The app behind its limits.
+
+    Args:
+        app: The app.
+        front: What the routes share.
+        key: API key. None allows every client.
+        local_only: Whether to reject clients that use another host name than this machine's, if there is no
+            key.
+    """
 
     def __init__(self, app: App, front: Front, key: str | None, local_only: bool) -> None:
         self._app, self._front = app, front
@@ -73,23 +79,23 @@ class RequestLimitsMiddleware:
         self._local_only = local_only and key is None
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        """Handle a connection as ASGI says."""
+        """Handle a connection, as ASGI specifies."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
         body = _Body(receive, self._front)
         scope[SEEN] = seen = {"model": "", "share": body.share}
-        # HEAD is answered like GET, without a body.
+        # HEAD is answered like GET, without the body.
         routed = scope if scope["method"] != "HEAD" else {**scope, "method": "GET"}
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                # Only paths that there are: a stranger's would each be a series of its own.
+                # Only existing paths: each unknown path would otherwise become a time series of its own.
                 route = getattr(routed.get("route"), "path", "other")
                 self._front.metrics.requests.labels(route, seen["model"], message["status"]).inc()
                 if scope["method"] in WITH_BODY and not body.whole:
-                    # What is left of the body would be taken for the next request.
+                    # The rest of the body would be read as the next request.
                     message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             elif scope["method"] == "HEAD":
                 message["body"] = b""
@@ -103,8 +109,8 @@ class RequestLimitsMiddleware:
             self._front.admission.check_open()
             body.check_length(headers.get(b"content-length", b""))
             async with AsyncExitStack() as shares:
-                # Only once its body is here: who sends slowly must not use up the share of others behind one
-                # address.
+                # Counted only once its body has arrived: a slow client must not use up the share of others
+                # behind the same address.
                 share = self._front.clients.share(_client(scope))
                 body.begin(lambda: shares.enter_async_context(share))
                 await self._app(routed, body.receive, counted)
@@ -119,23 +125,23 @@ class RequestLimitsMiddleware:
         try:
             called, page = called_name(host), urlsplit(origin).netloc
         except ValueError as error:
-            raise Forbidden(f"Host or Origin is no address ({error}).") from error
+            raise Forbidden(f"Host or Origin is not a valid address ({error}).") from error
         if self._local_only and not is_this_machine(called):
             raise Forbidden(
-                f"This service is for this machine alone, and was called {host[:100]!r}.",
-                "Give it a key (--key-env) or start it with --open.",
+                f"This service accepts requests of this machine only, but was called as {host[:100]!r}.",
+                "Start it with an API key (--key-env) or with --open.",
             )
         if origin and page != host:
-            raise Forbidden(f"Pages of {origin[:100]!r} may not use this service.")
+            raise Forbidden(f"Pages of {origin[:100]!r} are not allowed to use this service.")
         if self._key is None or scope["path"] in OPEN_PATHS:
             return
         kind, _, given = headers.get(b"authorization", b"").partition(b" ")
         if kind.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._key):
-            raise NoKey("This service needs a key.", "Send the header Authorization: Bearer KEY.")
+            raise NoKey("This service requires an API key.", "Send the header Authorization: Bearer KEY.")
 
 
 class _Body:
-    """A body as it arrives, bounded in bytes, in seconds, and in what all bodies take together."""
+    """A body as it arrives, limited in bytes, in seconds, and in the memory of all bodies together."""
 
     def __init__(self, receive: Receive, front: Front) -> None:
         self._receive, self._front = receive, front
@@ -146,17 +152,24 @@ class _Body:
         self._bytes, self.whole = 0, False
 
     def check_length(self, announced: bytes) -> None:
-        """Raise BodyTooLarge for a length that is too large, before any of it is read."""
+        """Raise BodyTooLarge if the announced length is too large, before the body is read."""
         if announced.isdigit() and int(announced) > self._most:
             raise self._too_large()
 
     def begin(self, when_whole: Callable[[], Awaitable[None]]) -> None:
-        """The seconds count from now; `when_whole` is called once all of it has arrived."""
+        """Start the time limit. `when_whole` is called once the complete body has arrived."""
         self._when_whole = when_whole
         self._until = time.monotonic() + self._front.settings.body_seconds
 
     async def receive(self) -> Message:
-        """The next part; raises BodyTooLarge, BodyTooSlow, Busy, TooManyRequests."""
+        """Return the next part of the body.
+
+        Raises:
+            BodyTooLarge: The body exceeds the maximum size.
+            BodyTooSlow: The body did not arrive in time.
+            Busy: Not enough memory is left.
+            TooManyRequests: The client has too many concurrent requests.
+        """
         if self.whole:
             return await self._receive()
         try:
@@ -178,7 +191,7 @@ class _Body:
         return message
 
     async def discard(self) -> None:
-        """Let the rest arrive, for a while: a client that still writes would not see the answer else."""
+        """Read the rest for a while, because a client that is still sending would not read the answer."""
         until, left = time.monotonic() + LINGER_SECONDS, LINGER_BYTES
         while not self.whole and left > 0 and (seconds := until - time.monotonic()) > 0:
             try:
@@ -189,11 +202,11 @@ class _Body:
             left -= len(message.get("body", b""))
 
     def release(self) -> None:
-        """The request is answered."""
+        """Release the memory of the answered request."""
         self.share.give_back()
 
     def _too_large(self) -> BodyTooLarge:
-        return BodyTooLarge(f"The body is larger than {self._front.settings.max_body} MiB.")
+        return BodyTooLarge(f"The body is larger than {self._front.settings.max_body} MiB, the maximum.")
 
 
 async def _refuse(path: str, error: ServiceError, body: _Body, send: Send) -> None:

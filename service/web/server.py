@@ -1,8 +1,8 @@
-"""The app at its ports, until it is told to end.
+"""Runs the app on its ports until it is told to end.
 
-Decision: told to end, it first refuses what is new with 503 and finishes what it has taken on, for as long as
-`--grace` says; only then are its sockets closed. uvicorn alone would close them at once, which balancers see
-as a machine that is gone. A second signal ends it there and then.
+On the first signal it rejects new requests with 503 and finishes current ones for up to `--grace` seconds.
+Only then are its sockets closed. uvicorn alone would close them at once, which looks to load balancers like a
+dead machine. A second signal ends it immediately.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def run_service(
     """Serve until SIGTERM or Ctrl-C.
 
     Args:
-        app: The app, with its settings.
-        settings: The same settings.
-        ports: Ports to listen at.
-        ready: Called with the addresses once they take connections.
+        app: The app.
+        settings: Its settings.
+        ports: Ports to listen on.
+        ready: Called with the addresses once they accept connections.
         hopeless: Returns the reason once no model can be loaded any more, which ends the service.
 
     Raises:
-        SettingsError: A port is taken, a certificate cannot be used, or no model can be loaded.
+        SettingsError: A port is in use, a certificate is invalid, or no model can be loaded.
     """
     with ExitStack() as closing:
         sockets = [closing.enter_context(_listening(settings.host, port)) for port in ports]
@@ -68,18 +68,18 @@ def run_service(
         )
         try:
             config.load()
-        except OSError as error:  # ssl.SSLError is one, too
-            raise SettingsError(f"The certificate cannot be used ({error}).") from error
+        except OSError as error:  # ssl.SSLError is a subclass
+            raise SettingsError(f"Cannot use the certificate ({error}).") from error
         scheme = "https" if settings.certificate else "http"
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         ready([f"{scheme}://{host}:{one.getsockname()[1]}" for one in sockets])
         DrainingServer(config, app.state.front, settings, hopeless).run(sockets=sockets)
     if reason := hopeless():
-        raise SettingsError(f"No model can be loaded: {reason}", "Correct its settings and start again.")
+        raise SettingsError(f"No model can be loaded: {reason}", "Correct the model's settings and restart.")
 
 
 class DrainingServer(uvicorn.Server):
-    """Bounds its connections, and ends in two steps: nothing new, then nothing at all."""
+    """A server with limited connections that ends in two steps: no new requests, then the end."""
 
     def __init__(
         self,
@@ -98,19 +98,19 @@ class DrainingServer(uvicorn.Server):
         self._told = False
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's."""
+        """Override of uvicorn's method: remembers the event loop."""
         self._loop = asyncio.get_running_loop()
         await super().serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's; the sockets are accepted from within limits."""
+        """Override of uvicorn's method: accepts connections within limits."""
         await super().startup(sockets=[])
         if not self.should_exit:
             self._listening.start(sockets or [])
             self._watching = asyncio.ensure_future(self._end_if_hopeless())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's."""
+        """Override of uvicorn's method: stops accepting connections."""
         self._listening.end()
         self._watching.cancel()
         await super().shutdown(sockets)
@@ -121,12 +121,12 @@ class DrainingServer(uvicorn.Server):
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal to end: the first begins to finish, the second ends."""
+        """Handle a signal: the first one drains, the second one ends."""
         if self._told or self._loop is None:
             self.should_exit = self.force_exit = True
             return
         self._told = True
-        LOG.info("%s: finishing what is under way.", signal.Signals(sig).name)
+        LOG.info("%s: finishing current requests.", signal.Signals(sig).name)
         self._loop.call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
@@ -137,7 +137,7 @@ class DrainingServer(uvicorn.Server):
         until = time.monotonic() + self._grace
         while self._front.admission.under_way and time.monotonic() < until and not self.should_exit:
             await asyncio.sleep(LOOKED_EVERY)
-        # Who still waits is answered that the service ends, and not cut off.
+        # Waiting requests get an answer that the service is shutting down, instead of a closed connection.
         await self._front.pool.close()
         self.should_exit = True
 
@@ -149,10 +149,10 @@ def _listening(host: str, port: int) -> socket.socket:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         one.bind((host, port))
         one.listen(BACKLOG)
-    except (OSError, OverflowError, TypeError, ValueError) as error:  # the last two: no name of a host
+    except (OSError, OverflowError, TypeError, ValueError) as error:  # the last two: an invalid host name
         one.close()
         raise SettingsError(
-            f"The service cannot listen at {host}:{port} ({error}).", "Choose another --port or --host."
+            f"The service cannot listen on {host}:{port} ({error}).", "Choose another --port or --host."
         ) from error
     return one
 
@@ -160,9 +160,9 @@ def _listening(host: str, port: int) -> socket.socket:
 def _tls(settings: ServiceSettings) -> dict[str, Any]:
     if settings.certificate is None:
         if settings.certificate_key is not None:
-            raise SettingsError("--certificate-key is of no use without --certificate.")
+            raise SettingsError("--certificate-key requires --certificate.")
         return {}
     for path in (settings.certificate, settings.certificate_key):
         if path is not None and not Path(path).is_file():
-            raise SettingsError(f"There is no file {path!r} with a certificate or its key.")
+            raise SettingsError(f"The certificate or key file {path!r} does not exist.")
     return {"ssl_certfile": settings.certificate, "ssl_keyfile": settings.certificate_key}

@@ -1,5 +1,4 @@
-"""What a run costs is counted: nothing is drawn or judged twice, and the last try is judged only where that
-is wanted."""
+"""Counters of a run: nothing is generated or judged twice, the last attempt is judged only on request."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def test_a_run_again_draws_and_judges_nothing() -> None:
 
 
 @pytest.mark.parametrize(("judge_last", "asked"), [(True, 3), (False, 2)])
-def test_the_last_try_is_judged_where_that_is_wanted(judge_last: bool, asked: int) -> None:
+def test_last_attempt_is_judged_if_requested(judge_last: bool, asked: int) -> None:
     plan = Plan(steps=(Step(number=1, prompt="a house"),))
     settings = RunSettings(max_attempts=3, judge_last=judge_last, keep="last")
     with counting() as counts:
@@ -37,9 +36,8 @@ def test_the_last_try_is_judged_where_that_is_wanted(judge_last: bool, asked: in
     assert (counts.draws, counts.judgements) == (3, asked)
 
 
-def test_an_equal_draw_is_judged_once() -> None:
-    """A critic without another idea, one seed for all tries: the same image, which has its verdict
-    already."""
+def test_equal_image_is_judged_once() -> None:
+    """A critic whose refined prompt and seed never change: the same image, which has its verdict already."""
     plan = Plan(steps=(Step(number=1, prompt="a house"),))
     settings = RunSettings(max_attempts=4, seed_rule="every step")
     with counting() as counts:

@@ -1,5 +1,4 @@
-"""Drift over a chain of edits: what the figures say of known changes, and that a colour match stops a tint
-and no edit."""
+"""Drift over a chain of edits: figures for known changes, and color match against a tint."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ WANTED = ((230, 60, 40), (40, 90, 220), (250, 220, 60), (60, 190, 80))
 
 
 def landscape(seed: int = 0) -> Picture:
-    """Soft shapes of many colours with grain: something like a photograph."""
+    """Return soft shapes of many colors with grain, similar to a photograph."""
     random = np.random.default_rng(seed)
     image = Image.new("RGB", SIZE, (150, 180, 200))
     pen = ImageDraw.Draw(image)
@@ -47,8 +46,7 @@ def tinted(picture: Picture, gain: np.ndarray, offset: float = 0.0) -> Picture:
 
 
 class DriftingEditor:
-    """Edits as a model does that drifts: paints one wanted disc, and tints the whole picture a little each
-    time."""
+    """Simulates the edits of a model that drifts: paints one disc, and tints the whole image a little."""
 
     identity = "drifting"
 
@@ -77,23 +75,23 @@ def told(match: str, steps: int = 5, memory: InMemoryStore | None = None) -> Tra
 # The figures
 
 
-def test_the_same_picture_has_no_drift() -> None:
+def test_same_image_has_no_drift() -> None:
     assert drift(landscape(), landscape()) == drift(landscape(), landscape(0))
     assert drift(landscape(), landscape()).color == 0 and drift(landscape(), landscape()).structure == 0
 
 
-def test_a_tint_is_colour_and_not_structure() -> None:
+def test_tint_changes_color_and_not_structure() -> None:
     slid = drift(landscape(), tinted(landscape(), np.array([1.08, 1.0, 0.9])))
     assert slid.color > VISIBLE and slid.structure < 0.01
 
 
 def test_a_known_shift_of_lightness_has_its_known_size() -> None:
-    grey = Picture(Image.new("RGB", SIZE, (119, 119, 119)))  # L* = 50.03
+    gray = Picture(Image.new("RGB", SIZE, (119, 119, 119)))  # L* = 50.03
     lighter = Picture(Image.new("RGB", SIZE, (132, 132, 132)))  # L* = 55.16
-    assert drift(grey, lighter).color == pytest.approx(5.1, abs=0.2)
+    assert drift(gray, lighter).color == pytest.approx(5.1, abs=0.2)
 
 
-def test_grain_is_not_colour_drift() -> None:
+def test_grain_is_not_color_drift() -> None:
     noise = np.random.default_rng(7).normal(0, 8, (SIZE[1], SIZE[0], 3))
     grainy = np.clip(np.asarray(landscape().image, dtype=float) + noise, 0, 255).astype(np.uint8)
     assert drift(landscape(), Picture(Image.fromarray(grainy))).color < 0.5
@@ -110,19 +108,19 @@ def test_a_zoom_a_shift_and_lost_detail_are_structure(change: str) -> None:
     assert drift(landscape(), Picture(changed)).structure > 0.02
 
 
-def test_a_wanted_change_of_a_third_of_the_picture_is_no_drift() -> None:
+def test_intended_change_of_a_third_of_the_image_is_not_drift() -> None:
     image = landscape().image.copy()
     ImageDraw.Draw(image).rectangle((0, 0, 110, 240), fill=(240, 30, 30))
     changed = drift(landscape(), Picture(image))
     assert changed.color < 0.5 and changed.structure < 0.01
 
 
-def test_unrelated_pictures_lie_far_apart() -> None:
+def test_unrelated_images_have_a_large_drift() -> None:
     related = drift(landscape(), tinted(landscape(), TINT)).structure
     assert drift(landscape(0), landscape(1)).structure > 10 * max(related, 0.005)
 
 
-def test_pictures_of_other_sizes_can_be_compared() -> None:
+def test_images_of_different_sizes_can_be_compared() -> None:
     half = Picture(landscape().image.resize((160, 120), Image.Resampling.BOX))
     assert drift(landscape(), half).color < 1
     assert drift(Picture(Image.new("RGB", (1, 1))), half).color > 10
@@ -143,14 +141,14 @@ def test_drift_adds_up_over_a_chain_and_each_step_has_its_own() -> None:
 
 
 @pytest.mark.parametrize("match", ["to the source", "to the first image"])
-def test_a_colour_match_stops_the_drift_of_a_chain(match: str) -> None:
+def test_color_match_stops_the_drift_of_a_chain(match: str) -> None:
     free, held = (drift_of_steps(told(way))[5].from_anchor for way in ("off", match))
     assert free is not None and held is not None
     assert free.color > VISIBLE and held.color < free.color / 5 and held.color < 1
 
 
 @pytest.mark.parametrize("match", ["to the source", "to the first image"])
-def test_what_the_steps_paint_stays(match: str) -> None:
+def test_edits_of_the_steps_are_kept(match: str) -> None:
     result = told(match).results[-1].image
     assert result is not None
     for place, color in enumerate(WANTED):
@@ -167,13 +165,13 @@ def test_what_the_steps_paint_stays(match: str) -> None:
         landscape(1),
         Picture(Image.new("RGB", SIZE, (20, 20, 30))),
     ],
-    ids=["night", "fog", "grey", "another scene", "dark"],
+    ids=["night", "fog", "gray", "another scene", "dark"],
 )
-def test_a_change_of_all_colours_that_a_step_asks_for_is_left_alone(wanted: Picture) -> None:
+def test_intended_change_of_all_colors_is_kept(wanted: Picture) -> None:
     assert match_colors(wanted, landscape()) == wanted
 
 
-def test_pixels_that_need_no_match_are_not_touched() -> None:
+def test_pixels_without_a_shift_are_unchanged() -> None:
     assert match_colors(landscape(), landscape()) is not None
     image = landscape()
     assert match_colors(image, image) is image

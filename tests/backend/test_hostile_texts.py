@@ -1,5 +1,4 @@
-"""Whatever reads a text takes a time that grows with its length alone: 100,000 characters of anything, in
-every reader."""
+"""Every reader takes linear time: 100,000 characters of anything, in every reader of texts."""
 
 from __future__ import annotations
 
@@ -106,7 +105,7 @@ def test_a_reply_takes_no_more_memory_than_a_few_times_its_length() -> None:
 
 
 def timed(read: Callable[[str], object], text: str) -> float:
-    """Seconds of the processor; the least of three readings where one seems slow, since a busy machine is."""
+    """Return CPU seconds, the minimum of three measurements if one seems slow, as on a busy machine."""
     least = float("inf")
     for _ in range(3):
         start = time.process_time()

@@ -1,5 +1,4 @@
-"""The digest of a picture: the same in every version, of pixels and size, never of how the file was
-written."""
+"""The digest of an image: the same in every version, over pixels and size, independent of the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures from files: read as everything else that shows them would."""
+"""Images from files look as in every other program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESOLUTION = 0x011A
 
 
 def photograph(turned: int) -> bytes:
-    """A landscape, dark on the left, with the camera's note of how it was held."""
+    """Return a landscape image, dark on the left, with an EXIF orientation."""
     pixels = np.zeros((32, 64, 3), dtype=np.uint8)
     pixels[:, 32:] = 255
     image, notes = Image.fromarray(pixels), Image.Exif()
@@ -50,7 +50,7 @@ def test_a_photograph_stands_as_it_was_taken(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
 @pytest.mark.parametrize("turned", range(1, 9))
-def test_every_way_to_hold_a_camera(kind: str, turned: int) -> None:
+def test_every_camera_orientation(kind: str, turned: int) -> None:
     pixels = np.zeros((16, 32, 3), dtype=np.uint8)
     pixels[:8, :16] = 255
     notes = Image.Exif()
@@ -62,7 +62,7 @@ def test_every_way_to_hold_a_camera(kind: str, turned: int) -> None:
 
 
 def wrongly_noted() -> bytes:
-    """A photograph with letters where a note should be a number, as some makers of cameras write."""
+    """Return a photograph with letters where EXIF requires a number, as some cameras write."""
     notes = Image.Exif()
     notes[ORIENTATION], notes[MAKER] = 6, "maker" * 5
     buffer = io.BytesIO()
@@ -73,7 +73,7 @@ def wrongly_noted() -> bytes:
 
 
 @given(st.binary(min_size=1, max_size=4), st.integers(0, 63))
-def test_damaged_notes_do_not_hide_the_picture(damage: bytes, place: int) -> None:
+def test_damaged_exif_is_ignored(damage: bytes, place: int) -> None:
     raw = bytearray(wrongly_noted())
     start = raw.find(b"MM\0*") + place
     end = min(start + len(damage), raw.find(b"\xff\xdb"))
@@ -99,7 +99,7 @@ def test_half_a_file_is_an_error(cut: int) -> None:
 
 
 def grey_png(values: list[int], bits: int = 16, see_through: int | None = None) -> bytes:
-    """A PNG of one row of grey values, written by hand."""
+    """Return a PNG of one row of gray values, written by hand."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -120,7 +120,7 @@ def reds(picture: Picture) -> list[int]:
     return list(picture.image.getchannel("R").tobytes())
 
 
-def test_16_bit_grey_keeps_its_shades() -> None:
+def test_16_bit_gray_keeps_its_shades() -> None:
     values = [0, 255, 256, 257, 0x1234, 0x7FFF, 0x8000, 0xFEFF, 0xFFFF]
     picture = Picture.from_bytes(grey_png(values))
     assert reds(picture) == [value >> 8 for value in values] == [0, 0, 1, 1, 0x12, 0x7F, 0x80, 0xFE, 0xFF]
@@ -128,25 +128,25 @@ def test_16_bit_grey_keeps_its_shades() -> None:
     assert not picture.is_white
 
 
-def test_the_same_page_with_8_and_16_bits_is_the_same_picture() -> None:
+def test_same_image_with_8_and_16_bits_has_the_same_digest() -> None:
     shades = list(range(256))
     assert Picture.from_bytes(grey_png([shade * 257 for shade in shades])) == Picture.from_bytes(
         grey_png(shades, 8)
     )
 
 
-def test_16_bit_grey_that_is_transparent_is_white() -> None:
+def test_transparent_16_bit_gray_becomes_white() -> None:
     assert reds(Picture.from_bytes(grey_png([0, 4369, 65535], see_through=4369))) == [0, 255, 255]
 
 
 @pytest.mark.parametrize("mode", ["I;16", "I;16B", "I"])
-def test_16_bit_grey_in_memory(mode: str) -> None:
+def test_16_bit_gray_in_memory(mode: str) -> None:
     wide = Image.new(mode, (2, 2), 0x8000)
     assert reds(Picture(wide)) == [0x80] * 4
 
 
 @pytest.mark.parametrize(("mode", "value"), [("F", 0.5), ("I", 65536), ("I", -1)])
-def test_grey_without_a_stated_white_is_an_error(mode: str, value: float) -> None:
+def test_gray_without_a_defined_white_is_an_error(mode: str, value: float) -> None:
     image = Image.new(mode, (2, 2), value)
     with pytest.raises(PictureError, match="8 or 16 bits"):
         Picture(image)
@@ -156,7 +156,7 @@ def test_grey_without_a_stated_white_is_an_error(mode: str, value: float) -> Non
         Picture.from_bytes(buffer.getvalue(), "page.tiff")
 
 
-def test_what_is_white() -> None:
+def test_white_images() -> None:
     assert Picture.white((3, 2)).is_white
     page = Image.new("RGB", (3, 2), (255, 255, 255))
     page.putpixel((1, 1), (255, 255, 254))
@@ -164,18 +164,18 @@ def test_what_is_white() -> None:
     assert Picture.from_bytes(grey_png([65535, 65535])).is_white
 
 
-def test_digests_of_ordinary_pictures_stay_what_they_are() -> None:
-    """Journals and caches find their pictures by them."""
-    grey, colour = Image.new("L", (3, 2), 7), Image.new("RGB", (3, 2), (1, 2, 3))
+def test_digests_of_ordinary_images_are_stable() -> None:
+    """Journals and caches find their images by digest."""
+    gray, color = Image.new("L", (3, 2), 7), Image.new("RGB", (3, 2), (1, 2, 3))
     clear, palette = Image.new("RGBA", (3, 2), (9, 9, 9, 0)), Image.new("P", (3, 2), 1)
     palette.putpalette([0, 0, 0, 1, 2, 3])
-    assert [Picture(image).digest[:12] for image in (grey, colour, clear, palette)] == [
+    assert [Picture(image).digest[:12] for image in (gray, color, clear, palette)] == [
         "7576327782db",
         "292f05b3cca3",
         "6dd38c7ec4ac",
         "292f05b3cca3",
     ]
-    assert Picture(colour) != Picture(colour.resize((2, 3))), "the size is part of it"
+    assert Picture(color) != Picture(color.resize((2, 3))), "the size is part of it"
 
 
 def jpeg(size: tuple[int, int], **options: object) -> bytes:
@@ -187,7 +187,7 @@ def jpeg(size: tuple[int, int], **options: object) -> bytes:
 @pytest.mark.parametrize(
     ("most", "size"), [(5120, (80, 64)), (5119, (40, 32)), (320, (20, 16)), (80, (10, 8))]
 )
-def test_a_large_photograph_is_made_smaller_while_it_is_read(most: int, size: tuple[int, int]) -> None:
+def test_large_photograph_is_scaled_while_decoding(most: int, size: tuple[int, int]) -> None:
     picture = Picture.from_bytes(jpeg((80, 64)), most=most)
     assert picture.size == size
     whole = Picture.from_bytes(jpeg((80, 64))).image.resize(size, Image.Resampling.BOX)
@@ -200,7 +200,7 @@ def test_a_large_photograph_stands_as_it_was_taken() -> None:
 
 
 def announced(width: int, height: int, **options: object) -> bytes:
-    """A JPEG whose header says that it has this size."""
+    """Return a JPEG whose header declares this size."""
     data = bytearray(jpeg((8, 8), **options))
     at = max(data.find(b"\xff\xc0"), data.find(b"\xff\xc2"))
     data[at + 5 : at + 9] = struct.pack(">HH", height, width)
@@ -211,14 +211,14 @@ def announced(width: int, height: int, **options: object) -> bytes:
     ("sides", "size"), [((12000, 9000), (6000, 4500)), ((16320, 12240), (8160, 6120)), ((8000, 6000),) * 2]
 )
 @pytest.mark.filterwarnings("error")
-def test_photographs_of_telephones_are_read(
+def test_photographs_of_phones_are_read(
     tmp_path: Path, sides: tuple[int, int], size: tuple[int, int]
 ) -> None:
     (tmp_path / "photograph.jpg").write_bytes(announced(*sides))
     assert size_of(tmp_path / "photograph.jpg") == size
 
 
-def test_what_would_take_gigabytes_is_refused() -> None:
+def test_images_of_gigabytes_are_rejected() -> None:
     png = io.BytesIO()
     Image.new("1", (8000, 7000)).save(png, "PNG")
     one_scan = announced(12000, 9000)
@@ -231,10 +231,10 @@ def test_what_would_take_gigabytes_is_refused() -> None:
         one_scan.replace(three, one),
         png.getvalue(),
     ):
-        with pytest.raises(PictureError, match="at most 50000000 are read"):
+        with pytest.raises(PictureError, match="maximum is 50000000"):
             Picture.from_bytes(data)
     answer = base64.b64encode(announced(12000, 9000)).decode()
-    with pytest.raises(PictureError, match="at most 50000000 are read"):
+    with pytest.raises(PictureError, match="maximum is 50000000"):
         Picture.from_base64(answer)
 
 
@@ -248,7 +248,7 @@ def test_a_heic_file_without_its_reader_names_it(monkeypatch: pytest.MonkeyPatch
 
 def test_a_heic_file_without_an_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     class Empty:
-        """As pillow-heif opens a file whose list of images is damaged."""
+        """Behaves like pillow-heif with a file whose list of images is damaged."""
 
         @property
         def size(self) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Half a character from outside becomes a valid text before it is a value."""
+"""Surrogate halves from outside become valid text before they are stored."""
 
 from __future__ import annotations
 

@@ -206,8 +206,8 @@ def test_forgotten_weights_and_adapters_are_read_again(checkpoint: Path, adapter
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:1", "git lfs pull"),
         (b"PK\x03\x04" + bytes(200), "a pickle"),
         (b"\x80\x02}q\x00" + bytes(200), "a pickle"),
-        (b"", "damaged or not finished"),
-        ((10**6).to_bytes(8, "little") + b"{" + bytes(100), "damaged or not finished"),
+        (b"", "damaged or incomplete"),
+        ((10**6).to_bytes(8, "little") + b"{" + bytes(100), "damaged or incomplete"),
     ],
 )
 def test_a_file_that_holds_no_weights_is_told_before_loading(

@@ -1,4 +1,4 @@
-"""The order in which waiting requests are admitted, and the pause that a refused client is told."""
+"""The order in which waiting requests are admitted, and the Retry-After of a rejected client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRAW_SECONDS = 4.0
 
 
 class FullPool:
-    """A pool that draws nothing: its queue and its capacity are set by the test."""
+    """A pool that generates nothing. The test sets its queue and its capacity."""
 
     def __init__(self, queued: int, capacity: int) -> None:
         self.queue, self.images = queued, capacity
@@ -73,7 +73,7 @@ def test_requests_are_admitted_in_the_order_in_which_they_came() -> None:
 
 
 def test_a_new_request_does_not_pass_those_that_wait() -> None:
-    """Even if room appears that the first in line has not taken yet."""
+    """Even if a slot is free that the first in line has not taken yet."""
 
     async def main() -> None:
         limit = 1
@@ -96,7 +96,7 @@ def test_a_new_request_does_not_pass_those_that_wait() -> None:
 def test_a_refused_client_is_told_how_long_the_queue_takes(
     queued: int, waiting: int, capacity: int, seconds: float
 ) -> None:
-    """Everything ahead counts: requests in the pool's queue and those that wait for room in it."""
+    """All requests ahead count: those in the pool's queue and those that wait for space in it."""
 
     async def main() -> None:
         settings = ServiceSettings(queue=1, patience=PATIENCE)
@@ -118,7 +118,10 @@ def test_a_refused_client_is_told_how_long_the_queue_takes(
 
 
 def test_the_pause_follows_the_mean_of_the_models_own_draws() -> None:
-    """A new draw counts a fifth, those of other models nothing; a second each is assumed before the first."""
+    """A new image counts a fifth, and those of other models do not count.
+
+    Before the first, a second is assumed.
+    """
     admission = Admission(FullPool(10, 1), ServiceSettings())
     assert admission.retry_after(MODEL) == 10.0
     for model, seconds in ((MODEL, 4.0), ("other", 90.0), (MODEL, 9.0)):
@@ -126,7 +129,7 @@ def test_the_pause_follows_the_mean_of_the_models_own_draws() -> None:
     assert admission.retry_after(MODEL) == 10 * (4.0 + 0.2 * 5.0)
 
 
-def test_a_service_that_ends_admits_nobody_and_says_when_to_come_back() -> None:
+def test_service_shutting_down_admits_no_request() -> None:
     async def main() -> None:
         admission = Admission(FullPool(0, 1), ServiceSettings(queue=1, patience=PATIENCE))
         assert not admission.closing
@@ -138,7 +141,7 @@ def test_a_service_that_ends_admits_nobody_and_says_when_to_come_back() -> None:
         admission.close()
         assert admission.closing
         for late in (in_line, admission.slot(MODEL).__aenter__()):
-            with pytest.raises(Busy, match="about to end") as refused:
+            with pytest.raises(Busy, match="shutting down") as refused:
                 await late
             assert refused.value.retry_after == CLOSING_SECONDS
         assert admission.under_way == 2, "what was admitted is finished"
@@ -146,7 +149,7 @@ def test_a_service_that_ends_admits_nobody_and_says_when_to_come_back() -> None:
     asyncio.run(main())
 
 
-def test_the_line_is_bounded_and_who_gives_up_leaves_it() -> None:
+def test_waiting_line_is_limited_and_timeouts_leave_it() -> None:
     async def main() -> None:
         slots = RequestSlots(lambda: 1, line=2)
         assert await slots.acquire(0) and not await slots.acquire(0) and not slots.waiting
@@ -163,7 +166,7 @@ def test_the_line_is_bounded_and_who_gives_up_leaves_it() -> None:
     asyncio.run(main())
 
 
-def test_room_that_a_cancelled_request_was_given_goes_to_the_next() -> None:
+def test_slot_of_a_canceled_request_goes_to_the_next() -> None:
     async def main() -> None:
         slots = RequestSlots(lambda: 1, line=2)
         assert await slots.acquire(0)

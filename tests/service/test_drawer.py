@@ -1,4 +1,4 @@
-"""What a worker makes of a request: the settings that its model has, as if it had been opened with them."""
+"""A worker applies the settings of a request as if the model had been opened with them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_model_of_masks_gets_each_request_its_own(tmp_path: Path) -> None:
     assert isinstance(without, Refused) and "mask" in without.hint
 
 
-def test_what_a_model_does_not_have_is_named_or_refused() -> None:
+def test_unsupported_settings_are_listed_or_rejected() -> None:
     worker = drawer("fake:32")
     (outcome,) = worker.draw([request(steps=9, guidance=1.0)])
     assert isinstance(outcome, GeneratedImage) and outcome.ignored == ("guidance", "steps")

@@ -1,5 +1,7 @@
-"""Our clients of our service: the same pixels through the library and through either protocol, from one
-service or two, and what a full or a drained service costs them."""
+"""This package's clients with its service: the same pixels as the library, through either protocol.
+
+Also with two services, and with full and draining ones.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ PROMPTS = [f"a boat, {number}" for number in range(8)]
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Service]]:
     first, second = (tmp_path_factory.mktemp(name) for name in ("first", "second"))
-    # Each draws anew: what one kept would hide what the other draws.
+    # Each service generates every image itself: a shared cache would hide differences.
     settings = ServiceSettings(keep=0)
     with running_service(first, [MODEL], settings) as one, running_service(second, [MODEL], settings) as two:
         yield one, two
@@ -64,10 +66,10 @@ def test_a_service_is_known_by_its_model_and_can_repeat(services: tuple[Service,
     both = f"{one.url},{two.url}"
     identities = {open_generator(f"http:{urls}").identity for urls in (one.url, two.url, both)}
     assert identities == {"http model='painted/1 64x64'"}
-    assert is_repeatable(open_generator(f"images:fake@{both}")), "its own page says that it takes a seed"
+    assert is_repeatable(open_generator(f"images:fake@{both}")), "its description lists the seed"
 
 
-def test_what_the_model_refuses_is_an_error_of_the_draw(services: tuple[Service, Service]) -> None:
+def test_refusal_of_the_model_fails_the_request(services: tuple[Service, Service]) -> None:
     client = open_generator(f"images:nobody@{services[0].url}")
     with pytest.raises(GeneratorError, match="nobody"):
         client.draw("a boat", None, 1)

@@ -1,5 +1,8 @@
-"""What goes wrong behind the service, and what its clients see of it: workers that die, models that cannot be
-loaded, draws that take too long, clients that hang up. And what is to be drawn once only."""
+"""Failures behind the service, as its clients see them.
+
+Workers that die, models that cannot be loaded, timeouts, clients that hang up, and requests that share one
+image.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def expected(prompt: str, seed: int) -> Picture:
     return FakeGenerator(32).draw(prompt, None, seed)
 
 
-def test_a_worker_that_dies_costs_nobody_an_image(service: Service) -> None:
+def test_dying_worker_loses_no_image(service: Service) -> None:
     with ThreadPoolExecutor(8) as clients:
         prompts = ["die once", *(f"page {number}" for number in range(16))]
         answers = list(clients.map(lambda prompt: service.post("/edit", prompt=prompt, seed=1), prompts))
@@ -65,7 +68,7 @@ def test_a_worker_that_dies_costs_nobody_an_image(service: Service) -> None:
     assert restarted and "exit status 9" in restarted[0].reason
 
 
-def test_what_kills_every_worker_is_given_up_after_two(service: Service, notes: Path) -> None:
+def test_request_that_kills_workers_is_given_up_after_two(service: Service, notes: Path) -> None:
     answer = service.post("/edit", prompt="die always", seed=1)
     assert answer.status_code == 500 and answer.json()["success"] is False
     assert noted(notes, "deaths").count("die always") == 2
@@ -74,16 +77,16 @@ def test_what_kills_every_worker_is_given_up_after_two(service: Service, notes: 
 
 
 @pytest.mark.parametrize("kind", ["memory", "crash"])
-def test_a_fault_in_a_draw_costs_that_request_alone(service: Service, notes: Path, kind: str) -> None:
+def test_failure_affects_only_its_request(service: Service, notes: Path, kind: str) -> None:
     deaths = len(noted(notes, "deaths"))
     answer = service.post("/edit", prompt=f"{kind} here", seed=1)
     assert answer.status_code == 500
-    assert {"memory": "no memory left", "crash": "illegal memory access"}[kind] in answer.json()["error"]
+    assert {"memory": "out of memory", "crash": "illegal memory access"}[kind] in answer.json()["error"]
     assert drawn(service.post("/edit", prompt=f"after {kind}", seed=1)) == expected(f"after {kind}", 1)
     assert len(noted(notes, "deaths")) == deaths
 
 
-def test_what_the_model_refuses_is_its_answer(service: Service) -> None:
+def test_refusal_of_the_model_is_its_answer(service: Service) -> None:
     answer = service.post("/edit", prompt="refuse this", seed=1)
     assert answer.status_code == 200
     assert answer.json()["error"] == "The model does not draw that. Ask for something else."
@@ -91,7 +94,7 @@ def test_what_the_model_refuses_is_its_answer(service: Service) -> None:
 
 def test_a_model_that_cannot_be_loaded_says_why(service: Service) -> None:
     answer = service.post("/edit", prompt="a", model="absent")
-    assert answer.status_code == 503 and "There is no such folder" in answer.json()["error"]
+    assert answer.status_code == 503 and "The folder does not exist" in answer.json()["error"]
     assert "Retry-After" not in answer.headers, "to ask again is of no use"
     (worker,) = [one for one in service.client.get("/status").json()["workers"] if one["model"] == "absent"]
     assert worker["phase"] == "dead" and worker["reason"] and worker["seconds_to_restart"] is None
@@ -127,7 +130,7 @@ def test_equal_requests_are_drawn_once(service: Service, notes: Path) -> None:
     assert noted(notes, "drawn").count("slow 0.1 any") == 2
 
 
-def test_a_client_that_hangs_up_leaves_the_queue_and_stops_its_draw(service: Service, notes: Path) -> None:
+def test_client_that_hangs_up_leaves_the_queue(service: Service, notes: Path) -> None:
     def hang_up(prompt: str) -> None:
         with httpx.Client(base_url=service.url, timeout=0.3) as client, pytest.raises(httpx.ReadTimeout):
             client.post("/edit", json={"prompt": prompt, "seed": 1})
@@ -143,7 +146,7 @@ def test_a_client_that_hangs_up_leaves_the_queue_and_stops_its_draw(service: Ser
     assert not [line for line in noted(notes, "drawn") if line.startswith("slow 15")]
 
 
-def test_whoever_joined_a_draw_has_its_image_though_the_first_hung_up(service: Service, notes: Path) -> None:
+def test_joined_request_gets_its_image_after_the_first_hung_up(service: Service, notes: Path) -> None:
     with ThreadPoolExecutor(2) as clients:
         first = clients.submit(
             httpx.post, f"{service.url}/edit", json={"prompt": "slow 1 joined", "seed": 1}, timeout=0.4
@@ -156,7 +159,7 @@ def test_whoever_joined_a_draw_has_its_image_though_the_first_hung_up(service: S
     assert noted(notes, "drawn").count("slow 1 joined") == 1
 
 
-def test_a_full_queue_is_503_with_a_time_and_a_late_draw_is_504(tmp_path: Path) -> None:
+def test_full_queue_is_503_with_retry_after_and_timeout_is_504(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     (tmp_path / "package").mkdir()
     settings = ServiceSettings(queue=1, patience=0.0, timeout=1.0)
@@ -174,7 +177,7 @@ def test_a_full_queue_is_503_with_a_time_and_a_late_draw_is_504(tmp_path: Path) 
         assert drawn(small.post("/edit", prompt="after", seed=1)) == expected("after", 1)
 
 
-def test_patience_has_them_wait_and_a_batch_draws_them_together(tmp_path: Path) -> None:
+def test_waiting_requests_share_a_batch(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     (tmp_path / "package").mkdir()
     settings = ServiceSettings(queue=1, batch=4, batch_wait=50.0)
@@ -195,7 +198,7 @@ def test_patience_has_them_wait_and_a_batch_draws_them_together(tmp_path: Path) 
 
 
 def test_a_model_that_changed_on_disk_is_not_let_back_in(tmp_path: Path) -> None:
-    """Its images would have the same key as those that were drawn before."""
+    """Its images would have the same keys as earlier ones."""
     notes = tmp_path / "notes"
     (tmp_path / "package").mkdir()
     with running_service(tmp_path / "package", [faulty(notes, 1)]) as changing:
@@ -208,7 +211,7 @@ def test_a_model_that_changed_on_disk_is_not_let_back_in(tmp_path: Path) -> None
         assert "restart the service" in changing.client.get("/status").json()["workers"][0]["reason"]
 
 
-def test_a_model_that_takes_for_ever_to_load_is_ended_and_named(tmp_path: Path) -> None:
+def test_model_that_loads_forever_is_stopped_and_reported(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     slow = ModelSettings(name="slow", generator="faulty", options={"notes": str(tmp_path), "load": 600})
     settings = ServiceSettings(load_timeout=0.3, timeout=0.4)

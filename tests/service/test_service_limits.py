@@ -1,5 +1,4 @@
-"""Who may ask, how much and how fast: keys, other sites' pages, large and slow bodies, hostile ones, and one
-client's share."""
+"""Access and limits: API keys, pages of other sites, large, slow and hostile bodies, limits per client."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def raw(service: Service, sent: bytes) -> bytes:
-    """What comes back for bytes on a connection of its own, until the service closes it."""
+    """Return the answer to bytes on a connection of their own, until the service closes it."""
     address = urlsplit(service.url)
     with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
         connection.sendall(sent)
@@ -74,7 +73,7 @@ def test_a_large_body_is_413_and_is_not_read_whole(service: Service) -> None:
     still_draws(service)
 
 
-def test_a_slow_body_is_408_and_holds_nobody_up(service: Service) -> None:
+def test_slow_body_is_408_and_delays_no_other_request(service: Service) -> None:
     head = b"POST /edit HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n"
     number = service.front.settings.per_client + 8
     with ThreadPoolExecutor(number) as clients:
@@ -86,7 +85,7 @@ def test_a_slow_body_is_408_and_holds_nobody_up(service: Service) -> None:
 
 @settings(max_examples=150)
 @given(st.data())
-def test_a_mutated_body_is_an_answer_and_never_a_crash(service: Service, data: st.DataObject) -> None:
+def test_mutated_body_gets_an_answer_and_never_a_crash(service: Service, data: st.DataObject) -> None:
     body = bytearray(BODY)
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(0, len(body)))
@@ -127,8 +126,10 @@ def test_an_image_with_too_many_pixels_is_refused_by_its_header(service: Service
     assert answer.status_code == 400 and "10000x10000" in answer.json()["error"]
 
 
-def test_pixels_count_into_what_all_requests_hold(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small file may hold many."""
+def test_pixels_count_towards_the_memory_of_all_requests(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small file may contain many pixels."""
     monkeypatch.setattr(service.front.held, "_most", 1_500_000)
     small = Picture.white((500, 500)).base64_png()
     body = {"prompt": "a boat", "image": small, "seed": 1, "width": 16, "height": 16}
@@ -156,7 +157,7 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def test_a_body_in_chunks_has_the_bounds_of_any_other(service: Service) -> None:
+def test_chunked_body_has_the_same_limits(service: Service) -> None:
     kind = b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     head = b"POST /edit HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + kind
     halves = chunk(BODY[:40]) + chunk(BODY[40:])
@@ -186,7 +187,7 @@ def test_pages_of_other_sites_are_not_let_in(service: Service) -> None:
     assert own.status_code == 200
 
 
-def test_a_key_is_asked_for_before_the_body_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_checked_before_the_body_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLEAVE_SERVICE_KEY", KEY)
     with running_service(tmp_path, [FAKE]) as locked:
         length = b"Content-Length: 100000\r\n"
@@ -204,7 +205,7 @@ def test_a_key_is_asked_for_before_the_body_is_read(tmp_path: Path, monkeypatch:
         assert locked.client.post("/edit", content=BODY, headers=right).status_code == 200
 
 
-def test_one_client_has_its_share_and_waits_for_more(tmp_path: Path) -> None:
+def test_requests_per_client_are_limited(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
     (tmp_path / "package").mkdir()
@@ -221,7 +222,7 @@ def test_one_client_has_its_share_and_waits_for_more(tmp_path: Path) -> None:
         assert sharing.post("/edit", prompt="a", seed=1).status_code == 200
 
 
-def test_whoever_is_refused_can_ask_again_on_the_same_connection(service: Service) -> None:
+def test_rejected_client_can_reuse_its_connection(service: Service) -> None:
     with httpx.Client(base_url=service.url) as client:
         for _ in range(3):
             assert client.post("/edit", json={"prompt": ""}).status_code == 422

@@ -1,5 +1,4 @@
-"""The routes as their clients see them: field names and statuses of the published services and of the Images
-API, and the pixels that the library draws."""
+"""The routes as clients see them: fields and statuses of both protocols, and the pixels of the library."""
 
 from __future__ import annotations
 
@@ -109,7 +108,7 @@ def test_a_drawing_has_the_published_fields(service: Service) -> None:
     ]
 
 
-def test_without_a_seed_every_image_is_another_one(service: Service) -> None:
+def test_without_a_seed_every_image_differs(service: Service) -> None:
     first, second = (service.post("/generate", prompt="a boat").json() for _ in range(2))
     assert first["seed"] != second["seed"] and first["image"] != second["image"]
 
@@ -137,7 +136,7 @@ def test_files_of_a_form_are_the_same_as_base64(service: Service) -> None:
     assert filled["success"] and filled["filled_image"] != plain["edited_image"]
 
 
-def test_what_shapes_no_image_is_named_whoever_asks(service: Service) -> None:
+def test_unknown_fields_are_listed_by_every_route(service: Service) -> None:
     asked = {"prompt": "a boat", "seed": 5, "num_inference_steps": 3, "enhance_prompt": True, "strength": 0.5}
     nothing = {"enhance_prompt": False, "quality": None, "user": "somebody", "pixels": ""}
     plain = service.post("/edit", prompt="a boat", seed=5, **nothing).json()
@@ -194,7 +193,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int]] = {
     "no steps": ("/edit", {"prompt": "a", "num_inference_steps": 0}, 422),
     "half a size": ("/edit", {"prompt": "a", "width": 64}, 422),
     "too many pixels": ("/edit", {"prompt": "a", "width": 8192, "height": 8192}, 422),
-    "guidance is no number": ("/edit", {"prompt": "a", "guidance_scale": "NaN"}, 422),
+    "guidance is not a number": ("/edit", {"prompt": "a", "guidance_scale": "NaN"}, 422),
     "no base64": ("/edit", {"prompt": "a", "image": "a b"}, 400),
     "an address": ("/edit", {"prompt": "a", "image": "http://127.0.0.1/a.png"}, 400),
     "no image file": ("/edit", {"prompt": "a", "image": "AAAA"}, 400),
@@ -206,7 +205,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_every_refusal_says_why_in_the_form_of_the_published_client(service: Service, case: str) -> None:
+def test_every_rejection_has_the_published_format(service: Service, case: str) -> None:
     path, body, status = REFUSED[case]
     answer = service.post(path, **body)
     assert answer.status_code == status
@@ -268,7 +267,7 @@ def test_openais_client_reads_the_stream(service: Service) -> None:
 
 
 @pytest.mark.parametrize("path", ["/nope", "/v1/nope", "/v1", "/v1/models/none", "/v1/images/generations"])
-def test_what_is_not_there_is_said_in_the_form_of_its_clients(service: Service, path: str) -> None:
+def test_unknown_route_is_answered_in_the_clients_format(service: Service, path: str) -> None:
     answer = service.client.get(path)
     method = path == "/v1/images/generations"
     assert answer.status_code == (405 if method else 404)
@@ -305,7 +304,7 @@ def test_head_is_get_without_a_body(service: Service, path: str) -> None:
         ("num_inference_steps", False),
     ],
 )
-def test_what_is_no_number_is_refused(service: Service, name: str, value: Any) -> None:
+def test_invalid_number_is_rejected(service: Service, name: str, value: Any) -> None:
     answer = service.post("/v1/images/generations", prompt="a boat", **{name: value})
     assert answer.status_code == 422 and answer.json()["error"]["param"] == name
     if name == "seed":
@@ -313,8 +312,8 @@ def test_what_is_no_number_is_refused(service: Service, name: str, value: Any) -
         assert service.client.post("/v1/images/edits", data={"prompt": "a", "seed": value}).status_code == 422
 
 
-def test_a_body_of_another_kind_is_refused(service: Service) -> None:
-    """A page of another site can send text without being asked, but not JSON."""
+def test_body_with_wrong_content_type_is_rejected(service: Service) -> None:
+    """A page of another site can send text without a preflight request, but not JSON."""
     answer = service.client.post("/edit", content=b'{"prompt": "a"}', headers={"Content-Type": "text/plain"})
     assert answer.status_code == 415
     form = service.client.post(
@@ -388,5 +387,5 @@ def test_health_status_models_and_metrics(service: Service) -> None:
         page = service.client.get(path)
         assert page.status_code == 200 and page.headers["content-type"] == "text/html; charset=utf-8"
         assert "default-src 'none'" in page.headers["content-security-policy"]
-        assert not re.search(r"<script|https?://|src=", page.text), "a page that asks nobody else"
+        assert not re.search(r"<script|https?://|src=", page.text), "the page uses no other host"
         assert all(one in page.text for one in ("/v1/images/edits", "/fill-upload", "guidance_scale"))

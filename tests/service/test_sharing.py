@@ -1,4 +1,4 @@
-"""Who shares a draw, and what becomes of it when some of them leave or it fails."""
+"""Requests that share one image, also if some of them leave or the generation fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interleave_thinker.service.sharing import SharedDraws
 
 
 class ScriptedPool:
-    """Draws with what it is given: seconds to take, then an image or an error."""
+    """Generates what it is given: seconds to wait, then an image or an error."""
 
     def __init__(self, *script: tuple[float, GeneratedImage | DrawTimeout]) -> None:
         self.script, self.asked = list(script), 0
@@ -51,7 +51,7 @@ IMAGE = GeneratedImage(image=b"image", size=(1, 1), seed=1)
 REQUEST = ImageRequest(model="model", prompt="a", seed=1)
 
 
-def test_a_draw_that_its_own_worker_stopped_is_not_tried_for_ever() -> None:
+def test_stopped_generation_is_not_retried_forever() -> None:
     async def main() -> None:
         pool = ScriptedPool((0.0, DrawTimeout("The draw was stopped.")))
         with pytest.raises(DrawTimeout):
@@ -61,7 +61,7 @@ def test_a_draw_that_its_own_worker_stopped_is_not_tried_for_ever() -> None:
     asyncio.run(main())
 
 
-def test_who_joined_a_draw_that_came_too_late_has_time_of_its_own() -> None:
+def test_joined_request_has_its_own_deadline() -> None:
     async def main() -> None:
         pool = ScriptedPool((0.05, DrawTimeout("Too late.")), (0.0, IMAGE))
         front = Front(pool, ServiceSettings(timeout=60.0))
@@ -76,7 +76,7 @@ def test_who_joined_a_draw_that_came_too_late_has_time_of_its_own() -> None:
     asyncio.run(main())
 
 
-def test_what_is_kept_stays_within_its_budget_and_faults_are_not_kept() -> None:
+def test_cache_stays_within_its_budget_and_excludes_errors() -> None:
     async def main() -> None:
         shared = SharedDraws(20_000)
 
@@ -98,7 +98,7 @@ def test_what_is_kept_stays_within_its_budget_and_faults_are_not_kept() -> None:
     assert time.monotonic() - started < 10
 
 
-def test_the_last_one_to_leave_ends_the_draw() -> None:
+def test_last_request_to_leave_cancels_the_generation() -> None:
     async def main() -> None:
         shared, ended = SharedDraws(0), asyncio.Event()
 

@@ -109,7 +109,7 @@ def test_a_broken_model_leaves_the_other_one_alone() -> None:
         assert found["after_memory"] == (200, True)
         for name in ("memory", "bad_model", "no_model"):
             assert not found[name][1]
-        assert "There is no such folder." in answers["bad_model"].json()["error"]
+        assert "The folder does not exist." in answers["bad_model"].json()["error"]
 
 
 def test_sigterm_finishes_what_was_accepted() -> None:

@@ -54,5 +54,5 @@ def open_drawer(model: ModelSettings, device: str, name: str, gpu: int) -> Drawe
     if kind != KIND:
         return Drawer.open(model, device, name, gpu)
     if rest == ["no"]:
-        raise SettingsError("There is no such folder.")
+        raise SettingsError("The folder does not exist.")
     return Drawer(Card(int(rest[0]), float(rest[1])), model, name, gpu)

@@ -65,7 +65,7 @@ class FaultyGenerator:
             while time.monotonic() < until:
                 if self.interrupted is not None and self.interrupted():
                     self._note("stopped", prompt)
-                    raise Cancelled("Drawing was stopped.")
+                    raise Cancelled("The generation was stopped.")
                 time.sleep(0.01)
 
     def _note(self, name: str, line: str) -> None:
@@ -81,7 +81,7 @@ def open_drawer(model: ModelSettings, device: str, name: str, gpu: int) -> Drawe
     if not model.generator.startswith(FAULTY):
         return Drawer.open(model, device, name, gpu)
     if model.generator == f"{FAULTY}:no":
-        raise SettingsError("There is no such folder.")
+        raise SettingsError("The folder does not exist.")
     time.sleep(float(str(model.options.get("load", 0))))
     return Drawer(FaultyGenerator(Path(str(model.options["notes"]))), model, name, gpu)
 

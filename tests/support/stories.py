@@ -188,7 +188,7 @@ def _result(
             second.model_copy(update={"verdict": refused.model_copy(update={"probability": 0.41})}),
         ]
         if failures:
-            fault = Fault(where="generator", message=f"Out of memory while drawing.{decorate}")
+            fault = Fault(where="generator", message=f"Out of memory while generating.{decorate}")
             failed = first.model_copy(update={"image": None, "verdict": None, "error": fault, "seconds": 0.2})
             unreadable = first.model_copy(update={"verdict": unread})
             attempts = [failed, unreadable, attempts[1]]

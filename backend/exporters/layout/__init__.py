@@ -1,0 +1,1 @@
+"""Layout of exports: pages, sheets, comics, animations and their text."""

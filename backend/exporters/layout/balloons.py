@@ -1,8 +1,7 @@
-"""What is said in a panel, as speech balloons in the upper part of its picture.
+"""Speech balloons in the upper part of a panel's image.
 
-Decision: only words in quotation marks are speech; who says them cannot be known from a picture's text, so a
-balloon's tail points to the middle of the picture. Where balloons would cover too much of it, there are none
-and the words stay in the caption.
+Only text in quotation marks is speech. The text does not tell who speaks, so the tail of a balloon points to
+the middle of the image. If the balloons would cover too much of the image, the text stays in the caption.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from .shapes import Box, Point
 from .typesetting import Block, wrap
 
 SAID = re.compile(r"“([^”]+)”|\"([^\"]+)\"|„([^“”]+)[“”]|«([^»]+)»|「([^」]+)」|『([^』]+)』")
-"""Quotation marks of the languages that stories are told in."""
+"""Quotation marks of the supported languages."""
 SPOKEN = "\0"
 SENTENCE = re.compile(r"[^.!?。！？]*[.!?。！？]*")
 WIDE = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 NARRATED_END = re.compile(r"[,，、]$")
 FULL_STOPS = {",": ".", "，": "。", "、": "。"}
-"""A comma at the end of a quote, which only narration after it needs, and the full stop that replaces it."""
+"""A final comma in a quote is only needed by narration after it. These full stops replace it."""
 FEW_WORDS, FEW_LETTERS = 3, 6
-"""A sentence around speech that is no longer only says who speaks."""
+"""A sentence around speech of at most this length only names the speaker."""
 MAX_HEIGHT, MAX_WIDTH = 0.42, 0.62
-"""Share of the picture that all balloons, or the widest of them, may take."""
+"""Maximum share of the image for the height of all balloons and the width of one."""
 TAIL = 0.11
 LETTER_SIZES = (1.0, 0.85, 0.72)
 ALL = 1_000_000
@@ -32,7 +31,7 @@ ALL = 1_000_000
 
 @dataclass(frozen=True)
 class Balloon:
-    """One balloon in pixels from the picture's upper left corner; `size` is the height of its letters."""
+    """One balloon, in pixels from the upper left corner of the image. `size` is the height of its letters."""
 
     box: Box
     tail: Point
@@ -41,7 +40,7 @@ class Balloon:
 
 
 def speech(text: str) -> tuple[list[str], str]:
-    """What is said in a text, and the text without it and without its "said the fish"."""
+    """Split a text into its spoken parts and the rest, without phrases such as "said the fish"."""
     said = _as_spoken(
         [next(part for part in found.groups() if part).strip() for found in SAID.finditer(text)]
     )
@@ -56,10 +55,10 @@ def speech(text: str) -> tuple[list[str], str]:
 
 
 def _as_spoken(quoted: list[str]) -> list[str]:
-    """Quoted words as a balloon has them, where no narration follows.
+    """Return quoted text as shown in a balloon, where no narration follows.
 
-    A comma before "said the fish" ends the sentence. If the next quote continues the sentence (its first
-    letter is lowercase), both are one balloon.
+    A comma before "said the fish" becomes a full stop. If the next quote continues the sentence (its first
+    letter is lowercase), both become one balloon.
     """
     spoken: list[str] = []
     for words in quoted:
@@ -71,8 +70,16 @@ def _as_spoken(quoted: list[str]) -> list[str]:
 
 
 def balloons(said: list[str], size: tuple[int, int], letters: int) -> list[Balloon] | None:
-    """Balloons for these words in a picture of `size` pixels, to the left and the right in turns; None if
-    there is no room for them."""
+    """Lay out balloons in an image, alternating left and right.
+
+    Args:
+        said: Text of each balloon.
+        size: Width and height of the image in pixels.
+        letters: Height of the letters in pixels. Smaller letters are used if necessary.
+
+    Returns:
+        The balloons, or None if they do not fit.
+    """
     for share in LETTER_SIZES:
         found = _placed(said, size, round(letters * share))
         if found and found[-1].box[3] <= size[1] * MAX_HEIGHT:

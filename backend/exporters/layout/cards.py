@@ -1,4 +1,4 @@
-"""The cards of a contact sheet: what each one shows, before it is measured and drawn."""
+"""The content of the cards of a contact sheet, before layout."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ TONES: dict[Tone, tuple[int, int, int]] = {"good": GOOD, "open": OPEN, "bad": BA
 
 @dataclass(frozen=True)
 class Card:
-    """One cell of the sheet: a picture, or a text in its place, with a caption below and a mark of its
-    outcome, empty where an audience looks."""
+    """One cell of the sheet: an image, or a text instead of it, with a caption and an outcome.
+
+    `mark` is the outcome. It is empty in exports for an audience.
+    """
 
     picture: Picture | None
     text: str
@@ -37,7 +39,7 @@ class Card:
 
 
 def step_card(shown: StoryStep, words: Words) -> Card:
-    """Return the card of a step with its chosen picture."""
+    """Return the card of a step with its chosen image."""
     step, result = shown.step, shown.result
     picture = result.image if result else None
     story = step.auxiliary_text or step.instruction or ""
@@ -54,12 +56,12 @@ def step_card(shown: StoryStep, words: Words) -> Card:
 
 
 def panel_card(panel: Panel) -> Card:
-    """Return the card of a part of the story as an audience sees it."""
+    """Return the card of a panel in an export for an audience."""
     return Card(panel.picture, panel.text, "", panel.text if panel.picture else "", "", QUIET)
 
 
 def attempt_cards(shown: StoryStep, settings: RunSettings, words: Words) -> list[Card]:
-    """Return one card for each attempt of a step."""
+    """Return one card per attempt of a step."""
     result = shown.result
     if result is None or not result.attempts:
         return [step_card(shown, words)]
@@ -69,9 +71,10 @@ def attempt_cards(shown: StoryStep, settings: RunSettings, words: Words) -> list
         chance = probability_words(attempt, settings)
         judged = words.heard(what.value) + (f" ({chance})" if chance else "")
         mark = ", ".join(filter(None, [judged, words.say(kept_word(result, index))]))
-        missing, tried = words.say("No image"), words.say("try {number}", number=index + 1)
+        missing = words.say("No image")
         text = f"{missing}\n\n{attempt.error.message}" if attempt.error else missing
-        heading = f"{shown.step.number}. {tried}" if index else f"{_heading(shown)}: {tried}"
+        name = words.say("attempt {number}", number=index + 1)
+        heading = f"{shown.step.number}. {name}" if index else f"{_heading(shown)}: {name}"
         cards.append(Card(attempt.image, text, heading, attempt.prompt, mark, TONES[tone_of_attempt(what)]))
     return cards
 

@@ -1,15 +1,13 @@
-"""A story as comic pages: a cover, then panels in rows, with captions below the pictures or balloons in them.
+"""Lays out a story as comic pages: a cover, then rows of panels with captions below the images or balloons.
 
-Decision: nothing of a picture is cut off. The pictures of a row have one height and fill the page's width
-together; of the ways to break a page's panels into rows the one is taken that shows the most picture. Letters
-have one size on all pages and become smaller only where a text would not fit otherwise; where even the
-smallest does not fit, a page gets fewer panels.
+Images are never cropped. All images of a row have the same height and together fill the page width. Among the
+ways to break the panels of a page into rows, the one with the largest total image area is used. Letters have
+the same size on all pages and shrink only where a text does not fit. If even the smallest size does not fit,
+the page gets fewer panels.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -19,30 +17,28 @@ from ...pictures import Picture
 from ...report.audience import Panel
 from .balloons import Balloon, balloons, speech
 from .pages import INK, SOFT, Box, Page, TextBlock
+from .panel_rows import page_groups, row_breaks
 from .shapes import Shape
 from .typesetting import Block, wrap
 
 Lettering = Literal["captions", "balloons", "none"]
 MAX_PANELS = 9
-MAX_ROW = 3
-MAX_WAYS = 64
 HIGHEST, LOWEST = 1.414, 0.6
-"""Height of a page as a share of its width, at most (A4) and at least."""
+"""Maximum (A4) and minimum height of a page as a share of its width."""
 MIN_PICTURE = 0.5
-"""Share of its width that a row may be scaled down to before a page gets fewer panels."""
+"""Minimum scale of a row's images before a page gets fewer panels."""
 TITLE_SIZES = (0.085, 0.07, 0.058, 0.048, 0.04, 0.032)
-"""Height of a cover's letters as a share of its width, the largest that fits."""
+"""Letter heights of a cover's title as shares of its width. The largest that fits is used."""
 LETTER_SIZES = (1.0, 0.9, 0.8, 0.7)
 MAX_CAPTION = 0.8
-"""Height of a caption as a share of its picture's, at most."""
+"""Maximum height of a caption as a share of its image's height."""
 WHITE, CREAM = (255, 255, 255), (255, 251, 235)
 ALL = 1_000_000
 
 
 @dataclass(frozen=True)
 class Comic:
-    """What a comic is made with beside its panels: pixels of a page's width, its title, and a small line
-    below a panel by the number of its step."""
+    """Width of a page in pixels, title, and the small line below a panel by step number."""
 
     width: int
     title: str
@@ -51,7 +47,7 @@ class Comic:
 
 @dataclass(frozen=True)
 class _Cell:
-    """A panel with its measures: of the whole, of the picture in it, and of its text."""
+    """A panel with its dimensions in pixels: of the cell, of its image, and of its text."""
 
     panel: Panel
     size: tuple[int, int]
@@ -68,19 +64,28 @@ Row = list[_Cell]
 def comic_pages(
     panels: Sequence[Panel], comic: Comic, most: int = 4, lettering: Lettering = "captions"
 ) -> list[Page]:
-    """A cover and the pages, all of one size, with at most `most` (1..9) panels each. Raises
-    SettingsError."""
+    """Lay out a cover and pages, all of one size.
+
+    Args:
+        panels: Panels of the story in order.
+        comic: Settings of the comic.
+        most: Maximum number of panels per page, 1 to 9.
+        lettering: Where the text of a panel goes.
+
+    Raises:
+        SettingsError: `most` or `lettering` is out of range.
+    """
     if not 1 <= most <= MAX_PANELS:
-        raise SettingsError(f"panels must be 1 to {MAX_PANELS}, but is {most}.")
+        raise SettingsError(f"panels must be 1 to {MAX_PANELS} (given: {most}).")
     if lettering not in get_args(Lettering):
         raise SettingsError(
-            f"There is no lettering {lettering!r}.", f"Known: {', '.join(get_args(Lettering))}."
+            f"Unknown lettering {lettering!r}.", f"Use one of {', '.join(get_args(Lettering))}."
         )
-    return _Book(comic, lettering).pages(_groups(list(panels), most))
+    return _Book(comic, lettering).pages(page_groups(list(panels), most))
 
 
 class _Book:
-    """The measures that all pages share."""
+    """The dimensions shared by all pages."""
 
     def __init__(self, comic: Comic, lettering: Lettering) -> None:
         self.comic, self.lettering = comic, lettering
@@ -92,7 +97,7 @@ class _Book:
         self.room = round(comic.width * HIGHEST) - 2 * self.margin
 
     def pages(self, groups: list[list[Panel]]) -> list[Page]:
-        """The cover and a page, or more where texts are long, for every group."""
+        """Return the cover and the pages of every group. Long texts need more than one page per group."""
         laid = [page for group in groups for page in self._laid(group)]
         tallest = max((self._height(rows) for _, rows in laid), default=0)
         lowest = self.width if not laid else round(self.width * LOWEST)
@@ -104,9 +109,9 @@ class _Book:
         ]
 
     def _laid(self, group: list[Panel]) -> list[tuple[list[Panel], list[Row]]]:
-        """The group on one page, or, where its texts leave the pictures too small, on two."""
+        """Lay out a group on one page, or on two if its texts would leave the images too small."""
         best: tuple[float, list[Row]] | None = None
-        for sizes in _breaks(group):
+        for sizes in row_breaks(group):
             rows = self._fitted(group, sizes)
             if rows is None:
                 continue
@@ -121,7 +126,7 @@ class _Book:
         return [*self._laid(group[:half]), *self._laid(group[half:])]
 
     def _fitted(self, group: list[Panel], sizes: Sequence[int]) -> list[Row] | None:
-        """The group in rows of these sizes, made smaller until the page holds them; None if it cannot."""
+        """Return the group in rows of these sizes, scaled down to fit the page, or None if it cannot fit."""
         share = 1.0
         while share >= MIN_PICTURE:
             rows, first = [], 0
@@ -169,7 +174,7 @@ class _Book:
         return None
 
     def _lettered(self, panel: Panel, size: tuple[int, int]) -> tuple[str, tuple[Balloon, ...]]:
-        """The text below a picture of this size, and the balloons in it."""
+        """Return the text below an image of this size, and the balloons inside it."""
         if not size[1]:
             return panel.text, ()
         if self.lettering == "none":
@@ -182,7 +187,7 @@ class _Book:
         return panel.text, ()
 
     def _cut(self, panel: Panel) -> _Cell:
-        """A panel alone on its page whose text does not fit even so: the text ends in an ellipsis."""
+        """Return a panel on a page of its own whose text still does not fit. The text ends in an ellipsis."""
         shape = panel.picture.size[0] / panel.picture.size[1] if panel.picture else 0.0
         height = round(min(self.inner / shape, self.room * 0.55)) if shape else 0
         width = round(height * shape) if shape else self.inner
@@ -197,7 +202,7 @@ class _Book:
 
     def _page(self, group: list[Panel], rows: list[Row], height: int) -> Page:
         free = height - 2 * self.margin - self._height(rows)
-        # A page that is nearly full stands in the middle; one with few panels begins at the top.
+        # Center the content of a nearly full page. A page with few panels starts at the top.
         top = self.margin + (free // 2 if free < height * 0.15 else 0)
         pictures: list[tuple[Picture, Box]] = []
         shapes: list[Shape] = []
@@ -220,7 +225,7 @@ class _Book:
         return begin, top, begin + cell.picture[0], top + cell.picture[1]
 
     def _shapes(self, cell: _Cell, left: int, top: int) -> list[Shape]:
-        """The caption's paper, the frame around all, and the balloons."""
+        """Return the caption's background, the frame of the cell, and the balloons."""
         right, bottom, below = left + cell.size[0], top + cell.size[1], top + cell.picture[1]
         shapes = []
         if below < bottom:
@@ -251,7 +256,7 @@ class _Book:
         return texts
 
     def _cover(self, height: int, picture: Picture | None) -> Page:
-        """The title above the story's last picture, as large as both can be."""
+        """Return the cover: the title above the story's last image, as large as possible."""
         free = height - 2 * self.margin
         size, block = self._title(round(free * (0.3 if picture else 0.9)))
         if picture is None:
@@ -269,8 +274,10 @@ class _Book:
         return Page((self.width, height), self.comic.title, ((picture, box),), title, (frame,))
 
     def _title(self, room: int) -> tuple[int, Block]:
-        """Height of the title's letters and its lines, as large as `room` pixels of height allow; one that is
-        too long for the smallest letters ends in an ellipsis."""
+        """Return letter height and lines of the title, as large as `room` pixels of height allow.
+
+        A title that does not fit in the smallest size ends in an ellipsis.
+        """
         for share in TITLE_SIZES:
             size = round(self.width * share)
             block = wrap(self.comic.title, size, self.inner, ALL, ALL)
@@ -280,40 +287,10 @@ class _Book:
         return size, wrap(self.comic.title, size, self.inner, max(1, room // round(size * 1.35)))
 
     def _centered(self, block: Block, top: int, size: int) -> tuple[TextBlock, ...]:
-        """The lines one by one, each in the middle of the page."""
+        """Return the lines as separate blocks, each centered on the page."""
         texts = []
         for number, line in enumerate(block.lines):
             left = (self.width - round(block.font.getlength(line))) // 2
             one = Block((line,), block.font, block.pitch)
             texts.append(TextBlock(one, left, top + number * block.pitch, size, INK))
         return tuple(texts)
-
-
-def _groups(panels: list[Panel], most: int) -> list[list[Panel]]:
-    """The panels of each page, about as many pictures on every one; texts without a picture stay with the
-    picture before them."""
-    counted = [panel for panel in panels if panel.picture] or panels
-    if not counted:
-        return []
-    pages = math.ceil(len(counted) / most)
-    ends = [round(len(counted) * page / pages) for page in range(1, pages)]
-    firsts = [0, *(panels.index(counted[end]) for end in ends), len(panels)]
-    return [panels[first:last] for first, last in itertools.pairwise(firsts)]
-
-
-def _breaks(group: list[Panel]) -> list[list[int]]:
-    """Ways to break panels into rows: a text without a picture has a row of its own, the others stand in rows
-    of up to three that differ by one at most."""
-    ways: list[list[int]] = [[]]
-    for alone, panels in itertools.groupby(group, key=lambda panel: panel.picture is None):
-        number = len(list(panels))
-        if alone:
-            ways = [[*way, *[1] * number] for way in ways]
-            continue
-        splits = []
-        for rows in range(math.ceil(number / MAX_ROW), number + 1):
-            less, more = divmod(number, rows)
-            sizes = [less + 1] * more + [less] * (rows - more)
-            splits += [sizes] if sizes == sizes[::-1] else [sizes, sizes[::-1]]
-        ways = [[*way, *split] for way in ways for split in splits][:MAX_WAYS]
-    return ways

@@ -1,8 +1,8 @@
-"""The folder an export is written to: every file appears whole or not at all, every picture once.
+"""Writes the files of an export: every file completely or not at all, every image once.
 
-Decision: a run's folder may come from a stranger, and exports are written into it by default. So a file takes
-the place of a link that lies there, and a folder of pictures that is a link is refused: nothing is written
-anywhere else. Pictures are named by the exporter and kept apart by their digest.
+A run folder may come from a stranger, and exports are written into it by default. A file therefore replaces a
+link of its name, and an image folder that is a link is rejected, so nothing is written elsewhere. Images are
+named by the exporter and identified by their digest.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from ...pictures import Picture
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file atomically, making its folder; raises JournalError."""
+    """Write a file atomically and create its folder.
+
+    Raises:
+        JournalError: The file cannot be written.
+    """
     atomic.write_bytes(path, data, JournalError, "Export")
 
 
 class PictureFolder:
-    """PNG files in a sub-folder of an export; a picture that was added before keeps its first name."""
+    """PNG files in a subfolder of an export. An image that is added twice keeps its first name."""
 
     def __init__(self, folder: Path, name: str = "images") -> None:
         self._folder = folder
@@ -28,12 +32,18 @@ class PictureFolder:
         self._paths: dict[str, str] = {}
 
     def add(self, picture: Picture, stem: str) -> str:
-        """Write the picture as `stem`.png unless it is there already; returns its path relative to the
-        export."""
+        """Write the image as `stem`.png, unless it was added before.
+
+        Returns:
+            Path relative to the export.
+
+        Raises:
+            JournalError: The folder is a link or cannot be written.
+        """
         folder = self._folder / self._name
         if folder.is_symlink():
             raise JournalError(
-                f"{str(folder)!r} is a link, through which no pictures are written.",
+                f"Cannot write images to {str(folder)!r}: it is a link.",
                 "Remove the link, or choose another folder.",
             )
         if picture.digest not in self._paths:

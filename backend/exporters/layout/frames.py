@@ -1,8 +1,8 @@
-"""A run as a moving picture: the frames that GIF and WebP share.
+"""The frames of an animated story, shared by GIF and WebP.
 
-Decision: one frame a step, as long as it takes to read; all frames have one size with the picture in the
-middle, since a moving picture cannot change its shape. Every try can be shown too: then refused ones are
-short and say so.
+There is one frame per step, shown long enough to read. All frames have the same size with the image in the
+middle, because an animation cannot change its size. With every attempt shown, attempts that were not kept are
+shorter and labeled with their outcome.
 """
 
 from __future__ import annotations
@@ -34,8 +34,14 @@ TEXT_LINES = 16
 
 @dataclass(frozen=True)
 class Film:
-    """What a moving picture shows: seconds a step (0.1..60), every try or the kept ones, their texts, and how
-    the story is told."""
+    """Content of an animation.
+
+    Attributes:
+        seconds: Duration of a step, 0.1 to 60.
+        attempts: Whether to show every attempt, or only the chosen ones.
+        captions: Whether to show the texts.
+        options: Title, language and audience.
+    """
 
     seconds: float = 2.0
     attempts: bool = False
@@ -45,7 +51,7 @@ class Film:
 
 @dataclass(frozen=True)
 class Frame:
-    """A picture, or a text in its place, with the words below it and its share of the full time."""
+    """An image, or a text instead of it, with a caption, an outcome, and its share of a step's duration."""
 
     picture: Picture | None
     words: str
@@ -54,12 +60,22 @@ class Frame:
 
 
 def film_frames(trajectory: Trajectory, side: int, film: Film) -> tuple[list[Image.Image], list[int]]:
-    """The frames, their pictures at most `side` pixels a side, and the milliseconds that each is shown.
+    """Render the frames of an animation.
 
-    A try that was not kept is shown half as long as a step. Raises SettingsError.
+    Args:
+        trajectory: A run, finished or not.
+        side: Maximum side of an image in pixels.
+        film: Content of the animation.
+
+    Returns:
+        The frames, and the duration of each in milliseconds. An attempt that was not kept has half the
+        duration of a step.
+
+    Raises:
+        SettingsError: `film.seconds` is out of range.
     """
     if not MIN_SECONDS <= film.seconds <= MAX_SECONDS:
-        raise SettingsError(f"seconds must be {MIN_SECONDS:g} to {MAX_SECONDS:g}, but is {film.seconds:g}.")
+        raise SettingsError(f"seconds must be {MIN_SECONDS:g} to {MAX_SECONDS:g}, not {film.seconds:g}.")
     if film.options.audience:
         panels = panels_of(trajectory) or (Panel(number=1, text=film.options.title_of(trajectory)),)
         frames = [Frame(panel.picture, panel.text, "", 1.0) for panel in panels]
@@ -73,7 +89,11 @@ def film_frames(trajectory: Trajectory, side: int, film: Film) -> tuple[list[Ima
 
 
 def write_film(frames: list[Image.Image], times: list[int], path: Path, kind: str, **options: Any) -> Path:
-    """Write the frames as one file that starts again at its end; raises JournalError."""
+    """Write the frames as one file that repeats endlessly.
+
+    Raises:
+        JournalError: The file cannot be written.
+    """
     buffer = io.BytesIO()
     frames[0].save(buffer, kind, save_all=True, append_images=frames[1:], duration=times, loop=0, **options)
     write_whole(path, buffer.getvalue())
@@ -92,14 +112,14 @@ def _frames(trajectory: Trajectory, attempts: bool, words: Words) -> list[Frame]
             for number, attempt in enumerate(result.attempts):
                 if number != result.chosen and attempt.image:
                     what = words.heard(outcome(attempt, trajectory.settings).value)
-                    mark = f"{words.say('try {number}', number=number + 1)}: {what}"
+                    mark = f"{words.say('attempt {number}', number=number + 1)}: {what}"
                     frames.append(Frame(attempt.image, story, mark, 0.5))
         quiet = result.stop_reason in (StopReason.accepted, StopReason.text_only)
         mark = "" if quiet else words.heard(stop_sentence(result))
         if attempts and result.chosen is not None:
             what = words.heard(outcome(result.attempts[result.chosen], trajectory.settings).value)
             kept = words.say(kept_word(result, result.chosen))
-            mark = f"{words.say('try {number}', number=result.chosen + 1)}: {what}, {kept}"
+            mark = f"{words.say('attempt {number}', number=result.chosen + 1)}: {what}, {kept}"
         if result.image or story:
             frames.append(Frame(result.image, story, mark, 1.0))
     if missing or not frames:
@@ -110,7 +130,7 @@ def _frames(trajectory: Trajectory, attempts: bool, words: Words) -> list[Frame]
 
 
 class _Layout:
-    """The measures that all frames share."""
+    """The dimensions shared by all frames."""
 
     def __init__(self, frames: list[Frame], side: int, captions: bool) -> None:
         sizes = [frame.picture.size for frame in frames if frame.picture] or [(side, side * 3 // 4)]
@@ -126,7 +146,7 @@ class _Layout:
         self.below = 2 * self.gap + max(words, default=0) if captions else 0
 
     def draw(self, frame: Frame) -> Image.Image:
-        """The frame as an RGB image of `width` by `height` + `below` pixels."""
+        """Render a frame as an RGB image of `width` by `height` + `below` pixels."""
         image = Image.new("RGB", (self.width, self.height + self.below), PAPER)
         canvas = ImageDraw.Draw(image)
         if frame.picture is None:

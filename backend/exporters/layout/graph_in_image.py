@@ -1,10 +1,9 @@
-"""The graph that a story was made with, inside the image that shows it, so that dragging the image into
-ComfyUI opens the graph.
+"""Embeds the graph that made a story in an image, so that dragging the image into ComfyUI opens the graph.
 
-Decision: where ComfyUI's own savers put it, for that is where its front end looks: text chunks of a PNG, and
-in a WebP the camera fields of EXIF, the prompt as Model, everything else from Make downwards, each with its
-name before a colon. A GIF has a comment; the front end reads none, so the pack's own script opens it
-(web/exports.js).
+The graph is stored where ComfyUI's own savers put it, because its front end looks there: text chunks in a
+PNG. In a WebP, EXIF camera fields: the prompt as Model, everything else from Make downwards, each with its
+name before a colon. ComfyUI's front end does not read GIFs, so the pack's own script reads the graph from a
+GIF comment (web/exports.js).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ GIF_MARK = "interleave-thinker graph "
 
 
 def png_with(image: Image.Image, metadata: Mapping[str, str]) -> bytes:
-    """The image as a PNG with these texts in it."""
+    """Return the image as a PNG file with these texts embedded."""
     chunks = PngInfo()
     for name, text in metadata.items():
         chunks.add_text(name, text)
@@ -33,7 +32,7 @@ def png_with(image: Image.Image, metadata: Mapping[str, str]) -> bytes:
 
 
 def exif_of(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """What Pillow is given to put these texts into a WebP; nothing for none."""
+    """Return Pillow's options to embed these texts in a WebP. Empty if there are none."""
     exif = Image.Exif()
     place = MAKE
     for name, text in metadata.items():
@@ -46,7 +45,7 @@ def exif_of(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def gif_comment(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """What Pillow is given to put these texts into a GIF; nothing for none."""
+    """Return Pillow's options to embed these texts in a GIF. Empty if there are none."""
     if not metadata:
         return {}
     return {"comment": (GIF_MARK + json.dumps(dict(metadata))).encode("ascii")}

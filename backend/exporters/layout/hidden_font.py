@@ -1,7 +1,7 @@
-"""A font without shapes, for text that is selected and not seen.
+"""A font without shapes, for text that can be selected but is invisible.
 
-It has an empty glyph for each letter of a document, so text in every script can be selected, no installed
-font is needed for it, and no font of a third party is embedded.
+It has an empty glyph for each letter of a document. Text in every script can therefore be selected without an
+installed font, and no third-party font is embedded.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 UNITS, ADVANCE, ASCENT, DESCENT = 1000, 500, 1000, -250
-"""Units of an em; width of each letter, and the height that is selected above and below the baseline."""
+"""Units per em, width of each letter, and the selected height above and below the baseline."""
 MAX_LETTERS = 65_000
-"""A TrueType font can hold 65,535 glyphs."""
+"""Maximum number of letters. A TrueType font can have 65,535 glyphs."""
 DATE = 3_786_912_000
-"""Fixed, so that the same letters give the same file: seconds from 1904 to 2024."""
+"""Seconds from 1904 to 2024. Fixed, so that the same letters give the same file."""
 
 
 def write_hidden_font(letters: Iterable[str], path: Path) -> None:
@@ -22,7 +22,7 @@ def write_hidden_font(letters: Iterable[str], path: Path) -> None:
     from fontTools.fontBuilder import FontBuilder
     from fontTools.ttLib.tables._g_l_y_f import Glyph
 
-    # fpdf2 refuses a font without letters, which pages without text would have.
+    # fpdf2 rejects an empty font, which pages without text would have.
     codes = sorted(map(ord, {" ", *letters}))[:MAX_LETTERS]
     names = {code: f"u{code:X}" for code in codes}
     order = [".notdef", *names.values()]

@@ -1,8 +1,8 @@
-"""Images in web pages: as data URLs, each stored once in a page that shows it in several places.
+"""Images in web pages: as data URLs, each stored once in a page even if it is shown in several places.
 
-A photograph is stored with lossy compression, as WebP or JPEG. An image is stored losslessly if its file is
-then no larger, or small anyway. A page stores its images in one SVG element, and other SVG elements show them
-by their id, as all browsers can. That needs no script and no second file, so the page opens from a disk.
+Photographs are stored with lossy compression, as WebP or JPEG. An image is stored losslessly if that file is
+no larger, or small anyway. A page stores its images in one SVG element, and other SVG elements refer to them
+by id, which all browsers support. This needs no script and no second file, so the page opens from a disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...pictures import Picture
 
 LOSSLESS_PIXELS = 512 * 512
 LOSSLESS_BYTES = 32 * 1024
-"""Bytes up to which an image is stored without loss, however small it would be with loss."""
+"""Maximum bytes up to which an image is stored losslessly even if lossy compression is smaller."""
 QUALITY = 90
 ENLARGED_SIDE = 512
 MAX_ENLARGEMENT = 4.0
@@ -34,7 +34,7 @@ class ShownImage:
 
 @dataclass(frozen=True)
 class StoredImage:
-    """An image that a page stores under `name`, and its displayed width and height in pixels."""
+    """An image that a page stores as `name`, with its displayed width and height in pixels."""
 
     name: str
     width: int
@@ -42,7 +42,7 @@ class StoredImage:
 
 
 class PageImages:
-    """The images of one page, by their digests."""
+    """The images of one page, by digest."""
 
     def __init__(self) -> None:
         self._wanted: dict[str, tuple[Picture, int, bool]] = {}
@@ -50,10 +50,15 @@ class PageImages:
     def show(
         self, picture: Picture, longest: int, enlarge: bool = False, tallest: int | None = None
     ) -> StoredImage:
-        """Store a picture for one place in the page, which shows it with at most `longest` pixels a side.
+        """Add an image at one place of the page.
 
-        It is stored once, in the largest size that a place asks for. `enlarge` shows a small picture larger,
-        and `tallest` limits the displayed height.
+        It is stored once, in the largest size used on the page.
+
+        Args:
+            picture: Image to show.
+            longest: Maximum displayed side in pixels.
+            enlarge: Whether a small image is shown enlarged.
+            tallest: Maximum displayed height in pixels.
         """
         _, known, larger = self._wanted.get(picture.digest, (picture, 0, False))
         self._wanted[picture.digest] = picture, max(known, longest), larger or enlarge
@@ -73,9 +78,14 @@ class PageImages:
 def shown_image(
     picture: Picture, longest: int, enlarge: bool = False, lossless: int = LOSSLESS_PIXELS
 ) -> ShownImage:
-    """Encode a picture with at most `longest` pixels a side; `enlarge` makes a small one larger.
+    """Encode an image for a web page.
 
-    Only pictures of up to `lossless` pixels may be stored losslessly; the run's folder has the exact pixels.
+    Args:
+        picture: Image to encode.
+        longest: Maximum side in pixels.
+        enlarge: Whether a small image is enlarged.
+        lossless: Maximum number of pixels of an image that may be stored losslessly. The run folder contains
+            the exact pixels of all images.
     """
     image, size = picture.image, _size(picture, longest, enlarge)
     if size != picture.size:

@@ -1,9 +1,9 @@
-"""A story as pages of a book: what stands where, for every export that has pages (PDF, comic archive).
+"""Lays out a story as the pages of a book, for the PDF export and the comic.
 
-Decision: one page a step, and all pages of one size, which is made from the story's own pictures, so that
-neither wide nor tall ones swim in an empty page. A text that does not fit goes on over the next page; a
-step's name is cut after three lines, and texts that would fill hundreds of pages where they do. Pages say in
-a small line how each picture was judged, for no export may sound better than the run was.
+There is one page per step. All pages have one size, derived from the story's images, so that neither wide nor
+tall images leave a page mostly empty. A long text continues on further pages. A step's name is cut after
+three lines, and texts that would fill hundreds of pages are cut too. A small line on each page shows the
+verdict on its image, so that no export looks better than the run was.
 """
 
 from __future__ import annotations
@@ -26,22 +26,32 @@ from .typesetting import Block, drawable, wrap
 
 PAPER, INK, SOFT = (250, 248, 243), (35, 33, 29), (122, 117, 107)
 LOWEST, HIGHEST = 0.62, 1.5
-"""Height of a page as a share of its width, at least and at most."""
+"""Minimum and maximum height of a page as a share of its width."""
 WHOLE = 1_000_000
 MAX_STORY_LENGTH = 200_000
-"""Characters of all steps together, some 200 pages: an equal part of it each, what comes after ends in an
-ellipsis."""
+"""Maximum characters of all steps together, about 200 pages.
+
+Each step gets an equal part, and longer texts end in an ellipsis.
+"""
 NAME_LINES = 3
 CONTENTS = 100
 COVER = 0.25
-"""Free height of a title page, as a share of its own, from which on it shows a picture."""
+"""Minimum free height of a title page, as a share of its height, for an image."""
 JPEG: dict[str, Any] = {"quality": 92, "subsampling": 0}
 
 
 @dataclass(frozen=True)
 class TextBlock:
-    """A block of text on a page; `left` and `top` in pixels, `size` the height of its letters, `paper` the
-    colour that it stands on."""
+    """A block of text on a page.
+
+    Attributes:
+        block: The lines.
+        left: Left edge in pixels.
+        top: Top edge in pixels.
+        size: Height of the letters in pixels.
+        color: Color of the text.
+        paper: Color of the background.
+    """
 
     block: Block
     left: int
@@ -59,8 +69,10 @@ class TextBlock:
 
 @dataclass(frozen=True)
 class Page:
-    """One page in pixels; `name` is what a list of contents calls it, empty for a page that goes on. Shapes
-    lie over the pictures, and texts over the shapes."""
+    """One page, in pixels. Shapes are drawn over the images, and texts over the shapes.
+
+    `name` is its title in a table of contents, and empty for a continued page.
+    """
 
     size: tuple[int, int]
     name: str
@@ -71,7 +83,7 @@ class Page:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """What the page of a step shows; `contents` is its name in the list of contents."""
+    """Content of a step's page. `contents` is its title in the table of contents."""
 
     picture: Picture | None
     name: str
@@ -81,8 +93,16 @@ class _Leaf:
 
 
 def story_pages(trajectory: Trajectory, width: int, options: ExportOptions = PLAIN) -> list[Page]:
-    """A title page, then every step; pages are `width` pixels wide. For an audience they show the story
-    alone. Raises SettingsError."""
+    """Lay out a title page and the pages of every step.
+
+    Args:
+        trajectory: A run, finished or not.
+        width: Width of a page in pixels.
+        options: Title, language and audience. For an audience, the pages show only the story.
+
+    Raises:
+        SettingsError: The language is unknown.
+    """
     words = drawable(options.words)
     if options.audience:
         leaves = [_Leaf(one.picture, "", one.text, "", "") for one in panels_of(trajectory)]
@@ -97,7 +117,7 @@ def story_pages(trajectory: Trajectory, width: int, options: ExportOptions = PLA
 
 
 def page_image(page: Page) -> Image.Image:
-    """The page as an RGB image."""
+    """Render a page as an RGB image."""
     image = Image.new("RGB", page.size, PAPER)
     canvas = ImageDraw.Draw(image)
     for picture, (left, top, right, bottom) in page.pictures:
@@ -110,14 +130,14 @@ def page_image(page: Page) -> Image.Image:
 
 
 def write_text(canvas: ImageDraw.ImageDraw, text: TextBlock, left: int, top: int, color: Color | int) -> None:
-    """Draw the lines of a text from this corner on."""
+    """Draw the lines of a text, starting at a corner."""
     for line in text.block.lines:
         canvas.text((left, top), line, font=text.block.font, fill=color)
         top += text.block.pitch
 
 
 def smaller_file(image: Image.Image) -> tuple[str, bytes]:
-    """The image as a file: ".png", or ".jpg" of high quality where that is smaller (photographs)."""
+    """Return extension and content of an image file: ".png", or ".jpg" of high quality if smaller."""
     files = []
     for ending, kind, options in ((".png", "PNG", {"compress_level": 6}), (".jpg", "JPEG", JPEG)):
         buffer = io.BytesIO()
@@ -127,7 +147,7 @@ def smaller_file(image: Image.Image) -> tuple[str, bytes]:
 
 
 class _Book:
-    """The measures that all pages share."""
+    """The dimensions shared by all pages."""
 
     def __init__(self, leaves: list[_Leaf], width: int) -> None:
         self.width = width
@@ -143,8 +163,10 @@ class _Book:
         self.bottom = self.height - self.margin - 2 * self.small
 
     def title(self, trajectory: Trajectory, title: str, sentence: str) -> Iterator[Page]:
-        """The title page with the sums of the run, empty for an audience; a long request goes on over further
-        ones."""
+        """Yield the title page, and further pages for a long request.
+
+        `sentence` is the summary of the run, empty for an audience.
+        """
         name = TextBlock(
             wrap(title, round(self.heading * 1.5), self.inner, WHOLE, WHOLE),
             self.margin, self.margin + self.plain, round(self.heading * 1.5), INK,
@@ -162,7 +184,7 @@ class _Book:
         yield from self._further(rest, SOFT)
 
     def leaf(self, leaf: _Leaf) -> Iterator[Page]:
-        """The page of a step; a long text goes on over further ones."""
+        """Yield the page of a step, and further pages for a long text."""
         pictures: tuple[tuple[Picture, Box], ...] = ()
         top = self.margin
         room = self.bottom - top - self._caption_room(leaf)
@@ -187,7 +209,7 @@ class _Book:
         yield from self._further(rest, INK)
 
     def numbered(self, pages: list[Page]) -> list[Page]:
-        """The pages with their numbers in the corner, none on the first."""
+        """Add page numbers in the corner, except on the first page."""
         done = pages[:1]
         for number, page in enumerate(pages[1:], start=2):
             block = wrap(str(number), self.small, self.inner, 1)
@@ -199,7 +221,7 @@ class _Book:
     def _cover(
         self, trajectory: Trajectory, above: TextBlock, bottom: int
     ) -> tuple[tuple[Picture, Box], ...]:
-        """The story's last picture in what the title leaves free."""
+        """Return the story's last image in the space below the title."""
         pictures = [result.image for result in trajectory.results if result.image]
         top = above.box[3] + self.plain
         if not pictures or bottom - top < self.height * COVER:
@@ -215,7 +237,7 @@ class _Book:
     def _take(
         self, block: Block, top: int, bottom: int, size: int, color: Color
     ) -> tuple[tuple[TextBlock, ...], Block]:
-        """As many lines as fit above `bottom`, and the rest."""
+        """Return the lines that fit above `bottom`, and the rest."""
         fitting = max(0, (bottom - top) // block.pitch)
         lines, rest = block.lines[:fitting], block.lines[fitting:]
         taken = (
@@ -229,13 +251,13 @@ class _Book:
         return wrap(text, size, self.inner, WHOLE, self.longest)
 
     def _caption(self, leaf: _Leaf) -> tuple[int, int]:
-        """Height of the heading, and of heading and story together."""
+        """Return the height of the heading, and of heading and text together."""
         name = leaf.name
         heading = wrap(name, self.heading, self.inner, NAME_LINES).height + self.plain // 3 if name else 0
         return heading, heading + self._lines(leaf.text, self.plain).height
 
     def _caption_room(self, leaf: _Leaf) -> int:
-        """What a picture leaves free below itself: the caption, but never more than a third of the page."""
+        """Return the space reserved below an image: its caption, but at most a third of the page."""
         heading, whole = self._caption(leaf)
         return min(self.plain + whole, max(self.plain + heading, self.height // 3))
 
@@ -265,7 +287,7 @@ def _story(shown: StoryStep) -> str:
 
 
 def mark_of(shown: StoryStep, words: Words) -> str:
-    """How a picture was judged, or what became of its step, for a small line below it."""
+    """Return the verdict on an image, or the outcome of its step, as a small line below it."""
     if shown.result is None:
         return words.say("Not reached")
     quiet = shown.result.stop_reason is StopReason.text_only

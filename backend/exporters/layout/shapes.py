@@ -1,7 +1,7 @@
-"""Panels' frames and speech balloons: outlines that a page of pixels and a PDF draw alike.
+"""Panel frames and speech balloons, as outlines that are drawn the same in an image and a PDF.
 
-Decision: a shape is a polygon, its round corners of short lines; so one list of points serves both, and what
-is seen on a PNG is what is printed.
+A shape is a polygon whose round corners are short lines. The same list of points serves both formats, so the
+PNG shows what is printed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,22 @@ Color = tuple[int, int, int]
 Box = tuple[int, int, int, int]
 Point = tuple[float, float]
 SMOOTH = 4
-"""Times as large that a shape is drawn before it is scaled down."""
+"""Supersampling factor at which a shape is drawn before it is scaled down."""
 CORNER_LINES = 8
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A filled outline in pixels; `round` is the radius of its corners, `tail` the point that a balloon
-    speaks from, `line` the width of its outline, `fill` None leaves what is below."""
+    """A filled outline in pixels.
+
+    Attributes:
+        box: Left, top, right and bottom.
+        fill: Fill color. None is transparent.
+        color: Color of the outline.
+        line: Width of the outline.
+        round: Radius of the corners.
+        tail: Tip of a speech balloon's tail.
+    """
 
     box: Box
     fill: Color | None
@@ -32,7 +40,7 @@ class Shape:
     tail: Point | None = None
 
     def points(self) -> list[Point]:
-        """The corners of the outline, clockwise from the upper left."""
+        """Return the corners of the outline, clockwise from the upper left."""
         left, top, right, bottom = self.box
         radius = min(self.round, (right - left) // 2, (bottom - top) // 2)
         corners = (

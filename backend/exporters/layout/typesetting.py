@@ -1,8 +1,9 @@
-"""Text on a contact sheet: lines broken to a width, in a font that has the letters.
+"""Breaks text into lines, in a font that has all of its letters.
 
-Decision: Pillow's own scalable font, so that a sheet looks the same everywhere, as long as it has all letters
-of a text (it has little beyond ASCII). Else the installed font that has most of them; what no font has is
-drawn as its plain base letter where there is one (é as e), so that a sheet on a bare machine stays readable.
+Pillow's own scalable font is used if it has all letters of a text (it supports little beyond ASCII), so that
+exports look the same everywhere. Otherwise the installed font with the most of them is used. Letters that no
+font has are drawn as their base letter if possible (é as e), so that exports stay readable on a machine
+without fonts.
 """
 
 from __future__ import annotations
@@ -60,8 +61,7 @@ NOTED = 20
 
 @dataclass(frozen=True)
 class Block:
-    """Lines of text with the font that they were measured in; `pitch` is the distance of two lines in
-    pixels."""
+    """Lines of text with the font in which they were measured. `pitch` is the line spacing in pixels."""
 
     lines: tuple[str, ...]
     font: Any
@@ -75,10 +75,17 @@ class Block:
 
 @lru_cache(maxsize=256)
 def wrap(text: str, size: int, width: int, lines: int, characters: int = MAX_CHARACTERS) -> Block:
-    """Break a text into at most `lines` lines of at most `width` pixels; what does not fit, and what comes
-    after that many `characters`, ends in an ellipsis.
+    """Break a text into lines.
 
-    Breaks at blanks, and inside a word that is wider than a line (long addresses, scripts without blanks).
+    Lines break at blanks, and inside a word that is wider than a line (long addresses, scripts without
+    blanks). Text that does not fit ends in an ellipsis.
+
+    Args:
+        text: Text to break.
+        size: Height of the letters in pixels.
+        width: Maximum width of a line in pixels.
+        lines: Maximum number of lines.
+        characters: Maximum number of characters of the text.
     """
     cut = text[:characters].strip()
     name = _font_with(frozenset(cut))
@@ -109,8 +116,7 @@ def wrap(text: str, size: int, width: int, lines: int, characters: int = MAX_CHA
 
 
 def font_note(trajectory: Trajectory) -> str:
-    """A sentence that names the letters of a story that cannot be drawn here and what to do; empty if all
-    can."""
+    """Return a warning that names the letters of a story that no font has, or an empty string."""
     steps = {step.number: step for step in trajectory.plan.steps}
     steps |= {result.step.number: result.step for result in trajectory.results}
     texts = [trajectory.request.text]
@@ -127,13 +133,18 @@ def font_note(trajectory: Trajectory) -> str:
 
 
 def drawable(words: Words) -> Words:
-    """The words as they can be drawn here: English ones in place of those of a language whose letters no font
-    of this machine has, which would be rows of empty boxes."""
+    """Return the words that can be drawn here.
+
+    English replaces a language whose letters no installed font has, since it would appear as empty boxes.
+    """
     return words_in(ENGLISH) if letters_without_font(words.samples) else words
 
 
 def letters_without_font(texts: Iterable[str]) -> str:
-    """The letters of these texts, each once, that no font found here has: they are drawn as empty boxes."""
+    """Return the letters of these texts, without duplicates, that no font has.
+
+    They are drawn as empty boxes.
+    """
     missing: dict[str, None] = {}
     for text in texts:
         for paragraph in text.splitlines():
@@ -163,7 +174,7 @@ def _names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _font_with(letters: frozenset[str]) -> str:
-    # max() takes the first of equals: the own font if it has them all.
+    # max() returns the first of equals, so Pillow's font wins if it has all letters.
     return max(_names(), key=lambda name: sum(_has(name, letter) for letter in letters))
 
 

@@ -1,0 +1,1 @@
+"""Generators that run diffusers pipelines."""

@@ -1,14 +1,15 @@
-"""Several images in one call of a diffusers pipeline, each with a prompt, a source and a seed of its own.
+"""Generates several images in one call of a diffusers pipeline, each with its own prompt, source and seed.
 
-Decisions. A batch is not the single draws: kernels add in another order, so some pixels differ by 1 of 255
-(in bfloat16 by more). A key of a journal or a cache does not say in which batch an image was made, so this is
-a generator of its own, whose identity says "batched": what it draws is never taken for a single draw. Only
-the training's redraws ask for it (training/reward/redraws), where images are scored and thrown away; a
-story's loop and the image service draw one by one, and a journal knows single draws alone. Every image has
-its own noise from its own seed, so its place in the batch, and what else is in it, change nothing but that
-rounding. One call has one size, and for most reference models one source (siblings of a reinforcement's group
-edit the same page), so draws are grouped by both. A batch is bounded by its pixels, and halved, for good,
-when the memory does not suffice.
+A batch is not bit-identical to single images: kernels sum in another order, so some pixels differ by 1 of 255
+(by more in bfloat16). Keys of journals and caches do not contain the batch of an image. Batching is therefore
+a generator of its own, with "batched" in its identity, whose images are never reused as single images. Only
+the redraws in training (training/reward/redraws) use it, where images are scored and discarded. The loop of a
+story and the image service generate one image at a time.
+
+Each image has its own noise from its own seed, so its position in the batch, and the other images, affect
+only the rounding. All images of a call have one size and, for most reference models, one source image (the
+members of a GRPO group edit the same image), so requests are grouped by both. The number of pixels in a batch
+is limited, and halved permanently when memory runs out.
 """
 
 from __future__ import annotations
@@ -21,29 +22,39 @@ from ...pictures import Picture
 from ..protocol import bounded_identity
 
 MAX_PIXELS = 8 * 1024 * 1024
-"""Pixels of the images of one call, at most: eight of a megapixel."""
+"""Maximum number of pixels in one call: eight images of a megapixel."""
 
 
 class DrawsTogether(Protocol):
-    """A generator that draws several images of one size in one call."""
+    """A generator that generates several images of one size in one call."""
 
     identity: str
 
     @property
-    def modules(self) -> list[Any]: ...
+    def modules(self) -> list[Any]:
+        """The torch modules of the pipelines."""
+        ...
 
-    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture: ...
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Generate one image."""
+        ...
 
-    def area(self, source: Picture | None) -> int: ...
+    def area(self, source: Picture | None) -> int:
+        """Return the number of pixels of an image generated with this source image."""
+        ...
 
     def draw_together(
         self, prompts: Sequence[str], source: Picture | Sequence[Picture] | None, seeds: Sequence[int]
-    ) -> list[Picture]: ...
+    ) -> list[Picture]:
+        """Generate one image per prompt and seed in one call."""
+        ...
 
 
 class BatchedPipeline:
-    """A pipeline that draws several images a call; `any_source`: edits of different sources of one size
-    too."""
+    """A pipeline that generates several images per call.
+
+    `any_source` allows different source images of one size in a call.
+    """
 
     def __init__(self, pipeline: DrawsTogether, any_source: bool) -> None:
         self._pipeline = pipeline
@@ -53,23 +64,36 @@ class BatchedPipeline:
 
     @property
     def modules(self) -> list[Any]:
-        """The torch modules of the pipelines, for who moves them between devices."""
+        """The torch modules of the pipelines, for code that moves them between devices."""
         return self._pipeline.modules
 
     @property
     def most_pixels(self) -> int:
-        """Pixels of the images of one call now; less after one for which there was no memory."""
+        """Current maximum number of pixels in one call. It decreases when memory runs out."""
         return self._most_pixels
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """One image, as the pipeline draws it alone. Raises GeneratorError, Cancelled."""
+        """Generate one image, as the pipeline does alone.
+
+        Raises:
+            GeneratorError: The generation failed.
+            Cancelled: The generation was stopped.
+        """
         return self._pipeline.draw(prompt, source, seed)
 
     def draw_many(
         self, prompts: Sequence[str], sources: Sequence[Picture | None], seeds: Sequence[int]
     ) -> list[Picture]:
-        """The images of these draws in their order, each as `draw` gives it but for rounding. Raises
-        GeneratorError, also OutOfMemory where one image alone is too much, and Cancelled."""
+        """Generate several images, each as `draw` would except for rounding.
+
+        Returns:
+            The images, in the order of the prompts.
+
+        Raises:
+            OutOfMemory: Memory does not suffice for a single image.
+            GeneratorError: The generation failed.
+            Cancelled: The generation was stopped.
+        """
         drawn: dict[int, Picture] = {}
         together: dict[Hashable, list[int]] = {}
         for number, source in enumerate(sources):
@@ -94,7 +118,7 @@ class BatchedPipeline:
         return [drawn[number] for number in range(len(sources))]
 
     def _kind_of(self, source: Picture | None) -> Hashable:
-        """What draws of one call have in common: their source, or its size where sources may differ."""
+        """Return what images of one call must share: their source, or only its size if sources may differ."""
         if source is None:
             return None
         return source.size if self._any_source else source.digest

@@ -1,8 +1,8 @@
-"""A diffusers pipeline folder as untrusted data: found, checked to bring no code, and named by its content.
+"""Finds a diffusers pipeline folder, checks that it contains no code, and identifies it by its content.
 
-Decision: the identity of a model is what lies in its folder, never its path or hub name, so a moved folder
-keeps its cached images and a replaced weight file loses them. Large weight files are sampled: their size,
-their header (all tensor names, types and shapes) and evenly spread blocks, which any retraining changes.
+The identity of a model is the content of its folder, never its path or hub name. A moved folder keeps its
+cached images, and a replaced weight file loses them. Large weight files are sampled: their size, their header
+(all tensor names, dtypes and shapes) and evenly spaced blocks, which any retraining changes.
 """
 
 from __future__ import annotations
@@ -28,20 +28,26 @@ SAMPLE_BYTES = 64 * 1024
 
 
 def find_folder(argument: str, download: bool) -> Path:
-    """Folder of a local pipeline or of a hub id in the local cache; raises SettingsError.
+    """Return the folder of a local pipeline, or of a hub id in the local cache.
 
-    Nothing is fetched unless `download` is true, and then only configurations and safetensors weights.
+    Args:
+        argument: Folder or hub id.
+        download: Whether to download a hub id that is not cached. Only configurations and safetensors are
+            downloaded.
+
+    Raises:
+        SettingsError: The folder does not exist, or the download failed.
     """
     if not argument:
         raise SettingsError(
-            "The diffusers generator needs a model.", "Give diffusers:FOLDER or diffusers:HUB-ID."
+            "The diffusers generator needs a model.", "Use diffusers:FOLDER or diffusers:HUB-ID."
         )
     folder = Path(argument).expanduser()
     if folder.is_dir():
         return folder
     if not HUB_ID.match(argument):
         raise SettingsError(
-            f"There is no pipeline folder {argument!r}.", "Give a folder that holds model_index.json."
+            f"The pipeline folder {argument!r} does not exist.", "Give a folder with model_index.json."
         )
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
@@ -49,32 +55,34 @@ def find_folder(argument: str, download: bool) -> Path:
         found = DiffusionPipeline.download(argument, use_safetensors=True, local_files_only=not download)
     except (OSError, ValueError) as error:
         if download:
-            raise SettingsError(
-                f"Model {argument!r} could not be downloaded ({_first_line(error)})."
-            ) from error
+            raise SettingsError(f"Cannot download model {argument!r} ({_first_line(error)}).") from error
         raise SettingsError(
-            f"Model {argument!r} is neither a folder here nor, whole, in the local model cache.",
-            "Give a folder, or set download.",
+            f"Model {argument!r} is neither a folder nor complete in the local model cache.",
+            "Give an existing folder, or allow the download.",
         ) from error
     return Path(found)
 
 
 def check_library() -> None:
-    """Raise SettingsError if this diffusers would run code that lies in a pipeline's folder."""
+    """Check that the installed diffusers does not run code from a pipeline's folder.
+
+    Raises:
+        SettingsError: The installed version is too old.
+    """
     from diffusers import __version__ as version
 
     if tuple(int(part) for part in version.split(".")[:2]) < SAFE_DIFFUSERS:
         raise SettingsError(
-            f"diffusers {version} can be made to run code that lies in a pipeline's folder.",
-            "Install 0.38 or newer: pip install -U diffusers",
+            f"diffusers {version} can run code from a pipeline's folder, which is unsafe.",
+            "Install version 0.38 or newer: pip install -U diffusers",
         )
 
 
 def pipeline_class(folder: Path) -> str:
-    """Name of the diffusers class that `folder` is to be loaded with.
+    """Return the name of the diffusers class that loads a folder.
 
-    Raises SettingsError if the index is missing or damaged, or if the pipeline or a component would need code
-    that comes with the folder.
+    Raises:
+        SettingsError: The index is missing or damaged, or a component would need code from the folder.
     """
     import diffusers
     from diffusers import pipelines
@@ -85,10 +93,10 @@ def pipeline_class(folder: Path) -> str:
     if not isinstance(name, str) or not isinstance(getattr(diffusers, name, None), type):
         raise SettingsError(
             (
-                f"{folder.name!r} asks for the pipeline class {name!r}, which diffusers "
-                f"{diffusers.__version__} lacks."
+                f"{folder.name!r} requires the pipeline class {name!r}, which diffusers "
+                f"{diffusers.__version__} does not have."
             ),
-            "Upgrade diffusers; pipelines that bring code of their own are not run.",
+            "Upgrade diffusers. Pipelines with their own code are not supported.",
         )
     for component, value in index.items():
         if component.startswith("_") or _plain(value):
@@ -99,8 +107,8 @@ def pipeline_class(folder: Path) -> str:
             or [*map(_named, value)] != [True, True]
         ):
             raise SettingsError(
-                f"{folder.name!r}: {component[:80]!r} in {INDEX} is no component.",
-                "It must name a library and a class. Get the folder again.",
+                f"{folder.name!r}: {component[:80]!r} in {INDEX} is not a valid component.",
+                "It must name a library and a class. Download the folder again.",
             )
         if (folder / component).is_dir():
             check_weights(folder / component, SettingsError)
@@ -114,13 +122,13 @@ def pipeline_class(folder: Path) -> str:
                     f"{folder.name!r}: component {component!r} comes from {library!r}, not from diffusers or "
                     "transformers."
                 ),
-                "Pipelines that bring code of their own are not run.",
+                "Pipelines with their own code are not supported.",
             )
     return name
 
 
 def _plain(value: object) -> bool:
-    """Whether a value of the index is a setting of the pipeline and names no component."""
+    """Return whether a value of the index is a setting of the pipeline and not a component."""
     items = value if isinstance(value, list) else [value]
     setting = all(isinstance(one, (int, float, str)) for one in items)
     return (
@@ -133,8 +141,7 @@ def _named(value: object) -> bool:
 
 
 def content_digest(folder: Path) -> str:
-    """16 hex digits over the index, the components' configurations and vocabularies, and their safetensors
-    weights."""
+    """Return 16 hex digits over the index and all components: configurations, vocabularies and weights."""
     components = sorted(key for key in _read_index(folder) if not key.startswith("_"))
     digest = hashlib.blake2b(digest_size=8)
     for path in [folder / INDEX, *(file for name in components for file in _content_files(folder / name))]:
@@ -143,7 +150,7 @@ def content_digest(folder: Path) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """16 hex digits of a weight file; a large one is sampled."""
+    """Return 16 hex digits over a weight file. Large files are sampled."""
     digest = hashlib.blake2b(digest_size=8)
     _add_content(digest, path, path.name)
     return digest.hexdigest()
@@ -176,10 +183,10 @@ def _read_index(folder: Path) -> dict[str, object]:
         index = read_json(path, SettingsError, "Pipeline index", MAX_INDEX_BYTES, MAX_INDEX_VALUES)
     except SettingsError as error:
         raise SettingsError(
-            error.message, f"A diffusers pipeline folder holds {INDEX} and one folder a component."
+            error.message, f"A diffusers pipeline folder contains {INDEX} and a folder per component."
         ) from error
     if not isinstance(index, dict):
-        raise SettingsError(f"{str(path)!r} does not hold an object.")
+        raise SettingsError(f"{str(path)!r} does not contain a JSON object.")
     return index
 
 

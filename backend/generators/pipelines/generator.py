@@ -1,9 +1,8 @@
-"""Draws with a diffusers pipeline: text-to-image for the first step, editing the image before for every other
-one.
+"""Generates with a diffusers pipeline: text-to-image for the first step, edits of the last image afterwards.
 
-Decision: a pipeline is used as it is opened (opening.py), not wrapped in classes of its kind; what differs
-between kinds is a table (kinds.py). Noise comes from a CPU generator, so a seed means the same noise on every
-device. A pipeline that only edits (Qwen-Image-Edit) is given a white page where there is no source yet.
+A pipeline is used as opened (opening.py), without a wrapper class per kind. The differences between kinds are
+in a table (kinds.py). Noise comes from a CPU generator, so a seed gives the same noise on every device. A
+pipeline that can only edit (Qwen-Image-Edit) gets a white image as long as no source image exists.
 """
 
 from __future__ import annotations
@@ -23,18 +22,21 @@ from ...values import shown_beside
 from ..encoding_cache import EncodingCache
 from ..protocol import bounded_identity
 from .batches import BatchedPipeline
+from .image_sizes import fit_area, resized
 from .kinds import PipelinePair, arguments_of, images_of
 from .options import PipelineOptions, check_strength
 
 OUT_OF_MEMORY = re.compile(
     r"out of memory|(can't|cannot|unable to) allocate|not enough memory", re.IGNORECASE
 )
-MAX_SOURCE_AREA = 1024 * 1024
 
 
 class DiffusersGenerator:
-    """A loaded pipeline, or a pair that shares its weights. Set `interrupted` to be asked after every
-    sampling step. `folder`: where it was read from; `mask`: white where an edit may change its source."""
+    """A loaded pipeline, or two that share their weights.
+
+    `folder` is the folder of the model. `interrupted` is called after every sampling step, and the generation
+    stops when it returns True.
+    """
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class DiffusersGenerator:
         self.interrupted: Callable[[], bool] | None = None
         self._pair, self._mask = pair, mask
         self._beside: tuple[Picture, ...] = ()
-        # Schedulers count their steps, and the cache of encodings is not for several threads.
+        # Schedulers count their steps, and the encoding cache is not thread-safe.
         self._one_at_a_time = threading.Lock()
         self._size = options.sides
         self._strength = options.strength
@@ -66,8 +68,11 @@ class DiffusersGenerator:
 
     @property
     def step_settings(self) -> frozenset[str]:
-        """`denoise` where an edit begins from its source, `negative` where both pipelines look at one as they
-        are set, `mask` where the pipeline repaints a part of an image, `reference` where it takes several."""
+        """Supported settings of a step.
+
+        `denoise` needs an edit that starts from the source image's latents, and `negative` pipelines that use
+        a negative prompt at the current guidance.
+        """
         taken = {
             "mask": self._pair.kind.mask is not None,
             "reference": self.max_reference_images > 0,
@@ -78,12 +83,17 @@ class DiffusersGenerator:
 
     @property
     def max_reference_images(self) -> int:
-        """What the pipeline can be shown beside the image that it edits."""
+        """Maximum number of images shown to the pipeline in addition to the image it edits."""
         return self._pair.kind.most_images - 1
 
     def with_step_settings(self, settings: StepSettings) -> DiffusersGenerator:
-        """The same pipelines and lock, drawing with these settings; a step's mask takes the place of the
-        pipeline's. Raises SettingsError for a denoise that leaves no sampling step."""
+        """Return a generator with the same pipelines and lock, and these settings.
+
+        A step's mask replaces the pipeline's.
+
+        Raises:
+            SettingsError: `denoise` leaves no sampling step.
+        """
         other = copy(self)
         other._beside = shown_beside(settings)
         if settings.mask is not None:
@@ -97,14 +107,14 @@ class DiffusersGenerator:
 
     @property
     def draw_options(self) -> frozenset[str]:
-        """Those of size, steps and guidance that the pipelines take."""
+        """Those of size, steps and guidance that the pipelines support."""
         accepted = set.intersection(
             *(arguments_of(one) for one in (self._pair.draw, self._pair.edit) if one is not None)
         )
         taken = {
             "steps": "num_inference_steps" in accepted,
             "guidance": self._pair.kind.guidance in accepted,
-            # Image to image draws in its source's size, and the source is brought to this one.
+            # Image-to-image generates in the size of its source image, which is scaled to this size.
             "size": "width" in accepted or self._pair.kind.edit == "img2img",
         }
         return frozenset(name for name, takes in taken.items() if takes)
@@ -115,8 +125,11 @@ class DiffusersGenerator:
         steps: int | None = None,
         guidance: float | None = None,
     ) -> DiffusersGenerator:
-        """The same pipelines and lock, drawing with these. Raises SettingsError for steps that leave none for
-        an edit."""
+        """Return a generator with the same pipelines and lock, and these options.
+
+        Raises:
+            SettingsError: The number of steps leaves none for an edit.
+        """
         other, kind = copy(self), self._pair.kind
         if self._pair.kind.edit == "img2img":
             check_strength(steps or self._options.get("num_inference_steps"), self._strength)
@@ -131,31 +144,38 @@ class DiffusersGenerator:
         return other
 
     def in_batches(self) -> BatchedPipeline | DiffusersGenerator:
-        """The same pipelines and lock, drawing several images a call, with an identity of its own; this
-        generator itself where its class was not tried so, or where a mask or further images shape a draw."""
+        """Return the same pipelines and lock as a generator of several images per call.
+
+        Returns this generator if batching was not tested with its class, or with a mask or additional images.
+        """
         plain = self._mask is None and not self._beside
         batch = self._pair.kind.batch
         return BatchedPipeline(self, batch == "any source") if plain and batch != "none" else self
 
     @property
     def modules(self) -> list[Any]:
-        """The torch modules of the pipelines, for who moves them between devices; they share their
-        weights."""
+        """The torch modules of the pipelines, for code that moves them between devices.
+
+        They share weights.
+        """
         import torch
 
         return [part for part in self._pair.edit.components.values() if isinstance(part, torch.nn.Module)]
 
     def area(self, source: Picture | None) -> int:
-        """Pixels of the image that is drawn with this source."""
+        """Return the number of pixels of an image generated with this source image."""
         width, height = self._sides(source)
         return width * height
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Draw, or edit `source`; sides are rounded to what the pipeline can make (mostly multiples of 16
-        pixels).
+        """Generate an image from the prompt, or edit `source`.
 
-        Without an explicit size an edit keeps its source's, scaled down to 1024x1024 of area if larger.
-        Raises GeneratorError, or Cancelled once `interrupted` says so.
+        Sides are rounded to what the pipeline supports (mostly multiples of 16 pixels). Without an explicit
+        size, an edit keeps the size of its source image, scaled down to the area of 1024x1024 if larger.
+
+        Raises:
+            GeneratorError: The generation failed.
+            Cancelled: `interrupted` returned True.
         """
         return self.draw_together([prompt], source, [seed])[0]
 
@@ -165,9 +185,19 @@ class DiffusersGenerator:
         source: Picture | Sequence[Picture] | None,
         seeds: Sequence[int],
     ) -> list[Picture]:
-        """Images of one call of the pipeline, one for each prompt with its seed: without a source, from one
-        source for all, or each from its own (of one size, for a class that takes them). Raises as `draw`,
-        and OutOfMemory."""
+        """Generate several images in one call.
+
+        Args:
+            prompts: One prompt per image.
+            source: No source image, one for all, or one per prompt, all of one size (if the class supports
+                it).
+            seeds: One seed per image.
+
+        Raises:
+            OutOfMemory: Memory does not suffice.
+            GeneratorError: The generation failed.
+            Cancelled: `interrupted` returned True.
+        """
         import torch
 
         self._stop_if_interrupted()
@@ -177,14 +207,14 @@ class DiffusersGenerator:
         if source is None and self._pair.draw is None:
             if not self._pair.kind.needs_source:
                 raise GeneratorError(
-                    f"{type(self._pair.edit).__name__} cannot draw from text alone.",
-                    "Give the request an image.",
+                    f"{type(self._pair.edit).__name__} cannot generate from text alone.",
+                    "Add an image to the request.",
                 )
             source, mask = Picture.white(self._default_size()), Picture.white(self._default_size())
         if mask is None and self._pair.kind.needs_mask:
             raise GeneratorError(
-                f"{type(self._pair.edit).__name__} repaints a part of an image.",
-                "Give a mask that is white there.",
+                f"{type(self._pair.edit).__name__} needs a mask: it repaints a part of an image.",
+                "Give a mask that is white where the image may change.",
             )
         pipeline: Any = self._pair.draw if source is None else self._pair.edit
         alone = len(prompts) == 1
@@ -193,10 +223,10 @@ class DiffusersGenerator:
             arguments["negative_prompt"] = [arguments["negative_prompt"]] * len(prompts)
         arguments |= self._source_arguments(source, arguments_of(pipeline))
         if source is not None and mask is not None and self._pair.kind.mask is not None:
-            arguments[self._pair.kind.mask] = _resize(mask, source.size).convert("L")
+            arguments[self._pair.kind.mask] = resized(mask, source.size).convert("L")
         if several and not alone:
             sides = self._sides(source)
-            arguments["image"] = [_resize(one, sides) for one in several]
+            arguments["image"] = [resized(one, sides) for one in several]
         noise = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
         arguments["generator"] = noise[0] if alone else noise
         if "callback_on_step_end" in arguments_of(pipeline):
@@ -211,12 +241,12 @@ class DiffusersGenerator:
                 raise
         if is_blacked_out:
             raise GeneratorError(
-                f"{type(pipeline).__name__}'s safety checker blacked the image out.",
+                f"{type(pipeline).__name__} returned a black image: its safety checker rejected the result.",
                 "Change the prompt or the seed.",
             )
         if len(images) != len(prompts):
             raise GeneratorError(
-                f"{type(pipeline).__name__} gave {len(images)} images for {len(prompts)} prompts."
+                f"{type(pipeline).__name__} returned {len(images)} images for {len(prompts)} prompts."
             )
         return [Picture(image) for image in images]
 
@@ -230,17 +260,16 @@ class DiffusersGenerator:
         if shown:
             arguments["image"] = shown if len(shown) > 1 else shown[0]
         if source is not None and self._pair.kind.edit == "img2img":
-            # The latents of the source are the start, so the source's size is the result's.
-            arguments["image"] = _resize(source, (width, height))
+            # The generation starts from the source image's latents, so both have the same size.
+            arguments["image"] = resized(source, (width, height))
             arguments["strength"] = self._strength
         return {key: value for key, value in arguments.items() if key in accepted}
 
     def _sides(self, source: Picture | None) -> tuple[int, int]:
-        return self._round(self._size or _fit_area(source.size if source else self._default_size()))
+        return self._round(self._size or fit_area(source.size if source else self._default_size()))
 
     def _round(self, size: tuple[int, int]) -> tuple[int, int]:
-        # Twice the VAE's factor: transformers take 2x2 patches of latents, and UNets halve them at least
-        # once.
+        # Twice the VAE's factor: transformers use 2x2 patches of latents, and UNets halve them at least once.
         multiple = 2 * getattr(self._pair.edit, "vae_scale_factor", 8)
         width, height = (max(multiple, round(side / multiple) * multiple) for side in size)
         return width, height
@@ -257,7 +286,7 @@ class DiffusersGenerator:
 
     def _stop_if_interrupted(self) -> None:
         if self.interrupted is not None and self.interrupted():
-            raise Cancelled("Drawing was stopped.")
+            raise Cancelled("The generation was stopped.")
 
     def _explain_memory(self, error: Exception, arguments: dict[str, Any]) -> None:
         import torch
@@ -267,20 +296,8 @@ class DiffusersGenerator:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         width, height = arguments.get("width"), arguments.get("height")
-        drawn = f"{width}x{height}" if width else "the pipeline's own size"
+        area = f"{width}x{height}" if width else "the pipeline's own size"
         raise OutOfMemory(
-            f"Out of memory while drawing at {drawn} ({str(error).splitlines()[0]}).",
-            "Lower size, use dtype=bfloat16 or device=cpu, or take a smaller model.",
+            f"Out of memory while generating at {area} ({str(error).splitlines()[0]}).",
+            "Reduce the size, set dtype=bfloat16 or device=cpu, or use a smaller model.",
         ) from error
-
-
-def _fit_area(size: tuple[int, int]) -> tuple[int, int]:
-    width, height = size
-    scale = min(1.0, (MAX_SOURCE_AREA / (width * height)) ** 0.5)
-    return max(1, round(width * scale)), max(1, round(height * scale))
-
-
-def _resize(picture: Picture, size: tuple[int, int]) -> Any:
-    from PIL import Image
-
-    return picture.image if picture.size == size else picture.image.resize(size, Image.Resampling.LANCZOS)

@@ -1,9 +1,8 @@
-"""How each diffusers pipeline class edits an image, in one table.
+"""A table of how each diffusers pipeline class edits an image.
 
-Decision: the way of editing follows from the class, because the pipeline's weights were trained for it, and
-is never tried out. A class that is not listed edits by image-to-image where diffusers itself names its
-image-to-image twin; otherwise opening it is an error, and the user can say `edit=reference` or
-`edit=img2img`.
+The edit mode follows from the class, because the pipeline's weights were trained for it. It is never found by
+trial. A class that is not listed edits by image-to-image if diffusers has an image-to-image counterpart for
+it. Otherwise opening it is an error, and the user can set `edit=reference` or `edit=img2img`.
 """
 
 from __future__ import annotations
@@ -23,28 +22,36 @@ Batching = Literal["none", "one source", "any source"]
 
 @dataclass(frozen=True)
 class PipelineKind:
-    """What a pipeline class needs beyond prompt and image."""
+    """What a pipeline class needs in addition to prompt and image."""
 
     edit: EditMode
-    """`reference`: the source is an input beside the noise. `img2img`: the source, noised, is the start."""
+    """`reference`: the source image is an additional input.
+
+    `img2img`: the noised source image is the start.
+    """
     needs_source: bool = False
-    """It cannot draw from text alone: a white page of the target size stands in for the missing source."""
+    """Cannot generate from text alone: a white image of the target size replaces the missing source image."""
     guidance: str = "guidance_scale"
-    """The argument that scales classifier-free guidance."""
+    """Name of the argument for classifier-free guidance."""
     negative: str | None = None
-    """Negative prompt without which the class leaves its guidance off."""
+    """Negative prompt without which the class disables its guidance."""
     mask: str | None = None
-    """The argument that takes a mask of what may change, white for change."""
+    """Name of the argument for a mask of the area that may change (white)."""
     needs_mask: bool = False
-    """It only repaints what a mask shows."""
+    """Only repaints the area of a mask."""
     most_images: int = 1
-    """Images that it can be shown, the source among them: a class that takes a list of them would take any
-    number, and here it is what ComfyUI's own nodes give the same model."""
+    """Maximum number of images shown to the model, including the source image.
+
+    A class that accepts a list would accept any number. The values here are those of ComfyUI's own nodes.
+    """
     distilled_steps: int | None = None
     """Sampling steps of the class's step-distilled checkpoints (configuration `is_distilled`)."""
     batch: Batching = "none"
-    """What one call can draw besides several prompts and seeds: edits of one source (a list of images would
-    be several references), of any sources of one size, or nothing that was tried here."""
+    """What one call can combine, in addition to several prompts and seeds.
+
+    Edits of one source image (a list of images would be several references), edits of any source images of
+    one size, or nothing that was tested.
+    """
 
 
 _QWEN_EDIT = PipelineKind("reference", needs_source=True, guidance="true_cfg_scale", negative=" ")
@@ -69,35 +76,50 @@ KINDS: dict[str, PipelineKind] = {
 
 @dataclass(frozen=True)
 class PipelinePair:
-    """The pipelines that draw and edit, sharing their weights; `draw` None: no image comes from text
-    alone."""
+    """The pipelines that generate and edit, sharing their weights.
+
+    `draw` is None if the model cannot generate from text alone.
+    """
 
     kind: PipelineKind
     draw: Any | None
     edit: Any
 
     def takes_negative(self, pipeline: Any) -> bool:
-        """Whether this one of the two makes use of a negative prompt. Guidance-distilled models take both
-        arguments, and use it only with the other guidance."""
+        """Return whether a pipeline uses a negative prompt.
+
+        Guidance-distilled models accept both guidance arguments, and use a negative prompt only with the
+        other one.
+        """
         accepted = arguments_of(pipeline)
         distilled = "true_cfg_scale" in accepted and self.kind.guidance != "true_cfg_scale"
         return "negative_prompt" in accepted and not distilled
 
     def looks_at_negatives(self, guidance: float | None) -> bool:
-        """Whether a negative prompt shapes every image at this guidance (None: the pipelines' own)."""
+        """Return whether a negative prompt affects every image at this guidance.
+
+        None is the pipelines' default.
+        """
         used = all(self.takes_negative(one) for one in (self.draw, self.edit) if one is not None)
         return used and (guidance is None or guidance > 1)
 
 
 def pair_pipelines(pipeline: Any, edit: EditMode | Literal["auto"] = "auto") -> PipelinePair:
-    """Pair a loaded pipeline with its twin as its class demands; raises SettingsError where the class cannot
-    edit."""
+    """Pair a loaded pipeline with its counterpart, as its class requires.
+
+    Args:
+        pipeline: Loaded pipeline.
+        edit: Edit mode. "auto" follows from the class.
+
+    Raises:
+        SettingsError: The class cannot edit.
+    """
     name = type(pipeline).__name__
     known = KINDS.get(name)
     mode = edit if edit != "auto" else known.edit if known else "img2img"
     if mode == "reference":
         if "image" not in arguments_of(pipeline):
-            raise SettingsError(f"{name} takes no reference image.", "Leave out edit=reference.")
+            raise SettingsError(f"{name} does not accept a reference image.", "Omit edit=reference.")
         kind = known or PipelineKind(
             "reference", needs_source=_twin(pipeline, "AutoPipelineForText2Image") is None
         )
@@ -105,23 +127,24 @@ def pair_pipelines(pipeline: Any, edit: EditMode | Literal["auto"] = "auto") -> 
     twin = _twin(pipeline, "AutoPipelineForImage2Image")
     if twin is None or not {"image", "strength"} <= arguments_of(twin):
         raise SettingsError(
-            f"{name} is not known to edit images, and diffusers has no image-to-image pipeline for it.",
-            "Choose another model, or say edit=reference if its `image` argument is a reference to edit.",
+            f"{name} cannot edit images: it is not a known editing class, and diffusers has no "
+            "image-to-image pipeline for it.",
+            "Choose another model, or set edit=reference if its argument `image` is the image to edit.",
         )
     kind = replace(known or PipelineKind(mode), edit=mode)
     return PipelinePair(kind, _twin(pipeline, "AutoPipelineForText2Image"), twin)
 
 
 def arguments_of(pipeline: Any) -> set[str]:
-    """Names of the arguments that a pipeline's call takes."""
+    """Return the names of the arguments of a pipeline's call."""
     return set(inspect.signature(type(pipeline).__call__).parameters) - {"self"}
 
 
 def images_of(pipeline: Any, arguments: dict[str, Any]) -> tuple[list[Image.Image], bool]:
-    """Call a pipeline; return its images and whether its safety checker blacked one out.
+    """Call a pipeline, and return its images and whether its safety checker rejected one.
 
-    Floats are requested where the pipeline can return them, since bytes do not show that a model overflowed.
-    They are converted to bytes by diffusers' own function.
+    Floats are requested if the pipeline supports them, because bytes do not show that a model overflowed.
+    diffusers' own function converts them to bytes.
 
     Raises:
         GeneratorError: A pixel is NaN or infinite.
@@ -136,8 +159,8 @@ def images_of(pipeline: Any, arguments: dict[str, Any]) -> tuple[list[Image.Imag
     if isinstance(images, np.ndarray):
         if not np.isfinite(images).all():
             raise GeneratorError(
-                f"{type(pipeline).__name__} gave pixels that are not finite numbers (NaN or infinite).",
-                "The model overflowed: choose the dtype bfloat16 or float32.",
+                f"{type(pipeline).__name__} returned pixels that are NaN or infinite.",
+                "The model overflowed: use dtype=bfloat16 or dtype=float32.",
             )
         images = VaeImageProcessor.numpy_to_pil(images)
     return list(images), any(getattr(output, "nsfw_content_detected", None) or ())
@@ -148,5 +171,5 @@ def _twin(pipeline: Any, finder: str) -> Any | None:
 
     try:
         return getattr(diffusers, finder).from_pipe(pipeline)
-    except ValueError:  # the documented answer for a class that has no twin of that kind
+    except ValueError:  # documented: the class has no such counterpart
         return None

@@ -1,8 +1,7 @@
-"""A LoRA laid over a diffusers pipeline, as a foreign file: safetensors only, and never silently without
-effect.
+"""Applies a LoRA to a diffusers pipeline as an untrusted file: safetensors only, and never without effect.
 
-Decision: diffusers loads what it recognises of a file and only logs that nothing was. So the adapter is
-looked for afterwards; a LoRA of another model is an error, not an unchanged picture.
+diffusers loads the weights of a file that it recognizes, and only logs if there are none. The adapter is
+therefore checked after loading. A LoRA for another model is an error, not an unchanged image.
 """
 
 from __future__ import annotations
@@ -18,31 +17,39 @@ from .folder import file_digest
 ADAPTER = "lora"
 SUFFIX = ".safetensors"
 METADATA = "lora_adapter_metadata"
-"""Where diffusers keeps peft's configuration."""
+"""Metadata key under which diffusers stores peft's configuration."""
 
 
 def lay_over(pipeline: Any, file: Path, scale: float) -> str:
-    """Lay the LoRA in a safetensors file over the pipeline, `scale` times as strong; answers its content and
-    scale for the identity.
+    """Apply a LoRA in a safetensors file to a pipeline.
 
-    Raises SettingsError for another kind of file, one that does not fit the pipeline, or a pipeline that
-    takes none.
+    Args:
+        pipeline: Loaded pipeline.
+        file: LoRA file.
+        scale: Strength of the LoRA.
+
+    Returns:
+        Content digest and scale, for the identity.
+
+    Raises:
+        SettingsError: The file is not a LoRA, does not fit the pipeline, or the pipeline does not support
+            LoRAs.
     """
     name = type(pipeline).__name__
     if not hasattr(pipeline, "load_lora_weights"):
-        raise SettingsError(f"{name} takes no LoRA.", "Leave out lora.")
+        raise SettingsError(f"{name} does not support LoRAs.", "Omit lora.")
     file = file.expanduser()
     if file.suffix != SUFFIX or not file.is_file():
         raise SettingsError(
-            f"{str(file)[:300]!r} is no LoRA: a file *{SUFFIX} is wanted.", "Give the LoRA's own file."
+            f"{str(file)[:300]!r} is not a LoRA: expected a {SUFFIX} file.", "Give the path of the LoRA file."
         )
     try:
-        import peft  # noqa: F401 - diffusers lays LoRAs with it
+        import peft  # noqa: F401 - diffusers applies LoRAs with it
     except ImportError as error:
-        raise SettingsError(f"A LoRA needs peft ({error}).", "pip install peft") from error
+        raise SettingsError(f"A LoRA needs peft ({error}).", "Run: pip install peft") from error
     digest = file_digest(file)
     _check_metadata(file)
-    with boundary(GeneratorError, f"Laying {file.name!r} over {name}"):
+    with boundary(GeneratorError, f"Applying {file.name!r} to {name}"):
         try:
             pipeline.load_lora_weights(
                 str(file.parent),
@@ -61,15 +68,18 @@ def lay_over(pipeline: Any, file: Path, scale: float) -> str:
 
 
 def _check_metadata(file: Path) -> None:
-    """Raise SettingsError if the adapter's configuration in the file's header has patterns that could keep
-    the library busy for ever."""
+    """Check the patterns of the adapter's configuration in the file's header, which a library will match.
+
+    Raises:
+        SettingsError: A pattern could take very long, or the header is unreadable.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(file, framework="np") as weights:
             found = (weights.metadata() or {}).get(METADATA)
     except (SafetensorError, OSError) as error:
-        raise SettingsError(f"{file.name!r} cannot be read ({error}).", "Get the file again.") from error
+        raise SettingsError(f"Cannot read {file.name!r} ({error}).", "Download the file again.") from error
     if found is not None:
         where = f"The header of {file.name!r}"
         check_patterns(parse_json(found, SettingsError, where), SettingsError, where)
@@ -78,5 +88,5 @@ def _check_metadata(file: Path) -> None:
 def _foreign(file: Path, name: str, error: Exception | None = None) -> SettingsError:
     reason = f" ({str(error).splitlines()[0][:200]})" if error and str(error) else ""
     return SettingsError(
-        f"Nothing in {file.name!r} fits {name}{reason}.", "Is it a LoRA for this very model?"
+        f"Nothing in {file.name!r} fits {name}{reason}.", "Check that the LoRA was made for this model."
     )

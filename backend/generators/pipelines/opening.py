@@ -1,8 +1,8 @@
-"""Opens a local folder of a diffusers pipeline, or one of the hub's cache, as a generator.
+"""Opens a diffusers pipeline from a local folder or the hub's cache, as a generator.
 
-Decision: everything that shapes the image beyond prompt, source and seed is settled here, once, and stands in
-the generator's identity: the pipeline's class and the digest of its weights, how it edits, the kind of device
-and the options as they are used (not as they were given).
+Everything that affects the image apart from prompt, source image and seed is fixed here and part of the
+generator's identity: the pipeline class, the digest of its weights, the edit mode, the kind of device, and
+the options as used (not as given).
 """
 
 from __future__ import annotations
@@ -22,18 +22,28 @@ from .lora import lay_over
 from .options import PipelineOptions, read_options
 
 OPTIONS = PipelineOptions
-"""Whose fields `open` takes as options."""
+"""`open` accepts the fields of this class as options."""
 
 
 def open(argument: str, **given: Any) -> DiffusersGenerator:
-    """Load a local pipeline folder or a cached hub id with options of PipelineOptions; raises SettingsError,
-    or GeneratorError if loading fails."""
+    """Load a local pipeline folder or a cached hub id.
+
+    Args:
+        argument: Folder or hub id.
+        **given: Options, see PipelineOptions.
+
+    Raises:
+        SettingsError: The folder or an option is invalid.
+        GeneratorError: Loading failed.
+    """
     options = read_options(given)
     try:
         from diffusers import __version__ as version
         from diffusers.pipelines.pipeline_utils import DiffusionPipeline
     except ImportError as error:
-        raise SettingsError(f"diffusers cannot be imported ({error}).", "pip install diffusers") from error
+        raise SettingsError(
+            f"diffusers cannot be imported ({error}).", "Run: pip install diffusers"
+        ) from error
     check_library()
     folder = find_folder(argument, options.download)
     name = pipeline_class(folder)
@@ -41,7 +51,7 @@ def open(argument: str, **given: Any) -> DiffusersGenerator:
     dtype = _choose_dtype(options.dtype, device)
     import torch
 
-    # diffusers 0.42 renamed the argument and warns of the old name.
+    # diffusers 0.42 renamed the argument and warns about the old name.
     renamed = tuple(int(part) for part in version.split(".")[:2]) >= (0, 42)
     numbers = {"dtype" if renamed else "torch_dtype": getattr(torch, dtype)}
     with READING, boundary(GeneratorError, f"Loading {name} from {str(folder)!r}"):

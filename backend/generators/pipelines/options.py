@@ -1,7 +1,6 @@
-"""What a person sets of a diffusers pipeline, and what of it is refused before anything is loaded or drawn.
+"""The user's options of a diffusers pipeline, and the checks made before anything is loaded or generated.
 
-Decision: an option that the pipeline's class would ignore is an error, because an ignored option is a silent
-one.
+An option that the pipeline's class would ignore is an error, so that no option is ignored silently.
 """
 
 from __future__ import annotations
@@ -24,13 +23,26 @@ EditMode = Literal["auto", "reference", "img2img"]
 
 
 class PipelineOptions(Value):
-    """Options of `diffusers:FOLDER`. Raises SettingsError for a value out of its range.
+    """Options of `diffusers:FOLDER`.
 
-    `size` is "WxH" in pixels (default: the source's, the pipeline's own without one), `strength` 0..1 is how
-    much of the source image-to-image repaints, `negative` the negative prompt, `edit` overrides how the class
-    edits, `encoding_cache` what is cached of encodings. `lora` is a safetensors file laid over the weights
-    as strongly as `lora_scale` (-10 to 10) says, `mask` an image or its file, white where an edit may change
-    its source; `mask_later`: each draw brings its own.
+    Attributes:
+        steps: Sampling steps.
+        guidance: Guidance scale.
+        size: "WIDTHxHEIGHT" in pixels. Default: the source image's size, or the pipeline's own without one.
+        strength: How much image-to-image repaints the source image, 0..1.
+        negative: Negative prompt.
+        device: Device of the model.
+        dtype: One of DTYPES.
+        download: Whether a hub id may be downloaded.
+        edit: Edit mode, overriding the one of the class.
+        encoding_cache: Cache of prompt embeddings and latents.
+        lora: Path of a LoRA in safetensors.
+        lora_scale: Strength of the LoRA, -10 to 10.
+        mask: Image or its path. White where an edit may change the source image.
+        mask_later: Whether each request has its own mask.
+
+    Raises:
+        SettingsError: A value is out of range.
     """
 
     steps: int | None = None
@@ -48,7 +60,7 @@ class PipelineOptions(Value):
     mask: str | Picture | None = None
     mask_later: bool = False
 
-    # Errors of ours pass through pydantic unchanged.
+    # pydantic passes errors of this package through unchanged.
     @field_validator("size")
     @classmethod
     def _check_size(cls, size: str | None) -> str | None:
@@ -59,28 +71,28 @@ class PipelineOptions(Value):
     @classmethod
     def _check_strength(cls, strength: float) -> float:
         if not 0.0 < strength <= 1.0:
-            raise SettingsError(f"strength must be above 0 and at most 1, but is {strength}.")
+            raise SettingsError(f"strength must be above 0 and at most 1, not {strength}.")
         return strength
 
     @field_validator("lora_scale")
     @classmethod
     def _check_lora_scale(cls, scale: float) -> float:
         if not -10.0 <= scale <= 10.0:
-            raise SettingsError(f"lora_scale must be -10 to 10, but is {scale}.")
+            raise SettingsError(f"lora_scale must be -10 to 10, not {scale}.")
         return scale
 
     @field_validator("steps")
     @classmethod
     def _check_steps(cls, steps: int | None) -> int | None:
         if steps is not None and not 1 <= steps <= 1000:
-            raise SettingsError(f"steps must be 1 to 1000, but is {steps}.")
+            raise SettingsError(f"steps must be 1 to 1000, not {steps}.")
         return steps
 
     @field_validator("dtype")
     @classmethod
     def _check_dtype(cls, dtype: str) -> str:
         if dtype not in DTYPES:
-            raise SettingsError(f"There is no dtype {dtype!r}.", f"Known: {', '.join(DTYPES)}.")
+            raise SettingsError(f"Unknown dtype {dtype!r}.", f"Use one of {', '.join(DTYPES)}.")
         return dtype
 
     @field_validator("edit", mode="before")
@@ -88,48 +100,61 @@ class PipelineOptions(Value):
     def _check_edit(cls, edit: object) -> object:
         if edit not in get_args(EditMode):
             known = ", ".join(get_args(EditMode))
-            raise SettingsError(f"There is no way of editing {edit!r}.", f"Known: {known}.")
+            raise SettingsError(f"Unknown edit mode {edit!r}.", f"Use one of {known}.")
         return edit
 
     @property
     def sides(self) -> tuple[int, int] | None:
-        """Width and height of `size`."""
+        """Width and height of `size` in pixels."""
         return sides_of(self.size)
 
     def check_with(self, pair: PipelinePair) -> None:
-        """Raise SettingsError for an option that these pipelines would ignore."""
+        """Check that these pipelines support all given options.
+
+        Raises:
+            SettingsError: They would ignore an option.
+        """
         for pipeline in (pair.draw, pair.edit):
             if pipeline is None:
                 continue
             accepted, name = arguments_of(pipeline), type(pipeline).__name__
             if self.guidance is not None and pair.kind.guidance not in accepted:
-                raise SettingsError(f"{name} takes no guidance.", "Leave out guidance.")
+                raise SettingsError(f"{name} does not support guidance.", "Omit guidance.")
             if self.negative is not None and not pair.takes_negative(pipeline):
-                raise SettingsError(f"{name} makes no use of a negative prompt.", "Leave out negative.")
+                raise SettingsError(f"{name} does not use a negative prompt.", "Omit negative.")
         edits = type(pair.edit).__name__
         if self.size is not None and pair.kind.edit == "reference" and "width" not in arguments_of(pair.edit):
-            raise SettingsError(f"{edits} chooses the size by itself.", "Leave out size.")
+            raise SettingsError(f"{edits} chooses the size itself.", "Omit size.")
         if self.mask is not None and pair.kind.mask is None:
-            raise SettingsError(f"{edits} takes no mask.", "Leave out mask.")
+            raise SettingsError(f"{edits} does not support masks.", "Omit mask.")
         if self.mask is None and not self.mask_later and pair.kind.needs_mask:
             raise SettingsError(
-                f"{edits} repaints a part of an image.",
-                "Give a mask that is white there.",
+                f"{edits} needs a mask: it repaints a part of an image.",
+                "Give a mask that is white where the image may change.",
             )
         if pair.kind.edit == "img2img":
             check_strength(self.steps, self.strength)
 
 
 def check_strength(steps: int | None, strength: float) -> None:
-    """Raise SettingsError where image to image would have no sampling step; `steps` None is not known."""
+    """Check that image-to-image has at least one sampling step. `steps` None is unknown and passes.
+
+    Raises:
+        SettingsError: It has none.
+    """
     if steps is not None and int(steps * strength) < 1:
         raise SettingsError(
-            f"{steps} steps at strength {strength} leave no step for editing.", "Raise steps or strength."
+            f"{steps} steps at strength {strength} leave no sampling step for an edit.",
+            "Increase steps or strength.",
         )
 
 
 def read_options(given: dict[str, Any]) -> PipelineOptions:
-    """The options with these values; raises SettingsError that names the wrong one."""
+    """Return the options with these values.
+
+    Raises:
+        SettingsError: A value is invalid; the message names the option.
+    """
     try:
         return PipelineOptions(**given)
     except ValidationError as error:
@@ -140,12 +165,16 @@ def read_options(given: dict[str, Any]) -> PipelineOptions:
 
 
 def sides_of(size: str | None) -> tuple[int, int] | None:
-    """Width and height of "WxH"; raises SettingsError."""
+    """Return width and height of a "WIDTHxHEIGHT" text.
+
+    Raises:
+        SettingsError: The text or a side is invalid.
+    """
     if size is None:
         return None
     match = SIZE.match(size)
     if not match or not all(MIN_SIDE <= int(side) <= MAX_SIDE for side in match.groups()):
         raise SettingsError(
-            f"size {size!r} is not WIDTHxHEIGHT with sides of {MIN_SIDE} to {MAX_SIDE} pixels."
+            f"Invalid size {size!r}: expected WIDTHxHEIGHT with sides of {MIN_SIDE} to {MAX_SIDE} pixels."
         )
     return int(match[1]), int(match[2])

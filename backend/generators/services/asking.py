@@ -1,9 +1,9 @@
-"""One question to one service, and what its status means for who asks next.
+"""Sends a request to an image service, and classifies failures by what the caller should do next.
 
-Decision: every fault is of one of two kinds. Of this service (a redirect, an endless answer, no such page, a
-key that it does not take) or of its moment (no connection, 429, 5xx, late): `Unanswered`, for whoever has
-another service or another moment. Of the request (other 4xx): an error at once, since every other service
-would say the same.
+A failure is of one of two kinds. Failures of the service (a redirect, an endless answer, an unknown route, a
+rejected key) or of the moment (no connection, 429, 5xx, timeout) raise `Unanswered`: the caller may use
+another service or try again. Failures of the request (other 4xx) are errors at once, since every other
+service would reject it too.
 """
 
 from __future__ import annotations
@@ -20,15 +20,24 @@ from ...remote.server import RemoteServer
 
 NO_SUCH_PAGE = frozenset({404, 405, 501})
 NOT_FOR_US = NO_SUCH_PAGE | {401}
-"""What a service says that is another one than it was taken for."""
-UNREACHABLE = "Is the service running and reachable?"
-UNTRUSTED = "Where your own authority signed its certificate: set SSL_CERT_FILE to that one's PEM file."
+"""Statuses that show that the service is not of the expected kind."""
+UNREACHABLE = "Check that the service is running and reachable."
+UNTRUSTED = (
+    "If your own authority signed its certificate, set SSL_CERT_FILE to the PEM file of that authority."
+)
 
 
 @dataclass(frozen=True)
 class ServiceQuery:
-    """What is asked: `body` as RemoteServer.answer takes it, at most `limit` bytes of an answer are read.
-    `missing`: statuses that are answers with nothing in them, of services without such a page."""
+    """A request to a service.
+
+    Attributes:
+        method: HTTP method.
+        path: Path of the route.
+        limit: Maximum bytes of the answer.
+        body: Body, as RemoteServer.answer accepts it.
+        missing: Statuses that count as an empty answer, for services without this route.
+    """
 
     method: str
     path: str
@@ -38,16 +47,29 @@ class ServiceQuery:
 
 
 class ServiceRefused(GeneratorError):
-    """The service at `url` refused the request itself, with `status` and what it `said`."""
+    """The service at `url` rejected the request itself, with an HTTP status and a message."""
 
     def __init__(self, message: str, url: str, status: int, said: str) -> None:
-        super().__init__(message, f"Set {GENERATOR_KEY} to its key." if status in (401, 403) else "")
+        super().__init__(
+            message,
+            f"Set the environment variable {GENERATOR_KEY} to its API key." if status in (401, 403) else "",
+        )
         self.url, self.status, self.said = url, status, said
 
 
 def asked(server: RemoteServer, call: RemoteCall, question: ServiceQuery, silence: float) -> bytes:
-    """The body of the answer; `silence`: longest wait for the next bytes in seconds. Raises Unanswered,
-    ServiceRefused."""
+    """Send a request and return the body of the answer.
+
+    Args:
+        server: The service.
+        call: Deadline and cancellation.
+        question: The request.
+        silence: Maximum wait for the next bytes, in seconds.
+
+    Raises:
+        Unanswered: The service failed; another service or attempt may succeed.
+        ServiceRefused: The service rejected the request.
+    """
     try:
         with server.faults():
             found = _asked(server, call, question, silence)
@@ -72,8 +94,8 @@ def _asked(
             said = server.refusal(response)
             after = retry_after(response.headers.get("retry-after"))
     except httpx.ReadTimeout:
-        hint = "Set a later deadline, or lower the steps."
-        return Unanswered(GeneratorError(f"{where} gave no answer in time.", hint), "late")
+        hint = "Increase the deadline, or reduce the steps."
+        return Unanswered(GeneratorError(f"{where} did not answer in time.", hint), "late")
     except httpx.TransportError as error:
         fault = server.quote(f"{type(error).__name__}: {error}")
         hint = UNTRUSTED if "CERTIFICATE_VERIFY_FAILED" in fault else UNREACHABLE
@@ -85,7 +107,7 @@ def _asked(
         return b"{}"
     moment = moment_of(status, said)
     if moment is not None:
-        error = GeneratorError(f"{where} failed: status {status}: {said}.", UNREACHABLE)
+        error = GeneratorError(f"{where} failed with HTTP {status}: {said}.", UNREACHABLE)
         return Unanswered(error, moment, after)
-    refused = ServiceRefused(f"{where} was refused with status {status}: {said}", server.url, status, said)
+    refused = ServiceRefused(f"{where} was rejected with HTTP {status}: {said}", server.url, status, said)
     return Unanswered(refused, "wrong") if status in NOT_FOR_US else refused

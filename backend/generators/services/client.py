@@ -1,14 +1,14 @@
-"""What the clients of both protocols share: a list of services that draw as one generator.
+"""The common parts of the HTTP clients: a list of services that act as one generator.
 
-Decision: a service is a foreign machine. A request goes to one of the list and on to others as
-remote/balanced.py says; all of it has one deadline and can be cancelled at any moment, which closes the
-connections (remote/call.py). Services are greeted when the generator is opened, and it opens if one of them
-answers; what they say of their model has to agree, because an image must not depend on who drew it.
+A service is another machine, which can fail. A request goes to one service of the list, and to others as
+remote/balanced.py decides. All of this shares one deadline and can be canceled at any time, which closes the
+connections (remote/call.py). The services are contacted when the generator is opened, and opening succeeds if
+one of them answers. Their models must be the same, because an image must not depend on the service that
+generated it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 import threading
@@ -31,32 +31,40 @@ from ...remote.retrying import MAX_ATTEMPTS, Retryable
 from ...remote.server import RemoteServer
 from .asking import NO_SUCH_PAGE, ServiceQuery, asked
 from .makers import Makers
+from .request_parts import at_the_same_time, late_error
 from .unused import UnusedOptions
 
 DEADLINE = 300.0
 MAX_GREETING_BYTES = 1024 * 1024
-MAX_ANSWER_VALUES = 10_000
 UNASKED_PIXELS = 16 * 1024 * 1024
 LARGER = 4
 MAX_AT_ONCE = 64
 LOOK_EVERY = 0.2
-"""Seconds between looks at whether a wait was cancelled."""
+"""Seconds between checks whether a wait was canceled."""
 LOG = logging.getLogger(__name__)
 MARGIN = 1.0
-"""Seconds past the greetings' own end after which whoever opens is no longer kept waiting."""
+"""Seconds after the services' own deadline at which opening stops waiting for them."""
 AHEAD = 2
-"""Requests under way for each worker of a service: one is drawn, one is on its way."""
+"""Concurrent requests per worker of a service: one is being generated, one is on its way."""
 
 Client = TypeVar("Client", bound="ServiceClient")
 Read = Callable[[RemoteServer, bytes], Picture | GeneratorError]
-"""An answer's image, or a service's own word that it will not draw, which is not asked of another one. Raises
-GeneratorError for what is no such answer."""
+"""Reads the image of an answer, or returns the error of a service that refuses to generate it.
+
+Such a request is not sent to another service. Raises GeneratorError for an invalid answer.
+"""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Which services there are and how long they are waited for: `deadline` in seconds for an image, all
-    tries together. `interrupted` is asked several times a second. `mixed`: they may differ."""
+    """Addresses of the services, and timeouts.
+
+    Attributes:
+        addresses: The services.
+        deadline: Seconds for an image, including all retries.
+        interrupted: Called several times a second. Requests stop when it returns True.
+        mixed: Whether the services may have different models.
+    """
 
     addresses: Addresses
     deadline: float = DEADLINE
@@ -65,11 +73,11 @@ class Reach:
 
     def __post_init__(self) -> None:
         if not 0 < self.deadline < math.inf:
-            raise SettingsError(f"The deadline must be above 0 seconds, but is {self.deadline}.")
+            raise SettingsError(f"The deadline must be above 0 seconds, not {self.deadline}.")
 
 
 class NotYet(GeneratorError):
-    """A service that is there and says that it can be asked `after` so many seconds."""
+    """A service answers that it will be ready `after` seconds."""
 
     def __init__(self, error: InterleaveError, after: float) -> None:
         super().__init__(error.message, error.hint)
@@ -77,13 +85,18 @@ class NotYet(GeneratorError):
 
 
 class ServiceClient(ABC):
-    """Services that draw as one generator. Opening one greets them: raises GeneratorError if none answers,
-    SettingsError if they hold different models, Cancelled."""
+    """Services that act as one generator. Opening it contacts all of them.
+
+    Raises:
+        GeneratorError: None of them answers.
+        SettingsError: They have different models.
+        Cancelled: Opening was interrupted.
+    """
 
     greeting: str
-    """The page that says how a service is."""
+    """Path of the page that describes a service."""
     not_shown = NO_SUCH_PAGE
-    """Statuses with which a service that is well may answer there."""
+    """Statuses with which a working service may answer there."""
     repeatable = True
     """Whether the same arguments give the same pixels."""
 
@@ -98,26 +111,37 @@ class ServiceClient(ABC):
 
     @property
     def draws_at_once(self) -> int:
-        """Draws that keep all services at work, 1 to MAX_AT_ONCE."""
+        """Number of concurrent images that keeps all services busy, 1 to MAX_AT_ONCE."""
         workers = sum(one.workers for one in self._endpoints.now() if not one.must_greet)
         return max(1, min(MAX_AT_ONCE, AHEAD * workers))
 
     @property
     def idle_workers(self) -> int:
-        """Draws that would be begun at once beside those under way, 1 to MAX_AT_ONCE."""
+        """Images that would start immediately, in addition to those in progress, 1 to MAX_AT_ONCE."""
         greeted = [one for one in self._endpoints.now() if not one.must_greet]
         idle = sum(max(0, one.workers - one.in_flight) for one in greeted)
         return max(1, min(MAX_AT_ONCE, idle))
 
     @abstractmethod
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """One image; raises GeneratorError, Cancelled."""
+        """Generate one image.
+
+        Raises:
+            GeneratorError: The generation failed.
+            Cancelled: The generation was interrupted.
+        """
 
     def draw_many(
         self, prompts: Sequence[str], sources: Sequence[Picture | None], seeds: Sequence[int]
     ) -> list[Picture]:
-        """The images of several draws, each as `draw` would give it, by all services at once. The first
-        failure ends the others: raises GeneratorError, Cancelled."""
+        """Generate several images, each as `draw` would, with all services at once.
+
+        The first failure stops the others.
+
+        Raises:
+            GeneratorError: The generation of an image failed.
+            Cancelled: The generation was interrupted.
+        """
         if not prompts:
             return []
         over = threading.Event()
@@ -133,7 +157,7 @@ class ServiceClient(ABC):
                 raise
 
     def stopped_by(self: Client, over: threading.Event) -> Client:
-        """The same services, whose draws end with Cancelled once `over` is set."""
+        """Return the same services, whose requests end with Cancelled once `over` is set."""
         other = copy(self)
         asked_before = self.interrupted
         other.interrupted = lambda: over.is_set() or (asked_before is not None and asked_before())
@@ -141,14 +165,19 @@ class ServiceClient(ABC):
 
     @abstractmethod
     def _read_greeting(self, endpoint: Endpoint, said: bytes) -> None:
-        """Take from a service's page what it says of itself; raises GeneratorError, SettingsError."""
+        """Read what a service reports about itself.
+
+        Raises:
+            GeneratorError: The page is invalid.
+            SettingsError: The model differs from that of the other services.
+        """
 
     def _draw(self, question: ServiceQuery, digest: bytes, read: Read) -> Picture:
-        """The first image that `read` finds in an answer. Raises GeneratorError, Cancelled."""
+        """Return the first image that `read` finds in an answer. Raises GeneratorError, Cancelled."""
         several = len(self._endpoints.now()) > 1
 
         def ask(call: RemoteCall) -> Picture | GeneratorError:
-            # Of several, one that is silent for half of the time is given up.
+            # If there are several services, one that is silent for half of the deadline is abandoned.
             first = self._deadline / 2 if several else self._deadline
 
             def once(endpoint: Endpoint) -> Picture | GeneratorError:
@@ -176,8 +205,11 @@ class ServiceClient(ABC):
             raise Unanswered(error, "down") from None
 
     def _greet_all(self) -> None:
-        """Open with those that answer. Where none does, but one says when it will (it loads its model), that
-        is waited for within the deadline."""
+        """Contact all services, and open with those that answer.
+
+        If none answers, but one reports when it will be ready (it is loading its model), wait for it within
+        the deadline.
+        """
         until = time.monotonic() + self._deadline
         while True:
             known = self._endpoints.now()
@@ -191,11 +223,11 @@ class ServiceClient(ABC):
             soonest = min(waiting, key=lambda one: one.after, default=None)
             if soonest is None or time.monotonic() + soonest.after > until:
                 raise soonest or faults[0]
-            LOG.warning("%s Asking again in %.0f s.", soonest.message, soonest.after)
+            LOG.warning("%s Retrying in %.0f s.", soonest.message, soonest.after)
             self._rest(soonest.after)
 
     def _greeted(self, known: Sequence[Endpoint]) -> list[Exception]:
-        """Greet them all; the errors of those that cannot be used."""
+        """Contact these services and return the errors of those that cannot be used."""
         seconds = min(self._deadline, GREETING_SECONDS)
         where = f"GET {self._where}{self.greeting}"
 
@@ -206,11 +238,11 @@ class ServiceClient(ABC):
         return self._carried_out(ask, seconds + MARGIN, where)
 
     def _rest(self, seconds: float) -> None:
-        """Wait; raises Cancelled."""
+        """Wait. Raises Cancelled."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             if self.interrupted is not None and self.interrupted():
-                raise Cancelled("Drawing was stopped.")
+                raise Cancelled("The generation was stopped.")
             time.sleep(min(left, LOOK_EVERY))
 
     def _greet_first(self, endpoint: Endpoint, call: RemoteCall) -> None:
@@ -229,17 +261,17 @@ class ServiceClient(ABC):
             raise
         except GeneratorError as error:
             self._endpoints.failed(endpoint)
-            message = f"{error.message.rstrip('.')} ({MAX_ATTEMPTS} tries)."
+            message = f"{error.message.rstrip('.')} ({MAX_ATTEMPTS} attempts)."
             raise GeneratorError(message, error.hint) from None
         self._endpoints.answered(endpoint)
 
     def _carried_out(self, ask: Callable[[RemoteCall], Asked], seconds: float, where: str) -> Asked:
-        """What `ask` gives within so many seconds; raises GeneratorError after them, Cancelled."""
+        """Return the result of `ask`. Raises GeneratorError after that many seconds, or Cancelled."""
         call = RemoteCall(seconds)
 
         def look_up(text: str) -> None:
             if self.interrupted is not None and self.interrupted():
-                raise Cancelled("Drawing was stopped.")
+                raise Cancelled("The generation was stopped.")
 
         look_up("")
         return call.carry_out(lambda take: ask(call), look_up, late_error(where, seconds))
@@ -251,51 +283,8 @@ class ServiceClient(ABC):
         return f"{found[0].url}{others}"
 
     def _most_pixels(self, width: int, height: int) -> int:
-        """A service may draw larger than it was asked to, but not so large that it fills the memory here."""
+        """Return the maximum pixels of an answer, which may be larger than requested."""
         return min(MAX_PIXELS, max(UNASKED_PIXELS, LARGER * width * height))
 
 
 Asked = TypeVar("Asked")
-
-
-def late_error(where: str, seconds: float) -> GeneratorError:
-    """What is raised for a question that was not answered in time."""
-    return GeneratorError(
-        f"{where} gave no answer within {seconds:g} s.", "Set a later deadline, or lower the steps."
-    )
-
-
-def request_digest(prompt: str, images: Sequence[Picture], seed: int) -> bytes:
-    """Names a draw, so that equal ones meet at the same service."""
-    drawn_from = f"{prompt}\0{seed}\0{' '.join(one.digest for one in images)}"
-    return hashlib.blake2b(drawn_from.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def check_values(said: bytes, where: str) -> None:
-    """Raise GeneratorError for an answer of so many values that it is none; an image is one, however long
-    it is."""
-    if said.count(b",") + said.count(b"[") + said.count(b"{") > MAX_ANSWER_VALUES:
-        raise GeneratorError(f"{where} answered with more than {MAX_ANSWER_VALUES} values.")
-
-
-def at_the_same_time(work: Sequence[Callable[[], None]], seconds: float, late: Exception) -> list[Exception]:
-    """Do all of it in threads of their own, which keep no process from ending. Returns what was raised, and
-    `late` for each that was not done within so many seconds: one must not cost the others their results."""
-    ended: dict[int, Exception | None] = {}
-
-    def done(number: int) -> None:
-        try:
-            work[number]()
-        except Exception as error:  # noqa: BLE001 - given to who asked
-            ended[number] = error
-        else:
-            ended[number] = None
-
-    until = time.monotonic() + seconds
-    threads = [threading.Thread(target=done, args=(number,), daemon=True) for number in range(len(work))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
-    found = [ended.get(number, late) for number in range(len(work))]
-    return [error for error in found if error is not None]

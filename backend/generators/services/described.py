@@ -1,9 +1,9 @@
-"""What a server of the Images API says that it takes, read from its own description.
+"""Reads from a server's own description which fields its Images API accepts.
 
-Decision: hosted models take no seed and refuse fields that they do not know; open servers take a dozen and do
-not say so in any answer. Trying a field costs an image, so the description that open servers serve anyway
-(OpenAPI, at /openapi.json) is asked instead: one page, nothing drawn. A server without one is taken at the
-published API's word: no seed, and therefore nothing that can be repeated.
+Hosted models accept no seed and reject unknown fields. Open servers accept a dozen fields and do not report
+it in their answers. Testing a field costs an image, so the description that open servers provide (OpenAPI, at
+/openapi.json) is read instead. A server without one is assumed to follow the published API: no seed, and
+therefore no repeatable images.
 """
 
 from __future__ import annotations
@@ -28,36 +28,44 @@ FIELDS = {
     "negative": "negative_prompt",
     "mask_image": "mask_image",
 }
-"""Extras by their names here, and as fields of a request. A `mask_image` is white where the image may change,
-the API's own `mask` transparent there."""
+"""Optional fields: their names here, and in a request.
+
+`mask_image` is white where the image may change. The API's own `mask` is transparent there.
+"""
 NONE = "none"
 
 
 @dataclass(frozen=True)
 class Takes:
-    """The extras that a server takes, names of FIELDS; `array`: several images are `image[]`, not `image`
-    again and again."""
+    """The optional fields that a server accepts, by their names in FIELDS.
+
+    `array`: several images are sent as `image[]`, not as repeated `image`.
+    """
 
     extras: frozenset[str] = frozenset()
     array: bool = True
 
     def and_also(self, other: Takes) -> Takes:
-        """What both take."""
+        """Return what both servers accept."""
         return Takes(self.extras & other.extras, self.array and other.array)
 
 
 def named(extras: str) -> Takes:
-    """The extras of a list such as `seed,steps`, or of `none`; raises SettingsError."""
+    """Return the optional fields of a list such as `seed,steps`, or of `none`.
+
+    Raises:
+        SettingsError: A name is unknown.
+    """
     names = [name.strip() for name in extras.split(",")]
     names = [] if names == [NONE] else names
     for name in names:
         if name not in FIELDS:
-            raise SettingsError(f"There is no extra {name!r}.", f"Known: {', '.join(FIELDS)}, or {NONE}.")
+            raise SettingsError(f"Unknown optional field {name!r}.", f"Use {', '.join(FIELDS)}, or {NONE}.")
     return Takes(frozenset(names))
 
 
 def described(page: bytes) -> Takes:
-    """The extras that every image route of an OpenAPI description names, none if it describes none."""
+    """Return the optional fields that all image routes of an OpenAPI description have, or none."""
     try:
         whole = parse_json(page, GeneratorError, PAGE, MAX_VALUES)
     except GeneratorError:
@@ -70,7 +78,7 @@ def described(page: bytes) -> Takes:
     ]
     if not routes:
         return Takes()
-    # A mask is for edits alone.
+    # A mask applies only to edits.
     common = set.intersection(*routes) | ({"mask_image"} & set.union(*routes))
     if any("mask" in route for route in routes):
         common -= {"mask_image"}
@@ -80,7 +88,7 @@ def described(page: bytes) -> Takes:
 
 
 def _fields(route: Any, whole: Any) -> Iterator[str]:
-    """Names of the fields that a route's body may have."""
+    """Yield the names of the fields that the body of a route may have."""
     content = _part(route, "post", "requestBody", "content")
     for kind in content.values():
         schema = _part(kind, "schema")
@@ -94,7 +102,7 @@ def _fields(route: Any, whole: Any) -> Iterator[str]:
 
 
 def _part(value: Any, *names: str) -> dict[str, Any]:
-    """The object at this place, an empty one if there is none."""
+    """Return the object at this path, or an empty one."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}

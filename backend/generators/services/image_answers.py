@@ -1,7 +1,7 @@
-"""What a server of the OpenAI Images API answers, and the image in it.
+"""Reads the image from an answer of the OpenAI Images API.
 
-Decision: an image is taken from the answer alone. An address in it may be anybody's, so it is never followed;
-one that is the image itself (`data:image/...`) is read.
+Only an image in the answer itself is accepted, as base64 or as a data URL (`data:image/...`). An address in
+it could point anywhere, so it is never followed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ...errors import GeneratorError, PictureError
 from ...pictures import Picture
 from ...remote.server import RemoteServer
-from .client import check_values
+from .request_parts import check_values
 
 
 class ImageAnswer(BaseModel):
-    """One image of an answer; further keys are ignored."""
+    """One image of an answer. Other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -26,7 +26,7 @@ class ImageAnswer(BaseModel):
 
 
 class ImagesAnswer(BaseModel):
-    """What both routes answer; further keys are ignored."""
+    """The answer of both routes. Other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -35,17 +35,29 @@ class ImagesAnswer(BaseModel):
 
 
 def picture_in(data: bytes, server: RemoteServer, path: str, most: int) -> tuple[Picture, Any]:
-    """The image of an answer, of at most `most` pixels, and what the server says that it ignored. Raises
-    GeneratorError."""
+    """Read the image of an answer.
+
+    Args:
+        data: Body of the answer.
+        server: The service.
+        path: Path of the route.
+        most: Maximum number of pixels.
+
+    Returns:
+        The image, and the fields that the server reports as ignored.
+
+    Raises:
+        GeneratorError: The answer does not contain a valid image.
+    """
     where = f"{server.url}{path}"
     check_values(data, where)
     try:
         answer = ImagesAnswer.model_validate_json(data)
     except ValidationError as error:
         raise GeneratorError(
-            f"{where} answered something else than images "
+            f"{where} did not return images "
             f"({error.errors(include_url=False)[0]['msg']}): {server.quote(data)}",
-            "Does this server speak the OpenAI Images API?",
+            "Check that this server supports the OpenAI Images API.",
         ) from error
     del data
     image = answer.data[0]
@@ -53,8 +65,8 @@ def picture_in(data: bytes, server: RemoteServer, path: str, most: int) -> tuple
     if content is None:
         fault = f"an address ({server.quote(image.url[:100])})" if image.url else "neither image nor address"
         raise GeneratorError(
-            f"{where} answered with {fault} instead of an image.",
-            "Addresses are not followed: have the server answer with b64_json.",
+            f"{where} returned {fault} instead of an image.",
+            "Addresses are not followed: configure the server to return b64_json.",
         )
     try:
         return Picture.from_base64(content, f"The image from {server.url}", most), answer.ignored

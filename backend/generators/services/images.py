@@ -1,10 +1,9 @@
-"""Draws through the OpenAI Images API, which open servers (vLLM-Omni, SGLang), hosted models, proxies before
-them and our own service speak.
+"""Generates with the OpenAI Images API, which vLLM-Omni, SGLang, hosted models, proxies and `serve` support.
 
-Decision: what goes beyond the published API (seed, steps, guidance, negative) is sent only to a server that
-takes it (described.py). Without a seed the generator is no longer one that draws the same twice: its identity
-says `unseeded` and `repeatable` is False, so that no cache hands one image out for two draws. A refusal by
-moderation is an error of that draw, and not asked again.
+Fields beyond the published API (seed, steps, guidance, negative) are sent only to a server that accepts them
+(described.py). Without a seed the generator is not repeatable: its identity contains `unseeded` and
+`repeatable` is False, so that no cache returns one image for two attempts. A refusal by moderation is an
+error of that image and is not retried.
 """
 
 from __future__ import annotations
@@ -30,19 +29,12 @@ from ...types import MAX_STEP_IMAGES, StepSettings
 from ...values import shown_beside
 from ..protocol import bounded_identity
 from .asking import ServiceQuery, ServiceRefused, asked
-from .client import (
-    DEADLINE,
-    MARGIN,
-    Reach,
-    ServiceClient,
-    at_the_same_time,
-    late_error,
-    request_digest,
-)
+from .client import DEADLINE, MARGIN, Reach, ServiceClient
 from .described import FIELDS, MAX_BYTES, PAGE, Takes, described, named
 from .image_answers import picture_in
 from .makers import Maker
 from .options import DrawOptions, read_options
+from .request_parts import at_the_same_time, late_error, request_digest
 
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 MAX_ARGUMENT = 100_000
@@ -50,22 +42,26 @@ VERSION = "/v1"
 FORMAT = "response_format"
 UNSEEDED = "unseeded"
 NOT_SHOWN = frozenset({400, 403, 404, 405, 422, 501})
-"""Answers of servers that show nobody, or not everybody, which models they have."""
+"""Statuses of servers that do not list their models, or not for everyone."""
 MODERATION = re.compile(r"moderation|content[_ ]policy|content[_ ]filter|safety|responsible[_ ]?ai", re.I)
 MODERATION_STATUS = {400, 403, 422, 451}
 EDITS, GENERATIONS = "/images/edits", "/images/generations"
 
 
 class ImagesOptions(DrawOptions):
-    """Options of servers of the Images API. `extras`: names of described.FIELDS with commas, or `none`;
-    `mask`: file that is white where edits may change their source."""
+    """Options of servers of the Images API.
+
+    Attributes:
+        extras: Names of described.FIELDS separated by commas, or `none`.
+        mask: Image file that is white where edits may change the source image.
+    """
 
     extras: str | None = None
     mask: str | None = None
 
 
 OPTIONS = ImagesOptions
-"""Whose fields `open` takes as options."""
+"""`open` accepts the fields of this class as options."""
 
 
 def open(
@@ -75,33 +71,41 @@ def open(
     interrupted: Callable[[], bool] | None = None,
     **given: Any,
 ) -> ImagesGenerator:
-    """Connect to `MODEL@URL1,URL2`, such as `qwen-image-edit@http://127.0.0.1:8000/v1` (a URL without a path
-    gets /v1); `deadline` in seconds for an image, all tries together. `interrupted` is asked several times a
-    second from the first question on, `given`: fields of ImagesOptions.
+    """Connect to the servers `MODEL@URL1,URL2`.
 
-    Raises SettingsError for an unusable argument or option, GeneratorError if no server answers, Cancelled.
+    Args:
+        argument: Such as `qwen-image-edit@http://127.0.0.1:8000/v1`. A URL without a path gets /v1.
+        deadline: Seconds for an image, including all retries.
+        interrupted: Called several times a second, from the first request on. Requests stop when it returns
+            True.
+        **given: Options, see ImagesOptions.
+
+    Raises:
+        SettingsError: The argument or an option is invalid.
+        GeneratorError: No server answers.
+        Cancelled: `interrupted` returned True.
     """
     match = re.fullmatch(r"([^@\s]+)@(\S.*)", argument[:MAX_ARGUMENT])
     if match is None:
         raise SettingsError(
-            "That does not name a model and its server.",
-            "Write images:MODEL@URL, such as images:qwen-image-edit@http://127.0.0.1:8000/v1.",
+            "The argument does not name a model and its server.",
+            "Use images:MODEL@URL, for example images:qwen-image-edit@http://127.0.0.1:8000/v1.",
         )
     wanted = read_options("images", ImagesOptions, given)
-    wanted.sides  # noqa: B018 - refused before anything is asked
+    wanted.sides  # noqa: B018 - validated before any request
     addresses = Addresses(match[2], wanted.service_port, VERSION)
     return ImagesGenerator(match[1], Reach(addresses, deadline, interrupted, wanted.mixed), wanted)
 
 
 @dataclass
 class _Learned:
-    """What answers taught: hosted models refuse to be told a format, others send addresses without."""
+    """What answers have shown: hosted models reject a response format, others return addresses without it."""
 
     names_format: bool = True
 
 
 class ImagesGenerator(ServiceClient):
-    """A client of servers that hold `model`. Raises GeneratorError, DrawRefused, Cancelled."""
+    """A client of servers of `model`."""
 
     greeting = "/models"
     not_shown = NOT_SHOWN
@@ -123,16 +127,16 @@ class ImagesGenerator(ServiceClient):
 
     @property
     def step_settings(self) -> frozenset[str]:
-        """`mask` and `reference`, and `negative` where the servers take one."""
+        """`mask` and `reference`, and `negative` if the servers accept it."""
         return frozenset({"mask", "reference"} | ({"negative"} & self._takes.extras))
 
     @property
     def max_reference_images(self) -> int:
-        """As many as the published API takes; a server that takes fewer refuses them."""
+        """The maximum of the published API. A server with a lower limit rejects the request."""
         return MAX_STEP_IMAGES - 1
 
     def with_step_settings(self, settings: StepSettings) -> ImagesGenerator:
-        """The same servers, asked with these settings."""
+        """Return a client of the same servers with these settings."""
         other = copy(self)
         if settings.negative is not None:
             other._extras = self._extras | {FIELDS["negative"]: settings.negative}
@@ -142,9 +146,19 @@ class ImagesGenerator(ServiceClient):
         return other
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Have the image drawn (`source` None: from text, or from what is beside it) and return it. The
-        source is sent first, then what is beside it, in order. Raises GeneratorError, DrawRefused or
-        Cancelled."""
+        """Request an image and return it.
+
+        Args:
+            prompt: What to generate, or how to edit the source image.
+            source: Image to edit, sent first, before the reference images. None generates from text or
+                references.
+            seed: Seed, if the servers accept one.
+
+        Raises:
+            DrawRefused: Moderation refuses the prompt.
+            GeneratorError: The generation failed.
+            Cancelled: The generation was interrupted.
+        """
         images = [*((source,) if source else ()), *self._beside]
         digest = request_digest(prompt, images, seed)
         width, height = self._size or (images[0].size if images else (0, 0))
@@ -185,7 +199,7 @@ class ImagesGenerator(ServiceClient):
         return ServiceQuery("POST", EDITS, MAX_ANSWER_BYTES, form)
 
     def _mask_file(self, mask: Picture, source: Picture) -> tuple[str, str, bytes]:
-        """The mask as this server reads one: white, or transparent, where the image may change."""
+        """Return the mask as the server expects it: white, or transparent, where the image may change."""
         white = mask.image.convert("L").resize(source.size, Image.Resampling.NEAREST)
         if "mask_image" in self._takes.extras:
             return "mask_image", "mask.png", _png(white)
@@ -194,15 +208,19 @@ class ImagesGenerator(ServiceClient):
         return "mask", "mask.png", _png(shown)
 
     def _wanted(self, options: ImagesOptions) -> dict[str, Any]:
-        """The options as fields; raises SettingsError for one that the servers do not take."""
+        """Return the options as fields of a request.
+
+        Raises:
+            SettingsError: The servers do not accept an option.
+        """
         extras = self._takes.extras
         guidance = "true_cfg" if "true_cfg" in extras and "guidance" not in extras else "guidance"
         asked_for = {"steps": options.steps, guidance: options.guidance, "negative": options.negative}
         for name, value in asked_for.items():
             if value is not None and name not in extras:
                 raise SettingsError(
-                    f"{self._where} does not say that it takes {name}.",
-                    f"Leave it out, or name in extras what the server takes: {name},...",
+                    f"{self._where} does not report support for {name}.",
+                    f"Omit it, or list what the server accepts in extras: {name},...",
                 )
         return {FIELDS[name]: value for name, value in asked_for.items() if value is not None}
 
@@ -210,7 +228,7 @@ class ImagesGenerator(ServiceClient):
         self._makers.add(endpoint.url, Maker(self._model))
 
     def _described(self) -> Takes:
-        """What all servers of the list that are there take, by their own descriptions."""
+        """Return what all reachable servers accept, according to their own descriptions."""
         found: list[Takes] = []
         seconds = min(self._deadline, GREETING_SECONDS)
         where = f"GET {PAGE} of {self._where}"
@@ -222,7 +240,7 @@ class ImagesGenerator(ServiceClient):
             try:
                 said = asked(server, call, page, min(GREETING_SECONDS, call.seconds_left))
             except (Unanswered, GeneratorError):
-                said = b""  # a server need not describe itself
+                said = b""  # descriptions are optional
             found.append(described(said))
 
         def ask(call: RemoteCall) -> list[Takes]:
@@ -238,17 +256,17 @@ class ImagesGenerator(ServiceClient):
 
 
 def _beside_version(server: RemoteServer) -> RemoteServer:
-    """The same server, asked beside its /v1."""
+    """Return the same server without the version in its URL."""
     other = copy(server)
     other.url = server.url.removesuffix(VERSION)
     return other
 
 
 def _raise(refusal: ServiceRefused) -> NoReturn:
-    """Raise a refusal as what it is."""
+    """Raise DrawRefused for a refusal by moderation, or else the refusal itself."""
     if refusal.status in MODERATION_STATUS and MODERATION.search(refusal.said):
         raise DrawRefused(
-            f"{refusal.url} will not draw this: {refusal.said.rstrip('.')}.", "Change the prompt."
+            f"{refusal.url} refuses this prompt: {refusal.said.rstrip('.')}.", "Change the prompt."
         ) from None
     raise refusal from None
 

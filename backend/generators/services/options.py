@@ -1,4 +1,4 @@
-"""What a service may be asked for beside prompt, image and seed, whatever protocol it speaks."""
+"""Options of image services other than prompt, image and seed, for any protocol."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_SIDE = 8192
 
 
 class DrawOptions(BaseModel):
-    """Options of a list of services; `size` is WIDTHxHEIGHT in pixels."""
+    """Options of a list of services. `size` is WIDTHxHEIGHT in pixels."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -28,13 +28,18 @@ class DrawOptions(BaseModel):
 
     @property
     def sides(self) -> tuple[int, int] | None:
-        """Width and height of `size`; raises SettingsError."""
+        """Width and height of `size` in pixels.
+
+        Raises:
+            SettingsError: `size` is invalid.
+        """
         if self.size is None:
             return None
         match = SIZE.fullmatch(self.size)
         if match is None or not all(1 <= int(side) <= MAX_SIDE for side in match.groups()):
             raise SettingsError(
-                f"Size {self.size!r} is not WIDTHxHEIGHT with 1 to {MAX_SIDE} pixels a side.", "Say 1024x768."
+                f"Invalid size {self.size!r}: expected WIDTHxHEIGHT with sides of 1 to {MAX_SIDE} pixels.",
+                "For example: 1024x768.",
             )
         return int(match[1]), int(match[2])
 
@@ -43,7 +48,11 @@ Options = TypeVar("Options", bound=DrawOptions)
 
 
 def read_options(generator: str, kind: type[Options], given: dict[str, Any]) -> Options:
-    """The options with these values; raises SettingsError that names the wrong one."""
+    """Return the options with these values.
+
+    Raises:
+        SettingsError: A value is invalid; the message names the option.
+    """
     try:
         return kind(**given)
     except ValidationError as error:

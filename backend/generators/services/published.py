@@ -1,9 +1,9 @@
-"""Draws with image services over HTTP: POST /edit with base64 images, as the published generator services
-speak.
+"""Generates with image services over HTTP: POST /edit with base64 images, like the published services.
 
-Decision: an answer is read through a model that ignores what it does not know, and a `success: false` is the
-service's word and not tried again. A key comes from the environment only, because the identity, which names
-services without an identity of their own by their addresses, is written into every run's folder.
+An answer is parsed with a model that ignores unknown keys. `success: false` is the decision of the service
+and is not retried. The API key is read only from the environment. The identity of a service without an
+identity of its own contains its address and is written into every run folder, so an address must not contain
+a key.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from ...remote.server import MAX_SHOWN, RemoteServer
 from ...types import MAX_TEXT, StepSettings
 from ..protocol import bounded_identity
 from .asking import ServiceQuery
-from .client import DEADLINE, Reach, ServiceClient, check_values, request_digest
+from .client import DEADLINE, Reach, ServiceClient
 from .makers import Maker
 from .options import DrawOptions, read_options
+from .request_parts import check_values, request_digest
 
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 MAX_WORKERS = 64
 
 
 class EditAnswer(BaseModel):
-    """What POST /edit answers (FORMATS: HTTP generator service); further keys are ignored."""
+    """The answer of POST /edit (`docs/reference/file-formats.md`). Other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -44,7 +45,7 @@ class EditAnswer(BaseModel):
 
 
 class HealthAnswer(BaseModel):
-    """What GET /health may say about the model behind the service; services name it under different keys."""
+    """What GET /health may report about a model. Services use different keys for its name."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
 
@@ -56,18 +57,18 @@ class HealthAnswer(BaseModel):
 
     @property
     def name(self) -> str:
-        """The most telling of the names, empty if there is none."""
+        """The most specific of the names, or an empty string."""
         return self.identity or self.model or self.model_id or self.model_name or ""
 
     @property
     def alive(self) -> int:
-        """Images that it draws at once, 1 if it does not say."""
+        """Number of images generated concurrently, 1 if not reported."""
         alive = self.workers.get("alive") if isinstance(self.workers, dict) else self.workers
         return min(max(alive, 1), MAX_WORKERS) if isinstance(alive, int) else 1
 
 
 OPTIONS = DrawOptions
-"""Whose fields `open` takes as options."""
+"""`open` accepts the fields of this class as options."""
 
 
 def open(
@@ -77,12 +78,20 @@ def open(
     interrupted: Callable[[], bool] | None = None,
     **given: Any,
 ) -> HttpGenerator:
-    """Connect to the services at `URL1,URL2,@FILE`, each `http://HOST:PORT`, `https://...` or
-    `//HOST:PORT`; `deadline` in seconds for an image, all tries together. `interrupted` is asked several
-    times a second from the first question on, `given`: fields of DrawOptions.
+    """Connect to the services `URL1,URL2,@FILE`.
 
-    Raises SettingsError for an unusable URL or option and for services that differ, GeneratorError if none
-    answers, Cancelled.
+    Args:
+        argument: URLs of the form `http://HOST:PORT`, `https://...` or `//HOST:PORT`, or files that list
+            them.
+        deadline: Seconds for an image, including all retries.
+        interrupted: Called several times a second, from the first request on. Requests stop when it returns
+            True.
+        **given: Options, see DrawOptions.
+
+    Raises:
+        SettingsError: A URL or an option is invalid, or the services have different models.
+        GeneratorError: No service answers.
+        Cancelled: `interrupted` returned True.
     """
     wanted = read_options("http", DrawOptions, given)
     width, height = wanted.sides or (None, None)
@@ -99,7 +108,7 @@ def open(
 
 
 class HttpGenerator(ServiceClient):
-    """A client of services that hold one model. Raises GeneratorError, Cancelled."""
+    """A client of services with one model."""
 
     greeting = "/health"
 
@@ -112,18 +121,27 @@ class HttpGenerator(ServiceClient):
 
     @property
     def step_settings(self) -> frozenset[str]:
-        """`negative`; a service is not asked how much of a source it is to redraw."""
+        """Only `negative`. The protocol has no denoising strength."""
         return frozenset({"negative"})
 
     def with_step_settings(self, settings: StepSettings) -> HttpGenerator:
-        """The same services, asked with these settings."""
+        """Return a client of the same services with these settings."""
         other = copy(self)
         other._options = self._options | {"negative_prompt": settings.negative}
         return other
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Have the image drawn (`source` None: from text) and return it. Raises GeneratorError or
-        Cancelled."""
+        """Request an image and return it.
+
+        Args:
+            prompt: What to generate, or how to edit the source image.
+            source: Image to edit. None generates from text alone.
+            seed: Seed of the noise.
+
+        Raises:
+            GeneratorError: The generation failed.
+            Cancelled: The generation was interrupted.
+        """
         body = {
             "image": source.base64_png() if source else None,
             "prompt": prompt,
@@ -146,7 +164,7 @@ class HttpGenerator(ServiceClient):
             check_values(said, f"{endpoint.url}{self.greeting}")
             health = HealthAnswer.model_validate_json(said)
         except (GeneratorError, ValidationError):
-            maker = Maker("")  # a service need not say which model it holds
+            maker = Maker("")  # reporting the model is optional
         else:
             maker = Maker(_quoted(endpoint.server, health.name), exact=bool(health.identity))
             endpoint.workers = health.alive
@@ -154,30 +172,36 @@ class HttpGenerator(ServiceClient):
 
 
 def _quoted(server: RemoteServer, name: str) -> str:
-    """A name as it may be shown; a long one with the digest of the whole."""
+    """Return a name that is safe to show. A long one is cut and gets the digest of the complete name."""
     if len(name) <= MAX_SHOWN:
         return server.quote(name)
     return f"{server.quote(name)} sha256={hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _picture_in(data: bytes, server: RemoteServer, most: int) -> tuple[Picture | GeneratorError, Any]:
-    """The image of an answer or why the service did not draw it, and what it says of options that were not
-    used. Raises GeneratorError for what is no answer."""
+    """Read the image of an answer.
+
+    Returns:
+        The image, or the error that the service reports, and the options that the service ignored.
+
+    Raises:
+        GeneratorError: The answer is invalid.
+    """
     check_values(data, f"{server.url}/edit")
     try:
         answer = EditAnswer.model_validate_json(data)
     except ValidationError as error:
         raise GeneratorError(
-            f"{server.url}/edit answered something else than an edit "
+            f"{server.url}/edit did not return an edited image "
             f"({error.errors(include_url=False)[0]['msg']}): {server.quote(data)}",
-            "Is this an image service of this kind?",
+            "Check that this is an image service with a route POST /edit.",
         ) from error
     del data
     if not answer.success:
-        reason = server.quote(answer.error or "it does not say why")
-        return GeneratorError(f"{server.url} could not draw: {reason}."), None
+        reason = server.quote(answer.error or "no reason given")
+        return GeneratorError(f"{server.url} could not generate the image: {reason}."), None
     if not answer.edited_image:
-        raise GeneratorError(f"{server.url} reported success, but sent no image.")
+        raise GeneratorError(f"{server.url} reported success, but returned no image.")
     try:
         picture = Picture.from_base64(answer.edited_image, f"The image from {server.url}", most)
     except PictureError as error:

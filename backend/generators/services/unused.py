@@ -1,8 +1,8 @@
-"""What a service says that it made no use of, shown once to whoever asked for it.
+"""Logs, once, which options a service ignored.
 
-Decision: a service that lacks an option draws all the same, since clients of the published services send
-theirs to every model. Its answer names what it left out, and that is shown where the run is watched: an
-image that silently lacks what was asked for would be taken for the model's fault.
+A service without an option generates anyway, because clients of the published services send their options to
+every model. Its answer lists the ignored options, and the log shows them. Otherwise an image that silently
+lacks an option would look like a fault of the model.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ LOG = logging.getLogger(__name__)
 
 
 class UnusedOptions:
-    """The names that were shown already, for one generator and all its copies."""
+    """The names that were logged already, for a generator and all its copies."""
 
     def __init__(self) -> None:
         self._shown: set[str] = set()
 
     def show(self, server: RemoteServer, said: Any) -> None:
-        """Log the names of an answer's list, each once; whatever is no such list says nothing."""
+        """Log the names in an answer's list, each once. Anything but a list is ignored."""
         if not isinstance(said, list):
             return
         names = [server.quote(name[:MAX_NAME]) for name in said[:MAX_NAMES] if isinstance(name, str)]
@@ -31,4 +31,4 @@ class UnusedOptions:
         room = MAX_NAMES - len(self._shown)
         if new and room > 0:
             self._shown.update(new[:room])
-            LOG.warning("%s makes no use of: %s.", server.url, ", ".join(new[:room]))
+            LOG.warning("%s ignores these options: %s.", server.url, ", ".join(new[:room]))

@@ -1,5 +1,4 @@
-"""Checkpoint and adapter folders: named by content, and refused in words where they are not what they should
-be."""
+"""Checkpoint and adapter folders: digests by content, and clear errors for invalid folders."""
 
 from __future__ import annotations
 
@@ -99,17 +98,17 @@ def damaged(checkpoint: Path, folder: Path, kind: str) -> Path:
         ("no processor", "Processor"),
     ],
 )
-def test_damaged_checkpoints_are_refused_in_words(
+def test_damaged_checkpoints_are_rejected_with_a_message(
     checkpoint: Path, tmp_path: Path, kind: str, said: str
 ) -> None:
     with pytest.raises(ChatError, match=said):
         open_chat(f"transformers:{damaged(checkpoint, tmp_path, kind)}", device="cpu")
 
 
-def test_what_is_not_there_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(ChatError, match="no checkpoint folder"):
+def test_missing_checkpoint_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(ChatError, match="Cannot find the checkpoint folder"):
         find_checkpoint(str(tmp_path / "nowhere"))
-    with pytest.raises(ChatError, match="set download"):
+    with pytest.raises(ChatError, match="allow the download"):
         find_checkpoint("nobody/no-such-model-here")
 
 
@@ -120,7 +119,7 @@ def test_bad_options_and_adapters_are_refused(
     for options in ({"dtype": "int3"}, {"quantization": "2bit"}, {"device": "abacus"}):
         with pytest.raises(SettingsError, match=next(iter(options.values()))):
             open_chat(spec, **options)
-    with pytest.raises(ChatError, match="no adapter folder"):
+    with pytest.raises(ChatError, match="Cannot find the adapter folder"):
         open_chat(spec, device="cpu", adapter=str(tmp_path / "nowhere"))
     bad = shutil.copytree(adapters[0], tmp_path / "bad")
     (bad / "adapter_model.safetensors").rename(bad / "adapter_model.bin")

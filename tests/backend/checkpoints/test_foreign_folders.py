@@ -1,4 +1,4 @@
-"""Folders of other trainers are named with the command that converts them."""
+"""Folders of other trainers are rejected with the command that converts them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LAYOUTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "verl, converted": (
         ("actor/" + SHARD, "actor/huggingface/model.safetensors"),
         "",
-        "converted already",
+        "already converted",
         "{0}/actor/huggingface",
     ),
     "ZeRO": (
@@ -53,7 +53,7 @@ LAYOUTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
-def test_a_folder_of_another_trainer_is_named_with_what_converts_it(kind: str, tmp_path: Path) -> None:
+def test_foreign_folder_is_rejected_with_its_conversion_command(kind: str, tmp_path: Path) -> None:
     files, named, said, converts = LAYOUTS[kind]
     root = tmp_path / "a run"
     for name in files:

@@ -1,5 +1,4 @@
-"""Models' folders from strangers: code, pickles, foreign indices and impossible sizes are refused before a
-library looks."""
+"""Untrusted model folders: code, pickles, foreign indices and impossible sizes are rejected."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def test_a_module_that_shadows_a_library_is_not_run(tmp_path: Path) -> None:
     (folder / "text_encoder" / "transformers.py").write_text(
         f"open({str(ran)!r}, 'w')\nCLIPTextModel = None\n"
     )
-    with pytest.raises(SettingsError, match="code of its own"):
+    with pytest.raises(SettingsError, match="contains code"):
         open_generator(f"diffusers:{folder}", steps=1)
     assert not ran.exists()
 
@@ -72,7 +71,7 @@ def test_the_library_itself_does_not_run_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.35.2", "0.37.1"])
-def test_a_library_that_would_run_it_is_refused(
+def test_library_that_would_run_code_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     import diffusers
@@ -107,11 +106,11 @@ def test_code_anywhere_in_the_folder(agent: Path, adapter: Path, name: str) -> N
     for folder in (agent, adapter):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("")
-    with pytest.raises(ChatError, match="code of its own"):
+    with pytest.raises(ChatError, match="contains code"):
         find_checkpoint(str(agent))
-    with pytest.raises(ChatError, match="code of its own"):
+    with pytest.raises(ChatError, match="contains code"):
         check_adapter(adapter)
-    with pytest.raises(SettingsError, match="code of its own"):
+    with pytest.raises(SettingsError, match="contains code"):
         pipeline = Path(shutil.copytree(checkpoint("generator"), agent.parent / "pipeline"))
         (pipeline / name).parent.mkdir(parents=True, exist_ok=True)
         (pipeline / name).write_text("")
@@ -123,16 +122,16 @@ def test_code_behind_a_link_and_loops_of_links(agent: Path, tmp_path: Path) -> N
     (agent / "linked").symlink_to(tmp_path / "elsewhere")
     find_checkpoint(str(agent))
     (tmp_path / "elsewhere" / "x.py").write_text("")
-    with pytest.raises(ChatError, match="code of its own"):
+    with pytest.raises(ChatError, match="contains code"):
         find_checkpoint(str(agent))
     (tmp_path / "elsewhere" / "x.py").unlink()
     (tmp_path / "elsewhere" / "again").symlink_to(agent)
-    with pytest.raises(ChatError, match="nested too deep"):
+    with pytest.raises(ChatError, match="nested more than"):
         find_checkpoint(str(agent))
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pth", "model.ckpt", "model.PKL"])
-def test_pickles_in_place_of_weights(agent: Path, tmp_path: Path, name: str) -> None:
+def test_pickles_instead_of_weights(agent: Path, tmp_path: Path, name: str) -> None:
     pickled = pickle.dumps({"weights": 1})
     # What a trainer leaves beside the weights is not read.
     (agent / "training_args.bin").write_bytes(pickled)
@@ -151,7 +150,7 @@ def test_pickles_in_place_of_weights(agent: Path, tmp_path: Path, name: str) -> 
 @pytest.mark.parametrize(
     "shard", ["../agent/model.safetensors", "/etc/passwd", "none.safetensors", "model.bin", 3]
 )
-def test_an_index_of_weights_that_lie_elsewhere(tmp_path: Path, shard: Any) -> None:
+def test_index_of_weights_in_another_folder(tmp_path: Path, shard: Any) -> None:
     folder = stable_diffusion(tmp_path / "model")
     index = folder / "unet" / "diffusion_pytorch_model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": shard}}))
@@ -199,7 +198,7 @@ def test_a_component_larger_than_its_weights(tmp_path: Path, component: str, fie
         pipeline_class(folder)
 
 
-def test_a_processor_that_blows_images_up(agent: Path) -> None:
+def test_processor_that_enlarges_images(agent: Path) -> None:
     for name in ("preprocessor_config.json", "processor_config.json"):
         before = (agent / name).read_text() if (agent / name).exists() else None
         (agent / name).write_text(json.dumps({"size": {"shortest_edge": 10**12, "longest_edge": 10**13}}))
@@ -217,7 +216,7 @@ def test_a_processor_that_blows_images_up(agent: Path) -> None:
         {"layer_replication": [[0, 9]]},
     ],
 )
-def test_adapters_that_ask_for_more_than_they_hold(adapter: Path, fields: dict[str, Any]) -> None:
+def test_adapters_with_more_rank_than_weights(adapter: Path, fields: dict[str, Any]) -> None:
     check_adapter(adapter)
     change(adapter / "adapter_config.json", **fields)
     with pytest.raises(ChatError):
@@ -258,15 +257,15 @@ def test_an_index_nested_deep_or_with_a_key_twice(tmp_path: Path) -> None:
             pipeline_class(folder)
 
 
-def test_a_folder_without_end(tmp_path: Path) -> None:
+def test_endless_folder(tmp_path: Path) -> None:
     deep = tmp_path / "/".join("d" * 20)
     deep.mkdir(parents=True)
-    with pytest.raises(SettingsError, match="nested too deep"):
+    with pytest.raises(SettingsError, match="nested more than"):
         check_files(tmp_path, SettingsError)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
-def test_a_pipe_in_place_of_a_configuration(tmp_path: Path) -> None:
+def test_pipe_as_configuration(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "config.json")
     with pytest.raises(InterleaveError, match="not a regular file"):
         check_weights(tmp_path, SettingsError)

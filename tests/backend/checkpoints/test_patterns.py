@@ -1,4 +1,4 @@
-"""Patterns in files from elsewhere: those that could be matched for ever are refused."""
+"""Patterns in untrusted files: those that could take forever to match are rejected."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_plain_pattern_passes(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", HOSTILE)
 @pytest.mark.parametrize("place", ["list", "key", "text_config"])
-def test_a_pattern_that_could_take_for_ever_is_refused(
+def test_pattern_that_could_take_forever_is_rejected(
     pattern: str, place: str, made: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(made, tmp_path / "copy")
@@ -62,14 +62,14 @@ def test_a_pattern_that_could_take_for_ever_is_refused(
     skipped: object = {pattern: {}} if place == "key" else [pattern]
     part["quantization_config"] = {"quant_method": "bitsandbytes", "llm_int8_skip_modules": skipped}
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ChatError, match="take for ever"):
+    with pytest.raises(ChatError, match="take forever"):
         check_checkpoint(folder)
 
 
 def test_very_many_patterns_together_are_refused() -> None:
     check_patterns([f"layers.{number}.mlp" for number in range(5000)], ChatError, "here")
     check_patterns([rf"re:.*layers\.{number}\.mlp.*" for number in range(500)], ChatError, "here")
-    with pytest.raises(ChatError, match="so many patterns"):
+    with pytest.raises(ChatError, match="too many patterns"):
         check_patterns([f".*.*.*{number}" for number in range(1000)], ChatError, "here")
 
 

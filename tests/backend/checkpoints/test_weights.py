@@ -1,5 +1,4 @@
-"""Weights are counted from headers alone, and a file that is not what its header says is refused in one
-line."""
+"""Weights are counted from headers alone, and a file that differs from its header is rejected."""
 
 from __future__ import annotations
 
@@ -52,18 +51,18 @@ def test_weights_are_counted_by_name(tmp_path: Path) -> None:
         (2**60).to_bytes(8, "little") + b"{}",
     ],
 )
-def test_a_file_that_is_cut_off_or_lies_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+def test_truncated_or_inconsistent_file_is_one_line_of_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
-    with pytest.raises(ChatError, match="damaged or not finished") as error:
+    with pytest.raises(ChatError, match="damaged or incomplete") as error:
         check_safetensors(path)
     assert len(str(error.value).splitlines()) == 1 and "model.safetensors" in str(error.value)
-    with pytest.raises(SettingsError, match="damaged or not finished"):
+    with pytest.raises(SettingsError, match="damaged or incomplete"):
         tensors_of(path)
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_are_more_than_an_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_random_bytes_are_only_an_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "any.safetensors"
     for found in (content, laid_out(content), laid_out(b"{" + content)):
         path.write_bytes(found)

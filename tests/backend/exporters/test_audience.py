@@ -1,5 +1,4 @@
-"""Exports for an audience: the story and nothing of how it was made; comics whose pictures and texts are
-whole."""
+"""Exports for an audience show only the story, and comics show complete images and texts."""
 
 from __future__ import annotations
 
@@ -28,10 +27,10 @@ SHORT = "The boat said: “Good morning, fish!”"
 
 
 @pytest.mark.parametrize("name", ["page", "markdown"])
-def test_an_audience_reads_the_story_and_nothing_of_how_it_was_made(tmp_path: Path, name: str) -> None:
+def test_exports_for_an_audience_show_only_the_story(tmp_path: Path, name: str) -> None:
     text = export_by_name(name, RUN, tmp_path, audience=True, title="The Red Boat").read_text()
     assert "The Red Boat" in text and all(one in text for one in TELLINGS if one)
-    secrets = ["ccepted", "Try ", "P(success)", "rift", "seed", "Never", "udged", RUN.request.text]
+    secrets = ["ccepted", "Try ", "ttempt", "P(success)", "rift", "seed", "Never", "udged", RUN.request.text]
     for step in RUN.plan.steps:
         secrets += [part for part in (step.name, step.prompt, step.instruction) if part]
     body = text.split("<body")[-1].split("<script")[0]
@@ -41,7 +40,7 @@ def test_an_audience_reads_the_story_and_nothing_of_how_it_was_made(tmp_path: Pa
         assert [Picture.open(path) for path in sorted((tmp_path / "images").iterdir())] == kept
 
 
-def test_a_story_without_texts_is_told_by_its_instructions() -> None:
+def test_story_without_texts_shows_its_instructions() -> None:
     results = []
     for result in RUN.results:
         step = result.step.model_copy(update={"auxiliary_text": None, "prompt": result.step.prompt or "x"})
@@ -62,7 +61,7 @@ def test_every_export_for_an_audience_is_written_also_of_a_run_without_results(
 @pytest.mark.parametrize("most", [1, 2, 4, 9])
 @pytest.mark.parametrize("lettering", ["captions", "balloons", "none"])
 @pytest.mark.parametrize("texts", [("",), (SHORT,), (SHORT, LONG)])
-def test_pictures_of_a_comic_are_whole_in_order_and_do_not_overlap(
+def test_images_of_a_comic_are_complete_in_order_and_do_not_overlap(
     most: int, lettering: str, texts: tuple[str, ...]
 ) -> None:
     panels = [
@@ -89,7 +88,9 @@ def test_pictures_of_a_comic_are_whole_in_order_and_do_not_overlap(
 
 
 @pytest.mark.parametrize(("options", "wrong"), [({"panels": 0}, "panels"), ({"lettering": "runes"}, "runes")])
-def test_a_comic_that_cannot_be_is_one_line(tmp_path: Path, options: dict[str, object], wrong: str) -> None:
+def test_invalid_comic_options_are_one_line_of_error(
+    tmp_path: Path, options: dict[str, object], wrong: str
+) -> None:
     with pytest.raises(SettingsError, match=wrong):
         export_by_name("comic", RUN, tmp_path, **options)
 
@@ -109,7 +110,7 @@ def test_a_comic_that_cannot_be_is_one_line(tmp_path: Path, options: dict[str, o
         ('" " she said.', [""], ""),
     ],
 )
-def test_what_is_said_goes_into_balloons(text: str, said: list[str], rest: str) -> None:
+def test_speech_goes_into_balloons(text: str, said: list[str], rest: str) -> None:
     assert speech(text) == (said, rest)
 
 

@@ -1,5 +1,4 @@
-"""PDF, comic archive and moving pictures: whole, readable by others' rules, and no better than the run
-was."""
+"""PDF, comic archive and animations: complete, readable by other programs, and showing all verdicts."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ MIXED = ((512, 512), (900, 300), (200, 640), (24, 24))
 
 
 def with_sizes(trajectory: Trajectory) -> Trajectory:
-    """The run with pictures of very different shapes."""
+    """Return a run with images of very different shapes."""
     results = []
     for number, result in enumerate(trajectory.results):
         attempts = tuple(
@@ -44,7 +43,7 @@ def frames(path: Path) -> list[Image.Image]:
 
 
 def test_all_text_of_a_pdf_can_be_selected_in_every_script() -> None:
-    """How much fits on a page depends on the installed fonts, so a text may go on on the next one."""
+    """Installed fonts determine how much fits on a page, so a text may continue on the next one."""
     alphabet = "".join(chr(code) for code in range(0x4E00, 0x4E00 + 400)) + f"äñß Ωмир {HEBREW} 🚀"
     trajectory = make_trajectory(2, decorate=f" {alphabet}")
     pdf = PdfReader(io.BytesIO(story_pdf(trajectory)))
@@ -55,7 +54,7 @@ def test_all_text_of_a_pdf_can_be_selected_in_every_script() -> None:
         shown = page.get_contents().get_data()
         assert shown.count(b" 3 Tr ") == shown.count(b" Tj ") > 0, "selectable text lies over the visible one"
     assert "Accepted at attempt 2" in lines
-    # What stands at the foot of a page lies between the halves of a text.
+    # The line at the foot of a page separates the halves of a text.
     body = [line for line in lines if not line.isdigit() and not line.startswith("Accepted at attempt ")]
     whole = "".join("".join(body).split())
     for result in trajectory.results:
@@ -124,7 +123,7 @@ def test_pages_have_one_size_and_nothing_lies_over_anything(width: int) -> None:
                     assert x1 <= u0 or u1 <= x0 or y1 <= v0 or v1 <= y0
 
 
-def test_a_long_text_goes_on_over_the_next_pages() -> None:
+def test_long_text_continues_on_the_next_pages() -> None:
     story = " ".join(f"word{number}" for number in range(3000))
     pages = story_pages.story_pages(make_trajectory(1, text_step=False, decorate=f" {story}"), 800)
     written = " ".join(" ".join(text.block.lines) for page in pages for text in page.texts)
@@ -146,7 +145,7 @@ def test_a_comic_archive_has_its_pages_in_order_and_says_so(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["gif", "webp"])
-def test_a_moving_picture_shows_every_step_or_every_try(tmp_path: Path, kind: str) -> None:
+def test_animation_shows_every_step_or_every_attempt(tmp_path: Path, kind: str) -> None:
     trajectory = make_trajectory(4, size=300)
     path = export_by_name(kind, trajectory, tmp_path / "kept", seconds=1.5)
     with Image.open(path) as image:
@@ -158,9 +157,9 @@ def test_a_moving_picture_shows_every_step_or_every_try(tmp_path: Path, kind: st
         assert result.image is not None
         off = ImageChops.difference(frame.crop((0, 0, 300, 300)), result.image.image)
         assert sum(value * count for value, count in enumerate(off.convert("L").histogram())) / 90_000 < 4
-    tries = export_by_name(kind, trajectory, tmp_path / "tries", attempts=True)
+    attempts = export_by_name(kind, trajectory, tmp_path / "attempts", attempts=True)
     drawn = sum(attempt.image is not None for result in trajectory.results for attempt in result.attempts)
-    assert len(frames(tries)) == drawn + 1
+    assert len(frames(attempts)) == drawn + 1
 
 
 @pytest.mark.parametrize("kind", ["gif", "webp"])
@@ -174,7 +173,7 @@ def test_moving_pictures_of_odd_runs(tmp_path: Path, kind: str) -> None:
             export_by_name(kind, make_trajectory(1), tmp_path, seconds=seconds)
 
 
-def test_letters_that_no_font_has_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_letters_without_a_font_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheet_text, "_names", lambda: (sheet_text.OWN,))
     sheet_text._font_with.cache_clear()
     note = sheet_text.font_note(make_trajectory(1, decorate=" 从前é"))

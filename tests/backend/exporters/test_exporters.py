@@ -1,4 +1,4 @@
-"""Exports of a run: they hold everything, hide nothing, run nothing, and appear whole or not at all."""
+"""Exports of a run: complete, safe to open, and written completely or not at all."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VOID = {"meta", "img", "br", "link", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """The elements and visible texts of a page."""
+    """Collects the elements and visible texts of a page."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -67,11 +67,11 @@ class Page(HTMLParser):
 
     @property
     def pictures(self) -> list[dict[str, str | None]]:
-        """The places that show an image."""
+        """Return the places that show an image."""
         return [one for one in self.all("svg") if one.get("class") == "picture"]
 
     def files(self) -> dict[str | None, str]:
-        """The stored images by their names: each `image` stands in a `symbol`."""
+        """Return the stored images by name: each `image` is in a `symbol`."""
         names = [one["id"] for one in self.all("symbol")]
         return dict(zip(names, [one["href"] or "" for one in self.all("image")], strict=True))
 
@@ -169,7 +169,7 @@ def test_the_outcome_follows_the_acceptance_rule_of_the_run() -> None:
     assert wording.outcome(attempt, strict) is wording.AttemptOutcome.refused
 
 
-def test_a_title_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+def test_invalid_title_is_one_line_of_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"Export 'sheet', field 'title': "):
         export_by_name("sheet", make_trajectory(), tmp_path, title="x" * 100_001)
 
@@ -248,12 +248,12 @@ def stored(file: str) -> Picture:
 
 
 def noise(number: int, side: int = 128) -> Picture:
-    """An image that no two have in common, and that takes much room without loss."""
+    """Return an image that differs from all others and compresses badly without loss."""
     return Picture(Image.frombytes("RGB", (side, side), Random(number).randbytes(3 * side * side)))
 
 
 def chain(pictures: list[Picture]) -> Trajectory:
-    """A run whose steps edit the image of the step before, drawn twice each."""
+    """Return a run whose steps edit the image of the step before, with two attempts each."""
     results, before = [], None
     for number, image in enumerate(pictures, 1):
         step = Step(number=number, prompt=f"change {number}")
@@ -310,7 +310,7 @@ def test_the_page_shows_the_whole_run() -> None:
     for word in ("not understood", "not judged", "refused", "accepted", "failed", "kept", "41 %", "96 %"):
         assert word in shown.words
     assert all(identity in shown.words for identity in trajectory.identities.model_dump().values())
-    assert all(image["aria-label"] for image in shown.pictures), "each image says what it shows"
+    assert all(image["aria-label"] for image in shown.pictures), "each image has a label"
     assert shown.open == []
 
 
@@ -325,7 +325,7 @@ def test_the_page_shows_a_white_before_where_there_was_none() -> None:
     name, file = next((name, file) for name, file in shown.files().items() if stored(file).is_white)
     assert stored(file) == Picture.white((96, 96))
     assert sum(one["href"] == f"#{name}" for one in shown.all("use")) == len(trajectory.results[0].attempts)
-    assert "blank page" in shown.words
+    assert "blank image" in shown.words
 
 
 def test_the_page_loads_nothing_and_runs_only_its_own_script() -> None:
@@ -346,13 +346,13 @@ def test_the_page_loads_nothing_and_runs_only_its_own_script() -> None:
     assert shown.words.count("<script>alert(1)</script>") > 20, "hostile text is shown as text"
 
 
-def test_the_page_admits_what_was_not_reached() -> None:
+def test_page_shows_steps_that_were_not_reached() -> None:
     shown = Page(page.render(make_trajectory(3, text_step=False, cut_short=True)))
     assert "Not reached" in shown.words and "Cancelled after 1 attempt" in shown.words
     assert "No image: the run ended before this step." in shown.words
 
 
-def test_small_pictures_stay_exact_and_large_ones_stay_small() -> None:
+def test_small_images_are_exact_and_large_ones_compressed() -> None:
     small = make_trajectory(1)
     after = small.results[0].attempts[0].image
     assert after and after in [stored(file) for file in Page(page.render(small)).files().values()]
@@ -367,7 +367,7 @@ def test_probabilities_are_not_rounded_to_certainty() -> None:
 
 
 @pytest.mark.parametrize("share", [0.985, 0.9951, 0.99949, 0.9999999])
-def test_what_was_refused_at_certainty_does_not_read_as_certain(share: float) -> None:
+def test_rejected_certainty_is_not_rounded_to_one(share: float) -> None:
     trajectory = make_trajectory(1)
     judged = trajectory.results[0].attempts[0]
     assert judged.verdict
@@ -379,7 +379,7 @@ def test_what_was_refused_at_certainty_does_not_read_as_certain(share: float) ->
     assert float(number) < 100 and rest == "100 %"
 
 
-def test_a_run_that_nobody_judged_is_not_said_to_be_refused() -> None:
+def test_unjudged_run_is_not_shown_as_rejected() -> None:
     trajectory = make_trajectory(3)
     results = [
         one.model_copy(update={"stop_reason": StopReason.unjudged}) for one in trajectory.results if one.image

@@ -1,4 +1,4 @@
-"""Contact sheets: every picture in its place, captions that fit, and sizes that can be made."""
+"""Contact sheets: positions of images, captions that fit, and sizes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_sheet_too_large_gets_smaller_cells() -> None:
     ("steps", "columns", "cell"), [(50, 2, 480), (50, 2, 400), (99, 1, 320), (99, 3, 360)]
 )
 @pytest.mark.parametrize("show", ["chosen", "attempts", "audience"])
-def test_a_long_story_is_no_ribbon(steps: int, columns: int, cell: int, show: str) -> None:
+def test_long_story_makes_a_nearly_square_sheet(steps: int, columns: int, cell: int, show: str) -> None:
     image = sheet.contact_sheet(make_trajectory(steps), columns, cell, show)  # type: ignore[arg-type]
     assert image == sheet.contact_sheet(make_trajectory(steps), None, cell, show)  # type: ignore[arg-type]
     assert 1 / 1.5 < image.width / image.height < 1.5

@@ -1,5 +1,4 @@
-"""`story.json`: what a program reads is what happened, every file it names is there, and its documentation is
-that of the models."""
+"""`story.json`: content, image files, and documentation of all fields."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ def story_of(folder: Path, **options: object) -> StoryFile:
     return StoryFile.model_validate_json(path.read_text(encoding="utf-8"))
 
 
-def test_every_step_says_how_it_ended(tmp_path: Path) -> None:
+def test_every_step_has_its_state(tmp_path: Path) -> None:
     story = story_of(tmp_path)
     assert [step.state for step in story.steps] == [
         "accepted",
@@ -44,7 +43,7 @@ def test_a_run_that_was_stopped_is_not_complete(tmp_path: Path) -> None:
     assert len(story.request_images) == 2
 
 
-def test_every_picture_that_is_named_is_there(tmp_path: Path) -> None:
+def test_every_named_image_file_exists(tmp_path: Path) -> None:
     trajectory = make_trajectory()
     story = story_of(tmp_path)
     for step, result in zip(story.steps, trajectory.results, strict=True):

@@ -1,4 +1,4 @@
-"""A step whose attempt a person picked by hand: every export says so, and none shows it as open."""
+"""A step whose attempt the user picked: every export states it, and none shows the step as open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORD = "picked by hand"
 
 @pytest.fixture
 def picked() -> Trajectory:
-    """A story whose third step was never accepted, and whose second try a person picked."""
+    """Return a story whose third step was never accepted, and whose second attempt the user picked."""
     trajectory = make_trajectory()
     results = list(trajectory.results)
     results[2] = results[2].model_copy(update={"chosen": 1, "stop_reason": StopReason.picked})
@@ -37,9 +37,9 @@ def test_the_page_shows_the_step_as_good_and_marks_the_attempt(picked: Trajector
     assert html.count(f'<span class="state kept">{WORD}</span>') == 1
 
 
-def test_markdown_names_the_picked_try(picked: Trajectory, tmp_path: Path) -> None:
+def test_markdown_shows_the_picked_attempt(picked: Trajectory, tmp_path: Path) -> None:
     text = markdown.export(picked, tmp_path).read_text(encoding="utf-8")
-    assert f"- Try 2: not understood, {WORD}" in text and f"*Attempt 2 {WORD}.*" in text
+    assert f"- Attempt 2: not understood, {WORD}" in text and f"*Attempt 2 {WORD}.*" in text
 
 
 def test_the_sheet_shows_the_step_as_good(picked: Trajectory) -> None:
@@ -53,6 +53,6 @@ def test_the_sheet_shows_the_step_as_good(picked: Trajectory) -> None:
     assert [WORD in mark for mark in marks] == [False, True, False]
 
 
-def test_an_animation_of_all_tries_says_it(picked: Trajectory) -> None:
+def test_animation_of_all_attempts_shows_the_pick(picked: Trajectory) -> None:
     marks = [frame.mark for frame in animation._frames(picked, attempts=True, words=words_in("en"))]
-    assert f"try 2: not understood, {WORD}" in marks
+    assert f"attempt 2: not understood, {WORD}" in marks

@@ -1,4 +1,4 @@
-"""Lines are appended whole, also after one that a kill or a full disk cut off."""
+"""Lines are appended completely, also after a line that a kill or a full disk cut off."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_line_starts_on_a_line_of_its_own(before: bytes | None, tmp_path: Path
     assert path.read_bytes().endswith(b"last\n")
 
 
-def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match=r"Ledger '.*' cannot be written \(") as caught:
         append_line(tmp_path, "one", JournalError, "Ledger")
     assert caught.value.hint

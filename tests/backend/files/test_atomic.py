@@ -1,5 +1,4 @@
-"""Files and folders that replace earlier ones, under what Windows, macOS and network folders do
-differently."""
+"""Atomic replacement of files and folders, with the peculiarities of Windows, macOS and network folders."""
 
 from __future__ import annotations
 
@@ -20,8 +19,10 @@ BUSY = PermissionError(13, "The process cannot access the file because it is bei
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, name: str, times: int) -> list[int]:
-    """Let `os.name` fail `times` times as Windows does while somebody has the file open; returns the failures
-    counted."""
+    """Let a function of `os` fail `times` times, as on Windows while another process has the file open.
+
+    Returns the list of failures.
+    """
     real: Callable[..., object] = getattr(os, name)
     failed = [0]
 
@@ -47,7 +48,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_a_file_appears_with_its_folder_and_leaves_nothing_beside(tmp_path: Path, durable: bool) -> None:
+def test_file_is_written_with_its_folder_and_no_leftovers(tmp_path: Path, durable: bool) -> None:
     path = tmp_path / "a" / "b.json"
     atomic.write_bytes(path, b"one", JournalError, durable=durable)
     atomic.write_text(path, "zwei\r\n\n", JournalError, durable=durable)
@@ -55,12 +56,12 @@ def test_a_file_appears_with_its_folder_and_leaves_nothing_beside(tmp_path: Path
     assert names(path.parent) == ["b.json"]
 
 
-def test_text_that_utf8_cannot_hold_is_still_written(tmp_path: Path) -> None:
+def test_text_invalid_in_utf8_is_still_written(tmp_path: Path) -> None:
     atomic.write_text(tmp_path / "a", "x\ud800y", JournalError)
     assert (tmp_path / "a").read_bytes() == b"x?y"
 
 
-def test_a_file_that_is_open_elsewhere_is_waited_for(
+def test_replacing_waits_for_an_open_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waited: list[float]
 ) -> None:
     (tmp_path / "a").write_bytes(b"old")
@@ -70,7 +71,7 @@ def test_a_file_that_is_open_elsewhere_is_waited_for(
     assert (tmp_path / "a").read_bytes() == b"new"
 
 
-def test_a_file_that_stays_open_is_one_error_and_keeps_its_content(
+def test_file_that_stays_open_is_an_error_and_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waited: list[float]
 ) -> None:
     (tmp_path / "a").write_bytes(b"old")
@@ -106,7 +107,7 @@ def test_a_link_is_replaced_and_never_written_through(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "plan.json").is_symlink()
 
 
-def test_whoever_writes_the_file_itself_gets_a_name_in_the_same_folder(tmp_path: Path) -> None:
+def test_writing_yields_a_name_in_the_same_folder(tmp_path: Path) -> None:
     with atomic.writing(tmp_path / "weights.pt", TrainingError) as temporary:
         assert temporary.parent == tmp_path and atomic.TEMPORARY.fullmatch(temporary.name)
         temporary.write_bytes(b"weights")
@@ -124,7 +125,7 @@ def test_a_stop_in_the_middle_changes_nothing(tmp_path: Path, stop: BaseExceptio
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"old"
 
 
-def test_a_disk_without_fsync_of_folders_is_fine_one_that_loses_content_is_not(
+def test_failed_fsync_of_a_folder_is_ignored_of_a_file_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.fsync
@@ -198,7 +199,7 @@ def test_a_folder_with_an_open_file_is_waited_for(
     assert (old / "deep" / "a").read_text() == "new" and len(waited) == times
 
 
-def test_an_earlier_folder_comes_back_if_the_new_one_cannot_take_its_place(
+def test_earlier_folder_is_restored_if_the_rename_fails(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, waited: list[float]
 ) -> None:
     old, new = folders
@@ -226,16 +227,15 @@ def test_a_folder_that_is_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path
     assert names(tmp_path / "elsewhere") == ["a"] and names(tmp_path / "run") == ["b"]
 
 
-def test_a_folder_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_folder_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), atomic.writing_folder(tmp_path / "run", JournalError) as folder:
         (folder / "b").write_text("half")
         raise RuntimeError
     assert names(tmp_path) == []
 
 
-def test_what_killed_processes_left_is_swept(tmp_path: Path) -> None:
-    """A process is killed while it writes: the old content stands, and the next writer or a sweep clears what
-    it left."""
+def test_leftovers_of_killed_processes_are_swept(tmp_path: Path) -> None:
+    """A process is killed while it writes: the old content stays, and the next writer or sweep cleans up."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import conftest, os, signal\n"
         "from interleave_thinker.backend import errors; from interleave_thinker.backend.files import atomic\n"
@@ -266,7 +266,7 @@ def test_what_killed_processes_left_is_swept(tmp_path: Path) -> None:
     assert names(tmp_path) == [".hidden.tmp", "a", "run"]
 
 
-def test_two_writers_of_one_file_leave_one_of_both(tmp_path: Path) -> None:
+def test_two_writers_of_one_file_leave_one_result(tmp_path: Path) -> None:
     contents = [bytes([number]) * 20_000 for number in range(4)]
 
     def write(content: bytes) -> None:
@@ -294,7 +294,7 @@ def test_names_that_no_system_takes(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["aux.png", "CON", "story.", "a:b"])
-def test_names_that_windows_takes_for_others_are_refused_there(
+def test_names_that_windows_changes_are_rejected_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(atomic, "WINDOWS", True)
@@ -312,7 +312,7 @@ def test_a_path_that_windows_finds_too_long_is_named_as_the_reason(
         raise FileNotFoundError(2, "The system cannot find the path specified")
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    with pytest.raises(JournalError, match="long paths are switched on"):
+    with pytest.raises(JournalError, match="long paths are enabled"):
         atomic.write_bytes(deep / "a.png", b"", JournalError)
 
 

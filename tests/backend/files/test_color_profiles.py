@@ -1,4 +1,4 @@
-"""Color profiles: the colors that a file's maker saw, whatever space they were stored in."""
+"""Color profiles: images have the colors that their author saw, in any color space."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_gray_has_profiles_too(mode: str) -> None:
     assert shown(file(mode, 100 if mode == "L" else (100, 255), gray())) == (119, 119, 119)
 
 
-def test_ink_is_shown_as_its_printer_prints_it() -> None:
+def test_cmyk_is_converted_by_its_profile() -> None:
     cyan = (255, 0, 0, 0)
     assert shown(file("CMYK", cyan, printer_cmyk(), "TIFF")) == (0, 147, 217)
     assert shown(file("CMYK", (0, 0, 0, 0), printer_cmyk(), "JPEG")) == (255, 255, 255)
@@ -73,12 +73,12 @@ def test_ink_is_shown_as_its_printer_prints_it() -> None:
     [b"no profile", wide_rgb()[:300], wide_rgb()[:-20], printer_cmyk(), gray(), b"\0" * 4096],
     ids=["text", "cut", "cut later", "of ink", "of gray", "nothing"],
 )
-def test_a_profile_of_no_use_changes_nothing(profile: bytes) -> None:
+def test_unusable_profile_changes_nothing(profile: bytes) -> None:
     assert shown(file("RGB", (180, 60, 61), profile)) == (180, 60, 61)
 
 
 @given(st.integers(0, 507), st.binary(min_size=1, max_size=8))
-def test_a_damaged_profile_hides_no_picture(place: int, damage: bytes) -> None:
+def test_damaged_profile_is_ignored(place: int, damage: bytes) -> None:
     profile = bytearray(wide_rgb())
     profile[place : place + len(damage)] = damage
     assert len(shown(file("RGB", (180, 60, 61), bytes(profile)))) == 3
@@ -95,7 +95,7 @@ def test_srgb_itself_leaves_every_pixel_as_it_is() -> None:
     assert shown(file("RGB", (20, 60, 61), srgb_like())) != (20, 60, 61), "near to it is not the same"
 
 
-def test_it_is_set_upright_too() -> None:
+def test_exif_orientation_applies_too() -> None:
     notes = Image.Exif()
     notes[ORIENTATION] = 6
     turned = Picture.from_bytes(file("RGB", (180, 60, 61), wide_rgb(), exif=notes))
@@ -107,8 +107,8 @@ def test_a_mask_of_gray_is_read_by_what_it_shows() -> None:
         assert decoded_mask(image, "mask").getpixel((0, 0)) == (119, 119, 119)
 
 
-def test_what_is_written_names_no_profile() -> None:
-    """The pixels of the new file are sRGB, and would be converted twice else."""
+def test_written_files_have_no_profile() -> None:
+    """The pixels of the new file are sRGB and would otherwise be converted twice."""
     picture = Picture.from_bytes(file("RGB", (180, 60, 61), wide_rgb()))
     assert Picture.from_bytes(picture.png()) == picture
     with Image.open(io.BytesIO(picture.png())) as written:
@@ -116,7 +116,7 @@ def test_what_is_written_names_no_profile() -> None:
 
 
 def test_runs_of_earlier_versions_still_load(tmp_path: object) -> None:
-    """They wrote the pixels as they were, with the profile of the file that they came from."""
+    """Earlier versions wrote the original pixels, with the profile of the source file."""
     picture = Picture(Image.new("RGB", (4, 2), (180, 60, 61)))
     files = RunFiles(str(tmp_path))
     files.write(file("RGB", (180, 60, 61), wide_rgb()), PICTURES, f"{picture.digest}.png")

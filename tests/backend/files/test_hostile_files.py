@@ -1,8 +1,7 @@
-"""Hostile files in the places of files that are read, through the command line: one line of error, nothing
-elsewhere.
+"""Hostile files given to the command line: one line of error, and nothing written elsewhere.
 
-Every reader meets some kinds here, and every kind some readers; tests/stress/test_hostile_files.py tries
-all of them, with limits.
+Every reader is tested with some kinds of files, and every kind with some readers.
+tests/stress/test_hostile_files.py tests all combinations, with limits.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def test_a_hostile_file_is_one_line_of_error(template: Path, tmp_path: Path, nam
 
 
 def test_the_good_files_are_read(template: Path, tmp_path: Path) -> None:
-    """Else every case above would pass for the wrong reason."""
+    """Otherwise every case above could pass for the wrong reason."""
     for number, name in enumerate(LIGHT):
         reader = READERS[name]
         if name in (
@@ -73,7 +72,7 @@ def test_the_good_files_are_read(template: Path, tmp_path: Path) -> None:
         assert result.exit_code == 0, f"{name}: {result.output}"
 
 
-def test_a_book_of_very_long_texts_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_book_of_very_long_texts_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(story_pages, "MAX_STORY_LENGTH", 4000)
     text = "word " * 19_000
     steps = tuple(Step(number=number, auxiliary_text=text) for number in (1, 2))

@@ -1,5 +1,4 @@
-"""Where images of published files are looked for: by their own path, their base name, the end of their path;
-never outside."""
+"""Lookup of the images of published files: by path, base name and end of the path, never outside."""
 
 from __future__ import annotations
 
@@ -121,13 +120,13 @@ def test_links_that_lead_out_are_refused_and_others_followed(tmp_path: Path) -> 
     assert places(run).find("inner/b.png") is not None
 
 
-def test_what_is_no_file_is_said(tmp_path: Path) -> None:
+def test_invalid_image_paths_are_errors(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.png")
     with pytest.raises(JournalError, match="not a file"):
         places(tmp_path).find("pipe.png")
-    with pytest.raises(JournalError, match="no file can have"):
+    with pytest.raises(JournalError, match="invalid name"):
         places(tmp_path).find("a\0b.png")
-    with pytest.raises(SettingsError, match="no image folder"):
+    with pytest.raises(SettingsError, match="does not exist"):
         ImagePlaces(tmp_path, SettingsError, tmp_path / "gone")
 
 
@@ -149,7 +148,7 @@ def test_no_path_leads_out(tmp_path: Path, parts: list[str]) -> None:
     assert found is None or (tmp_path / "run").resolve() in found.resolve().parents
 
 
-def test_a_published_record_is_read_where_it_lies(tmp_path: Path) -> None:
+def test_published_record_is_read_in_place(tmp_path: Path) -> None:
     save(tmp_path / "white.png", "white")
     save(tmp_path / "step1_0.png")
     save(tmp_path / "step2_2.png", "blue")
@@ -175,7 +174,7 @@ def test_a_published_record_is_read_where_it_lies(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["blank_page.png", "white.png"])
-def test_any_white_page_before_a_published_image_is_none(tmp_path: Path, name: str) -> None:
+def test_any_white_image_before_a_published_image_is_none(tmp_path: Path, name: str) -> None:
     save(tmp_path / name, "white")
     save(tmp_path / "a.png", "white")
     rows = [

@@ -1,5 +1,4 @@
-"""Small files whose JSON is huge in memory are refused at a bounded cost, measured in a process of their
-own."""
+"""Small files whose JSON is huge in RAM are rejected at a limited cost, measured in a separate process."""
 
 from __future__ import annotations
 

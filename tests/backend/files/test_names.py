@@ -1,4 +1,4 @@
-"""Names of files that one system takes and another does not."""
+"""File names that are valid on one system and not on another."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def test_names_that_every_system_takes(name: str) -> None:
         ("prn .txt", "device"),
         ("story.", "ends with"),
         ("story ", "ends with"),
-        ("a:b", "Windows refuses"),
-        ("a\\b", "Windows refuses"),
-        ("a\nb", "Windows refuses"),
+        ("a:b", "Windows does not allow"),
+        ("a\\b", "Windows does not allow"),
+        ("a\nb", "Windows does not allow"),
     ],
 )
 def test_names_that_windows_does_not_take(name: str, reason: str) -> None:

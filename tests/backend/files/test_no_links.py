@@ -1,5 +1,4 @@
-"""Files are written whole, under their own names, and never through a link that lies in a stranger's
-folder."""
+"""Files are written completely, under their own names, and never through a link in an untrusted folder."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ def test_no_exporter_writes_through_a_link(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["markdown", "record"])
-def test_no_picture_is_written_into_a_linked_folder(tmp_path: Path, name: str) -> None:
+def test_no_image_is_written_into_a_linked_folder(tmp_path: Path, name: str) -> None:
     run, other = tmp_path / "run", tmp_path / "other"
     run.mkdir()
     other.mkdir()

@@ -1,5 +1,4 @@
-"""What Windows and macOS do differently, stood in for here: consoles, line ends, devices, names of
-folders."""
+"""Peculiarities of Windows and macOS, simulated: consoles, line ends, devices, names of folders."""
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ for number, arguments in enumerate(calls):
 
 
 def walked(encoding: str, calls: list[list[object]], folder: Path) -> list[tuple[int, str]]:
-    """Exit code of every command and what it showed, at a console of this encoding."""
+    """Return the exit code and the output of every command on a console with this encoding."""
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
     shown = folder / "shown"
     shown.mkdir()
@@ -70,7 +69,7 @@ def walked(encoding: str, calls: list[list[object]], folder: Path) -> list[tuple
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
-def test_no_command_fails_at_a_console_that_lacks_a_sign(tmp_path: Path, encoding: str) -> None:
+def test_no_command_fails_on_a_console_without_a_character(tmp_path: Path, encoding: str) -> None:
     scripts = Scripts(tmp_path)
     plan = write_plan(
         Plan(steps=(Step(number=1, name=FOREIGN, prompt=f"a {FOREIGN}", auxiliary_text=FOREIGN),))
@@ -132,8 +131,7 @@ def test_prompts_that_an_editor_on_windows_has_saved_are_the_same_prompts(tmp_pa
 
 
 def test_git_leaves_line_ends_and_weights_alone() -> None:
-    """Digests are taken over files of the repository: git on Windows must not give its text files other line
-    ends."""
+    """Digests cover files of the repository, so git on Windows must not change their line ends."""
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("no checkout")
     asked = ["git", "check-attr", "text", "eol", "--"]
@@ -165,14 +163,14 @@ def test_no_two_files_of_the_repository_differ_in_case_alone_and_windows_can_che
     assert len({path.casefold() for path in files}) == len(files)
     for path in files:
         assert not [part for part in path.split("/") if name_fault(part)], path
-        # As C:\Users\somebody\Documents\ComfyUI\custom_nodes\interleave-thinker\ has 70 characters.
+        # For example, C:\Users\somebody\Documents\ComfyUI\custom_nodes\interleave-thinker\ has 70 characters.
         assert len(path) < 180, path
 
 
 @pytest.mark.parametrize(
     "name", ["cuda:99", "mps", "privateuseone", "privateuseone:0", "xpu", "directml", "no such"]
 )
-def test_a_device_that_is_not_here_is_said_in_one_line(name: str) -> None:
+def test_missing_device_is_one_line_of_error(name: str) -> None:
     import torch
 
     if name == "mps" and torch.backends.mps.is_available():

@@ -1,5 +1,4 @@
-"""Prompts and sources encoded once: equal images to those of a generator that keeps nothing, and less
-work."""
+"""The encoding cache: the same images as without it, with less work."""
 
 from __future__ import annotations
 

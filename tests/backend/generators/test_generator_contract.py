@@ -1,5 +1,4 @@
-"""What every generator promises, over every implementation. A new one is a factory and a line in
-FACTORIES."""
+"""The contract of generators, tested with every implementation. Add a new one to FACTORIES."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ from interleave_thinker.backend.types import MAX_TEXT, DrawSettings, Identities,
 
 @dataclass
 class Subject:
-    """A way to open one generator: `open()` plainly, `open(**changed)` with an option that shapes the
-    image."""
+    """Opens one generator: `open()` plainly, `open(**changed)` with an option that affects the image."""
 
     spec: str
     options: dict[str, object]
@@ -108,7 +106,7 @@ def test_same_arguments_same_pixels(subject: Subject, generator: Generator, sour
     first = generator.draw("a small house", source, 11)
     assert isinstance(first, Picture)
     assert generator.draw("a small house", source, 11) == first
-    assert subject.open().draw("a small house", source, 11) == first, "opened anew"
+    assert subject.open().draw("a small house", source, 11) == first, "opened again"
 
 
 @pytest.mark.parametrize("source", [None, SOURCE], ids=["text-to-image", "edit"])
@@ -164,8 +162,7 @@ def test_every_generator_is_tried_in_threads() -> None:
 
 @pytest.mark.parametrize("name", IN_THREADS)
 def test_several_threads_get_what_each_would_have_got_alone(name: str, tmp_path: Path) -> None:
-    """Texts and edits, other prompts and seeds at a time, in one generator and in one that is opened
-    meanwhile."""
+    """Concurrent text-to-image and edits, in one generator and in another one opened meanwhile."""
     if name in ("diffusers", "tinyworld"):
         pytest.importorskip("diffusers")
     with IN_THREADS[name](tmp_path) as opened:
@@ -188,7 +185,7 @@ def test_several_threads_get_what_each_would_have_got_alone(name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", IN_THREADS)
-def test_who_draws_many_draws_what_each_is_alone_whatever_the_order(name: str, tmp_path: Path) -> None:
+def test_draw_many_gives_the_images_of_single_calls_in_any_order(name: str, tmp_path: Path) -> None:
     if name in ("diffusers", "tinyworld"):
         pytest.importorskip("diffusers")
     with IN_THREADS[name](tmp_path) as opened:
@@ -219,13 +216,13 @@ def test_bad_options_are_typed_errors(subject: Subject) -> None:
         subject.open(no_such_option=1)
 
 
-def test_the_fake_generator_is_refused_by_its_earlier_name_and_keeps_its_identity() -> None:
-    with pytest.raises(SettingsError, match=r"no generator 'painted'.*called 'fake' now"):
+def test_fake_generator_rejects_its_former_name_and_keeps_its_identity() -> None:
+    with pytest.raises(SettingsError, match=r"Unknown generator 'painted'.*now 'fake'"):
         open_generator("painted:48")
     assert open_generator("fake:48").identity == "painted/1 48x48"
 
 
-def test_who_takes_a_reference_is_shown_earlier_images_and_their_order_matters(generator: Generator) -> None:
+def test_reference_models_see_earlier_images_in_order(generator: Generator) -> None:
     taken = generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
     assert (max_reference_images(generator) > 0) == ("reference" in taken)
     if not max_reference_images(generator):

@@ -1,4 +1,4 @@
-"""The HTTP client against a real server: what it sends, what it retries, and what it makes of bad answers."""
+"""The HTTP client with a real server: its requests, its retries, and its errors for invalid answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def service() -> Iterator[ImageService]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses between tries are a hundredth as long."""
+    """Pauses between attempts are a hundredth as long."""
     monkeypatch.setattr(balanced, "FIRST_PAUSE", 0.0025)
 
 
@@ -57,17 +57,15 @@ def test_a_step_has_a_negative_of_its_own(service: ImageService) -> None:
     assert [body["negative_prompt"] for body in service.requests] == ["a red sail", "blur"]
 
 
-def test_what_a_service_made_no_use_of_is_shown_once(
-    service: ImageService, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ignored_options_are_logged_once(service: ImageService, caplog: pytest.LogCaptureFixture) -> None:
     generator = open_generator(service.url, steps=4)
     drawn = {"success": True, "edited_image": red().base64_png()}
     for said in (["steps", "bad\nline", 7, "x" * 900], ["steps"], {"steps": 1}, [f"o{n}" for n in range(99)]):
         service.faults.append((200, json.dumps(drawn | {"ignored": said}).encode()))
         generator.draw("a boat", None, 7)
-    lines = [one.getMessage() for one in caplog.records if "makes no use of" in one.getMessage()]
+    lines = [one.getMessage() for one in caplog.records if "ignores these options" in one.getMessage()]
     assert len(lines) == 2 and all("\n" not in line and len(line) < 400 for line in lines)
-    assert lines[0] == f"{service.url} makes no use of: steps, bad line, {'x' * 60}."
+    assert lines[0] == f"{service.url} ignores these options: steps, bad line, {'x' * 60}."
 
 
 def test_text_to_image_sends_null(service: ImageService) -> None:
@@ -76,15 +74,15 @@ def test_text_to_image_sends_null(service: ImageService) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_passing_faults_are_retried(service: ImageService, status: int) -> None:
+def test_transient_errors_are_retried(service: ImageService, status: int) -> None:
     service.faults = [(status, b"busy"), (status, b"busy")]
     assert open_generator(service.url).draw("a boat", None, 1) == paint(service.requests[-1])
     assert len(service.requests) == 3
 
 
-def test_six_tries_and_then_a_typed_error(service: ImageService, quick: None) -> None:
+def test_six_attempts_and_then_a_typed_error(service: ImageService, quick: None) -> None:
     service.faults = [(503, b"no gpu free")] * 9
-    with pytest.raises(GeneratorError, match=r"503.*no gpu free.*6 tries"):
+    with pytest.raises(GeneratorError, match=r"503.*no gpu free.*6 attempts"):
         open_generator(service.url).draw("a boat", None, 1)
     assert len(service.requests) == 6
 
@@ -92,9 +90,9 @@ def test_six_tries_and_then_a_typed_error(service: ImageService, quick: None) ->
 @pytest.mark.parametrize(
     "answer", [{"success": False, "error": "prompt too long"}, {"success": False, "error": None}]
 )
-def test_the_services_refusal_is_an_error_and_not_retried(service: ImageService, answer: dict) -> None:
+def test_refusal_of_the_service_is_an_error_and_not_retried(service: ImageService, answer: dict) -> None:
     service.faults = [(200, json.dumps(answer).encode())]
-    with pytest.raises(GeneratorError, match=answer["error"] or "does not say why"):
+    with pytest.raises(GeneratorError, match=answer["error"] or "no reason given"):
         open_generator(service.url).draw("a boat", None, 1)
     assert len(service.requests) == 1
 
@@ -127,7 +125,7 @@ def test_client_faults_are_not_retried(service: ImageService) -> None:
     assert len(service.requests) == 1
 
 
-def test_an_endless_answer_is_cut_off(service: ImageService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_answer_is_aborted(service: ImageService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published, "MAX_ANSWER_BYTES", 1000)
     service.faults = [(200, b"x" * 100_000)]
     with pytest.raises(GeneratorError, match="more than 1000 bytes"):
@@ -138,7 +136,7 @@ def test_nothing_listens_there() -> None:
     with image_service() as service:
         url = service.url
     started = time.monotonic()
-    with pytest.raises(GeneratorError, match="Is the service running"):
+    with pytest.raises(GeneratorError, match="service is running"):
         open_generator(url)
     assert time.monotonic() - started < 30
 
@@ -188,7 +186,7 @@ def test_all_three_spellings_of_the_url_mean_the_same(service: ImageService) -> 
     assert len({open_generator(spelling).identity for spelling in spellings}) == 1
 
 
-def test_cancelling_asks_nothing(service: ImageService) -> None:
+def test_cancelling_sends_no_request(service: ImageService) -> None:
     generator = open_generator(service.url)
     generator.interrupted = lambda: True  # type: ignore[attr-defined]
     with pytest.raises(Cancelled):
@@ -198,7 +196,7 @@ def test_cancelling_asks_nothing(service: ImageService) -> None:
 
 @pytest.mark.parametrize("path", ["/health", "/edit"])
 def test_cancelling_does_not_wait_for_a_service_that_hangs(service: ImageService, path: str) -> None:
-    """Well under the 300 s that it is waited for otherwise (10 s for its health)."""
+    """Much less than the timeouts of 300 s, and of 10 s for its health."""
     service.hangs_at = path
     asked = threading.Event()
 
@@ -213,5 +211,5 @@ def test_cancelling_does_not_wait_for_a_service_that_hangs(service: ImageService
 
 
 def test_unknown_option_is_refused(service: ImageService) -> None:
-    with pytest.raises(SettingsError, match="colour"):
-        open_generator(service.url, colour="red")
+    with pytest.raises(SettingsError, match="color"):
+        open_generator(service.url, color="red")

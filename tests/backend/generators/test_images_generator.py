@@ -1,5 +1,7 @@
-"""The client of the OpenAI Images API against servers as the open and the hosted ones are: what it sends to
-whom, and what it makes of refusals, addresses and answers gone wrong."""
+"""The client of the OpenAI Images API with open and hosted servers.
+
+Tests the fields sent to each, and refusals, addresses and invalid answers.
+"""
 
 from __future__ import annotations
 
@@ -109,14 +111,14 @@ def test_a_step_has_a_mask_and_a_negative_of_its_own(service: ImagesService) -> 
 # Seeds
 
 
-def test_an_open_server_is_asked_what_it_takes_and_draws_nothing_for_that(service: ImagesService) -> None:
+def test_description_of_an_open_server_is_read(service: ImagesService) -> None:
     generator = open_generator(spec(service))
     assert service.pages == ["/v1/models", "/openapi.json"] and service.requests == []
     assert is_repeatable(generator) and "unseeded" not in generator.identity
     assert generator.identity == f"images {service.url} model='painter'"
 
 
-def test_a_hosted_model_is_unseeded_and_told_no_field_that_it_refuses(hosted: ImagesService) -> None:
+def test_hosted_model_is_unseeded_and_gets_no_unsupported_field(hosted: ImagesService) -> None:
     generator = open_generator(spec(hosted))
     assert not is_repeatable(generator) and "unseeded" in generator.identity
     first, second = (generator.draw("a boat", RED, 7) for _ in range(2))
@@ -127,19 +129,19 @@ def test_a_hosted_model_is_unseeded_and_told_no_field_that_it_refuses(hosted: Im
     assert generator.step_settings == {"mask", "reference"}  # type: ignore[attr-defined]
 
 
-def test_extras_can_be_named(service: ImagesService, hosted: ImagesService) -> None:
+def test_optional_fields_can_be_listed(service: ImagesService, hosted: ImagesService) -> None:
     generator = open_generator(spec(service), extras="seed")
     assert service.pages == ["/v1/models"] and is_repeatable(generator)
     assert not is_repeatable(open_generator(spec(service), extras="none"))
-    with pytest.raises(SettingsError, match=r"does not say that it takes steps.*in extras.*steps,"):
+    with pytest.raises(SettingsError, match=r"does not report support for steps.*in extras.*steps,"):
         open_generator(spec(service), extras="seed", steps=4)
-    with pytest.raises(SettingsError, match=r"takes steps.*in extras"):
+    with pytest.raises(SettingsError, match=r"support for steps.*in extras"):
         open_generator(spec(hosted), steps=4)
-    with pytest.raises(SettingsError, match="no extra 'colour'"):
-        open_generator(spec(service), extras="colour")
+    with pytest.raises(SettingsError, match="optional field 'color'"):
+        open_generator(spec(service), extras="color")
 
 
-def test_what_two_servers_take_is_what_both_do(service: ImagesService, hosted: ImagesService) -> None:
+def test_only_fields_of_both_servers_are_used(service: ImagesService, hosted: ImagesService) -> None:
     assert is_repeatable(open_generator(spec(service)))
     assert not is_repeatable(open_generator(spec(service, hosted)))
 
@@ -169,7 +171,7 @@ def test_moderation_is_a_refusal_of_the_draw(hosted: ImagesService, code: str) -
     generator = open_generator(spec(hosted))
     error = {"error": {"message": "Your request was rejected.", "type": "user_error", "code": code}}
     hosted.faults = [(400, json.dumps(error).encode())]
-    with pytest.raises(DrawRefused, match=r"will not draw this.*rejected"):
+    with pytest.raises(DrawRefused, match=r"refuses this prompt.*rejected"):
         generator.draw("something", None, 1)
     assert len(hosted.requests) == 1, "and is not asked again"
 
@@ -241,7 +243,7 @@ def test_mutated_answers_are_typed_errors_or_images(
 @pytest.mark.parametrize(
     "argument", ["", "painter", "painter@", "@http://h", "a b@http://h", "m@ftp://h", "m@http://u:secret@h"]
 )
-def test_what_names_no_model_and_server_is_a_settings_error(argument: str) -> None:
+def test_invalid_argument_is_a_settings_error(argument: str) -> None:
     with pytest.raises(SettingsError) as caught:
         open_generator(f"images:{argument}")
     assert "secret" not in str(caught.value)

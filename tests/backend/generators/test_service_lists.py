@@ -1,5 +1,4 @@
-"""Several services as one generator: who is asked, what happens when one is slow, full, gone or another one,
-and what they have to agree in."""
+"""Several services as one generator: their choice, slow, full, lost and wrong services, and their models."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from interleave_thinker.backend.remote import balanced, endpoints
 from interleave_thinker.backend.remote.retrying import retry_after
 
 PROMPTS = [f"a boat, {number}" for number in range(40)]
-"""So many that each of three services is surely asked."""
+"""Enough requests that each of three services certainly gets one."""
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def services() -> Iterator[list[ImageService]]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses between tries are a hundredth as long."""
+    """Pauses between attempts are a hundredth as long."""
     monkeypatch.setattr(balanced, "FIRST_PAUSE", 0.0025)
 
 
@@ -71,7 +70,7 @@ def test_equal_draws_meet_at_one_service_and_others_are_spread(services: list[Im
     assert all(asked(*services))
 
 
-def test_a_service_that_does_not_answer_costs_nobody_an_image(services: list[ImageService]) -> None:
+def test_silent_service_loses_no_image(services: list[ImageService]) -> None:
     first, second, _ = services
     generator = open_generator(spec(first, second))
     first.faults = [(500, b"queue full")] * 50
@@ -80,7 +79,7 @@ def test_a_service_that_does_not_answer_costs_nobody_an_image(services: list[Ima
     assert len(first.requests) == endpoints.FAILURES_BEFORE_REST, "it rests after that"
 
 
-def test_one_that_rested_is_greeted_before_it_draws_again(
+def test_rested_service_is_checked_before_it_is_used(
     services: list[ImageService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(endpoints, "REST_SECONDS", 0.0)
@@ -96,7 +95,7 @@ def test_one_that_rested_is_greeted_before_it_draws_again(
 
 
 def draw_until(generator: object, done: Callable[[], bool]) -> None:
-    """Draw until something has happened, for ten seconds at most."""
+    """Send requests until something has happened, for at most ten seconds."""
     began = time.monotonic()
     while not done():
         assert time.monotonic() - began < 10
@@ -104,11 +103,11 @@ def draw_until(generator: object, done: Callable[[], bool]) -> None:
             generator.draw(prompt, None, 1)  # type: ignore[attr-defined]
 
 
-def test_a_draw_fails_only_if_all_services_do(services: list[ImageService]) -> None:
+def test_request_fails_only_if_all_services_fail(services: list[ImageService]) -> None:
     generator = open_generator(spec(*services))
     for one in services:
         one.faults = [(503, b"no gpu free")] * 9
-    with pytest.raises(GeneratorError, match=r"no gpu free.*6 tries of 3 services"):
+    with pytest.raises(GeneratorError, match=r"no gpu free.*6 attempts with 3 services"):
         generator.draw("a boat", None, 1)
     assert sum(asked(*services)) == balanced.MAX_ATTEMPTS and all(asked(*services))
 
@@ -124,7 +123,7 @@ Sent = tuple[int, bytes] | tuple[int, bytes, dict[str, str]]
 
 
 @pytest.mark.parametrize("sent", WRONG.values(), ids=WRONG)
-def test_one_that_is_no_such_service_costs_nobody_an_image_and_is_named_once(
+def test_wrong_service_loses_no_image_and_is_logged_once(
     sent: Sent,
     services: list[ImageService],
     caplog: pytest.LogCaptureFixture,
@@ -137,32 +136,32 @@ def test_one_that_is_no_such_service_costs_nobody_an_image_and_is_named_once(
     bad.faults = [sent] * 100
     images = [generator.draw(prompt, None, 1) for prompt in PROMPTS]
     assert images == [paint(body) for body in good.requests] and bad.requests
-    named = [record.getMessage() for record in caplog.records if "is left out" in record.getMessage()]
+    named = [record.getMessage() for record in caplog.records if "is not used" in record.getMessage()]
     assert len(named) == 1 and named[0].startswith(bad.url), named
     assert "a-key-of-ours" not in caplog.text
 
 
-def test_if_all_are_wrong_each_is_named_in_one_line(services: list[ImageService]) -> None:
+def test_error_lists_all_wrong_services_on_one_line(services: list[ImageService]) -> None:
     generator = open_generator(spec(*services))
     for one, sent in zip(services, list(WRONG.values()), strict=False):
         one.faults = [sent]
     with pytest.raises(GeneratorError) as caught:
         generator.draw("a boat", None, 1)
     assert all(one.url in str(caught.value) for one in services) and "\n" not in str(caught.value)
-    assert "3 tries of 3 services" in str(caught.value) and asked(*services) == [1, 1, 1]
+    assert "3 attempts with 3 services" in str(caught.value) and asked(*services) == [1, 1, 1]
 
 
-def test_a_services_own_word_is_not_asked_of_another(services: list[ImageService]) -> None:
+def test_refusal_of_a_service_is_final(services: list[ImageService]) -> None:
     generator = open_generator(spec(*services))
     for one in services:
         one.faults = [(200, b'{"success": false, "error": "no such style"}')]
-    with pytest.raises(GeneratorError, match="could not draw: no such style"):
+    with pytest.raises(GeneratorError, match="could not generate the image: no such style"):
         generator.draw("a boat", None, 1)
     assert sum(asked(*services)) == 1
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_room_is_waited_for_as_long_as_the_service_says(services: list[ImageService], status: int) -> None:
+def test_retry_after_of_a_service_is_respected(services: list[ImageService], status: int) -> None:
     service = services[0]
     generator = open_generator(spec(service))
     service.faults = [(status, b"full", {"Retry-After": "0.2"})]
@@ -171,7 +170,7 @@ def test_room_is_waited_for_as_long_as_the_service_says(services: list[ImageServ
     assert time.monotonic() - began >= 0.2 and len(service.requests) == 2
 
 
-def test_nobody_waits_for_a_full_service_while_another_has_room(services: list[ImageService]) -> None:
+def test_full_service_is_skipped_while_another_is_free(services: list[ImageService]) -> None:
     first, second, _ = services
     generator = open_generator(spec(first, second), deadline=20.0)
     first.faults = [(503, b"full", {"Retry-After": "3600"})]
@@ -180,11 +179,11 @@ def test_nobody_waits_for_a_full_service_while_another_has_room(services: list[I
     assert asked(first, second) == [1, len(PROMPTS)]
 
 
-def test_room_that_comes_too_late_is_an_error_at_once(services: list[ImageService]) -> None:
+def test_retry_after_beyond_the_deadline_is_an_error_at_once(services: list[ImageService]) -> None:
     service = services[0]
     generator = open_generator(spec(service), deadline=20.0)
     service.faults = [(503, b"full", {"Retry-After": "3600"})]
-    with pytest.raises(GeneratorError, match="room in 3600 s at the earliest"):
+    with pytest.raises(GeneratorError, match="at least 3600 s"):
         generator.draw("a boat", None, 1)
     assert len(service.requests) == 1
 
@@ -199,7 +198,7 @@ def test_a_service_that_loads_its_model_is_waited_for(services: list[ImageServic
     assert generator.draw("a boat", None, 1) == paint(service.requests[-1])
 
 
-def test_others_are_drawn_with_while_one_loads(services: list[ImageService]) -> None:
+def test_other_services_are_used_while_one_loads(services: list[ImageService]) -> None:
     services[0].loading = 9
     open_generator(spec(*services)).draw("a boat", None, 1)
     assert services[0].greeted == 1 and sum(asked(*services)) == 1
@@ -209,7 +208,7 @@ def test_a_service_that_loads_for_too_long_is_an_error(services: list[ImageServi
     service = services[0]
     service.loading = 10**6
     began = time.monotonic()
-    with pytest.raises(GeneratorError, match=r"status 503.*loading"):
+    with pytest.raises(GeneratorError, match=r"HTTP 503.*loading"):
         open_generator(spec(service), deadline=1.0)
     assert time.monotonic() - began < 20
 
@@ -222,7 +221,7 @@ def test_waiting_for_a_model_can_be_cancelled(services: list[ImageService]) -> N
 
 
 @pytest.mark.parametrize("value", ["", "soon", "nan", "inf", "-5", "9" * 200, "Wed, 99 Foo 2026"])
-def test_a_retry_after_that_means_nothing_is_none(value: str) -> None:
+def test_invalid_retry_after_is_none(value: str) -> None:
     assert retry_after(value) in (None, 0.0)
 
 
@@ -232,7 +231,7 @@ def test_a_retry_after_may_be_a_date() -> None:
     assert 50 < (retry_after(formatdate(time.time() + 60, usegmt=True)) or 0) <= 61
 
 
-def test_a_draw_that_is_late_is_given_to_one_other(services: list[ImageService]) -> None:
+def test_late_request_is_sent_to_one_other_service(services: list[ImageService]) -> None:
     generator = open_generator(spec(*services))
     for one in services:
         one.faults = [(504, b"late")] * 9
@@ -292,7 +291,7 @@ def test_services_of_different_models_are_refused_unless_they_may_be_mixed(
     assert "painter/1" in mixed.identity and "painter/2" in mixed.identity
 
 
-def test_a_long_identity_counts_to_its_end(services: list[ImageService]) -> None:
+def test_complete_text_of_a_long_identity_counts(services: list[ImageService]) -> None:
     services[0].health = {"identity": "x" * 5000 + "a"}
     services[1].health = {"identity": "x" * 5000 + "b"}
     with pytest.raises(SettingsError, match="different models"):
@@ -309,7 +308,7 @@ def test_services_that_say_nothing_are_known_by_their_addresses(services: list[I
         open_generator(spec(*services))
 
 
-def test_a_list_opens_if_one_of_it_answers(services: list[ImageService]) -> None:
+def test_list_opens_if_one_service_answers(services: list[ImageService]) -> None:
     with image_service() as gone:
         url = gone.url
     generator = open_generator(f"{spec(services[0])},{url}")
@@ -317,7 +316,7 @@ def test_a_list_opens_if_one_of_it_answers(services: list[ImageService]) -> None
     assert generator.identity == "http model='painter/1 digest'"
 
 
-def test_a_list_opens_if_another_one_says_nothing(
+def test_list_opens_if_one_service_is_silent(
     services: list[ImageService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "GREETING_SECONDS", 1.0)
@@ -326,12 +325,12 @@ def test_a_list_opens_if_another_one_says_nothing(
     generator.draw("a boat", None, 1)
     assert asked(*services[:2]) == [0, 1]
     services[1].hangs_at = "/health"
-    with pytest.raises(GeneratorError, match="no answer"):
+    with pytest.raises(GeneratorError, match="did not answer"):
         open_generator(spec(*services[:2]))
 
 
 @pytest.mark.parametrize("size", ["\N{SUPERSCRIPT TWO}x64", "9" * 5000 + "x64", "64", "64x0"])
-def test_a_size_that_is_none_is_a_settings_error(services: list[ImageService], size: str) -> None:
+def test_invalid_size_is_a_settings_error(services: list[ImageService], size: str) -> None:
     with pytest.raises(SettingsError, match="WIDTHxHEIGHT"):
         open_generator(spec(services[0]), size=size)
 
@@ -372,7 +371,7 @@ def test_a_file_names_services_and_is_read_again_when_it_changes(
         generator.draw("a boat", None, 1)
     file.write_text(third.url)
     third.health = {"identity": "another"}
-    with pytest.raises(GeneratorError, match="now holds another model"):
+    with pytest.raises(GeneratorError, match="now has another model"):
         generator.draw("a boat", None, 1)
     assert third.requests == []
 

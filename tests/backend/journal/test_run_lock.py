@@ -120,7 +120,7 @@ def test_without_locks_a_run_goes_on_and_says_what_that_means(
     monkeypatch.setattr(fcntl, "flock", no_locks)
     tell(tmp_path / "run")
     warned = [record.getMessage() for record in caplog.records if "without locks" in record.getMessage()]
-    assert len(warned) == 1 and "start one only" in warned[0] and "\n" not in warned[0]
+    assert len(warned) == 1 and "Start only one run" in warned[0] and "\n" not in warned[0]
     assert not list((tmp_path / "run").glob("in-use.*"))
 
 

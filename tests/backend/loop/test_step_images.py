@@ -95,7 +95,7 @@ def test_a_plan_in_the_runs_folder_names_files_beside_it(images: Path, tmp_path:
     assert "settings" not in written["steps"][1]
     written["steps"][1]["settings"] = {"mask": "left.png"}
     (folder / "plan.json").write_text(json.dumps(written))
-    with pytest.raises(SettingsError, match=r"Step 2, mask: There is no image 'left.png' in 'run'\."):
+    with pytest.raises(SettingsError, match=r"Step 2, mask: Image 'left.png' does not exist in 'run'\."):
         drawn(None, folder)
     (images / "masks" / "left.png").rename(folder / "left.png")
     story = drawn(None, folder)
@@ -116,12 +116,12 @@ def test_a_mask_is_what_is_white_or_transparent(images: Path, name: str, white: 
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"mask": "none.png"}, r"Step 2, mask: There is no image 'none.png' in 'input'\."),
-        ({"reference": "../input/../secret.png"}, "Step 2, reference: There is no image"),
-        ({"reference": "/etc/hostname"}, "Step 2, reference: There is no image"),
-        ({"mask": "black.png"}, "Step 2, mask: 'black.png' is black everywhere"),
+        ({"mask": "none.png"}, r"Step 2, mask: Image 'none.png' does not exist in 'input'\."),
+        ({"reference": "../input/../secret.png"}, "Step 2, reference: Image"),
+        ({"reference": "/etc/hostname"}, "Step 2, reference: Image"),
+        ({"mask": "black.png"}, "Step 2, mask: 'black.png' is completely black"),
         ({"mask": "no image.png"}, "Step 2, mask: Image .* is not a readable image"),
-        ({"reference": "link.png"}, "Step 2, reference: The image 'link.png' is reached by a link"),
+        ({"reference": "link.png"}, "Step 2, reference: The image 'link.png' is behind a link"),
     ],
 )
 def test_what_cannot_be_read_is_one_line_with_the_step(images: Path, settings: Any, reason: str) -> None:

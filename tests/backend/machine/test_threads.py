@@ -1,4 +1,4 @@
-"""The tiny world computes on one thread and leaves the process's number as it was."""
+"""The tiny world computes on one thread and leaves the process's number unchanged."""
 
 from __future__ import annotations
 

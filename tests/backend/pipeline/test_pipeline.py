@@ -1,4 +1,4 @@
-"""Pipeline: models as names and as objects, options, plans, folders; shared with the command line."""
+"""Pipeline: models as names and as objects, options, plans, folders; compatible with the command line."""
 
 from __future__ import annotations
 
@@ -104,18 +104,18 @@ def test_constraints_reach_a_plan_and_are_refused_for_a_planner_that_takes_none(
     constraints = PlanConstraints(style="Ink on paper.")
     story = Pipeline("tinyworld", "fake", None, constraints=constraints)("x", plan=PLAN)
     assert story.trajectory.plan.style == "Ink on paper."
-    with pytest.raises(SettingsError, match="OwnPlanner takes no constraints"):
+    with pytest.raises(SettingsError, match="OwnPlanner does not support constraints"):
         Pipeline(OwnPlanner(), "fake", None, constraints=constraints)("Two boats.")
 
 
 def test_options_go_to_the_models_that_take_them() -> None:
     story = Pipeline(OwnPlanner(), "fake", None, size="48x48")("Two boats.")
     assert story.images[0].size == (48, 48)
-    with pytest.raises(SettingsError, match=r"takes the option 'sizes'.*Known: .*size"):
+    with pytest.raises(SettingsError, match=r"accepts the option 'sizes'.*Supported options: .*size"):
         Pipeline(OwnPlanner(), "fake", None, sizes="48x48")
     with pytest.raises(SettingsError, match=r"open_chat\(NAME, adapter="):
         Pipeline("tinyworld", "fake", adapter="somewhere")
-    with pytest.raises(SettingsError, match="no generator 'fakes'"):
+    with pytest.raises(SettingsError, match="Unknown generator 'fakes'"):
         Pipeline(generator="fakes")
 
 

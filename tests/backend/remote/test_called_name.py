@@ -1,4 +1,4 @@
-"""By which names a server is called that only this machine has."""
+"""Host names that only this machine has."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def test_a_name_is_of_this_machine_alone(host: str, name: str, address: bool, ow
     assert (is_address(name), is_this_machine(name)) == (address, own)
 
 
-def test_what_is_no_address_is_refused() -> None:
+def test_invalid_address_is_rejected() -> None:
     with pytest.raises(ValueError, match="IPv6"):
         called_name("[")

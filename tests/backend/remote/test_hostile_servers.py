@@ -1,5 +1,4 @@
-"""Both clients against a server that does everything wrong. tests/stress/test_hostile_servers.py has
-all of its behaviors."""
+"""Both clients with a hostile server. tests/stress/test_hostile_servers.py tests all of its behaviors."""
 
 from __future__ import annotations
 
@@ -69,7 +68,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses between tries are a hundredth as long."""
+    """Pauses between attempts are a hundredth as long."""
     monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.0025)
     monkeypatch.setattr(balanced, "FIRST_PAUSE", 0.0025)
 
@@ -81,14 +80,14 @@ def ask(client: str, url: str, deadline: float = 20.0) -> object:
 
 
 def is_clean(text: str) -> bool:
-    """One line, safe to print, without the key or half of it."""
+    """Check for one line that is safe to print, without the key or half of it."""
     half = len(KEY) // 2
     return text.isprintable() and len(text) < 1000 and KEY[:half] not in text and KEY[half:] not in text
 
 
 @pytest.mark.parametrize("client", ["chat", "image"])
 @pytest.mark.parametrize("name", ENDLESS)
-def test_a_call_ends_at_its_deadline_whatever_arrives(server: HostileServer, client: str, name: str) -> None:
+def test_call_ends_at_its_deadline(server: HostileServer, client: str, name: str) -> None:
     began = time.monotonic()
     with pytest.raises((ChatError, GeneratorError)) as error:
         ask(client, server.url(name), LATE)
@@ -98,7 +97,7 @@ def test_a_call_ends_at_its_deadline_whatever_arrives(server: HostileServer, cli
 
 @pytest.mark.parametrize("client", ["chat", "image"])
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_one_clean_line(server: HostileServer, client: str, name: str) -> None:
+def test_errors_are_one_clean_line(server: HostileServer, client: str, name: str) -> None:
     try:
         ask(client, server.url(name))
     except (ChatError, GeneratorError) as error:
@@ -131,8 +130,8 @@ def test_an_endless_wait_can_be_cancelled_at_any_moment(server: HostileServer, c
     assert time.monotonic() - began < HANG
 
 
-def test_a_call_that_hangs_where_nothing_can_be_closed_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looking up a name, for one, listens to nobody."""
+def test_hanging_call_without_a_connection_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DNS lookups, for example, cannot be interrupted."""
     call, began = RemoteCall(0.3), time.monotonic()
     with pytest.raises(ChatError, match="late"):
         call.carry_out(lambda take: time.sleep(2.0), None, ChatError("late"))
@@ -152,9 +151,7 @@ def test_a_deadline_is_a_number_of_seconds(value: float) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in BEHAVIOURS if name.startswith("echo")])
-def test_an_echoed_key_reaches_nobody(
-    server: HostileServer, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_echoed_key_is_masked(server: HostileServer, name: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     pieces: list[str] = []
     chat = open_chat(f"openai:m@{server.url(name)}", deadline=LATE)
@@ -208,12 +205,12 @@ def test_texts_without_the_key_stay_as_they_are(text: str, size: int) -> None:
     assert mask(text) == text == "".join([*pieces, growing.end()])
 
 
-def test_a_placeholder_is_no_key() -> None:
+def test_placeholder_is_not_masked() -> None:
     for placeholder in (None, "", "none", "EMPTY", "x"):
         assert KeyMask(placeholder)("x is none of the EMPTY ones") == "x is none of the EMPTY ones"
 
 
-def test_a_key_said_for_ever_is_neither_held_for_ever_nor_shown() -> None:
+def test_endlessly_repeated_key_is_masked_with_limited_memory() -> None:
     growing = GrowingMask(KeyMask(KEY))
     told = "".join(growing.add(KEY) for _ in range(200)) + growing.end()
     assert len(told) < 1000 and set(told.replace(MARK, "")) == set()

@@ -1,4 +1,4 @@
-"""The judge: the lower number of each pair counts, and what cannot be read is never made up."""
+"""The judge: each score is the lower number of its pair, and unreadable scores are errors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import AnswerError, ScorerError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.scorers import Scorer, open_scorer
-from interleave_thinker.backend.scorers.judge import ChatJudge, read_scores
+from interleave_thinker.backend.scorers.judge import JUDGING, ChatJudge, identity_of, read_scores
+from interleave_thinker.backend.scorers.judge_prompts import CURRENT, VERSION_1, VERSION_2, JudgePrompts
 from interleave_thinker.backend.types import Score
+from interleave_thinker.training.content_cache import ContentCache, key_of
 
 BEFORE, AFTER = (Picture(Image.new("RGB", (8, 6), (shade, 0, 0))) for shade in (10, 20))
 
@@ -28,7 +30,7 @@ def test_each_score_is_the_lower_of_its_pair() -> None:
     assert quality[:1] == (AFTER,) and len(quality) == 2
 
 
-def test_nothing_before_is_a_white_page() -> None:
+def test_missing_source_image_is_shown_as_white() -> None:
     chat = ScriptedChat(["[8, 6]", "[9, 10]"])
     ChatJudge(chat).score(None, AFTER, "a boat")
     assert chat.requests[0].messages[0].content[0] == Picture.white((8, 6))
@@ -49,7 +51,7 @@ def test_nothing_before_is_a_white_page() -> None:
         "[8, 7] and once more [8, 7]",
     ],
 )
-def test_pairs_are_read_in_many_forms(text: str) -> None:
+def test_pairs_are_read_in_many_formats(text: str) -> None:
     assert read_scores(text) == (8, 7)
 
 
@@ -69,12 +71,12 @@ def test_pairs_are_read_in_many_forms(text: str) -> None:
         "a" * 200_000,
     ],
 )
-def test_other_answers_are_refused(text: str) -> None:
+def test_other_replies_are_rejected(text: str) -> None:
     with pytest.raises(AnswerError):
         read_scores(text)
 
 
-def test_an_unreadable_score_is_asked_for_once_more_and_then_an_error() -> None:
+def test_unreadable_score_is_requested_once_more_and_then_an_error() -> None:
     chat = ScriptedChat(["good", "[8, 7]", "[9, 9]"])
     assert ChatJudge(chat).score(BEFORE, AFTER, "a boat") == Score(semantics=7, quality=9)
     assert "good" in str(chat.requests[1].messages[2].content[0])
@@ -82,9 +84,53 @@ def test_an_unreadable_score_is_asked_for_once_more_and_then_an_error() -> None:
         ChatJudge(ScriptedChat(["good", "very good", "[9, 9]"])).score(BEFORE, AFTER, "a boat")
 
 
-def test_a_judge_opens_over_any_chat_backend(tmp_path: Path) -> None:
+def test_judge_opens_with_any_chat_backend(tmp_path: Path) -> None:
     (tmp_path / "script.json").write_text(json.dumps(["[8, 7]", "[9, 9]"]))
     judge = open_scorer(f"judge:scripted:{tmp_path / 'script.json'}")
     assert isinstance(judge, Scorer)
     assert judge.identity.startswith("judge:scripted:")
     assert judge.score(None, AFTER, "a boat") == Score(semantics=7, quality=9)
+
+
+IDENTITY_OF_VERSION_1 = (
+    'judge:CHAT|questions=f636bb047831d1af|{"max_tokens":1024,"temperature":0.0,"seed":0,'
+    '"watch_verdict":false,"grammar":null}'
+)
+"""Identity of a judge before prompts had versions."""
+
+
+def test_version_1_keeps_the_scores_stored_before_prompts_had_versions(tmp_path: Path) -> None:
+    cache = ContentCache(tmp_path / "scores.sqlite")
+    cache.keep_score(key_of("score", IDENTITY_OF_VERSION_1, AFTER.digest), Score(semantics=7, quality=9))
+    old, new = (identity_of("CHAT", JUDGING, prompts) for prompts in (VERSION_1, CURRENT))
+    assert old == IDENTITY_OF_VERSION_1
+    assert cache.score(key_of("score", old, AFTER.digest)) == Score(semantics=7, quality=9)
+    assert cache.score(key_of("score", new, AFTER.digest)) is None
+
+
+def test_identity_contains_the_version_of_the_prompts() -> None:
+    assert CURRENT is VERSION_2
+    assert "|prompts=2:e75417460f3b0816|" in identity_of("CHAT", JUDGING), (
+        "changed prompts need a new version"
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "prompts", "key"), [("judge", VERSION_2, "prompts=2:"), ("judge-v1", VERSION_1, "questions=")]
+)
+def test_each_version_sends_its_own_prompts(
+    spec: str, prompts: JudgePrompts, key: str, tmp_path: Path
+) -> None:
+    (tmp_path / "script.json").write_text(json.dumps([]))
+    judge = open_scorer(f"{spec}:scripted:{tmp_path / 'script.json'}")
+    assert isinstance(judge, ChatJudge) and judge.prompts is prompts and key in judge.identity
+    chat = ScriptedChat(["good", "[8, 7]", "[9, 9]"])
+    score = ChatJudge(chat, prompts=judge.prompts).score(BEFORE, AFTER, "add {instruction} and {reason}")
+    assert score == Score(semantics=7, quality=9)
+    first, retry, quality = (str(request.messages[-1].content[-1]) for request in chat.requests)
+    assert first == prompts.semantics_for("add {instruction} and {reason}")
+    assert "{instruction} and {reason}" in first and "0 to 10" in first
+    assert retry == prompts.retry_because("The reply contains no pair of scores. In: 'good'.")
+    assert quality == prompts.quality_prompt
+    for prompt in (first, retry, quality):
+        assert "<answer>[" in prompt

@@ -1,4 +1,4 @@
-"""What every scorer promises, over every implementation. A new one is a factory and a line in FACTORIES."""
+"""The contract of scorers, tested with every implementation. Add a new one to FACTORIES."""
 
 from __future__ import annotations
 
@@ -28,26 +28,27 @@ def page(name: str) -> Picture:
     return draw(found[0].scene)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def judge(folder: Path, right: bool) -> str:
+def judge(folder: Path, right: bool, name: str = "judge") -> str:
     script = folder / f"judge-{right}.json"
     pair = [9, 8] if right else [2, 8]
     script.write_text(json.dumps([f"<answer>{pair}</answer>", "<answer>[9, 9]</answer>"] * 2))
-    return f"judge:scripted:{script}"
+    return f"{name}:scripted:{script}"
 
 
 FACTORIES: dict[str, Callable[[Path, bool], str]] = {
     "tinyworld": lambda folder, right: "tinyworld",
     "judge": judge,
+    "judge-v1": lambda folder, right: judge(folder, right, "judge-v1"),
 }
-"""A scorer's spec; `right` tells one that cannot see what it is about to be shown."""
+"""Returns a scorer's spec. `right` tells a scripted scorer which image it will be shown."""
 
 
-def test_every_registered_scorer_is_tried() -> None:
+def test_every_registered_scorer_is_tested() -> None:
     assert FACTORIES.keys() == REGISTRY.keys()
 
 
 @pytest.mark.parametrize("name", FACTORIES)
-def test_a_right_edit_scores_higher_than_a_wrong_one(name: str, tmp_path: Path) -> None:
+def test_correct_edit_scores_higher_than_wrong_edit(name: str, tmp_path: Path) -> None:
     right, wrong = (
         open_scorer(FACTORIES[name](tmp_path, is_right)).score(page("before"), page(image), INSTRUCTION)
         for is_right, image in ((True, "right"), (False, "wrong"))
@@ -57,7 +58,7 @@ def test_a_right_edit_scores_higher_than_a_wrong_one(name: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", FACTORIES)
-def test_same_arguments_same_score_and_the_images_stay_as_they_are(name: str, tmp_path: Path) -> None:
+def test_scores_are_repeatable_and_images_unchanged(name: str, tmp_path: Path) -> None:
     scorer = open_scorer(FACTORIES[name](tmp_path, True))
     assert isinstance(scorer, Scorer)
     before, after = page("before"), page("right")
@@ -69,12 +70,12 @@ def test_same_arguments_same_score_and_the_images_stay_as_they_are(name: str, tm
 
 
 @pytest.mark.parametrize("name", FACTORIES)
-def test_an_image_drawn_from_text_alone_has_nothing_before_it(name: str, tmp_path: Path) -> None:
+def test_image_generated_from_text_has_no_source_image(name: str, tmp_path: Path) -> None:
     scorer = open_scorer(FACTORIES[name](tmp_path, True))
     assert scorer.score(None, page("right"), PROMPTS["right"]).semantics > 5
 
 
-def test_what_cannot_be_scored_is_an_error_and_never_a_number(tmp_path: Path) -> None:
+def test_unreadable_scores_raise_an_error(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text(json.dumps(["fine"] * 4))
     for spec, instruction in (("tinyworld", "make it nicer"), (f"judge:scripted:{script}", INSTRUCTION)):

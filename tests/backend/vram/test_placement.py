@@ -1,4 +1,4 @@
-"""The plan of memory: counts against the real classes, rules of what fits, and what the command prints."""
+"""The memory plan: counts compared with the real classes, rules of what fits, the command's output."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_work_grows_with_words_images_and_answers() -> None:
 
 
 @pytest.mark.parametrize("name", [*KNOWN, "tinyworld"])
-def test_a_larger_card_never_fits_less_and_a_larger_image_never_more(name: str) -> None:
+def test_larger_gpu_fits_at_least_as_much_and_larger_image_at_most(name: str) -> None:
     planner, critic = two_agents()
     shape = named_image_model(name, checkpoint)
     small = plan_memory(shape, planner, critic, (512, 512))
@@ -120,7 +120,7 @@ def test_lower_precision_never_needs_more_and_moving_more_never_peaks_higher(nam
         assert peaks == sorted(peaks, reverse=True)
 
 
-def test_who_is_on_the_card_when() -> None:
+def test_models_in_vram_at_each_moment() -> None:
     parts = plan_memory(KNOWN["flux2-klein-4b"], *two_agents()).parts["bf16 + bf16"]
     weights = {part.name: part.weights for part in parts}
     work = {part.name: 1.1 * part.work for part in parts}
@@ -145,14 +145,14 @@ def test_planner_and_critic_that_are_one_model_count_once() -> None:
     assert apart.peak - one.peak == pytest.approx(agent_weights(planner.shape, "bf16"))
 
 
-def test_what_is_elsewhere_takes_nothing() -> None:
+def test_remote_models_need_no_vram() -> None:
     assert named_image_model("https://somewhere") is named_image_model("images:a@https://somewhere") is None
     plan = plan_memory(named_image_model("http:somewhere"), named_agent("openai:big@url"), two_agents()[0])
     assert [part.name for part in plan.parts["bf16 + bf16"]] == ["critic"]
-    assert plan.generator == plan.planner == "not on this card"
+    assert plan.generator == plan.planner == "not on this GPU"
 
 
-def test_does_not_fit_says_how_much_is_missing_and_what_to_lower() -> None:
+def test_plan_that_does_not_fit_shows_missing_memory_and_suggestions() -> None:
     plan = plan_memory(KNOWN["qwen-image-edit"], *two_agents())
     smallest = plan.cards[0]
     assert smallest.finest is None and smallest.steady is None and smallest.lower
@@ -174,7 +174,7 @@ def test_folder_file_and_known_name_agree(tmp_path: Path) -> None:
     weights = {part: count for part, count in tiny.weights.items() if count}
     assert weights.keys() == {"denoiser", "encoder", "vae"}
     save_file({"a.weight": torch.zeros(10, 10, dtype=torch.float16)}, str(tmp_path / "x.safetensors"))
-    with pytest.raises(SettingsError, match="100 weights, as no known image model has"):
+    with pytest.raises(SettingsError, match="100 weights, which matches no known image model"):
         named_image_model(str(tmp_path / "x.safetensors"))
 
 
@@ -194,12 +194,12 @@ def test_a_single_file_is_known_by_its_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing"], "There is no image model 'nothing'"),
+        (["nothing"], "Unknown image model 'nothing'"),
         (["sdxl", "--critic", "nobody"], "nobody"),
         (["sdxl", "--size", "big"], "WIDTHxHEIGHT"),
     ],
 )
-def test_what_cannot_be_planned_is_one_line(arguments: list[str], message: str) -> None:
+def test_invalid_plan_arguments_are_one_line_of_error(arguments: list[str], message: str) -> None:
     result = doctor(*arguments)
     assert result.exit_code != 0
     assert message in result.output and len(result.output.strip().splitlines()) == 1

@@ -1,5 +1,4 @@
-"""Files that are not what they seem, given to the plan of memory: each is one error and never a wait or a
-traceback."""
+"""Damaged and hostile files in the memory plan: each is one error, never a hang or a traceback."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ def doctor(*arguments: str) -> Any:
 
 
 def edited(role: str, folder: Path, file: str, change: dict[str, Any]) -> str:
-    """A copy of a shipped checkpoint with other fields in a configuration."""
+    """Copy a shipped checkpoint with other fields in a configuration."""
     shutil.copytree(checkpoint(role), folder)
     fields = json.loads((folder / file).read_text())
     for name, value in change.items():
@@ -47,7 +46,7 @@ def edited(role: str, folder: Path, file: str, change: dict[str, Any]) -> str:
         {"vision_config:deepstack_visual_indexes": None},
     ],
 )
-def test_nonsense_in_an_agents_configuration_is_one_line(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_invalid_agent_configuration_is_one_line(tmp_path: Path, change: dict[str, Any]) -> None:
     folder = edited("critic", tmp_path / "agent", "config.json", change)
     result = doctor("sd15", "--critic", folder)
     assert result.exit_code != 0 and isinstance(result.exception, SystemExit)
@@ -65,7 +64,7 @@ def test_nonsense_in_an_agents_configuration_is_one_line(tmp_path: Path, change:
         ("codec/config.json", {"channels": float("inf")}),
     ],
 )
-def test_nonsense_in_a_pipelines_configuration_is_one_line(
+def test_invalid_pipeline_configuration_is_one_line(
     tmp_path: Path, file: str, change: dict[str, Any]
 ) -> None:
     folder = edited("generator", tmp_path / "pipeline", file, change)
@@ -84,14 +83,14 @@ def test_a_header_that_lies_about_shapes_is_one_error(tmp_path: Path, side: byte
 
 
 @pytest.mark.parametrize("path", ["x" * 5000, "~nobody-of-this-name/x", "~\0"])
-def test_what_no_file_can_be_called_is_one_error(path: str) -> None:
-    with pytest.raises(SettingsError, match=r"cannot be a path|no checkpoint"):
+def test_invalid_file_name_is_one_error(path: str) -> None:
+    with pytest.raises(SettingsError, match=r"not a valid path|Cannot find the checkpoint"):
         named_agent(path)
-    with pytest.raises(SettingsError, match=r"cannot be a path|no image model"):
+    with pytest.raises(SettingsError, match=r"not a valid path|Unknown image model"):
         named_image_model(path)
 
 
-def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_pipe_as_file_does_not_block(tmp_path: Path) -> None:
     shutil.copytree(checkpoint("critic"), tmp_path / "agent")
     for name in ("config.json", "model.safetensors"):
         (tmp_path / "agent" / name).unlink()

@@ -1,7 +1,7 @@
-"""What working takes beside the weights, against a count of every tensor of a forward pass at full width.
+"""Estimated working memory, compared with a count of every tensor of a forward pass at full width.
 
-Depth does not change it (but for caches and kept hidden states), so two layers of the real width are followed
-on torch's meta device.
+The depth does not affect it (except for caches and hidden states), so two layers of the real width are run on
+torch's meta device.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def test_the_count_sees_what_lives_together() -> None:
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_a_whole_reply_takes_what_is_reckoned(tmp_path: Path, enabled: bool) -> None:
+def test_complete_reply_needs_the_estimated_memory(tmp_path: Path, enabled: bool) -> None:
     folder = build(tmp_path / "agent", default_prompt_set(), 256, 3, ["x"])
     engine = EngineSettings(enabled=enabled, vision_bytes=0)
     chat = local.open(str(folder), dtype="bfloat16", device="cpu", engine=engine)

@@ -85,7 +85,7 @@ def test_a_mask_that_the_pipeline_would_ignore_is_refused(host: ComfyServer, pip
         "InterleaveDiffusersGenerator", "no mask", ["a"], pipeline=pipeline, download=False, mask="@mask"
     )
     graph["mask"] = node("SolidMask", value=1.0, width=64, height=64)
-    with pytest.raises(HostError, match="takes no mask"):
+    with pytest.raises(HostError, match="does not support masks"):
         host.run(graph)
 
 
@@ -172,8 +172,8 @@ def test_a_server_of_the_images_api_draws_and_edits(host: ComfyServer, hosted: b
     [
         ({"protocol": "OpenAI Images API"}, "not a valid model name"),
         ({"model": "painter"}, "only for the OpenAI Images API"),
-        ({"url": "http://127.0.0.1:9,@/etc/hosts"}, "not the URL of a service"),
-        ({"url": "file:///etc/passwd"}, "not the URL of a service"),
+        ({"url": "http://127.0.0.1:9,@/etc/hosts"}, "not a valid URL of a service"),
+        ({"url": "file:///etc/passwd"}, "not a valid URL of a service"),
         ({"url": "http://127.0.0.1:9"}, "5 tries"),
         ({"width": 64, "height": 0}, "Only one of width and height"),
     ],

@@ -68,8 +68,8 @@ def test_a_steps_reference_is_drawn_as_a_pinned_one(host: ComfyServer, photos: t
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ("mask: nowhere.png", r"Step 1, mask: There is no image 'nowhere.png' in 'input'"),
-        ("mask: ../output/x.png", "Step 1, mask: There is no image"),
+        ("mask: nowhere.png", r"Step 1, mask: Image nowhere.png does not exist in input"),
+        ("mask: ../output/x.png", "Step 1, mask: Image"),
         (
             "reference: {photo}",
             "Step 1 sets its own reference, but this generator does not support reference",

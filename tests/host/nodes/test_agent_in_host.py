@@ -206,7 +206,7 @@ def test_a_checkpoint_that_is_none_says_what_is_wrong(host: ComfyServer, agent: 
     pickled.rename(pickled.with_name("pytorch_model.bin"))
     (broken(agent, "renamed") / "model.safetensors").write_bytes(b"PK\x03\x04" + bytes(99))
     expected = {
-        "no-weights": r"has no weights.*Is the download complete",
+        "no-weights": r"has no model.safetensors.*may be incomplete",
         "text": r"it is a text file",
         "pointer": r"only a pointer.*git lfs pull",
         "pickled": r"pickles, which can run code.*Only safetensors",

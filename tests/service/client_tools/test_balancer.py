@@ -1,4 +1,4 @@
-"""The printed nginx configuration: read by nginx itself where it is installed, and balancing with it."""
+"""The generated nginx configuration, tested with nginx itself where it is installed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from interleave_thinker.service.client_tools.balancer import Balancer
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
 
-def test_what_is_printed() -> None:
+def test_printed_configuration() -> None:
     printed = Balancer(listen="8080").configuration(["http://10.0.0.1:8011", "http://10.0.0.2:8011"])
     assert printed.index("least_conn;") < printed.index("server 10.0.0.1:8011") < printed.index("keepalive ")
     assert "proxy_http_version 1.1;" in printed
@@ -40,7 +40,7 @@ def test_what_is_printed() -> None:
         ["http://a b"],
     ],
 )
-def test_what_an_upstream_cannot_hold_is_refused(urls: list[str]) -> None:
+def test_invalid_upstreams_are_rejected(urls: list[str]) -> None:
     with pytest.raises(SettingsError):
         Balancer().configuration(urls)
 
@@ -59,7 +59,7 @@ def free_port() -> int:
 
 @contextmanager
 def nginx(folder: Path, urls: list[str]) -> Iterator[str]:
-    """nginx with the printed configuration, in the folder and in the foreground."""
+    """Run nginx with the generated configuration, in the folder and in the foreground."""
     if NGINX is None:
         pytest.skip("nginx is not installed: apt-get install nginx-light")
     port = free_port()
@@ -85,7 +85,7 @@ def nginx(folder: Path, urls: list[str]) -> Iterator[str]:
 
 
 def answers_of(url: str, seconds: float, clients: int = 6) -> Counter[int]:
-    """Count the statuses of the answers; each client sends its next request after its answer."""
+    """Count the statuses of the answers. Each client sends its next request after its answer."""
 
     def ask_on(number: int) -> list[int]:
         until, statuses = time.monotonic() + seconds, []
@@ -109,13 +109,13 @@ def test_a_full_service_and_a_dead_one_lose_no_request(tmp_path: Path) -> None:
         url = open_ones.enter_context(nginx(tmp_path, [dead, *(one.url for one in services)]))
         assert set(answers_of(url, 1.0)) == {200}
         assert min(len(one.bodies) for one in services) > 5
-        # A refusal that is passed on costs its connection; where nobody refuses they are kept.
+        # A forwarded rejection costs its connection. Without rejections, connections are kept.
         services[0].most_at_once, before = 100, sum(one.connections for one in services)
         asked = answers_of(url, 0.6).total()
         assert sum(one.connections for one in services) - before <= 12 < asked
 
 
-def test_a_body_too_large_is_refused_before_a_service_sees_it(tmp_path: Path) -> None:
+def test_large_body_is_rejected_before_it_reaches_a_service(tmp_path: Path) -> None:
     with stand_in_service() as service, nginx(tmp_path, [service.url]) as url:
         answer = httpx.post(f"{url}/edit", content=b"x" * 65 * 1024 * 1024, trust_env=False)
         assert answer.status_code == 413

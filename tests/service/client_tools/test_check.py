@@ -1,4 +1,4 @@
-"""What `serve check` finds in a service that is right, and in services that are not."""
+"""`serve check` with a correct service and with incorrect ones."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ def found(url: str, key: str | None = None) -> dict[str, bool | None]:
     return {one.name: one.right for one in ServiceCheck(url, key, ASKED).findings()}
 
 
-def test_a_right_service(service: StandInService) -> None:
+def test_correct_service(service: StandInService) -> None:
     assert found(service.url, "sesame") == {"health": True, "text": True, "edit": True, "again": True}
     assert service.headers_seen[-1]["Cache-Control"] == "no-cache"
     assert service.headers_seen[-1]["Authorization"] == "Bearer sesame"
     assert [bool(body["image"]) for body in service.bodies] == [False, True, True]
 
 
-def test_one_that_draws_otherwise_every_time_is_found_out(service: StandInService) -> None:
+def test_unrepeatable_service_fails_the_check(service: StandInService) -> None:
     service.unlike_itself = True
     assert found(service.url) == {"health": True, "text": True, "edit": True, "again": False}
 
 
-def test_one_that_only_edits_is_right_in_what_it_does(service: StandInService) -> None:
+def test_service_that_only_edits_passes_the_check(service: StandInService) -> None:
     service.only_edits = True
     assert found(service.url) == {"health": True, "text": None, "edit": True, "again": True}
 
 
-def test_nobody_there_is_one_line() -> None:
+def test_unreachable_service_is_one_line() -> None:
     (finding,) = ServiceCheck("http://127.0.0.1:9", None, ASKED).findings()
     assert finding.right is False
     assert "failed" in finding.said

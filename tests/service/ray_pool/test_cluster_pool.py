@@ -1,5 +1,7 @@
-"""What the pool of a cluster learns of its models, over stand-ins for Serve's handles: a model that never
-loads neither hangs nor keeps the others from being known."""
+"""How the cluster pool gets to know its models, with stand-ins for Serve's handles.
+
+A model that never loads neither blocks nor hides the others.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ NAMES = ("stuck", "broken", "good")
 
 
 class Answer:
-    """A response of Serve: awaited, or cancelled."""
+    """A response of Serve, which is awaited or canceled."""
 
     def __init__(self, made: Awaitable[ModelInfo]) -> None:
         self._made = asyncio.ensure_future(made)
@@ -31,7 +33,7 @@ class Answer:
 
 
 class Handle:
-    """A deployment's: `info.remote()`, and `options(multiplexed_model_id=...)` for one of many models."""
+    """A handle of a deployment: `info.remote()`, and `options(multiplexed_model_id=...)` for many models."""
 
     def __init__(self, name: str, load: Callable[[str], Awaitable[ModelInfo]]) -> None:
         self._name, self._load = name, load
@@ -75,7 +77,7 @@ def test_each_model_is_waited_for_by_itself_and_not_for_ever() -> None:
         assert [info.identity for info in pool.models()] == ["", "", "good/1"]
         assert pool.not_loaded == {
             "stuck": "The model 'stuck' was not loaded within 0.05 s.",
-            "broken": "The model 'broken' cannot be asked (RuntimeError).",
+            "broken": "The model 'broken' cannot be queried (RuntimeError).",
         }
         if not shared:
-            assert handles["stuck"].asked[0].cancelled, "the wait does not go on unseen"
+            assert handles["stuck"].asked[0].cancelled, "the wait is canceled"

@@ -1,4 +1,4 @@
-"""The service on Ray Serve, with the real app: as the plain one, and the same pixels."""
+"""The service on Ray Serve with the real app: the same behavior and pixels as without Ray."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ASKED = "INTERLEAVE_TEST_RAY"
 SMALL = ClusterSettings(replica_cpus=0.1)
 
 
-def test_bounds_in_the_wrong_order_are_refused() -> None:
+def test_swapped_bounds_are_rejected() -> None:
     with pytest.raises(ValueError, match="less than"):
         ClusterSettings(min_replicas=3, max_replicas=2)
 
@@ -48,7 +48,7 @@ def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @contextmanager
 def deployed(models: Sequence[ModelSettings], cluster: ClusterSettings = SMALL, **more: Any) -> Iterator[Any]:
-    """A client of the service."""
+    """Return a client of the service."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -71,7 +71,7 @@ def edited(client: httpx.Client, **asked: Any) -> Picture:
 
 
 def until_learned(client: httpx.Client, replicas: int) -> dict[str, Any]:
-    """What /health says once every model was asked for its identity, and Serve for its replicas."""
+    """Return /health once all models reported their identity, and Serve its replicas."""
     until = time.monotonic() + 60
     while True:
         health = client.get("/health").json()
@@ -110,7 +110,7 @@ def test_one_replica_takes_turns_with_more_models_than_it_holds(ray_cluster: Non
 
 def test_a_model_that_does_not_load_is_one_error(ray_cluster: None, tmp_path: Path) -> None:
     models = [ModelSettings(name="bad", generator=f"diffusers:{tmp_path / 'nothing'}")]
-    with pytest.raises(SettingsError, match="could not be put on the cluster"), deployed(models):
+    with pytest.raises(SettingsError, match="cannot be deployed on the cluster"), deployed(models):
         pass
 
 

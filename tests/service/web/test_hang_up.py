@@ -1,4 +1,4 @@
-"""A client that leaves in the middle of its body is no fault of the service's."""
+"""A client that leaves in the middle of its body is not an error of the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page at `/`, in a real browser; what it gets from the service, without one."""
+"""The page at `/` in a real browser, and its routes without one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_last_images_can_be_had_and_no_others(pool: SmallPool) -> None:
         assert client.get("/recent/0123").status_code == 404
 
 
-def test_who_wants_no_remembered_image_gets_a_new_draw(pool: SmallPool) -> None:
+def test_no_cache_gives_a_new_image(pool: SmallPool) -> None:
     with served_app(pool) as url:
         for headers in ({}, {}, {"Cache-Control": "no-cache"}):
             asked = {"prompt": "a boat", "seed": 3}
@@ -78,7 +78,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def tab(browser: Any) -> Iterator[Any]:
-    """A page whose requests to other hosts and faults are noted."""
+    """Return a page that records requests to other hosts and errors."""
     context = browser.new_context(viewport={"width": 1200, "height": 900})
     page = context.new_page()
     page.set_default_timeout(20_000)
@@ -129,7 +129,7 @@ def test_the_form_draws_and_edits(tab: Any, pool: SmallPool) -> None:
         assert not tab.outside
 
 
-def test_what_models_and_errors_say_is_text(tab: Any, pool: SmallPool) -> None:
+def test_model_names_and_errors_are_shown_as_text(tab: Any, pool: SmallPool) -> None:
     pool.fails = [Busy(f"full {EVIL}", retry_after=3.0)]
     pool.states = [
         WorkerState("painter-0", "painter", "cpu", "dead", reason=EVIL, restarts=2, seconds_to_restart=4.2)
@@ -138,7 +138,7 @@ def test_what_models_and_errors_say_is_text(tab: Any, pool: SmallPool) -> None:
         tab.goto(url)
         tab.locator("#workers li").wait_for()
         assert EVIL in tab.inner_text("#workers")
-        assert tab.inner_text("#state") == "no worker"
+        assert tab.inner_text("#state") == "no worker running"
         tab.fill("[name=prompt]", EVIL)
         tab.click("#draw button.main")
         tab.locator("#drawing.bad").wait_for()

@@ -1,4 +1,4 @@
-"""Clients that make the service wait: half headers, half bodies, idle connections."""
+"""Clients that keep the service waiting: partial headers, partial bodies, idle connections."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def drawn(url: str, seed: int) -> int:
 
 
 @pytest.mark.parametrize("sent", [b"", HALF_HEADER, HALF_BODY, WHOLE])
-def test_a_client_is_served_though_others_took_all_places(sent: bytes) -> None:
+def test_client_is_served_although_others_took_all_connections(sent: bytes) -> None:
     patient = ServiceSettings(connections=4, header_seconds=3600, body_seconds=3600)
     with served_app(SmallPool(), patient) as url, connections(url, 20, sent) as others:
         assert [drawn(url, seed) for seed in range(3)] == [200] * 3
@@ -68,7 +68,7 @@ def test_a_header_has_its_time(before: bytes) -> None:
             pass
 
 
-def test_who_waits_for_an_image_keeps_the_place() -> None:
+def test_client_that_waits_for_an_image_keeps_its_connection() -> None:
     pool = SmallPool()
     pool.seconds = 0.5
     with (
@@ -95,9 +95,7 @@ def test_equal_warnings_are_written_a_few_times_a_minute() -> None:
 
 
 @pytest.mark.parametrize("kept", ["close", "keep-alive"])
-def test_a_client_that_does_not_read_its_answer_loses_the_place(
-    kept: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_client_that_does_not_read_its_answer_is_closed(kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = WatchedProtocol.connection_made
 
     def with_small_buffers(self: WatchedProtocol, transport: asyncio.Transport) -> None:

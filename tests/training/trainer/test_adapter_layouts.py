@@ -159,12 +159,12 @@ REFUSED: dict[str, tuple[Callable[[State], Layout], str]] = {
         lambda s: canonical(s).renamed("lora_A", "lora_down").renamed("lora_B", "lora_up"),
         "does not have|does not name",
     ),
-    "empty": (bare, "no LoRA weights"),
+    "empty": (bare, "does not contain LoRA weights"),
     "no LoRA": (
         lambda s: with_weight(
             bare(s, modules_to_save=["lm_head"]), f"{PREFIX}lm_head.weight", *s["lm_head.weight"].shape
         ),
-        "no LoRA weights",
+        "does not contain LoRA weights",
     ),
     "half a pair": (lambda s: without(canonical(s), "layers.1.mlp.up_proj.lora_B"), "lacks the weight"),
     "a layer lost": (lambda s: without(canonical(s), "layers.1.mlp.up_proj"), "lacks the weights of"),
@@ -176,7 +176,7 @@ REFUSED: dict[str, tuple[Callable[[State], Layout], str]] = {
         lambda s: _changed(canonical(s, use_dora=True), use_dora=False),
         "does not name",
     ),
-    "a whole module lost": (lambda s: canonical(s, modules_to_save=["lm_head"]), "names whole"),
+    "a whole module lost": (lambda s: canonical(s, modules_to_save=["lm_head"]), "lists in modules_to_save"),
     "whole, unnamed": (
         lambda s: with_weight(canonical(s), f"{PREFIX}lm_head.weight", *s["lm_head.weight"].shape),
         "does not name",
@@ -215,7 +215,7 @@ REFUSED: dict[str, tuple[Callable[[State], Layout], str]] = {
         lambda s: with_weight(canonical(s), f"{PREFIX}{LANGUAGE}.0.input_layernorm.lora_A.weight", 4, 64),
         "not a linear layer",
     ),
-    "other kind": (lambda s: canonical(s, peft_type="LOHA"), "only LORA"),
+    "other kind": (lambda s: canonical(s, peft_type="LOHA"), "only 'LORA'"),
     "alpha not a number": (lambda s: canonical(s, lora_alpha="x"), "alpha"),
     "patterns of great length": (
         lambda s: canonical(s, rank_pattern={f"x{at}|" + "a|" * 9000 + "b": 4 for at in range(40)}),

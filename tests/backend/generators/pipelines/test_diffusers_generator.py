@@ -1,5 +1,4 @@
-"""The diffusers generator over tiny folders of real pipeline classes: drawing, editing, refusing,
-cancelling."""
+"""The diffusers generator with small folders of real pipeline classes: images, edits, errors, cancelling."""
 
 from __future__ import annotations
 
@@ -39,7 +38,10 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 @pytest.fixture(autouse=True)
 def small_references(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Qwen's and Kontext's pipelines scale the source to a megapixel; a few thousand pixels show the same."""
+    """Qwen's and Kontext's pipelines scale the source image to a megapixel.
+
+    A few thousand pixels suffice here.
+    """
     from diffusers.pipelines.flux import pipeline_flux_kontext
     from diffusers.pipelines.longcat_image import pipeline_longcat_image_edit
     from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit_plus
@@ -51,13 +53,13 @@ def small_references(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scene(seed: int = 0, size: tuple[int, int] = (64, 64)) -> Picture:
-    """A coarse colourful picture."""
+    """Return a coarse colorful image."""
     blocks = np.random.default_rng(seed).integers(0, 255, (4, 4, 3), dtype=np.uint8)
     return Picture(Image.fromarray(blocks).resize(size))
 
 
 def half_white(folder: Path) -> Path:
-    """A mask whose right half may change."""
+    """Return a mask whose right half may change."""
     mask = Image.new("L", (64, 64))
     mask.paste(255, (32, 0, 64, 64))
     mask.save(folder / "mask.png")
@@ -182,7 +184,7 @@ def test_cancels_between_sampling_steps(build: Build) -> None:
         assert generator.draw("a boat", scene(), 1).size == (64, 64), "works on after a cancel"
 
 
-def test_a_mask_says_what_may_change(build: Build, tmp_path: Path) -> None:
+def test_mask_limits_the_change(build: Build, tmp_path: Path) -> None:
     half = open_tiny(build("flux_fill"), size="64x64", steps=1, mask=str(half_white(tmp_path)))
     Picture.white((64, 64)).image.save(tmp_path / "white.png")
     whole = open_tiny(build("flux_fill"), size="64x64", steps=1, mask=str(tmp_path / "white.png"))
@@ -191,7 +193,7 @@ def test_a_mask_says_what_may_change(build: Build, tmp_path: Path) -> None:
     assert half.draw("a boat", None, 1) == whole.draw("a boat", None, 1), "from text all may change"
 
 
-def test_a_steps_mask_takes_the_place_of_the_pipelines(build: Build, tmp_path: Path) -> None:
+def test_mask_of_a_step_replaces_that_of_the_pipeline(build: Build, tmp_path: Path) -> None:
     half = open_tiny(build("flux_fill"), size="64x64", steps=1, mask=str(half_white(tmp_path)))
     Picture.white((64, 64)).image.save(tmp_path / "white.png")
     whole = open_tiny(build("flux_fill"), size="64x64", steps=1, mask=str(tmp_path / "white.png"))
@@ -203,7 +205,7 @@ def test_a_steps_mask_takes_the_place_of_the_pipelines(build: Build, tmp_path: P
 
 @pytest.fixture(scope="module")
 def lora(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A LoRA for the tiny Stable Diffusion."""
+    """Write a LoRA for the tiny Stable Diffusion."""
     from diffusers import StableDiffusionPipeline, UNet2DConditionModel
     from peft import LoraConfig
     from peft.utils import get_peft_model_state_dict
@@ -237,7 +239,7 @@ def test_a_lora_whose_patterns_would_freeze_is_refused(build: Build, lora: Path,
     hostile = tmp_path / "hostile.safetensors"
     metadata = {"unet.target_modules": "(.+)+Z", "unet.r": 4, "unet.lora_alpha": 64}
     save_file(load_file(lora), hostile, metadata={"lora_adapter_metadata": json.dumps(metadata)})
-    with pytest.raises(SettingsError, match="take for ever"):
+    with pytest.raises(SettingsError, match="take forever"):
         open_tiny(build("stable_diffusion"), lora=str(hostile))
 
 
@@ -300,24 +302,24 @@ def test_bfloat16_draws_and_edits(build: Build) -> None:
         ("flux2_klein", {"negative": "blur"}, "negative"),
         ("flux_kontext", {"negative": "blur"}, "negative"),
         ("flux2_klein", {"edit": "img2img"}, "image-to-image"),
-        ("stable_diffusion", {"edit": "reference"}, "no reference image"),
+        ("stable_diffusion", {"edit": "reference"}, "does not accept a reference image"),
         ("stable_diffusion", {"edit": "guess"}, "guess"),
-        ("stable_diffusion", {"steps": 1, "strength": 0.5}, "leave no step"),
+        ("stable_diffusion", {"steps": 1, "strength": 0.5}, "leave no sampling step"),
         ("stable_diffusion", {"steps": 0}, "steps"),
         ("stable_diffusion", {"strength": 0.0}, "strength"),
         ("stable_diffusion", {"strength": float("nan")}, "strength"),
         ("stable_diffusion", {"size": "64"}, "WIDTHxHEIGHT"),
         ("stable_diffusion", {"size": "99999x64"}, "WIDTHxHEIGHT"),
         ("stable_diffusion", {"dtype": "int4"}, "int4"),
-        ("stable_diffusion", {"mask": "mask.png"}, "takes no mask"),
+        ("stable_diffusion", {"mask": "mask.png"}, "does not support masks"),
         ("flux_fill", {}, "Give a mask"),
-        ("longcat_image_edit", {"size": "64x64"}, "chooses the size by itself"),
+        ("longcat_image_edit", {"size": "64x64"}, "chooses the size itself"),
         ("stable_diffusion", {"lora_scale": 11.0}, "lora_scale"),
-        ("stable_diffusion", {"lora": "/nowhere/style.safetensors"}, "is no LoRA"),
-        ("stable_diffusion", {"lora": "/etc/hostname"}, "is no LoRA"),
+        ("stable_diffusion", {"lora": "/nowhere/style.safetensors"}, "is not a LoRA"),
+        ("stable_diffusion", {"lora": "/etc/hostname"}, "is not a LoRA"),
     ],
 )
-def test_what_would_be_ignored_or_cannot_be_is_refused(
+def test_ignored_or_invalid_options_are_rejected(
     build: Build, name: str, options: dict, message: str
 ) -> None:
     with pytest.raises(SettingsError, match=message):
@@ -357,7 +359,7 @@ def test_a_class_that_cannot_edit_is_refused(tmp_path: Path) -> None:
         up_block_types=("UpBlock2D",) * 2,
     )
     DDIMPipeline(unet=unet, scheduler=DDIMScheduler()).save_pretrained(tmp_path)
-    with pytest.raises(SettingsError, match="DDIMPipeline is not known to edit"):
+    with pytest.raises(SettingsError, match="DDIMPipeline cannot edit images"):
         open_tiny(tmp_path)
 
 
@@ -373,7 +375,7 @@ def test_models_that_are_not_here(argument: str, tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     "index", [None, "", "[]", "{", '{"_class_name": "NoSuchPipeline"}', '{"_class_name": 3}']
 )
-def test_folders_that_are_no_pipelines(tmp_path: Path, index: str | None) -> None:
+def test_folders_without_a_pipeline(tmp_path: Path, index: str | None) -> None:
     if index is not None:
         (tmp_path / "model_index.json").write_text(index)
     with pytest.raises(SettingsError):
@@ -390,7 +392,7 @@ def test_code_that_comes_with_the_folder_is_not_run(build: Build, tmp_path: Path
     (folder / "my_pipeline.py").write_text(code)
     for change in ({"unet": ["my_unet", "MyUNet"]}, {"_class_name": ["my_pipeline", "MyPipeline"]}):
         (folder / "model_index.json").write_text(json.dumps({**index, **change}))
-        with pytest.raises(SettingsError, match="code of"):
+        with pytest.raises(SettingsError, match="contains code"):
             open_tiny(folder)
     assert not ran.exists()
 
@@ -417,7 +419,7 @@ def test_damaged_weights_are_a_typed_error(build: Build, tmp_path: Path) -> None
     shutil.copytree(build("stable_diffusion"), folder)
     weights = folder / "vae" / "diffusion_pytorch_model.safetensors"
     weights.write_bytes(weights.read_bytes()[:500])
-    with pytest.raises(SettingsError, match="damaged or not finished"):
+    with pytest.raises(SettingsError, match="damaged or incomplete"):
         open_tiny(folder)
 
 
@@ -433,7 +435,7 @@ def test_failures_while_drawing_are_typed_and_say_what_to_lower(
         raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")
 
     monkeypatch.setattr(pipeline.transformer, "forward", exhaust)
-    with pytest.raises(GeneratorError, match=r"Out of memory while drawing at 64x64.*Lower size"):
+    with pytest.raises(GeneratorError, match=r"Out of memory while generating at 64x64.*Reduce the size"):
         generator.draw("a boat", None, 1)
 
 
@@ -450,7 +452,7 @@ def test_a_step_has_a_denoise_and_a_negative_of_its_own_where_the_pipeline_looks
     assert generator.draw("a boat", scene(), 3) == plain, "the generator itself stays as it was"
     as_opened = open_tiny(build("stable_diffusion"), steps=4, size="64x64", strength=0.3)
     assert as_opened.draw("a boat", scene(), 3) == little.draw("a boat", scene(), 3)
-    with pytest.raises(SettingsError, match="leave no step for editing"):
+    with pytest.raises(SettingsError, match="leave no sampling step"):
         generator.with_step_settings(StepSettings(denoise=0.1))
 
 

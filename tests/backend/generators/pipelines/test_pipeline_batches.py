@@ -1,5 +1,4 @@
-"""Batches of a diffusers pipeline: what goes into one call, how large it may be, and that nothing of it is
-taken for a single draw."""
+"""Batches of a diffusers pipeline: their content, their size, and that they never count as single images."""
 
 from __future__ import annotations
 
@@ -18,7 +17,10 @@ from interleave_thinker.backend.pictures import Picture
 
 
 class Counted:
-    """Stands where a pipeline is: 64 x 64 pixels of a seed's grey; `room` is how many fit into its memory."""
+    """Replaces a pipeline: 64 x 64 pixels of a seed's gray.
+
+    `room` is the number that fits into its memory.
+    """
 
     identity = "counted/1"
 
@@ -50,7 +52,7 @@ def greys(pictures: Sequence[Picture]) -> list[int]:
     return [picture.image.getpixel((0, 0))[0] for picture in pictures]  # type: ignore[index]
 
 
-def test_a_batch_that_finds_no_memory_is_halved_for_good() -> None:
+def test_batch_is_halved_permanently_when_out_of_memory() -> None:
     pipeline = Counted(room=3)
     many = BatchedPipeline(pipeline, any_source=True)
     assert greys(many.draw_many(["x"] * 8, [None] * 8, range(8))) == list(range(8))
@@ -60,12 +62,12 @@ def test_a_batch_that_finds_no_memory_is_halved_for_good() -> None:
     assert sizes(pipeline) == [2, 2], "it is not tried again"
 
 
-def test_one_image_that_finds_no_memory_is_the_error_it_is() -> None:
+def test_single_image_out_of_memory_is_an_error() -> None:
     with pytest.raises(OutOfMemory):
         BatchedPipeline(Counted(room=0), any_source=True).draw_many(["x", "y"], [None, None], [1, 2])
 
 
-def test_a_call_has_one_source_where_a_list_would_be_references() -> None:
+def test_call_has_one_source_if_a_list_means_references() -> None:
     one, other = Picture.white((64, 64)), Picture(Image.new("RGB", (64, 64)))
     sources = [one, None, other, one, None]
     pipeline = Counted()
@@ -77,7 +79,7 @@ def test_a_call_has_one_source_where_a_list_would_be_references() -> None:
     assert pipeline.calls == [(3, [one, other, one]), (2, None)]
 
 
-def test_a_call_is_bounded_by_its_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_has_a_pixel_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     from interleave_thinker.backend.generators.pipelines import batches
 
     monkeypatch.setattr(batches, "MAX_PIXELS", 3 * 64 * 64)
@@ -116,16 +118,14 @@ def test_real_pipelines_draw_in_one_call_what_they_draw_alone(
         assert worst <= 2
 
 
-def test_a_class_that_was_not_tried_in_batches_draws_one_by_one(tmp_path: Path) -> None:
+def test_class_not_tested_in_batches_generates_one_by_one(tmp_path: Path) -> None:
     pytest.importorskip("diffusers")
     folder = tiny_pipelines.qwen_image21(tmp_path / "qwen")
     alone: Any = open_generator(f"diffusers:{folder}", device="cpu", steps=1, size="64x64")
     assert alone.in_batches() is alone
 
 
-def test_a_call_that_gives_too_few_images_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_few_images_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("diffusers")
     folder = tiny_pipelines.stable_diffusion(tmp_path / "sd")
     alone: Any = open_generator(f"diffusers:{folder}", device="cpu", steps=2, size="64x64")
@@ -139,5 +139,5 @@ def test_a_call_that_gives_too_few_images_is_an_error(
 
     one_less.__signature__ = __import__("inspect").signature(called)  # type: ignore[attr-defined]
     monkeypatch.setattr(kind, "__call__", one_less)
-    with pytest.raises(GeneratorError, match="gave 1 images for 2 prompts"):
+    with pytest.raises(GeneratorError, match="returned 1 images for 2 prompts"):
         alone.draw_together(["a", "b"], None, [1, 2])

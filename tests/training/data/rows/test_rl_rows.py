@@ -178,7 +178,7 @@ def test_published_paths_are_found_below_the_image_folder(tmp_path: Path, below:
     path = folder_with(tmp_path, PUBLISHED, GOOD)
     with pytest.raises(SettingsError, match=r"line 1, origin_image_path.*--images"):
         read_rl_rows(path)
-    with pytest.raises(SettingsError, match="no image folder"):
+    with pytest.raises(SettingsError, match="does not exist"):
         read_rl_rows(path, images=tmp_path / "gone")
     (row, own), _ = read_rl_rows(path, images=tmp_path / "root")
     assert own.edited_image_path == "after.png", "what lies beside the file is named as before"

@@ -1,0 +1,23 @@
+"""Sizes of source images for a pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...pictures import Picture
+
+MAX_SOURCE_AREA = 1024 * 1024
+
+
+def fit_area(size: tuple[int, int]) -> tuple[int, int]:
+    """Return a size scaled down to MAX_SOURCE_AREA pixels, if it is larger."""
+    width, height = size
+    scale = min(1.0, (MAX_SOURCE_AREA / (width * height)) ** 0.5)
+    return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+def resized(picture: Picture, size: tuple[int, int]) -> Any:
+    """Return the PIL image of a picture in another size."""
+    from PIL import Image
+
+    return picture.image if picture.size == size else picture.image.resize(size, Image.Resampling.LANCZOS)
