@@ -83,7 +83,7 @@ class LocalOptions(ServiceOptions):
         default=None,
         description="Decoding and cache settings of local models as NAME=VALUE,NAME=VALUE, such as "
         "vision_bytes=0. "
-        "All names: docs/speed.md.",
+        "All names: docs/explanation/speed.md.",
     )
     constrained_decoding: Literal["never", "retry", "always"] = Field(
         default="retry",

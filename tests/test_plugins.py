@@ -1,4 +1,4 @@
-"""Plug-ins: the installed package of docs/how-to/runs/plugins.md works by name; a broken one only breaks its own name.
+"""The plug-in package of docs/how-to/runs/plugins.md works by name; a broken one breaks only its own name.
 
 It is used from the command line, Python and the Export node's list.
 """

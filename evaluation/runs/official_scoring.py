@@ -203,7 +203,7 @@ def _evaluator(name: str, checkout: Path, benchmark: Benchmark) -> Evaluator:
     if name in BY_RESULTS:
         raise SettingsError(
             f"{benchmark.terms.title} is judged by detectors and encoders whose weights you must download.",
-            "Run its bench_run.py as described in docs/benchmarks.md, then pass --results.",
+            "Run its bench_run.py as described in docs/how-to/training/benchmarks.md, then pass --results.",
         )
     if name not in EVALUATORS:
         raise SettingsError(f"{benchmark.terms.title} has no official evaluator.", "Omit --official.")

@@ -1,7 +1,8 @@
 """Runtime of a miniature picture-book world, in which the whole system runs without large models.
 
 The checkpoints ship with the package, so that the demo, the tests and all claims about the method need
-neither network nor GPU. Each folder below `checkpoints/` was made by one command (docs/tiny-world.md).
+neither network nor GPU. Each folder below `checkpoints/` was made by one command
+(docs/explanation/tiny-world.md).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ DEMO_REQUEST = (
     "Finally, write only the words: Good night. Write a caption for every picture."
 )
 # A seed whose story shows the critic at work: two images are rejected, one because of a bias (at night the
-# sun became a moon) and one by chance, and all are correct in the end (docs/tiny-world.md).
+# sun became a moon) and one by chance, and all are correct in the end (docs/explanation/tiny-world.md).
 DEMO_SEED = 24
 
 

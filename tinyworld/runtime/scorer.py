@@ -28,7 +28,7 @@ def expected_scene(before: Picture | None, instruction: str) -> Scene:
     if found is None:
         raise ScorerError(
             f"{instruction!r} is not a prompt of the tiny world.",
-            "The prompts are described in docs/tiny-world.md.",
+            "The prompts are described in docs/explanation/tiny-world.md.",
         )
     edit, _ = found
     if isinstance(edit, StartScene):

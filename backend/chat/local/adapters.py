@@ -3,8 +3,8 @@
 Agents, merging and training all attach an adapter with `attach`, so an adapter gives the same answers in all
 of them, or is rejected by all of them. peft gets the names of the modules for which the file has weights
 (adapter_weights.py), and never the patterns of a foreign configuration. A merged agent has its own weights,
-which are not shared, and decodes without the two extra products per layer; docs/speed.md shows the gain.
-Merging rounds differently from adding, so it is done only on request.
+which are not shared, and decodes without the two extra products per layer; docs/explanation/speed.md shows
+the gain. Merging rounds differently from adding, so it is done only on request.
 """
 
 from __future__ import annotations

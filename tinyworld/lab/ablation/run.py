@@ -2,8 +2,8 @@
 
 A folder belongs to one set of settings, so that a table never mixes two. Only seeds can be added, because no
 job depends on their number. Times are processor time of the jobs. Claims are computed from the outcomes with
-their figures; rows that differ from the paper get their own table, and docs/ablation.md discusses the
-reasons.
+their figures; rows that differ from the paper get their own table, and docs/explanation/results.md discusses
+the reasons.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ TEMPLATE = (
     "{%- else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n"
     "{%- endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""A turn's text follows its role without a line break. Figures in docs/speed.md were measured with it."""
+"""A turn's text follows its role without a line break, as measured for docs/explanation/speed.md."""
 
 
 @dataclass(frozen=True)

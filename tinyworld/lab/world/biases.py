@@ -4,7 +4,7 @@ Large image models fail because of the request more than by chance. A blue sun b
 sky lands on the water, and no other seed helps. Three quarters of the mistakes in the training images
 therefore follow from the scene and the edit alone, by ten rules that a person recognizes. A slip names the
 affected cells. A clause about one of them prevents it; a stubborn slip needs a clause about each. The rules
-are also listed in docs/tiny-world.md.
+are also listed in docs/explanation/tiny-world.md.
 """
 
 from __future__ import annotations

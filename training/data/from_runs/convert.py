@@ -110,7 +110,7 @@ class RunConverter:
         if not any(files.values()):
             raise SettingsError(
                 "No training rows could be created from these runs.",
-                "The table above gives the reasons; see docs/training.md.",
+                "The table above gives the reasons; see docs/how-to/training/own-critic.md.",
             )
         with writing_folder(out, SettingsError, "Data folder") as temporary:
             (temporary / IMAGES).mkdir()

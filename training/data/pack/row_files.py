@@ -65,11 +65,11 @@ class RowFile:
         for number, row in enumerate(self.objects()):
             place = f"{self.path.name}, row {number}"
             if not isinstance(row, dict):
-                raise SettingsError(f"{place} is not a JSON object.", "See docs/training.md.")
+                raise SettingsError(f"{place} is not a JSON object.", "See docs/reference/file-formats.md.")
             names = [_unless_white(row.get(field)) for field in IMAGE_FIELDS]
             names = names if self.is_rl else row.get("images", [])
             if not isinstance(names, list):
-                raise SettingsError(f"{place}: images is not a list.", "See docs/training.md.")
+                raise SettingsError(f"{place}: images is not a list.", "See docs/reference/file-formats.md.")
             try:
                 images = tuple(_image(name, places, place) for name in names if isinstance(name, str))
             except (PictureError, SettingsError) as error:

@@ -100,7 +100,8 @@ def read_rl_lines(
         problems.append(row)
     if not rows:
         raise SettingsError(
-            f"Data file {str(path)!r} does not contain a usable row.", "Fix its rows; see docs/training.md."
+            f"Data file {str(path)!r} does not contain a usable row.",
+            "Fix its rows; see docs/reference/file-formats.md.",
         )
     return rows, problems
 

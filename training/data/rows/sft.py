@@ -92,7 +92,8 @@ def check_rows(
         problems.append(problem)
     if not rows:
         raise SettingsError(
-            f"Data file {str(path)!r} does not contain a usable row.", "Fix its rows; see docs/training.md."
+            f"Data file {str(path)!r} does not contain a usable row.",
+            "Fix its rows; see docs/reference/file-formats.md.",
         )
     return rows, problems
 
@@ -213,7 +214,9 @@ def _parsed(path: Path) -> Iterator[SftRow | RowProblem]:
                 )
         yield row
     if not rows:
-        raise SettingsError(f"Data file {str(path)!r} does not contain any rows.", "See docs/training.md.")
+        raise SettingsError(
+            f"Data file {str(path)!r} does not contain any rows.", "See docs/reference/file-formats.md."
+        )
 
 
 def _row(place: str, item: Any) -> SftRow | RowProblem:

@@ -67,7 +67,8 @@ def read_values(path: Path) -> Iterator[tuple[str, Any]]:
         if start == PARQUET:
             raise SettingsError(
                 f"Data file {str(path)!r} is parquet, but rows are read from JSON.",
-                "Write its rows as JSON and its images as files: docs/data.md, Rows out of parquet.",
+                "Write its rows as JSON and its images as files: docs/how-to/training/pack-and-share.md, "
+                "Convert Parquet into rows.",
             )
         if not start.startswith(b"["):
             yield from _lines(path, file)
