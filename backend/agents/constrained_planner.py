@@ -26,6 +26,10 @@ class ConstrainedPlanner:
     def prompt_set_digest(self) -> str:
         return self._planner.prompt_set_digest
 
+    def continuing(self, prompt_sets: frozenset[str]) -> ConstrainedPlanner:
+        """As Planner.continuing."""
+        return ConstrainedPlanner(self._planner.continuing(prompt_sets), self._constraints)
+
     def plan(self, request: Request) -> Plan:
         """The plan with the constraints; raises as `constrained_plan` does."""
         return constrained_plan(self._planner, request, self._constraints)

@@ -138,6 +138,10 @@ class Journal:
         plan, planned = self._read_plan(), record.planned
         return None if plan is None or (planned and planned.digest == _digest(plan)) else plan
 
+    def prompt_sets(self) -> frozenset[str]:
+        record = self._found_record()
+        return frozenset(record.identities.prompt_set.split("+")) if record else frozenset()
+
     def plan(self, key: PlanKey) -> Plan | None:
         planned = self.record().planned
         return self._read_plan() if planned and planned.key == key.digest else None

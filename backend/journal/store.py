@@ -113,6 +113,10 @@ class RunStore(Protocol):
         """A plan that a person put here, which no planner may replace."""
         ...
 
+    def prompt_sets(self) -> frozenset[str]:
+        """Return the digests of the prompt sets that the run was made with so far."""
+        ...
+
     def plan(self, key: PlanKey) -> Plan | None: ...
 
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
@@ -159,6 +163,9 @@ class InMemoryStore:
 
     def written_plan(self) -> Plan | None:
         return self._plans.get(None)
+
+    def prompt_sets(self) -> frozenset[str]:
+        return frozenset()
 
     def plan(self, key: PlanKey) -> Plan | None:
         return self._plans.get(key)
