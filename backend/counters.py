@@ -21,6 +21,8 @@ class Counts:
     """Forward passes of a language model in this process."""
     lm_tokens: int = 0
     """Tokens that went through them."""
+    prefix_tokens_reused: int = 0
+    """Tokens of prompts that were in the cache already, since the question before began alike."""
     images_seen: int = 0
     """Images that went through a vision tower."""
     vision_patches: int = 0
