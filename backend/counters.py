@@ -20,7 +20,9 @@ class Counts:
     lm_forwards: int = 0
     """Forward passes of a language model in this process."""
     lm_tokens: int = 0
-    """Tokens processed by these passes."""
+    """Tokens that went through them."""
+    prefix_tokens_reused: int = 0
+    """Tokens of prompts that were in the cache already, since the question before began alike."""
     images_seen: int = 0
     """Images encoded by a vision tower."""
     vision_patches: int = 0

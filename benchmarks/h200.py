@@ -49,7 +49,7 @@ PARTS = ("exact", "engine", "policy", "memory")
 CLOSE = 0.10
 LENGTHS = {"a verdict alone": 8, "short reasoning": 60, "as published": 300}
 # The answers here say one word over and over: drafted, they would cost next to nothing.
-NOTHING_CACHED = EngineSettings(vision_bytes=0, prompt_lookup_tokens=0)
+NOTHING_CACHED = EngineSettings(vision_bytes=0, prompt_lookup_tokens=0, prefix_tokens=0)
 
 
 class Bench:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 from ..answers.grammar import GrammarName
 from ..chat.protocol import ChatModel, Constrains, MaySee, Message, Reply, ReplySettings, WasTrained
 from ..errors import AnswerError, SettingsError
 from ..pictures import Picture
-from ..prompts import PromptSet, default_prompt_set, fill
+from ..prompts import PromptSet, default_prompt_set, earlier_prompt_set, fill
 from ..prompts.trained_with import say_once
 from ..types import MAX_TEXT, UnusedSetting
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 IMAGE_MARK = "<image>"
 MAX_CUT_OFF = 2_000
@@ -80,7 +84,9 @@ class Agent:
                 "Put the mmproj file of the same model into its folder, or choose another critic.",
             )
         self.chat = chat
-        self.prompt_set = prompt_set or chat.prompt_set or default_prompt_set()
+        own = prompt_set or chat.prompt_set
+        self._has_own_prompt_set = own is not None
+        self.prompt_set = own or default_prompt_set()
         self.constrained_decoding: ConstrainedDecoding = constrained_decoding
         self.settings = settings or self.defaults
         if isinstance(chat, WasTrained):
@@ -95,6 +101,19 @@ class Agent:
     def prompt_set_digest(self) -> str:
         """Digest of the prompt set."""
         return self.prompt_set.digest
+
+    def continuing(self, prompt_sets: frozenset[str]) -> Self:
+        """Return this agent for a run that was made with prompt sets of these digests.
+
+        An agent without a prompt set of its own is asked with the default of that time, so that an update of
+        the default does not make a run ask everything again.
+        """
+        earlier = None if self._has_own_prompt_set else earlier_prompt_set(prompt_sets)
+        if earlier is None:
+            return self
+        agent = copy(self)
+        agent.prompt_set = earlier
+        return agent
 
     @property
     def unused_settings(self) -> tuple[UnusedSetting, ...]:

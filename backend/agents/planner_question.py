@@ -12,6 +12,7 @@ from ..errors import SettingsError
 from ..prompts import FORM_BEGINS, PromptSet, fill
 from ..prompts.published import ENDING
 from ..types import Request
+from .asked_count import asked_count
 from .asking import IMAGE_MARK, filled_parts, message_of
 
 
@@ -49,9 +50,20 @@ def planner_message(
         )
     # Marks in texts that the agent itself wrote are only text.
     values = {name: value.replace(IMAGE_MARK, "image") for name, value in values.items()}
+    values["reminder"] = _reminder(request.text)
     text = request.text.replace(ENDING, "") if prompt_set.is_published else request.text
     if own == given:
         return message_of(filled_parts(template, text_input=text, **values), request.images)
     filled = fill(template.replace(IMAGE_MARK, ""), text_input=text, **values)
     behind = [filled, *[""] * given] if prompt_set.is_published else [filled]
     return message_of(filled.split(IMAGE_MARK) if marks else behind, request.images)
+
+
+def _reminder(text: str) -> str:
+    """Return the number of steps that a request names, as the last line of the question, or nothing."""
+    count = asked_count(text)
+    if count is None or not (count.exact or count.least < count.most):
+        return ""
+    return (
+        f"\n\nWrite {'exactly' if count.exact else 'from'} {count.words} step{'s' if count.most > 1 else ''}."
+    )

@@ -117,9 +117,11 @@ class RunStore(Protocol):
         """Return the plan that the user wrote, which a planner may not replace."""
         ...
 
-    def plan(self, key: PlanKey) -> Plan | None:
-        """Return the cached plan of this planner and request."""
+    def prompt_sets(self) -> frozenset[str]:
+        """Return the digests of the prompt sets that the run was made with so far."""
         ...
+
+    def plan(self, key: PlanKey) -> Plan | None: ...
 
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
         """Store the plan. Without `key` it is the user's plan."""
@@ -177,6 +179,9 @@ class InMemoryStore:
     def written_plan(self) -> Plan | None:
         """Return the user's plan, if there is one."""
         return self._plans.get(None)
+
+    def prompt_sets(self) -> frozenset[str]:
+        return frozenset()
 
     def plan(self, key: PlanKey) -> Plan | None:
         """Return the cached plan of this planner and request."""

@@ -60,7 +60,7 @@ from .policy import (
     unused_from_start,
     user_selected,
 )
-from .protocols import CriticLike, Offloadable, PlannerLike
+from .protocols import ContinuesRuns, CriticLike, Offloadable, PlannerLike
 from .step_attempts import StepAttempts, StepContext
 from .step_rules import check_steps, max_attempts_in, max_attempts_of, step_seed, step_source
 
@@ -132,6 +132,11 @@ class _Run:
         self.unused: list[UnusedSetting] = []
 
     def events(self, given: Plan | None) -> EventStream[Event, None, None]:
+        prompt_sets = self.store.prompt_sets()
+        if isinstance(self.planner, ContinuesRuns):
+            self.planner = self.planner.continuing(prompt_sets)
+        if isinstance(self.given_critic, ContinuesRuns):
+            self.given_critic = self.given_critic.continuing(prompt_sets)
         self._appoint_critic(given)
         written = given if given is not None else self.store.written_plan()
         self.settings = with_most_images(self.settings, written, self.generator)

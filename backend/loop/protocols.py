@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ..errors import ChatError
 from ..pictures import Picture
 from ..types import Plan, Request, UnusedSetting, Verdict
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @runtime_checkable
@@ -105,6 +108,15 @@ class BatchCritic(Protocol):
             ChatError: The backend failed.
             Cancelled: The run was cancelled.
         """
+        ...
+
+
+@runtime_checkable
+class ContinuesRuns(Protocol):
+    """An agent that can use the prompt set of an earlier version, so that its cached answers stay valid."""
+
+    def continuing(self, prompt_sets: frozenset[str]) -> Self:
+        """Return the agent for a run that was made with prompt sets of these digests."""
         ...
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
@@ -31,7 +32,10 @@ MAX_TEMPLATE = 200_000
 MAX_BYTES = 4
 """Maximum number of bytes of a character in UTF-8."""
 NAMES = ("default", "verdict-first", "short")
-"""Prompt sets of this pack. The last two have another answer format for the critic."""
+"""Prompt sets that ship with the pack; the last two differ in the form of the critic's answer."""
+TEMPLATES = Path(__file__).parent / "templates"
+"""Folders of prompt sets: `default`, and earlier versions of it that runs may resume with."""
+EARLIER = ("default_2",)
 FORM_BEGINS = "Answer in exactly this form"
 """Start of the answer format in a template."""
 OPTIONAL = ("planner_outline", "planner_part")
@@ -139,8 +143,14 @@ class PromptSet(ValidTexts):
 
 
 def default_prompt_set() -> PromptSet:
-    """Return the pack's default prompt set, for models without their own."""
-    return PromptSet.load(Path(__file__).parent)
+    """The pack's own wording, for models that bring none."""
+    return PromptSet.load(TEMPLATES / NAMES[0])
+
+
+def earlier_prompt_set(digests: Collection[str]) -> PromptSet | None:
+    """Return the earlier default prompt set that has one of these digests, None if there is none."""
+    sets = (PromptSet.load(TEMPLATES / name) for name in EARLIER)
+    return next((one for one in sets if one.digest in digests), None)
 
 
 def named_prompt_set(name: str) -> PromptSet:
@@ -156,7 +166,7 @@ def named_prompt_set(name: str) -> PromptSet:
     own = default_prompt_set().in_one_reply()
     if name == NAMES[0]:
         return own
-    form = _template(Path(__file__).parent / f"critic_{name.replace('-', '_')}.txt")
+    form = _template(TEMPLATES / NAMES[0] / f"critic_{name.replace('-', '_')}.txt")
     return own.model_copy(update={"critic": own.critic.partition(FORM_BEGINS)[0] + form})
 
 

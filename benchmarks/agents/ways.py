@@ -41,8 +41,9 @@ WAYS = (
     Way("+ keys and values in place", _ENGINE),
     Way("+ inline layers", _INLINE),
     Way("+ every image seen once", _SEEN),
-    Way("+ prompt lookup (the default)", EngineSettings()),
-    Way("+ last attempt not judged", EngineSettings(), judge_last=False),
+    Way("+ prompt lookup", EngineSettings(prefix_tokens=0)),
+    Way("+ common beginnings read once (the default)", EngineSettings()),
+    Way("+ last try not judged", EngineSettings(), judge_last=False),
 )
 """Cumulative, in this order."""
 WITHOUT = (
@@ -50,6 +51,7 @@ WITHOUT = (
     Way("default without inline layers", EngineSettings(inline_layers=False)),
     Way("default without every image seen once", EngineSettings(vision_bytes=0)),
     Way("default without prompt lookup", EngineSettings(prompt_lookup_tokens=0)),
+    Way("default without common beginnings", EngineSettings(prefix_tokens=0)),
 )
 """The default without each saving."""
 DEFAULT, ALL = WAYS[-2], WAYS[-1]

@@ -115,6 +115,10 @@ class ListenedCritic:
         """Digest of the critic's prompt set."""
         return self._critic.prompt_set_digest
 
+    def continuing(self, prompt_sets: frozenset[str]) -> ListenedCritic:
+        """As Critic.continuing."""
+        return ListenedCritic(self._critic.continuing(prompt_sets), self._listener)
+
     def judge(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
     ) -> Verdict:

@@ -17,6 +17,7 @@ import comfy.model_management as memory
 import torch
 from comfy.model_patcher import ModelPatcher
 
+from ...backend.chat.engine.prefix_cache import forget_prefix
 from ...backend.counters import count
 from ...backend.errors import ChatError, is_out_of_memory
 from .internals import unload
@@ -73,6 +74,11 @@ class _WholePatcher(ModelPatcher):
 
     def partially_unload(self, *args: object, **kwargs: object) -> int:
         return 0
+
+    def unpatch_model(self, device_to: Any = None, unpatch_weights: bool = True) -> Any:
+        if unpatch_weights and self.model.model is not None:
+            forget_prefix(self.model.model)
+        return super().unpatch_model(device_to, unpatch_weights)
 
     def model_size(self) -> int:
         # The host counts shared weights twice, and adapters may have been added since.

@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 
+from ...counters import count
 from ...pictures import Picture
+from .prefix_cache import keep_prefix, take_prefix
 from .qwen3_vl import device_of, image_token, merge_size
 from .rope_positions import PromptTokens, prompt_tokens
 from .sequence import BatchDecodingSession, DecodingSession, TextDecoder
@@ -28,6 +30,7 @@ class Engine:
         self._vision = VisionCache(processor.image_processor, settings.vision_bytes)
         self.inline_layers = settings.inline_layers
         self.prompt_lookup_tokens = settings.prompt_lookup_tokens
+        self.prefix_tokens = settings.prefix_tokens
 
     def clear(self) -> None:
         """Empty the cache of image features."""
@@ -36,19 +39,16 @@ class Engine:
     def read(
         self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]
     ) -> DecodingSession:
-        """Process a prompt and return a session to decode its answer.
-
-        Args:
-            model: The library's model.
-            adapter: Name of the selected adapter.
-            prompt: The rendered chat template, with one image token for each image.
-            pictures: The images.
-        """
-        tokens, decoder = (
-            self._tokens(model, adapter, prompt, pictures),
-            TextDecoder(model, self.inline_layers),
-        )
-        return DecodingSession(decoder, tokens, _read(model, decoder, [tokens]), self.prompt_lookup_tokens)
+        """The answer to a prompt (the chat template's text, one image token for each picture), not a token of
+        it yet."""
+        tokens = self._tokens(model, adapter, prompt, pictures)
+        cache, start = take_prefix(model, adapter, tokens)
+        decoder = TextDecoder(model, self.inline_layers, cache)
+        count(prefix_tokens_reused=start)
+        logits = _read(model, decoder, [tokens], start)
+        if len(tokens.ids) <= self.prefix_tokens:
+            keep_prefix(model, adapter, tokens, decoder.cache)
+        return DecodingSession(decoder, tokens, logits, self.prompt_lookup_tokens)
 
     def read_together(
         self, model: Any, adapter: str | None, prompt: str, shown: Sequence[Sequence[Picture]]
@@ -69,16 +69,23 @@ class Engine:
         self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]
     ) -> PromptTokens:
         images = [self._vision.features(model, adapter, picture) for picture in pictures]
-        return prompt_tokens(self._tokenizer, prompt, image_token(model), images, merge_size(model))
+        digests = [picture.digest for picture in pictures]
+        return prompt_tokens(self._tokenizer, prompt, image_token(model), images, digests, merge_size(model))
 
 
-def _read(model: Any, decoder: TextDecoder, rows: Sequence[PromptTokens]) -> torch.Tensor:
-    """Process prompts with the same tokens into the decoder's empty cache.
+def _read(model: Any, decoder: TextDecoder, rows: Sequence[PromptTokens], start: int = 0) -> torch.Tensor:
+    """Read prompts of the same tokens, from `start` on, into the decoder's cache.
 
     Returns:
         Logits `(rows, vocabulary)` of the first token of each answer.
     """
     device = device_of(model)
-    ids = torch.tensor([row.ids for row in rows], device=device)
-    position_ids = rows[0].position_ids.to(device).expand(-1, len(rows), -1)
-    return decoder.read(ids, position_ids, [image.levels for row in rows for image in row.images])
+    ids = torch.tensor([row.ids[start:] for row in rows], device=device)
+    position_ids = rows[0].position_ids[..., start:].to(device).expand(-1, len(rows), -1)
+    images = [
+        image.levels
+        for row in rows
+        for image, span in zip(row.images, row.spans, strict=True)
+        if span.start >= start
+    ]
+    return decoder.read(ids, position_ids, images)

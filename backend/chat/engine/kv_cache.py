@@ -75,6 +75,12 @@ class GrowingCache(Cache):
         self.growing = [GrowingLayer() for _ in range(layers)]
         super().__init__(layers=list(self.growing))
 
+    @property
+    def device(self) -> torch.device | None:
+        """Device of the keys and values, None before the first token."""
+        layer = self.growing[0]
+        return layer.device if layer.is_initialized else None
+
     def crop_to(self, length: int) -> None:
         """Drop all tokens after the first `length`."""
         for layer in self.growing:

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from .vision_cache import ImageFeatures
+
+
+class ImageSpan(NamedTuple):
+    """Tokens `start` to `stop` (exclusive) of a prompt, which are the image with this digest."""
+
+    start: int
+    stop: int
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,8 @@ class PromptTokens:
     ids: tuple[int, ...]
     position_ids: torch.Tensor
     images: tuple[ImageFeatures, ...]
+    spans: tuple[ImageSpan, ...]
+    """Where the images are, in their order."""
 
     @property
     def next_position(self) -> int:
@@ -36,7 +46,12 @@ class PromptTokens:
 
 
 def prompt_tokens(
-    tokenizer: Any, prompt: str, image_token: int, images: Sequence[ImageFeatures], merge: int
+    tokenizer: Any,
+    prompt: str,
+    image_token: int,
+    images: Sequence[ImageFeatures],
+    digests: Sequence[str],
+    merge: int,
 ) -> PromptTokens:
     """Return the tokens of a prompt, with each image token repeated for all features of its image.
 
@@ -51,13 +66,21 @@ def prompt_tokens(
         ValueError: The prompt has fewer image tokens than images.
     """
     ids: list[int] = []
-    left = list(images)
+    spans: list[ImageSpan] = []
     for token in tokenizer(prompt)["input_ids"]:
-        ids += [token] * (left.pop(0).tokens if token == image_token else 1)
-    if left:
-        raise ValueError(f"the chat template has no place for {len(left)} of {len(images)} images")
+        start = len(ids)
+        if token == image_token:
+            ids += [token] * images[len(spans)].tokens
+            spans.append(ImageSpan(start, len(ids), digests[len(spans)]))
+        else:
+            ids.append(token)
+    if len(spans) < len(images):
+        raise ValueError(
+            f"the chat template lacks room for {len(images) - len(spans)} of {len(images)} images"
+        )
     grids = [image.grid for image in images]
-    return PromptTokens(tuple(ids), position_ids_of(ids, image_token, grids, merge), tuple(images))
+    position_ids = position_ids_of(ids, image_token, grids, merge)
+    return PromptTokens(tuple(ids), position_ids, tuple(images), tuple(spans))
 
 
 def position_ids_of(

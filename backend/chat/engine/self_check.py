@@ -21,6 +21,7 @@ from ...counters import not_counting
 from ...errors import ChatError, boundary, is_out_of_memory
 from ...pictures import Picture
 from ..chat_template import rendered
+from .prefix_cache import forget_prefix
 from .settings import EngineSettings
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def switch_off_inexact(engine: Engine, model: Any, processor: Any) -> dict[str, 
 
         off: dict[str, str] = {}
         lookup, engine.prompt_lookup_tokens = engine.prompt_lookup_tokens, 0
+        prefix, engine.prefix_tokens = engine.prefix_tokens, 0
         if engine.inline_layers and (found := difference()):
             off["inline_layers"], engine.inline_layers = found, False
         if not engine.inline_layers and (found := difference()):
@@ -101,6 +103,16 @@ def switch_off_inexact(engine: Engine, model: Any, processor: Any) -> dict[str, 
             # An accepted draft with one token too many, and a rejected draft.
             if found := difference([ids[-1], ids[0]]) or difference([ids[0], ids[0]]):
                 off["prompt_lookup_tokens"], engine.prompt_lookup_tokens = found, 0
+        if prefix:
+            engine.prefix_tokens = prefix
+            # Another question about the same images, and one about other images.
+            others = ((prompt.replace("changed", "grown"), pages), (prompt, [pages[0], pages[0]]))
+            for other, shown in others:
+                engine.read(model, None, other, shown)
+                if found := difference():
+                    off["prefix_tokens"], engine.prefix_tokens = found, 0
+                    break
+            forget_prefix(model)
         engine.clear()
         return off
 

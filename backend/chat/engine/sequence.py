@@ -25,8 +25,9 @@ class TextDecoder:
     `inline`: use the inlined layers of qwen3_vl.py, if the model has them.
     """
 
-    def __init__(self, model: Any, inline: bool) -> None:
-        self.cache = GrowingCache(model.config.get_text_config().num_hidden_layers)
+    def __init__(self, model: Any, inline: bool, cache: GrowingCache | None = None) -> None:
+        """`cache`: one that the beginning of the prompt is in already."""
+        self.cache = cache or GrowingCache(model.config.get_text_config().num_hidden_layers)
         self._model = model
         self._text = hidden_states_inline if inline and has_known_layers(model) else hidden_states
 

@@ -40,6 +40,13 @@ class EngineSettings(Value):
         description="Prompt lookup decoding: maximum number of draft tokens, copied from earlier text and "
         "processed in the pass of the token before them; 0 disables it. Exact except for rounding.",
     )
+    prefix_tokens: int = Field(
+        default=8192,
+        ge=0,
+        description="Tokens at most of a question whose keys and values stay on the device, so that the next "
+        "question is read from where it differs. Exact to rounding; 0 reads every question from its "
+        "beginning. A thousand tokens take 0.15 GB with an 8B model.",
+    )
     linear_patches: bool = Field(
         default=True,
         description="Embed image patches by a matrix product instead of a convolution. Exact except for "
@@ -48,7 +55,12 @@ class EngineSettings(Value):
 
 
 PLAIN = EngineSettings(
-    enabled=False, inline_layers=False, vision_bytes=0, prompt_lookup_tokens=0, linear_patches=False
+    enabled=False,
+    inline_layers=False,
+    vision_bytes=0,
+    prompt_lookup_tokens=0,
+    prefix_tokens=0,
+    linear_patches=False,
 )
 """The behavior of transformers, without caches."""
 

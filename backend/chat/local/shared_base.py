@@ -26,6 +26,7 @@ from ...counters import count, not_counting
 from ...errors import ChatError, SettingsError, boundary
 from ...machine.devices import device_named
 from ...shown_text import shown_text
+from ..engine.prefix_cache import forget_prefix
 from ..engine.settings import PLAIN, EngineSettings
 from .adapters import attach, check_usable, with_merged
 from .loading import BaseSettings, load_model, load_processor
@@ -95,6 +96,7 @@ class SharedBase:
         with self.lock:
             if self.settings.device == MAIN_MEMORY or self.model is None or self._is_offloaded:
                 return
+            forget_prefix(self.model)
             if self.settings.quantization is not None:
                 self.release()
             else:

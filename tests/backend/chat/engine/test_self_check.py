@@ -55,7 +55,7 @@ def test_a_fault_with_several_tokens_at_once_switches_only_prompt_lookup_off(
     with caplog.at_level(logging.WARNING), counting() as counts:
         chat.reply(question(255, 20), WATCH)
         chat.reply(question(255, 20), WATCH)
-    assert list(chat.base.switched_off) == ["prompt_lookup_tokens"]
+    assert list(chat.base.switched_off) == ["prompt_lookup_tokens", "prefix_tokens"]
     assert "prompt_lookup_tokens is switched off: logits differ" in caplog.text
     assert (counts.drafts_read, counts.images_kept) == (0, 2)
 
@@ -198,9 +198,9 @@ def test_the_identity_names_what_changes_the_last_bits(checkpoint: Path) -> None
     """Replies of engines that round differently must not share cache entries."""
     plain = opened(checkpoint, engine=PLAIN).identity
     marked = {
-        ":drafts=16": EngineSettings(),
-        ":drafts=3": EngineSettings(prompt_lookup_tokens=3),
-        "": EngineSettings(prompt_lookup_tokens=0),
+        ":drafts=16:prefix": EngineSettings(),
+        ":drafts=3": EngineSettings(prompt_lookup_tokens=3, prefix_tokens=0),
+        "": EngineSettings(prompt_lookup_tokens=0, prefix_tokens=0),
     }
     for marks, engine in marked.items():
         assert opened(checkpoint, engine=engine).identity == f"{plain}{marks}"

@@ -1,0 +1,143 @@
+"""The next question is read from where it differs from the last one, and nothing else changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import tiny_checkpoint
+from support.tiny_checkpoint import PLAIN, WATCH, question
+
+from interleave_thinker.backend.chat.engine import prefix_cache
+from interleave_thinker.backend.chat.engine.prefix_cache import common_length
+from interleave_thinker.backend.chat.engine.rope_positions import ImageSpan, PromptTokens
+from interleave_thinker.backend.chat.engine.settings import EngineSettings
+from interleave_thinker.backend.chat.local import chat as local
+from interleave_thinker.backend.counters import counting
+from interleave_thinker.backend.errors import Cancelled
+
+IMAGE = 99
+
+
+def prompt(*parts: int | str) -> PromptTokens:
+    """A prompt of single tokens and of images of three tokens each, given by their digests."""
+    ids: list[int] = []
+    spans: list[ImageSpan] = []
+    for part in parts:
+        start = len(ids)
+        ids += [part] if isinstance(part, int) else [IMAGE] * 3
+        if isinstance(part, str):
+            spans.append(ImageSpan(start, len(ids), part))
+    return PromptTokens(tuple(ids), torch.zeros(4, 1, len(ids)), (), tuple(spans))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "length"),
+    [
+        ((1, 2, 3), (1, 2, 4), 2),
+        ((1, 2, 3), (4, 2, 3), 0),
+        ((1, 2, 3), (1, 2, 3), 2),
+        ((1, 2), (1, 2, 3), 2),
+        ((1, 2, 3), (1, 2), 1),
+        ((1, "a", 2), (1, "a", 3), 4),
+        ((1, "a", 2), (1, "b", 2), 1),
+        ((1, "a", 2, "b", 3), (1, "a", 2, "c", 3), 5),
+        ((1, "a", "b", 3), (1, "a", "c", 3), 4),
+        ((1, "a"), (1, "a"), 1),
+        ((1, 2, "a"), (1, "a", 2), 1),
+    ],
+)
+def test_what_two_questions_have_in_common(first: Any, second: Any, length: int) -> None:
+    assert common_length(prompt(*first), prompt(*second)) == length
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint.taught_checkpoint(tmp_path_factory.getbasetemp())
+
+
+def opened(checkpoint: Path, **settings: Any) -> Any:
+    engine = EngineSettings(**settings)
+    chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False, engine=engine)
+    chat.base.engine()
+    assert not chat.base.switched_off
+    return chat
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_attempts_of_a_step_read_only_what_is_new(checkpoint: Path, inline: bool) -> None:
+    chat = opened(checkpoint, inline_layers=inline)
+    fresh = opened(checkpoint, inline_layers=inline, prefix_tokens=0)
+    read = []
+    for grey in (20, 240, 20, 60):
+        with counting() as counts:
+            reply = chat.reply(question(255, grey), WATCH)
+        expected = fresh.reply(question(255, grey), WATCH)
+        assert (reply.text, reply.tokens, reply.finish) == (expected.text, expected.tokens, expected.finish)
+        assert reply.probability == pytest.approx(expected.probability, rel=1e-4)
+        read.append(counts.prefix_tokens_reused)
+    assert read[0] == 0 and all(tokens > 9 for tokens in read[1:]), "the first image has 9 tokens"
+
+
+def test_another_first_image_is_read_again(checkpoint: Path) -> None:
+    chat = opened(checkpoint)
+    chat.reply(question(255, 20), WATCH)
+    with counting() as counts:
+        found = chat.reply(question(30, 20), WATCH)
+    assert counts.prefix_tokens_reused < 9
+    assert found.text == opened(checkpoint, prefix_tokens=0).reply(question(30, 20), WATCH).text
+
+
+def test_a_cancelled_answer_leaves_a_cache_that_is_right(checkpoint: Path) -> None:
+    chat = opened(checkpoint)
+
+    def cancel(text: str) -> None:
+        raise Cancelled("Stop.")
+
+    with pytest.raises(Cancelled):
+        chat.reply(question(255, 20), PLAIN, cancel)
+    found = chat.reply(question(255, 240), WATCH)
+    expected = opened(checkpoint, prefix_tokens=0).reply(question(255, 240), WATCH)
+    assert found.text == expected.text
+
+
+def test_one_question_is_kept_whatever_was_asked(checkpoint: Path) -> None:
+    chat = opened(checkpoint)
+    for number in range(200):
+        chat.reply(question(255, number), WATCH.model_copy(update={"max_tokens": 2}))
+    kept = [found for model, found in prefix_cache._questions.items() if model is chat.model]
+    assert len(kept) == 1
+    assert kept[0].cache.get_seq_length() <= len(kept[0].tokens.ids) + 2
+    buffer = kept[0].cache.growing[0]._keys._buffer
+    assert buffer is not None and buffer.shape[-2] <= 512
+
+
+def test_a_long_question_is_not_kept(checkpoint: Path) -> None:
+    chat = opened(checkpoint, prefix_tokens=8)
+    chat.reply(question(255, 20), WATCH)
+    with counting() as counts:
+        chat.reply(question(255, 20), WATCH)
+    assert counts.prefix_tokens_reused == 0 and chat.model not in prefix_cache._questions
+
+
+def test_the_cache_goes_when_the_weights_leave_the_device(checkpoint: Path) -> None:
+    chat = opened(checkpoint)
+    chat.reply(question(255, 20), WATCH)
+    assert chat.model in prefix_cache._questions
+    chat.base.settings = chat.base.settings.model_copy(update={"device": "meta"})
+    chat.offload()
+    assert chat.model not in prefix_cache._questions
+
+
+def test_adapters_do_not_share_a_cache(checkpoint: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    adapter = tiny_checkpoint.build_adapter(checkpoint, tmp_path / "adapter", 1, 0.5)
+    plain = local.open(str(checkpoint), device="cpu", dtype="float32")
+    adapted = local.open(str(checkpoint), device="cpu", dtype="float32", adapter=str(adapter))
+    assert adapted.base is plain.base
+    plain.reply(question(255, 20), WATCH)
+    with counting() as counts:
+        adapted.reply(question(255, 20), WATCH)
+    assert counts.prefix_tokens_reused == 0
