@@ -10,10 +10,14 @@ KNOWN = {
     "439dca4616566d46": "default 1",
     "82d5533c937df94a": "default 2, plans in one reply",
     "bc0bcdc0a9556b15": "default 2",
+    "e306dacd436046fd": "default 3, plans in one reply",
+    "663a02b92eb2723c": "default 3",
     "e29100c48aae2bdb": "verdict-first 1",
     "226304b94783c5b4": "verdict-first 2",
+    "f283c4114e1fc179": "verdict-first 3",
     "374cb8cc3234acb9": "short 1",
     "062f4b214d040eeb": "short 2",
+    "93f449b8d5991cec": "short 3",
     "396e83d34a44e3b4": "tiny world 1",
 }
 """Name and version by digest. Two sets with the same number differ in the templates for long plans."""
