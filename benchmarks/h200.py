@@ -1,15 +1,14 @@
-"""One large GPU: what the savings are worth at full size, and whether the plan of memory holds.
+"""Measures the savings and the memory plan at full size on one large GPU.
 
     python -m benchmarks.h200                       # 8B agents, klein 4B; the last line is JSON
     python -m benchmarks.h200 --klein flux2-klein-9b --parts memory
-    python -m benchmarks.h200 --tiny                # the same path in small on a CPU; its figures say nothing
+    python -m benchmarks.h200 --tiny                # the same code with small models on a CPU, as a trial
 
-Decision: three tables that are never mixed. `exact`: the agents' work of one job as benchmarks/agents gives
-it, each saving on top of the last, against the plain loop; no ratio without equal outcomes. `engine`: one
-critic's reply of a fixed length by several engines on the same weights. `policy`: the same reply at the
-lengths that shorter answers would have. `memory` stands beside them: for every part of the pipeline its
-weights and the most it took beside them, against the plan. Times are wall seconds with the device waited for,
-since a GPU has no processor time.
+Four tables that are never mixed. `exact`: the agents' work of one job of benchmarks/agents, savings added one
+by one, compared with the plain loop; a ratio needs equal outcomes. `engine`: one reply of a fixed length with
+several engines and the same weights. `policy`: the same reply at the lengths of shorter answers. `memory`:
+weights and working memory of every part, measured and planned. Times are wall-clock seconds until the device
+is idle, since a GPU has no processor time.
 """
 
 from __future__ import annotations
@@ -65,6 +64,7 @@ class Bench:
         self.agent = agent_folder(folder / "agent", answers, self.device, self.tiny)
 
     def open(self, engine: EngineSettings, quantization: str | None = None) -> Any:
+        """Open the agent on the device."""
         return local.open(
             str(self.agent), dtype="bfloat16", device=self.device, quantization=quantization, engine=engine
         )
@@ -204,7 +204,7 @@ def engine(bench: Bench) -> dict[str, Any]:
 
 
 def compiled(bench: Bench, length: int) -> dict[str, Any]:
-    """transformers' static cache, whose decoding it compiles where there is a GPU."""
+    """Measure the static cache of transformers, which compiles decoding on a GPU."""
     name = "static cache" if bench.tiny else "static cache, compiled"
     try:
         plain = PlainThere(bench)
@@ -242,8 +242,7 @@ def policy(bench: Bench) -> dict[str, Any]:
 
 
 def memory(bench: Bench, name: str) -> dict[str, Any]:
-    """Every part's weights and work as measured and as planned, and the plan's moments on a 12 GB card from
-    both."""
+    """Return the weights and the work of every part, measured and planned, and the peak on 12 GB."""
     planned = named_agent(str(bench.agent))
     assert planned is not None
     rows: dict[str, dict[str, float]] = {}
@@ -322,6 +321,7 @@ def image_parts(name: str, side: int, device: str) -> dict[str, dict[str, float]
 
 
 def main() -> None:
+    """Run the requested parts and print their tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
     parser.add_argument("--klein", default="flux2-klein-4b", choices=["flux2-klein-4b", "flux2-klein-9b"])

@@ -51,8 +51,10 @@ def agent_folder(folder: Path, answers: list[str], device: str, tiny: bool) -> P
 
 
 def made(build_one: Any, device: str) -> Any:
-    """A module made on the device in bf16, its matrices N(0, 0.02): small enough that deep random models stay
-    finite."""
+    """Return a module built on the device in bf16, with matrices from N(0, 0.02).
+
+    Deep random models stay finite at this scale.
+    """
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     try:

@@ -221,6 +221,7 @@ def _peak(act: Callable[[], object], device: str, module: torch.nn.Module) -> in
 
 
 def main() -> None:
+    """Measure the parts and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--device", default="cuda", choices=["cuda", "meta"])
     parser.add_argument("--only", default="", help="a part of the names")

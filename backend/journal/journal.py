@@ -137,6 +137,7 @@ class Journal:
         return None if plan is None or (planned and planned.digest == plan_digest(plan)) else plan
 
     def prompt_sets(self) -> frozenset[str]:
+        """Return the digests of the prompt sets that the run was made with so far."""
         record = self._found_record()
         return frozenset(record.identities.prompt_set.split("+")) if record else frozenset()
 

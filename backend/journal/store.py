@@ -121,7 +121,9 @@ class RunStore(Protocol):
         """Return the digests of the prompt sets that the run was made with so far."""
         ...
 
-    def plan(self, key: PlanKey) -> Plan | None: ...
+    def plan(self, key: PlanKey) -> Plan | None:
+        """Return the plan that this planner wrote for this request, if there is one."""
+        ...
 
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
         """Store the plan. Without `key` it is the user's plan."""
@@ -181,6 +183,7 @@ class InMemoryStore:
         return self._plans.get(None)
 
     def prompt_sets(self) -> frozenset[str]:
+        """Return no digests: this store has no earlier run."""
         return frozenset()
 
     def plan(self, key: PlanKey) -> Plan | None:

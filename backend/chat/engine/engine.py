@@ -39,8 +39,14 @@ class Engine:
     def read(
         self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]
     ) -> DecodingSession:
-        """The answer to a prompt (the chat template's text, one image token for each picture), not a token of
-        it yet."""
+        """Process a prompt and return a session to decode its answer.
+
+        Args:
+            model: The library's model.
+            adapter: Name of the selected adapter.
+            prompt: The rendered chat template, with one image token for each image.
+            pictures: The images.
+        """
         tokens = self._tokens(model, adapter, prompt, pictures)
         cache, start = take_prefix(model, adapter, tokens)
         decoder = TextDecoder(model, self.inline_layers, cache)

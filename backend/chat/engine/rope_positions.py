@@ -60,6 +60,7 @@ def prompt_tokens(
         prompt: A text with one image token for each image.
         image_token: Id of the image token.
         images: Features of the images, in their order.
+        digests: Digests of the images' pixels.
         merge: Side length, in patches, of the square that becomes one token.
 
     Raises:

@@ -43,9 +43,9 @@ class EngineSettings(Value):
     prefix_tokens: int = Field(
         default=8192,
         ge=0,
-        description="Maximum number of tokens of a question whose keys and values stay on the device, so that "
-        "only the different part of the next question is read. Exact except for rounding; 0 disables it. "
-        "A thousand tokens take 0.15 GB with an 8B model.",
+        description="Cache the keys and values of a question with up to this number of tokens on the device, "
+        "so that only the different part of the next question is read. Exact except for rounding; 0 disables "
+        "it. A thousand tokens take 0.15 GB with an 8B model.",
     )
     linear_patches: bool = Field(
         default=True,
