@@ -108,7 +108,7 @@ def _step(shown: StoryStep, pictures: PictureFolder, settings: RunSettings, word
 def _attempt(result: StepResult, index: int, settings: RunSettings, words: Words) -> str:
     attempt = result.attempts[index]
     parts = [
-        f"{words.say('Attempt {number}', number=index + 1)}: {words.heard(outcome(attempt, settings).value)}"
+        f"{words.say('Attempt {number}', number=index + 1)}: {words.heard(outcome(attempt, settings).label)}"
     ]
     if kept := kept_word(result, index):
         parts.append(words.say(kept))

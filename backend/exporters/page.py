@@ -156,7 +156,7 @@ def _attempt(
     return {
         "number": number,
         "kept": kept,
-        "outcome": words.heard(what.value),
+        "outcome": words.heard(what.label),
         "tone": tone_of_attempt(what),
         "before": before and drawn and images.show(before, ATTEMPT_SIDE),
         "blank": attempt.source is None,

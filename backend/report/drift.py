@@ -6,14 +6,9 @@ nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..drift import Drift, drift
 from ..loop.policy import first_image
 from ..types import Trajectory, Value
-
-if TYPE_CHECKING:
-    pass
 
 
 class StepDrift(Value):

@@ -69,7 +69,7 @@ def attempt_cards(shown: StoryStep, settings: RunSettings, words: Words) -> list
     for index, attempt in enumerate(result.attempts):
         what = outcome(attempt, settings)
         chance = probability_words(attempt, settings)
-        judged = words.heard(what.value) + (f" ({chance})" if chance else "")
+        judged = words.heard(what.label) + (f" ({chance})" if chance else "")
         mark = ", ".join(filter(None, [judged, words.say(kept_word(result, index))]))
         missing = words.say("No image")
         text = f"{missing}\n\n{attempt.error.message}" if attempt.error else missing
