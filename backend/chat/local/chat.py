@@ -90,8 +90,6 @@ class TransformersChat:
         # Tokens that are processed together are rounded differently.
         if drafts := self.base.effective_settings(self.adapter).prompt_lookup_tokens:
             parts.append(f"drafts={drafts}")
-        if self.base.effective_settings(self.adapter).prefix_tokens:
-            parts.append("prefix")
         parts += [f"adapter={self.adapter}"] if self.adapter else []
         parts += [f"prompts={self._prompt_set.digest}"] if self._prompt_set else []
         return ":".join(parts)

@@ -79,7 +79,7 @@ def test_every_part_is_told_the_outline_what_stays_and_what_is_true_so_far() -> 
     assert "Nothing is drawn yet" in parts[0] and "At mile" not in parts[0]
     # Step 10 is of words alone, so the last picture is that of step 9.
     assert "At mile 10.\nThe last picture, of step 9, was drawn with: the fox at milestone 9\n" in parts[1]
-    assert "Write steps 11 to 20 in full" in parts[1] and '"step_number": 11' in parts[1]
+    assert "Write steps 11 to 20 now" in parts[1] and '"step_number": 11' in parts[1]
     assert "At mile 30." in parts[3] and "At mile 20." not in parts[3]
     own = default_prompt_set().planner_text.partition("Answer in exactly")[0]
     assert all(asked.startswith(own) and "{" not in asked.split("<answer>")[0] for asked in questions(chat))
@@ -173,7 +173,7 @@ def test_a_part_that_is_cut_off_is_asked_for_in_halves() -> None:
     replies = [outline(20), cut, part(1, 5, "five"), cut, part(6, 7), part(8, 10, "ten"), part(11, 20)]
     plan, chat = planned(replies, "In exactly 20 steps: A walk.")
     assert [one.number for one in plan.steps] == list(range(1, 21))
-    assert "Write steps 8 to 10 in full" in questions(chat)[5]
+    assert "Write steps 8 to 10 now" in questions(chat)[5]
 
 
 def test_a_single_step_that_is_cut_off_is_an_error_that_says_what_to_allow() -> None:

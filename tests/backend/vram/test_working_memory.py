@@ -140,7 +140,7 @@ def test_the_count_sees_what_lives_together() -> None:
 @pytest.mark.parametrize("enabled", [True, False])
 def test_complete_reply_needs_the_estimated_memory(tmp_path: Path, enabled: bool) -> None:
     folder = build(tmp_path / "agent", default_prompt_set(), 256, 3, ["x"])
-    engine = EngineSettings(enabled=enabled, vision_bytes=0)
+    engine = EngineSettings(enabled=enabled, vision_bytes=0, prefix_tokens=0)
     chat = local.open(str(folder), dtype="bfloat16", device="cpu", engine=engine)
     words = "the red boat on a quiet sea with a lamp at its bow. " * 60
     message = [Message(role="user", content=(words,))]

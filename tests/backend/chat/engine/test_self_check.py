@@ -198,9 +198,9 @@ def test_the_identity_names_what_changes_the_last_bits(checkpoint: Path) -> None
     """Replies of engines that round differently must not share cache entries."""
     plain = opened(checkpoint, engine=PLAIN).identity
     marked = {
-        ":drafts=16:prefix": EngineSettings(),
-        ":drafts=3": EngineSettings(prompt_lookup_tokens=3, prefix_tokens=0),
-        "": EngineSettings(prompt_lookup_tokens=0, prefix_tokens=0),
+        ":drafts=16": EngineSettings(),
+        ":drafts=3": EngineSettings(prompt_lookup_tokens=3),
+        "": EngineSettings(prompt_lookup_tokens=0),
     }
     for marks, engine in marked.items():
         assert opened(checkpoint, engine=engine).identity == f"{plain}{marks}"
