@@ -223,9 +223,7 @@ class Journal:
         """
         record = self._found_record()
         if record is None:
-            raise JournalError(
-                f"{str(self.folder)!r} does not contain a run.", "Give a run folder (the --out of a run)."
-            )
+            raise JournalError(f"{str(self.folder)!r} does not contain a run.", "Give a run folder.")
         return record
 
     def request(self) -> Request:

@@ -59,7 +59,7 @@ def test_a_critic_that_dies_stops_the_run_and_the_next_run_resumes(
     died = call(*line(tmp_path, critic))
     assert died.exit_code == 1
     assert "Two judgements in a row failed" in died.output and "All images are saved" in died.output
-    assert (f"status {status}: it died" if status else "cannot be reached") in died.output
+    assert (f"status {status}: it died" if status else "Cannot reach") in died.output
     kept = written(tmp_path)
     assert len(kept) == 3, "one image of the first step and two of the next"
     assert not (tmp_path / "out" / "trajectory.json").exists()

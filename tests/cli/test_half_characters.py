@@ -45,4 +45,4 @@ def test_a_prompt_that_is_not_valid_text_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(RUN, folder)
     result = call("redraw", folder, "--step", 1, "--prompt", "caf\udce9")
-    assert result.exit_code == 2 and "--prompt is not valid text (character 4)" in result.output
+    assert result.exit_code == 2 and "--prompt is not valid Unicode (character 4)" in result.output

@@ -47,7 +47,7 @@ def test_a_hub_name_wins_and_is_never_fetched_unasked(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="Switch on 'download'"):
         agent_folders.named_agent("mine", "Qwen/other", False, [tmp_path])
     assert agent_folders.named_agent("mine", "Qwen/other", True, [tmp_path]) == "Qwen/other"
-    with pytest.raises(SettingsError, match="not the name"):
+    with pytest.raises(SettingsError, match="not a valid Hugging Face model name"):
         agent_folders.named_agent("mine", "../..", True, [tmp_path])
 
 
@@ -234,7 +234,7 @@ def test_a_key_is_sent_only_where_its_owner_says(key: str, monkeypatch: pytest.M
     assert keys.key_for("", "https://evil.example/v1") is None
     assert keys.key_for("NOT_SET_KEY", "https://evil.example/v1") is None
     with pytest.raises(
-        SettingsError, match=r"MY_OWN_KEY may not be sent to evil\.example.*MY_OWN_KEY_HOSTS"
+        SettingsError, match=r"MY_OWN_KEY is not allowed to be sent to evil\.example.*MY_OWN_KEY_HOSTS"
     ) as error:
         keys.key_for(key, "https://evil.example/v1")
     assert "sk-secret" not in str(error.value)

@@ -79,7 +79,7 @@ def test_every_part_is_told_the_outline_what_stays_and_what_is_true_so_far() -> 
     assert "Nothing is drawn yet" in parts[0] and "At mile" not in parts[0]
     # Step 10 is of words alone, so the last picture is that of step 9.
     assert "At mile 10.\nThe last picture, of step 9, was drawn with: the fox at milestone 9\n" in parts[1]
-    assert "Write steps 11 to 20 now" in parts[1] and '"step_number": 11' in parts[1]
+    assert "Write steps 11 to 20 now" in parts[1] and "true after step 20" in parts[1]
     assert "At mile 30." in parts[3] and "At mile 20." not in parts[3]
     own = default_prompt_set().planner_text.partition("Answer in exactly")[0]
     assert all(asked.startswith(own) and "{" not in asked.split("<answer>")[0] for asked in questions(chat))

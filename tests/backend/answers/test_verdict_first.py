@@ -59,9 +59,8 @@ def test_the_packs_sets_differ_in_the_critic_alone() -> None:
     for one in (own, first, short):
         assert one.critic.count("{original_instruction}") == one.critic.count("{rewritten_prompt}") == 1
         assert one.critic.partition(FORM_BEGINS)[0] == own.critic.partition(FORM_BEGINS)[0]
-        form = one.critic.partition("exactly this form")[2].partition("\n")[2]
-        assert read_verdict(
-            form.replace("true or false", "false").replace("the prompt to draw with", "a house")
+        assert (
+            one.critic.partition("Now judge this step")[2] == own.critic.partition("Now judge this step")[2]
         )
     with pytest.raises(SettingsError, match="verdict-first"):
         named_prompt_set("silent")

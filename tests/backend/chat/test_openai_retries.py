@@ -49,7 +49,7 @@ def test_a_busy_server_is_asked_again_when_it_said(server: ChatServer, chat: Cha
 
 def test_a_wait_beyond_the_deadline_fails_at_once(server: ChatServer) -> None:
     server.busy_seconds = 50.0
-    with pytest.raises(ServerError, match=r"429: slow down; room in 50 s at the earliest.*deadline"):
+    with pytest.raises(ServerError, match=r"429: slow down; it is busy for at least 50 s.*deadline"):
         open_chat(f"openai:{server.spec}", deadline=20.0).reply(ASK, ReplySettings())
     assert server.refused == 1
 

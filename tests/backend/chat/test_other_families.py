@@ -136,7 +136,7 @@ def test_a_true_verdict_has_its_probability(chat: Any) -> None:
 def test_a_family_that_the_library_does_not_know_is_refused() -> None:
     check_family("gemma3", "a folder")
     for family in ("llama", "clip", "brand_new", None, ["gemma3"], {}):
-        with pytest.raises(ChatError, match=r"does not read.*Update transformers"):
+        with pytest.raises(ChatError, match=r"does not support.*Update transformers"):
             check_family(str(family) if isinstance(family, (list, dict)) else family, "a folder")
 
 

@@ -105,7 +105,7 @@ def test_the_command_line_asks_in_the_words_that_the_model_knows(address: str, t
         *("--critic", f"openai:{critic}@{address}", "--critic-prompts", str(critic / "prompt_set")),
     )
     assert told.exit_code == 0, told.output
-    assert "2 of 2 pictures accepted" in told.output
+    assert "2 of 2 images accepted" in told.output
 
 
 def test_what_it_does_not_know_it_refuses_in_words(address: str) -> None:

@@ -95,7 +95,7 @@ def damaged(checkpoint: Path, folder: Path, kind: str) -> Path:
         ("broken config", "not JSON"),
         ("cut weights", "model|tiny|cut"),
         ("lacking weights", "lacks 3 weights"),
-        ("no processor", "Processor"),
+        ("no processor", "image processor"),
     ],
 )
 def test_damaged_checkpoints_are_rejected_with_a_message(

@@ -154,10 +154,10 @@ def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(pictures, "MAX_BYTES", 10)
     target = record.read_record(path).entries[0].target
     assert target is not None
-    with pytest.raises(JournalError, match="larger than 10 bytes"):
+    with pytest.raises(JournalError, match="larger than"):
         target.open()
     monkeypatch.setattr(record_reader, "MAX_RECORD_BYTES", 10)
-    with pytest.raises(JournalError, match="larger than 10 bytes"):
+    with pytest.raises(JournalError, match="larger than"):
         record.read_record(path)
     monkeypatch.undo()
     with pytest.raises(JournalError, match="at most"):

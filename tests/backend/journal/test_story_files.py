@@ -120,7 +120,7 @@ def test_stories_are_found_by_name_and_only_so(tmp_path: Path) -> None:
     ]
     assert trajectory_choices.load_choice("output/interleave-thinker/boat", roots) == RUN
     for name in ("output/link", "output/../secret", "output/.hidden/run", "/etc", "", "output"):
-        with pytest.raises(SettingsError, match="There is no story"):
+        with pytest.raises(SettingsError, match="was not found"):
             trajectory_choices.load_choice(name, roots)
     assert trajectory_choices.trajectory_names({"output": tmp_path / "none"}) == [trajectory_choices.NOTHING]
     boat = trajectory_choices.find_choice("output/interleave-thinker/boat", roots)

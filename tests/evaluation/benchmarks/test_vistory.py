@@ -135,7 +135,7 @@ def test_the_command_rejects_invalid_options_and_releases_the_folder(
     planner = Scripts(tmp_path).planner(write_plan(STORY))
     given = ("benchmark", "vistory", "--data", data, "--out", out, "--critic", "none", *planner)
     one = call(*given, "--generator", "fake:16", "--one-image")
-    assert one.exit_code == 2 and "Leave out --one-image" in one.output
+    assert one.exit_code == 2 and "Remove --one-image" in one.output
     out.mkdir()
     (out / "notes.txt").touch()
     opened: list[None] = []

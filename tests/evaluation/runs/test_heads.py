@@ -79,10 +79,10 @@ def test_a_table_of_several_folders_shows_what_differs(tmp_path: Path) -> None:
         assert made.exit_code == 0, made.output
         assert call("benchmark", "collect", folder).exit_code == 0
     refused = call("benchmark", "score", out[0], "--judge", "fake:1", "--results", data)
-    assert refused.exit_code == 2 and "Leave out --results" in refused.output
+    assert refused.exit_code == 2 and "--results cannot be combined" in refused.output
     assert call("benchmark", "score", out[0], "--repeats", 2).exit_code == 2
     hosted = call("benchmark", "score", out[0], "--judge", "openai:x@https://api.example.com/v1")
-    assert hosted.exit_code == 3 and "2 questions go" in hosted.output, hosted.output
+    assert hosted.exit_code == 3 and "2 questions" in hosted.output, hosted.output
     for folder in out:
         scored = call("benchmark", "score", folder, "--judge", "fake:1", "--repeats", 2)
         assert scored.exit_code == 0 and "not comparable with published tables" in scored.output

@@ -65,7 +65,7 @@ def test_no_cases_show_nothing() -> None:
 
 def test_without_scipy_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "missing", list)
-    with pytest.raises(SettingsError, match=r"This needs scipy, not installed here.*training"):
+    with pytest.raises(SettingsError, match=r"This requires scipy, not installed here.*training"):
         share([True])
 
 

@@ -157,7 +157,7 @@ REFUSED: dict[str, tuple[Callable[[State], Layout], str]] = {
     ),
     "kohya's names": (
         lambda s: canonical(s).renamed("lora_A", "lora_down").renamed("lora_B", "lora_up"),
-        "does not have|does not name",
+        "does not have|does not list",
     ),
     "empty": (bare, "does not contain LoRA weights"),
     "no LoRA": (
@@ -174,25 +174,31 @@ REFUSED: dict[str, tuple[Callable[[State], Layout], str]] = {
     ),
     "magnitudes without dora": (
         lambda s: _changed(canonical(s, use_dora=True), use_dora=False),
-        "does not name",
+        "does not list",
     ),
     "a whole module lost": (lambda s: canonical(s, modules_to_save=["lm_head"]), "lists in modules_to_save"),
     "whole, unnamed": (
         lambda s: with_weight(canonical(s), f"{PREFIX}lm_head.weight", *s["lm_head.weight"].shape),
-        "does not name",
+        "does not list",
     ),
-    "rank of the file": (lambda s: canonical(s, r=8), "size"),
-    "rank pattern of another": (lambda s: ranked(s, {"v_proj": 2}), "size"),
+    "rank of the file": (lambda s: canonical(s, r=8), "does not fit this base model"),
+    "rank pattern of another": (lambda s: ranked(s, {"v_proj": 2}), "does not fit this base model"),
     "narrow": (
         lambda s: _cut(canonical(s)),
-        "size",
+        "does not fit this base model",
     ),
-    "rank pattern that would freeze": (lambda s: canonical(s, rank_pattern={"(.+)+Z": 2}), "plain name"),
-    "alpha pattern that would freeze": (lambda s: canonical(s, alpha_pattern={"(a|a)*Z": 2}), "plain name"),
+    "rank pattern that would freeze": (
+        lambda s: canonical(s, rank_pattern={"(.+)+Z": 2}),
+        "not a plain module name",
+    ),
+    "alpha pattern that would freeze": (
+        lambda s: canonical(s, alpha_pattern={"(a|a)*Z": 2}),
+        "not a plain module name",
+    ),
     "bias trained": (lambda s: canonical(s, bias="lora_only"), "own weights"),
     "bias in the file": (
         lambda s: with_weight(canonical(s), f"{PREFIX}{VISION}.bias", *s[f"{VISION}.bias"].shape),
-        "does not name",
+        "does not list",
     ),
     "pissa": (lambda s: canonical(s, init_lora_weights="pissa"), "own weights"),
     "parameters": (lambda s: canonical(s, target_parameters=["experts.down_proj"]), "target_parameters"),
@@ -209,7 +215,7 @@ REFUSED: dict[str, tuple[Callable[[State], Layout], str]] = {
     ),
     "a name twice": (
         lambda s: with_weight(canonical(s), f"{MODULES[0]}.lora_A.weight", 4, 64),
-        "the same one",
+        "the same weight twice",
     ),
     "a norm": (
         lambda s: with_weight(canonical(s), f"{PREFIX}{LANGUAGE}.0.input_layernorm.lora_A.weight", 4, 64),
@@ -219,7 +225,7 @@ REFUSED: dict[str, tuple[Callable[[State], Layout], str]] = {
     "alpha not a number": (lambda s: canonical(s, lora_alpha="x"), "alpha"),
     "patterns of great length": (
         lambda s: canonical(s, rank_pattern={f"x{at}|" + "a|" * 9000 + "b": 4 for at in range(40)}),
-        "more than 200,000 characters",
+        "longer than 200,000 characters",
     ),
     "alpha beyond floats": (lambda s: canonical(s, lora_alpha=10**400), "alpha"),
     "alpha infinite": (lambda s: canonical(s, lora_alpha=float("inf")), "alpha"),

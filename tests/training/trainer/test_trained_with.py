@@ -108,7 +108,7 @@ def test_a_damaged_record_is_an_error(base: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(base, tmp_path / "copy")
     for value in (12, "576", True, None, 10**12):
         (folder / "trained_with.json").write_text(json.dumps({"version": 1, "image_pixels": value}))
-        with pytest.raises(SettingsError, match="image size"):
+        with pytest.raises(SettingsError, match="image_pixels"):
             open_chat(f"transformers:{folder}", device="cpu")
 
 

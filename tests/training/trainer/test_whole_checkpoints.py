@@ -122,7 +122,7 @@ def test_a_checkpoint_that_is_not_whole_is_refused_by_all(
 
 def test_merging_a_full_fine_tuning_says_what_it_is(made: tuple[Path, Path], tmp_path: Path) -> None:
     base, _ = made
-    with pytest.raises(InterleaveError, match=r"whole checkpoint .*full checkpoint"):
+    with pytest.raises(InterleaveError, match=r"not an adapter.*full checkpoint"):
         merge(base, base, tmp_path / "merged")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InterleaveError, match=r"no adapter_config\.json"):
