@@ -111,13 +111,13 @@ def _frames(trajectory: Trajectory, attempts: bool, words: Words) -> list[Frame]
         if attempts:
             for number, attempt in enumerate(result.attempts):
                 if number != result.chosen and attempt.image:
-                    what = words.heard(outcome(attempt, trajectory.settings).value)
+                    what = words.heard(outcome(attempt, trajectory.settings).label)
                     mark = f"{words.say('attempt {number}', number=number + 1)}: {what}"
                     frames.append(Frame(attempt.image, story, mark, 0.5))
         quiet = result.stop_reason in (StopReason.accepted, StopReason.text_only)
         mark = "" if quiet else words.heard(stop_sentence(result))
         if attempts and result.chosen is not None:
-            what = words.heard(outcome(result.attempts[result.chosen], trajectory.settings).value)
+            what = words.heard(outcome(result.attempts[result.chosen], trajectory.settings).label)
             kept = words.say(kept_word(result, result.chosen))
             mark = f"{words.say('attempt {number}', number=result.chosen + 1)}: {what}, {kept}"
         if result.image or story:
