@@ -125,7 +125,7 @@ def resumed_story(run_story: RunStory, place: Path, number: int, dice: random.Ra
 
 
 @pytest.mark.parametrize(("kind", "most"), [("painted", 500), ("tinyworld", 40)])
-def test_a_killed_story_equals_an_undisturbed_one(kind: str, most: int, tmp_path: Path) -> None:
+def test_a_resumed_story_equals_an_uninterrupted_one(kind: str, most: int, tmp_path: Path) -> None:
     run_story = painted_story if kind == "painted" else tiny_world_story()
     dice, kills = random.Random(0), 0
     for number in itertools.count():
@@ -135,7 +135,7 @@ def test_a_killed_story_equals_an_undisturbed_one(kind: str, most: int, tmp_path
     print(json.dumps({"kind": kind, "kills": kills, "stories": number + 1}))
 
 
-def test_killed_trajectories_equal_undisturbed_ones(tmp_path: Path) -> None:
+def test_resumed_trajectories_equal_uninterrupted_ones(tmp_path: Path) -> None:
     from interleave_thinker.training.data.executors.threads import ThreadExecutor
     from interleave_thinker.training.data.trajectories.engine import PromptFile, Trajectories
     from interleave_thinker.training.data.trajectories.options import TrajectoryOptions

@@ -39,7 +39,7 @@ def save_image(path: Path, color: str = "red") -> Picture:
     return Picture.open(path)
 
 
-def test_what_is_written_reads_back_whole(tmp_path: Path) -> None:
+def test_a_written_record_is_read_back_completely(tmp_path: Path) -> None:
     trajectory = make_trajectory(request_images=1)
     found = record.read_record(record.export(trajectory, tmp_path))
     assert (found.form, found.user_input) == ("attempts", trajectory.request.text)
@@ -73,7 +73,7 @@ def test_the_keys_are_exactly_the_published_ones(tmp_path: Path) -> None:
     assert unreadable["success"] is None, "an answer that was not understood is neither true nor false"
 
 
-def test_a_folder_moves_with_its_pictures(tmp_path: Path) -> None:
+def test_a_folder_can_be_moved_with_its_images(tmp_path: Path) -> None:
     record.export(make_trajectory(), tmp_path / "a")
     (tmp_path / "a").rename(tmp_path / "b")
     found = record.read_record(tmp_path / "b")
@@ -93,7 +93,7 @@ def test_form_b_last_attempts_only(tmp_path: Path) -> None:
         found.entries[1].source.open()  # type: ignore[union-attr]
 
 
-def test_form_c_told_steps(tmp_path: Path) -> None:
+def test_form_c_text_steps_are_read(tmp_path: Path) -> None:
     picture = save_image(tmp_path / "images" / "a.png")
     rows = [
         {"step": 1, "text": "Once", "image": "images\\a.png"},

@@ -37,7 +37,7 @@ def carried_out(
     return told, events[-1].trajectory
 
 
-def test_accept_at_without_probabilities_is_said_once_and_everywhere(tmp_path: Path) -> None:
+def test_accept_at_without_probabilities_is_reported_once_everywhere(tmp_path: Path) -> None:
     told, trajectory = carried_out(Verdicts(True, False, True, True), tmp_path)
     assert told == ["accept_at"] and trajectory.unused == ("accept_at",)
     assert SAID in report(trajectory) and SAID in render(trajectory)
@@ -52,7 +52,7 @@ def test_accept_at_without_probabilities_is_said_once_and_everywhere(tmp_path: P
     ("answers", "accept_at"),
     [((SURE,) * 3, 0.8), ((True,) * 3, None), ((Verdict(success=None), SURE, SURE, SURE), 0.8)],
 )
-def test_nothing_is_said_of_what_had_an_effect(
+def test_settings_with_an_effect_are_not_reported(
     tmp_path: Path, answers: tuple, accept_at: float | None
 ) -> None:
     told, trajectory = carried_out(Verdicts(*answers), tmp_path, accept_at)
@@ -60,7 +60,7 @@ def test_nothing_is_said_of_what_had_an_effect(
     assert "unused" not in trajectory.model_dump(), "earlier versions read it"
 
 
-def test_a_service_that_takes_no_seed_is_named(tmp_path: Path) -> None:
+def test_a_service_without_seeds_is_reported(tmp_path: Path) -> None:
     told, trajectory = carried_out(Verdicts(*[SURE] * 3), tmp_path, generator=Unseeded())
     assert told == ["seed"] and "seed had no effect" in report(trajectory)
 

@@ -118,7 +118,7 @@ def written(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-def test_rise_gets_its_constants_and_its_table_is_read(
+def test_rise_gets_its_constants_and_its_table_is_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RiseEvaluator, "needs", ())

@@ -114,7 +114,7 @@ def scored(
     return found, judges[-1]
 
 
-def test_an_evaluator_runs_unchanged_and_costs_nothing_the_second_time(
+def test_an_evaluator_runs_unchanged_and_is_cached(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")

@@ -123,7 +123,7 @@ def scored(chat: Saying, out: Path, repeats: int = 1, order_swap: bool = False) 
 
 
 @pytest.mark.parametrize("name", JUDGED)
-def test_the_best_and_the_worst_judge(name: str, tmp_path: Path) -> None:
+def test_the_best_and_the_worst_judge_give_the_extreme_scores(name: str, tmp_path: Path) -> None:
     out = collected(name, tmp_path)
     for rate, expected in (("1", 1.0), ("0", 0.0)):
         judge = open_judge(f"fake:{rate}", out / "answers.sqlite")
@@ -160,7 +160,7 @@ def test_unread_answers_count_zero_and_are_reported(tmp_path: Path) -> None:
         scored(Saying(lambda words, pictures, seed: "hm"), other)
 
 
-def test_a_gap_is_not_asked_about_and_counts_zero(tmp_path: Path) -> None:
+def test_a_missing_image_is_not_judged_and_counts_zero(tmp_path: Path) -> None:
     out = collected("specv", tmp_path, down="How to 3?")
     chat = Saying(lambda words, pictures, seed: "yes" if "Is it 1?" in words else "no")
     found = scored(chat, out)
@@ -212,7 +212,7 @@ def test_repeats_show_the_judges_consistency(tmp_path: Path) -> None:
     assert any("range 0.889" in line for line in as_lines(found))
 
 
-def test_compared_images_are_asked_about_in_both_orders(tmp_path: Path) -> None:
+def test_compared_images_are_judged_in_both_orders(tmp_path: Path) -> None:
     out = collected("rise", tmp_path)
 
     def partial(words: str, pictures: list[Picture], seed: int) -> str:

@@ -1,4 +1,4 @@
-"""The front end in a browser: what is asked of it, a graph opened and run, a screenshot taken."""
+"""Controls the front end in a browser: opens and runs graphs, reads values, takes screenshots."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_the_host_serves_the_blueprint(host: ComfyServer) -> None:
     assert [entry["name"] for entry in ours] == [NAME]
 
 
-def test_the_whole_pipeline_is_one_node(page: Any, host: ComfyServer, tmp_path: Path) -> None:
+def test_the_pipeline_blueprint_is_one_node(page: Any, host: ComfyServer, tmp_path: Path) -> None:
     with requirements(host, "flux2_klein_4b_story"):
         page.evaluate("() => app.graph.clear()")
         found_by_name(page)

@@ -91,7 +91,7 @@ def faults(nodes: list[dict[str, Any]], groups: list[dict[str, Any]]) -> list[st
     ]
 
 
-def test_every_template_is_readable_and_nothing_touches(small: tuple[Any, str], tmp_path: Path) -> None:
+def test_every_template_is_readable_without_overlaps(small: tuple[Any, str], tmp_path: Path) -> None:
     page, way = small
     wrong = {}
     for name in NAMES:
@@ -123,7 +123,7 @@ def test_a_view_that_a_person_saved_stays(small: tuple[Any, str]) -> None:
         ("zh", "InterleaveEditPlan", ["图像 1", "图像 2", "图像 3", "图像 4"]),
     ],
 )
-def test_inputs_that_grow_have_names_of_one_kind(
+def test_growing_inputs_have_consistent_names(
     page: Any, host: ComfyServer, language: str, kind: str, names: list[str]
 ) -> None:
     setting(host, "Comfy.Locale", language)

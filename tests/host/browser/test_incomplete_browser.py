@@ -73,7 +73,7 @@ def both(name: str) -> Graph:
     return titled(first | more, "loop2", "second story")
 
 
-def test_a_run_that_is_not_complete_says_what_is_missing(
+def test_an_incomplete_run_lists_what_is_missing(
     canvas: tuple[Any, str], host: ComfyServer, tmp_path: Path
 ) -> None:
     page, how = canvas
@@ -127,7 +127,7 @@ def test_one_of_two_stories_is_redrawn_alone(page: Any, host: ComfyServer) -> No
 
 
 @pytest.mark.parametrize("kind", ["somebody else's", "subgraph"])
-def test_a_run_is_shown_to_a_workflow_that_has_not_seen_it(page: Any, host: ComfyServer, kind: str) -> None:
+def test_a_run_is_shown_in_another_workflow(page: Any, host: ComfyServer, kind: str) -> None:
     name = f"from the cache for {kind.replace(' ', '-').replace(chr(39), '')}"
     graph = loop(name)
     graph["edit"] = node("InterleaveEditPlan", plan="@plan", edits="")

@@ -60,7 +60,7 @@ def states(page: Any) -> list[str]:
     return page.locator(".itp-state").all_inner_texts()
 
 
-def test_every_row_has_the_picture_and_the_state_of_its_step(canvas: tuple[Any, str], tmp_path: Path) -> None:
+def test_every_row_has_the_image_and_the_state_of_its_step(canvas: tuple[Any, str], tmp_path: Path) -> None:
     page, kind = canvas
     page.evaluate(LAID_OUT, edited(f"Rows {kind}"))
     page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 2")

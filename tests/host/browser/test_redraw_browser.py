@@ -44,7 +44,7 @@ def drawn(folder: Path) -> set[str]:
     return {path.name for path in (folder / "attempts").iterdir()}
 
 
-def test_a_step_is_redrawn_with_the_artists_prompt(
+def test_a_step_is_redrawn_with_the_users_prompt(
     canvas: tuple[Any, str], host: ComfyServer, tmp_path: Path
 ) -> None:
     page, how = canvas
@@ -88,7 +88,7 @@ def test_a_step_is_redrawn_with_the_artists_prompt(
     assert again["attempts"][3]["seed"] != again["attempts"][2]["seed"]
 
 
-def test_the_loop_at_that_step_takes_the_prompt_for_its_next_try(page: Any, host: ComfyServer) -> None:
+def test_the_running_loop_uses_the_prompt_for_its_next_attempt(page: Any, host: ComfyServer) -> None:
     request = "redrawn while it is drawn"
     graph = judged(request)
     graph["critic"]["inputs"]["seconds_per_word"] = 0.4
@@ -106,7 +106,7 @@ def test_the_loop_at_that_step_takes_the_prompt_for_its_next_try(page: Any, host
     assert [one["prompt"] for one in first["attempts"]] == ["a house", OWN] and first["chosen"] == 1
 
 
-def test_pictures_open_in_full_size(canvas: tuple[Any, str], tmp_path: Path) -> None:
+def test_images_open_in_full_size(canvas: tuple[Any, str], tmp_path: Path) -> None:
     page, how = canvas
     opened_graph(page, judged(f"full size in {how}"))
     if how == "vue":

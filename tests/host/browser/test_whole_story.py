@@ -164,27 +164,27 @@ def extended_by_hand(page: Any) -> None:
 
 
 def redrawn(page: Any, number: int, prompt: str) -> None:
-    """A step's picture drawn once more with a prompt of the artist's own, from the live view."""
+    """Redraw a step's image from the live view, with the user's own prompt."""
     shown(page, "InterleaveCriticLoop")
     page.locator(".it-card-head").nth(number - 1).click()
     last = page.locator(".it-attempt").last
-    tries = page.locator(".it-attempt").count()
+    count = page.locator(".it-attempt").count()
     last.get_by_text("Better prompt", exact=True).click()
     last.locator("textarea").fill(prompt)
     last.get_by_text("Redraw with it").click()
-    more = f"() => document.querySelectorAll('.it-attempt').length > {tries}"
+    more = f"() => document.querySelectorAll('.it-attempt').length > {count}"
     page.wait_for_function(more)
     page.wait_for_selector(FINISHED, state="attached")
     page.wait_for_timeout(500)
 
 
 def pages_of(story: dict[str, Any]) -> list[str]:
-    """The image that was kept at every step."""
+    """Return the chosen image of every step."""
     return [one["attempts"][one["chosen"]]["image"] for one in story["results"]]
 
 
 def look_at(page: Any, file: Path, name: str, folder: Path) -> None:
-    """A screenshot of an exported page."""
+    """Take a screenshot of an exported page."""
     view = page.context.new_page()
     view.set_viewport_size({"width": 1600, "height": 1000})
     view.goto(file.as_uri())
@@ -229,7 +229,7 @@ def test_a_story_of_ten_steps(page: Any, host: ComfyServer, tmp_path: Path) -> N
     run_on(page)
     page.get_by_text("The planner wrote a new plan").first.wait_for()
     assert not page.get_by_text("Step 2 is drawn again with the next run.").is_visible(), "of the run before"
-    photographed(page, "afternoon-4-planned-anew", tmp_path)
+    photographed(page, "afternoon-4-planned-again", tmp_path)
     page.get_by_role("button", name="Show new steps").click()
     photographed(page, "afternoon-5-new-plan-taken", tmp_path)
 

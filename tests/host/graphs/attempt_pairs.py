@@ -34,7 +34,7 @@ def pair(
             keep="best",
         ),
         "out": node("PreviewImage", images="@close"),
-        "tries": node("PreviewImage", images=["close", 3]),
+        "attempts": node("PreviewImage", images=["close", 3]),
         "text": node("PreviewAny", source=["close", 1]),
         "accepted": node("PreviewAny", source=["close", 2]),
         "final": node("PreviewAny", source=["close", 4]),

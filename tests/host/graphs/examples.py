@@ -93,7 +93,7 @@ def requirements(host: ComfyServer, name: str) -> Iterator[list[Change]]:
 
 
 def small(name: str, side: int = 128) -> list[Change]:
-    """A request that the tiny world's agents understand, small images and few tries."""
+    """Return changes for a short run: a request for the tiny world's agents, small images, few attempts."""
     request = "<image> " * SHOWN_IMAGES.get(name, 0) + REQUEST
     size = {"width": side, "height": side}
     plan = {"request": request, "step_count": 0, "captions": "as asked"}

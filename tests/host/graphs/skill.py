@@ -56,7 +56,7 @@ LOADERS = {
 
 
 def names() -> list[str]:
-    """The examples that tell a whole story."""
+    """Return the names of the examples that generate a whole story."""
     graphs = {path.stem: _read(path) for path in sorted(API.glob("*.json"))}
     return [
         name

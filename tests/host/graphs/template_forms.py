@@ -14,10 +14,10 @@ from typing import Any
 AFTER_RUN = ("fixed", "increment", "decrement", "randomize")
 SEEDS = ("seed", "noise_seed")
 NOTE_COLORS = {"color": "#2b3a4a", "bgcolor": "#14181d"}
-"""Dark, since newer front ends write notes in grey, and commands in them in blue, on whatever colour."""
+"""Dark, since newer front ends show notes in gray, and commands in blue, on any background color."""
 SCREEN = (1600, 900)
 MARGINS = (75, 100, 25, 40)
-"""Pixels left, top, right and bottom that the front ends' own bars take of a screen."""
+"""Pixels at the left, top, right and bottom that are covered by the front ends' own bars."""
 RUNS = 0
 """Mode of a node that is neither muted nor bypassed."""
 
@@ -61,7 +61,7 @@ def bounds(workflow: dict[str, Any]) -> tuple[float, float, float, float]:
 
 
 def view(workflow: dict[str, Any]) -> dict[str, Any]:
-    """Scale and offset at which the whole graph lies on SCREEN, clear of the bars."""
+    """Return the scale and offset that fit the whole graph into SCREEN, outside of the bars."""
     left, top, right, bottom = bounds(workflow)
     width = SCREEN[0] - MARGINS[0] - MARGINS[2]
     height = SCREEN[1] - MARGINS[1] - MARGINS[3]

@@ -90,7 +90,7 @@ def linked(name: str) -> Spoil:
 
 
 def unreadable(name: str) -> Spoil:
-    """A pipe: whoever opens it to read waits until somebody writes."""
+    """Replace the file by a named pipe, which blocks every reader until something is written."""
 
     def spoil(folder: Path, outside: Path) -> None:
         (folder / name).unlink(missing_ok=True)

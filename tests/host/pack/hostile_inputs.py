@@ -76,7 +76,7 @@ LEFT_OUT = frozenset({("InterleaveRemoteAgent", "timeout"), ("InterleaveLoadAgen
 
 @dataclass(frozen=True)
 class Hostile:
-    """One hostile graph under a name that says what is wrong with it."""
+    """One hostile graph, named after its fault."""
 
     kind: str
     name: str

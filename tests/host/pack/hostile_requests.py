@@ -83,7 +83,7 @@ def fault_of_answer(client: httpx.Client, asked: Asked) -> str:
     )
     answer = client.request(asked.method, asked.path, **more)
     if answer.status_code == 200:
-        return "" if isinstance(answer.json(), dict) else "an answer that is no object"
+        return "" if isinstance(answer.json(), dict) else "an answer that is not an object"
     if answer.status_code in (413, 414) or (
         answer.status_code == 400 and "json" not in answer.headers["content-type"]
     ):

@@ -16,7 +16,7 @@ from ..server.runs import ran_in
 TAKEN = ("execution.IsChangedCache", "comfy.model_management.current_loaded_models")
 LINES = (
     "this ComfyUI does not have execution.IsChangedCache: with --cache-none, Attempt End generates images",
-    "this ComfyUI has no comfy.model_management.current_loaded_models: an agent stays on the card",
+    "this ComfyUI does not have comfy.model_management.current_loaded_models: an agent stays on the GPU",
 )
 
 
@@ -34,7 +34,7 @@ def bare(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def tinted(words: str, kind: str) -> Graph:
-    """Accepted at attempt 2; what comes after the sampler is of another class."""
+    """Accepted at attempt 2; the node after the sampler is of another class."""
     graph = pair(words, None, replies=[verdict(False, "better"), verdict(True)] * 2)
     return {**graph, "tint": {**graph["tint"], "class_type": kind}}
 
@@ -47,7 +47,7 @@ def painted(host: ComfyServer, graph: Graph) -> int:
     return ran_in(host).count("paint") - before
 
 
-def test_the_log_says_what_is_different(bare: ComfyServer, host: ComfyServer) -> None:
+def test_the_log_reports_the_missing_internals(bare: ComfyServer, host: ComfyServer) -> None:
     log = bare.log_path.read_text(errors="replace")
     assert all(log.count(f"InterleaveThinker: {line}") == 1 for line in LINES), log
     whole = host.log_path.read_text(errors="replace")
@@ -56,11 +56,11 @@ def test_the_log_says_what_is_different(bare: ComfyServer, host: ComfyServer) ->
     )
 
 
-def test_nodes_that_watch_for_changes_are_drawn_anew_and_others_are_not(bare: ComfyServer) -> None:
+def test_only_nodes_that_detect_changes_generate_again(bare: ComfyServer) -> None:
     watching, plain = tinted("watching", "InterleaveTestWatching"), tinted("plain", "InterleaveTestTint")
     assert [painted(bare, watching) for _ in range(2)] == [2, 2]
     assert [painted(bare, plain) for _ in range(2)] == [2, 0]
 
 
-def test_a_story_is_told(bare: ComfyServer) -> None:
+def test_a_story_is_generated(bare: ComfyServer) -> None:
     assert len(bare.run(story("without", ["a", "b"], (64, 64)))["out"]["images"]) == 2

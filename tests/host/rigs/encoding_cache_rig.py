@@ -32,7 +32,7 @@ DRAWS = [
     ("a red sun", SOURCES[1], 4),
     ("a house", None, 1),
 ]
-"""A step from text, three tries of an edit, another source, and the first again."""
+"""A step from text, three attempts of an edit, another source, and the first again."""
 
 
 def drawn(family: str, settings: SamplingSettings, encoding_cache: EncodingCacheSettings) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def test_a_browser_hears_everything_in_few_bytes(host: ComfyServer, listener: Li
     assert everything / 2 < 1_000_000
 
 
-def test_who_connects_in_the_middle_gets_the_state(host: ComfyServer, listener: Listener) -> None:
+def test_a_late_client_gets_the_state(host: ComfyServer, listener: Listener) -> None:
     graph = judged_story("in the middle", ["a house"], [long_verdict(True, "", 0.9)])
     graph["critic"]["inputs"]["seconds_per_word"] = 0.03
     started = host.queue(graph)
@@ -120,7 +120,7 @@ def shows(message: Heard, kind: str) -> bool:
     return message.kind == "interleave-thinker" and message.data["shown"]["kind"] == kind
 
 
-def test_a_picked_try_is_taken_with_the_next_run(host: ComfyServer) -> None:
+def test_a_picked_attempt_is_used_with_the_next_run(host: ComfyServer) -> None:
     replies = [
         verdict(False, "a house, better", 0.3), verdict(True, "", 0.9), verdict(True, "", 0.8),
         verdict(True, "", 0.7),
@@ -152,7 +152,7 @@ def executed(entry: dict[str, Any]) -> set[str]:
     return set(entry["prompt"][2]) - set(cached)
 
 
-def test_a_word_on_a_try_is_kept(host: ComfyServer) -> None:
+def test_feedback_on_an_attempt_is_kept(host: ComfyServer) -> None:
     host.run(judged_story("worded", ["a house"], [verdict(True, "", 0.9)]))
     (folder,) = journals(host, "worded")
     word = {"step": 1, "attempt": 0, "accepted": False, "better_prompt": "a red house <b>"}
@@ -178,7 +178,7 @@ def test_a_word_on_a_try_is_kept(host: ComfyServer) -> None:
         ("x" * 300_000, 413),
     ],
 )
-def test_hostile_requests_are_refused_in_a_line(host: ComfyServer, body: Any, status: int) -> None:
+def test_hostile_requests_get_a_one_line_error(host: ComfyServer, body: Any, status: int) -> None:
     before = set(host.base.glob("**/choices.json"))
     answer = host.post(f"{ROUTE}/choice", body)
     assert answer.status_code == status
@@ -202,7 +202,7 @@ def test_only_the_hosts_own_pages_may_write(host: ComfyServer) -> None:
     assert asked(host, "live", node="1", more="2").status_code == 400
 
 
-def test_the_time_budget_ends_a_run_that_goes_on_later(host: ComfyServer) -> None:
+def test_the_time_budget_ends_a_run_that_resumes_later(host: ComfyServer) -> None:
     graph = story("budget", [f"picture {number}" for number in range(40)], SIZE, steps=20)
     graph["loop"]["inputs"]["time_budget"] = 1.0
     first = host.run(graph)
@@ -211,7 +211,7 @@ def test_the_time_budget_ends_a_run_that_goes_on_later(host: ComfyServer) -> Non
     assert len(chosen_images(host.run(graph))) > len(chosen_images(first)) > 0
 
 
-def test_the_same_seed_for_every_try(host: ComfyServer) -> None:
+def test_seed_rule_uses_the_same_seed_for_every_attempt(host: ComfyServer) -> None:
     graph = judged_story("one seed", ["a house"], [verdict(False, f"house {one}", 0.1) for one in range(3)])
     graph["loop"]["inputs"]["seed_rule"] = "every step"
     host.run(graph)

@@ -167,7 +167,7 @@ class ComfyServer:
         return answer.json()["prompt_id"]
 
     def wait(self, prompt_id: str, seconds: float = 180.0) -> dict[str, Any]:
-        """The history entry of a queued prompt, when it has ended in whatever way."""
+        """Wait until a queued prompt has ended, successfully or not, and return its history entry."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             entry = self.get(f"/history/{prompt_id}").get(prompt_id)

@@ -82,7 +82,7 @@ class PassingAgent:
 
 
 class PassingOverflow(CountedTint):
-    """What comes after a sampler whose images are infinite for the first `failures` times."""
+    """A node after the sampler whose images are not finite for the first `failures` times."""
 
     @classmethod
     def INPUT_TYPES(cls) -> dict[str, Any]:

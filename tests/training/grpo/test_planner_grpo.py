@@ -71,7 +71,7 @@ def weights(folder: Path) -> bytes:
     return (folder / "model.safetensors").read_bytes()
 
 
-def test_a_killed_training_goes_on_to_the_same_planner(data: Path, tmp_path: Path) -> None:
+def test_a_killed_training_resumes_to_the_same_planner(data: Path, tmp_path: Path) -> None:
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     lines: list[str] = []
     final = run(data, straight, lines.append)
@@ -99,7 +99,7 @@ def test_a_killed_training_goes_on_to_the_same_planner(data: Path, tmp_path: Pat
         run(data, straight, learning_rate=2e-4)
 
 
-def test_a_planner_that_gets_worse_is_stopped_and_the_last_good_one_kept(
+def test_a_declining_planner_stops_training_and_the_last_good_one_is_kept(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from interleave_thinker.training.grpo import planner_task
@@ -115,7 +115,7 @@ def test_a_planner_that_gets_worse_is_stopped_and_the_last_good_one_kept(
     assert (tmp_path / "final" / "prompt_set").is_dir()
 
 
-def test_one_command_from_data_to_a_planner(tmp_path: Path) -> None:
+def test_one_command_trains_a_planner_from_data(tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     from interleave_thinker.cli.data.command import app as data_app

@@ -312,7 +312,9 @@ def test_rejected_questions_are_not_kept_in_memory(tmp_path: Path) -> None:
         assert one.client.trouble is not None and one.client.trouble.__traceback__ is None
 
 
-def test_a_judge_that_comes_back_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_that_is_available_again_is_called_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     down = [True]
 
     def answer(messages: Sequence[Message], settings: ReplySettings) -> str:
