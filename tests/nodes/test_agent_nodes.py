@@ -283,7 +283,7 @@ def test_stopping_while_a_server_is_silent_hangs_up() -> None:
         with pytest.raises(Cancelled):
             chat.reply(ASK, ReplySettings(), stop)
         assert time.monotonic() - started < 20, "far less than the server would have been silent"
-        assert server.hung_up.wait(20), "the server is told and can stop writing"
+        assert server.hung_up.wait(20), "the connection is closed so that the server can stop"
         server.silent_seconds = 0.0
         assert chat.reply(ASK, ReplySettings(), lambda text: None).text == "Ahoy."
     deadline = time.monotonic() + 20
@@ -301,7 +301,7 @@ def test_stopping_between_retries_does_not_wait_for_them() -> None:
 
         with pytest.raises(Cancelled):
             open_chat(f"openai:{server.spec}").reply(ASK, ReplySettings(), stop)
-        assert len(server.requests) <= 1, "asked again after the stop"
+        assert len(server.requests) <= 1, "a retry was sent after the stop"
 
 
 # Broken libraries

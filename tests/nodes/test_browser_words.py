@@ -44,7 +44,7 @@ from interleave_thinker.nodes.live.progress import RunView
 
 WEB = Path(__file__).resolve().parents[2] / "web"
 WORDS = LANGUAGES[1:]
-"""English needs no file: it is what the others are looked up by."""
+"""English has no file, since its texts are the lookup keys of the other languages."""
 SAID = re.compile(r'\bsay\(\s*"((?:[^"\\]|\\.)*)"')
 SENTENCE = re.compile(r'(\bsay\(\s*)?"([A-Z][a-z]+,? [a-z][^"]*)"')
 PLACE = re.compile(r"\{(\w+)\}")
@@ -108,7 +108,7 @@ def lines_of_the_server() -> Iterator[str]:
         moved = Drift(color=color, structure=0.1)
         yield StepDrift(from_source=moved, from_anchor=Drift(color=1.0, structure=1.0)).sentence
         yield moved.sentence
-    # These are said by nodes, which only a host can load.
+    # These texts come from nodes, which only a host can load.
     yield "planning: three steps, P(success) 3"
     yield "planning outline: ..."
     yield "planning steps 11-20 of 40: a fox"

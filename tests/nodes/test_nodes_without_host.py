@@ -279,7 +279,7 @@ def test_a_broken_library_gives_a_one_line_error() -> None:
 
 
 def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
-    """What the host imports at its start must not need them; each is imported by the node that uses it."""
+    """The host's start must not import these libraries; each is imported by the node that uses it."""
     blocked = ("transformers", "diffusers", "torchvision", "json_repair", "jinja2", "httpx", "typer")
     code = (
         "import sys; sys.path.insert(0, 'tests')\n"

@@ -68,7 +68,7 @@ def test_the_newest_messages_contain_the_whole_state() -> None:
     refused, accepted = state["attempt 1 0"].shown, state["attempt 1 1"].shown
     assert (refused.outcome, refused.tone, refused.probability) == ("refused", "open", 0.08)
     assert (accepted.outcome, accepted.tone) == ("accepted", "good")
-    assert [kind for kind, _ in accepted.prompt] == ["same", "ins"], "what the critic added is marked"
+    assert [kind for kind, _ in accepted.prompt] == ["same", "ins"], "the critic's additions are marked"
     assert state["attempt 3 0"].shown.outcome == "failed" and state["attempt 3 0"].shown.error
     assert state["attempt 3 1"].shown.outcome == "not understood"
     assert state["step 3"].shown.tone == "open" and "Never accepted" in state["step 3"].shown.sentence
@@ -182,7 +182,7 @@ def test_only_runs_below_the_runs_folder_are_opened(tmp_path: Path, name: str) -
 
 
 def test_parallel_candidates_and_steps_are_separate() -> None:
-    """What is on its way is known by step and attempt: a verdict or a word finds its own."""
+    """Parallel verdicts and texts are assigned by step and attempt."""
     plan = Plan(steps=(Step(number=1, prompt="a"), Step(number=2, prompt="b")))
     now = [0.0]
     live = LiveRun("run", plan, RunSettings(), True, clock=lambda: now[0])

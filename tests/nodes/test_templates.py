@@ -66,7 +66,9 @@ def contrast(one: str, other: str) -> float:
 def test_templates_are_numbered_and_describe_their_result() -> None:
     assert [path.stem[:3] for path in FILES] == [f"{number:02} " for number in range(1, len(FILES) + 1)]
     assert FILES[0].stem == FIRST
-    assert {path.stem for path in WORKFLOWS.iterdir()} == {path.stem for path in FILES}, "a picture too many"
+    assert {path.stem for path in WORKFLOWS.iterdir()} == {path.stem for path in FILES}, (
+        "an image without a template"
+    )
     for path in FILES:
         # The front end puts spaces for these two, and a URL reads the others as its own.
         assert not re.search(r"[_%#?&+]", path.stem), path.stem
@@ -117,4 +119,4 @@ def test_its_note_can_be_read_in_both_canvases(path: Path) -> None:
 def test_a_loop_has_room_for_its_view(path: Path) -> None:
     for node in read(path)["nodes"]:
         if node["type"] in ("InterleaveCriticLoop", "InterleaveTryClose"):
-            assert node["size"][1] >= 1000, "the compared pictures stand at its lower end"
+            assert node["size"][1] >= 1000, "the compared images are at its lower end"

@@ -144,7 +144,7 @@ def test_service_shutting_down_admits_no_request() -> None:
             with pytest.raises(Busy, match="shutting down") as refused:
                 await late
             assert refused.value.retry_after == CLOSING_SECONDS
-        assert admission.under_way == 2, "what was admitted is finished"
+        assert admission.under_way == 2, "admitted requests are finished"
 
     asyncio.run(main())
 

@@ -98,7 +98,7 @@ def test_a_model_that_cannot_be_loaded_reports_the_reason(service: Service) -> N
     assert "Retry-After" not in answer.headers, "to ask again is of no use"
     (worker,) = [one for one in service.client.get("/status").json()["workers"] if one["model"] == "absent"]
     assert worker["phase"] == "dead" and worker["reason"] and worker["seconds_to_restart"] is None
-    assert worker["restarts"] == 0 and service.pool.hopeless() == "", "the other model draws"
+    assert worker["restarts"] == 0 and service.pool.hopeless() == "", "the other model still generates"
 
 
 def test_a_client_waits_for_a_model_that_is_loading(

@@ -120,7 +120,7 @@ def resumed_story(run_story: RunStory, place: Path, number: int, dice: random.Ra
         assert len(set(new)) == len(new), f"story {number}: drew twice"
     assert files_of(alone) == files_of(folder), f"story {number}"
     assert set(drawn(log)) == set(drawn(log_alone))
-    assert len(drawn(log)) - len(drawn(log_alone)) <= kills, "more than one draw for each kill"
+    assert len(drawn(log)) - len(drawn(log_alone)) <= kills, "more than one generation for each kill"
     return kills
 
 
@@ -198,6 +198,6 @@ def test_a_benchmark_killed_in_two_processes_gives_the_same_submission(tmp_path:
     print(json.dumps({"kills": kills, "draws": len(draws), "again": len(draws) - len(set(draws))}))
     assert kills > least / 2
     assert len(draws) - len(set(draws)) <= kills, (
-        "a draw is repeated only where a kill fell before its record"
+        "an image is repeated only if the kill came before its record"
     )
     assert files_of(alone / "submission") == files_of(out / "submission")

@@ -77,7 +77,7 @@ def test_every_part_gets_the_outline_the_constants_and_the_state() -> None:
         assert "all 40 steps:\n1. The fox walks mile 1.\n" in asked and "40. The fox walks mile 40." in asked
         assert "A fox in a red coat." in asked and "A walk in exactly 40 steps." in asked
     assert "Nothing is drawn yet" in parts[0] and "At mile" not in parts[0]
-    # Step 10 is of words alone, so the last picture is that of step 9.
+    # Step 10 is a text-only step, so the last image is that of step 9.
     assert "At mile 10.\nThe last picture, of step 9, was drawn with: the fox at milestone 9\n" in parts[1]
     assert "Write steps 11 to 20 now" in parts[1] and "true after step 20" in parts[1]
     assert "At mile 30." in parts[3] and "At mile 20." not in parts[3]

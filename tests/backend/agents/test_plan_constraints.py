@@ -41,7 +41,7 @@ def test_a_number_that_the_request_names_is_checked_too() -> None:
     chat = ScriptedChat([reply(5), reply(3)])
     assert len(constrained_plan(Planner(chat), request, PlanConstraints()).steps) == 3
     first, second = asked(chat)
-    assert "In exactly" not in first, "the request is asked as it is"
+    assert "In exactly" not in first, "the request is sent unchanged"
     assert f"In exactly 3 steps, not 5: {request.text}" in second
     plan = constrained_plan(Planner(ScriptedChat([reply(5), reply(5)])), request, PlanConstraints())
     assert plan.warning.startswith("3 steps were requested, but the planner wrote 5 and then 5.")

@@ -15,7 +15,7 @@ from interleave_thinker.backend.answers.reply_text import TAG
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.types import MAX_TEXT, Plan, Step, Verdict
 
-# The word that models write for nothing, placeholders, and tags within the reasoning are refused, and
+# The word that models write for nothing, placeholders, and tags within the reasoning are rejected, and
 # Hypothesis also generates words that it finds in the sources.
 texts = st.text(max_size=60).filter(
     lambda text: text.strip().lower() not in ("none", "null") and not is_placeholder(text)

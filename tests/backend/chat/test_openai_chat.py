@@ -182,7 +182,7 @@ def test_sampling_goes_to_the_server_only_where_it_is_set(server: ChatServer, ch
     chat.reply(ASK, ReplySettings(top_p=0.5, top_k=7))
     chat.reply(ASK, ReplySettings(temperature=0.7, top_p=0.5, top_k=7))
     greedy, drawn = server.requests
-    assert not {"top_p", "top_k"} & greedy.keys(), "nothing is drawn"
+    assert not {"top_p", "top_k"} & greedy.keys(), "nothing is sampled"
     assert (drawn["top_p"], drawn["top_k"]) == (0.5, 7)
 
 
@@ -203,7 +203,9 @@ def test_a_server_with_a_short_context_gets_a_smaller_token_limit(
     assert [body["max_tokens"] for body in server.requests] == [16384, 8192, 4096]
     chat.reply(ASK, long)
     chat.reply(ASK, ReplySettings(max_tokens=600))
-    assert [body["max_tokens"] for body in server.requests[3:]] == [4096, 600], "it is not refused again"
+    assert [body["max_tokens"] for body in server.requests[3:]] == [4096, 600], (
+        "the server does not reject it again"
+    )
 
 
 def test_a_server_without_any_context_left_raises_one_clear_error(

@@ -46,7 +46,7 @@ def test_a_busy_server_is_retried_after_the_time_it_named(
 ) -> None:
     server.busy_seconds = 0.9
     assert chat.reply(ASK, ReplySettings()).text == "yes"
-    assert server.refused == 1, "asked again only after the second that it named"
+    assert server.refused == 1, "retried only after the second that the server named"
 
 
 def test_a_wait_beyond_the_deadline_fails_at_once(server: ChatServer) -> None:

@@ -129,7 +129,7 @@ def test_the_planner_is_offloaded_and_loaded_again_only_on_use(checkpoint: Path,
     other = shutil.copytree(checkpoint, tmp_path / "critic")
     with counting() as loading:
         planner, critic = opened(checkpoint, device=GPU), opened(other, device=GPU)
-    assert loading.agents_loaded == 0, "weights wait in main memory until they are asked for"
+    assert loading.agents_loaded == 0, "weights stay in RAM until the first reply"
     counts = run_counted(planner, critic)
     assert counts.judgements > 1
     assert (counts.agents_loaded, counts.agents_offloaded) == (2, 1)

@@ -12,7 +12,7 @@ from interleave_thinker.backend.errors import ChatError
 
 SHARD = "model_world_size_8_rank_0.pt"
 LAYOUTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
-    # files, the folder that is named, what is said, what converts it
+    # files, the given folder, the message, the command that converts it
     "verl": (("actor/" + SHARD, "actor/huggingface/config.json"), "", "verl or EasyR1", "{0}/actor"),
     "verl's actor": ((SHARD, "huggingface/config.json"), "", "verl or EasyR1", "{0}"),
     "verl's configuration": (

@@ -32,7 +32,7 @@ SLOW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCh
 
 prompts = st.sampled_from(["P0", "R1", "R2", "R3", " R1", "x" * 40])
 success = st.sampled_from([True, False, False, None])
-# One step: its prompt, then what the critic said and proposed of each image.
+# One step: its prompt, then the critic's verdict and refined prompt for each image.
 said = st.tuples(success, st.one_of(st.just(""), prompts))
 histories = st.lists(st.tuples(prompts, st.lists(said, min_size=1, max_size=5)), min_size=1, max_size=4)
 
@@ -158,7 +158,7 @@ def test_our_older_files_are_read_as_prompts_used(tmp_path: Path, history: Any) 
     attempts = [attempt for step in told(history) for attempt in step]
     assert [entry.drawn_with for entry in found.entries] == [used for used, _, _ in attempts]
     for entry, (_, _, proposed) in zip(found.entries, attempts, strict=True):
-        assert entry.proposed in (None, proposed), "what is not told is not made up"
+        assert entry.proposed in (None, proposed), "missing prompts are not invented"
 
 
 @SLOW

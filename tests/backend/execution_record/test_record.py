@@ -66,7 +66,7 @@ def test_the_keys_are_exactly_the_published_ones(tmp_path: Path) -> None:
     assert all(list(step) == keys for step in data["global_context"]["execution_plan"])
     keys = ["step", "prompt", "refine_prompt", "source_img", "target_img", "success", "reasoning"]
     apart = [entry for entry in data["steps"] if list(entry) != keys]
-    assert [list(entry) for entry in apart] == [[*keys, "drawn_with"]], "only where no entry before says it"
+    assert [list(entry) for entry in apart] == [[*keys, "drawn_with"]], "only if no earlier entry contains it"
     images = [entry[key] for entry in data["steps"] for key in ("source_img", "target_img") if entry[key]]
     assert all(re.fullmatch(r"images/[\w.]+\.png", path) and (tmp_path / path).is_file() for path in images)
     unreadable = next(entry for entry in data["steps"] if entry["reasoning"] == "I like boats.")

@@ -52,7 +52,9 @@ def test_all_text_of_a_pdf_can_be_selected_in_every_script() -> None:
     for page in pdf.pages:
         page.extract_text(visitor_text=lambda text, *_: lines.append(text.strip()))
         shown = page.get_contents().get_data()
-        assert shown.count(b" 3 Tr ") == shown.count(b" Tj ") > 0, "selectable text lies over the visible one"
+        assert shown.count(b" 3 Tr ") == shown.count(b" Tj ") > 0, (
+            "selectable text is at the place of the visible text"
+        )
     assert "Accepted at attempt 2" in lines
     # The line at the foot of a page separates the halves of a text.
     body = [line for line in lines if not line.isdigit() and not line.startswith("Accepted at attempt ")]

@@ -89,7 +89,7 @@ def test_several_programs_can_write_feedback_in_parallel(folder: Path) -> None:
     speakers = [subprocess.Popen([sys.executable, "-c", code, name]) for name in "abc"]
     assert [speaker.wait() for speaker in speakers] == [0, 0, 0]
     lines = (folder / "feedback.jsonl").read_text().splitlines()
-    assert len(lines) == 121 and all(lines), "each word on a line of its own, after the one that was cut off"
+    assert len(lines) == 121 and all(lines), "each entry is on its own line, after the truncated one"
     notes = [json.loads(line)["note"].split()[:2] for line in lines[1:]]
     assert sorted(notes) == sorted([name, str(number)] for name in "abc" for number in range(40))
 

@@ -168,7 +168,7 @@ def test_published_record_is_read_in_place(tmp_path: Path) -> None:
     story = record_trajectory(found)
     first, second = (result.attempts[0] for result in story.results)
     assert first.source is None and story.request.images == (), (
-        "a white page before step 1 is drawn from text"
+        "with a white source image, step 1 is generated from text"
     )
     assert second.source == first.image
 
@@ -184,4 +184,4 @@ def test_any_white_image_before_a_published_image_is_none(tmp_path: Path, name: 
     (tmp_path / "execution_record.json").write_text(json.dumps({"steps": rows}))
     first, second = (result.attempts[0] for result in record_trajectory(record.read_record(tmp_path)).results)
     assert first.source is None
-    assert second.source == first.image, "a white page that was drawn is a picture"
+    assert second.source == first.image, "a generated white image counts as an image"

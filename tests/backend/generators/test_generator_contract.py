@@ -192,7 +192,7 @@ def test_draw_many_returns_the_images_of_single_calls_in_any_order(name: str, tm
         alone = opened.open()
         many = alone.in_batches() if isinstance(alone, DrawsInBatches) else alone
         if not isinstance(many, DrawsMany):
-            assert name not in ("diffusers", "tinyworld"), "these draw many"
+            assert name not in ("diffusers", "tinyworld"), "these generate several images per call"
             return
         asked = [("a red house", None, 1), ("a blue house", SOURCE, 2), ("seven green ducks", SOURCE, 1)]
         asked += [("a red house", None, 2), ("a red house", Picture(SOURCE.image.rotate(90)), 2)]

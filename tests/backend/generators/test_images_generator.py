@@ -123,7 +123,7 @@ def test_hosted_model_is_unseeded_and_gets_no_unsupported_field(hosted: ImagesSe
     assert not is_repeatable(generator) and "unseeded" in generator.identity
     first, second = (generator.draw("a boat", RED, 7) for _ in range(2))
     assert first != second
-    # The format is refused once, which costs no image, and not said again.
+    # The server rejects the format once, which costs no image; later requests omit it.
     assert ["response_format" in one for one in hosted.requests] == [True, False, False]
     assert not any("seed" in one for one in hosted.requests)
     assert generator.step_settings == {"mask", "reference"}  # type: ignore[attr-defined]
@@ -173,7 +173,7 @@ def test_moderation_rejects_the_request(hosted: ImagesService, code: str) -> Non
     hosted.faults = [(400, json.dumps(error).encode())]
     with pytest.raises(DrawRefused, match=r"refuses this prompt.*rejected"):
         generator.draw("something", None, 1)
-    assert len(hosted.requests) == 1, "and is not asked again"
+    assert len(hosted.requests) == 1, "the request is not repeated"
 
 
 @pytest.mark.parametrize(

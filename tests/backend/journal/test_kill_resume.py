@@ -85,7 +85,7 @@ def test_processes_killed_at_random_moments(tmp_path: Path) -> None:
         process.stdout.close()
         killed = process.wait() == -signal.SIGKILL
         kills += killed
-        assert not before & set(drawn(log)[count:]), "drew again what was finished"
+        assert not before & set(drawn(log)[count:]), "generated finished images again"
         if not killed:
             break
     before, count = finished(folder), len(drawn(log))

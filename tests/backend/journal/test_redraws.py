@@ -131,13 +131,13 @@ def test_the_newest_decision_counts(tmp_path: Path) -> None:
     first, _ = story(tmp_path)
     pick(tmp_path, 2, digest(first.results[1], 0))
     ask_redraw(tmp_path, 2, "a blue whale")
-    assert read_choices(tmp_path).steps == {}, "who asks for a redraw no longer wants what was picked"
+    assert read_choices(tmp_path).steps == {}, "a redraw replaces the pick"
     redrawn, _ = story(tmp_path)
     assert redrawn.results[1].chosen == 2
     pick(tmp_path, 2, digest(redrawn.results[1], 0))
     picked, drawn = story(tmp_path)
     assert (picked.results[1].chosen, picked.results[1].stop_reason) == (0, StopReason.picked)
-    assert len(picked.results[1].attempts) == 3, "what was drawn stays to be compared"
+    assert len(picked.results[1].attempts) == 3, "earlier images stay for comparison"
     assert drawn == ["picture 3", "picture 3, better"]
     pick(tmp_path, 2, None)
     assert story(tmp_path) == (redrawn, [])
@@ -182,7 +182,7 @@ def test_a_redraw_fits_a_plan_with_a_style(tmp_path: Path) -> None:
             ask_redraw(tmp_path, 2, "a blue whale")
         generator = CountingGenerator()
         list(run(REQUEST, None, generator, SecondIsRight(), RunSettings(), Journal(tmp_path), styled))
-    assert generator.drawn[0] == "a blue whale", "a person's prompt is drawn as it is written"
+    assert generator.drawn[0] == "a blue whale", "the user's prompt is used unchanged"
     assert newest_redraws(tmp_path) == {2: 1}
 
 

@@ -80,7 +80,7 @@ def test_every_image_of_a_batch_is_a_candidate() -> None:
     *_, last = run(REQUEST, None, Batches(3, 3), critic, RunSettings(max_attempts=2), plan=ONE)
     assert isinstance(last, Finished)
     (result,) = last.trajectory.results
-    assert critic.asked == [3, 3], "the images of a draw are judged together"
+    assert critic.asked == [3, 3], "the images of a batch are judged together"
     assert [attempt.place for attempt in result.attempts] == [0, 1, 2] * 2
     assert [attempt.seed for attempt in result.attempts[:3]] == [attempt_seed(0, 1, 0)] * 3
     assert [attempt.seed for attempt in result.attempts[3:]] == [attempt_seed(0, 1, 1)] * 3

@@ -59,9 +59,9 @@ def test_generating_ahead_does_not_change_the_trajectory(request_: Request, sour
     ahead, counts, filled = carried_out(settings.model_copy(update={"draw_ahead": True}), request_)
     assert told(last(ahead)) == told(last(plain))
     assert [type(event) for event in ahead] == [type(event) for event in plain]
-    assert filled._draws.keys() == store._draws.keys(), "what was thrown away is not remembered"
+    assert filled._draws.keys() == store._draws.keys(), "dropped images are not cached"
     assert counts.draws_ahead == counts.draws_ahead_used + counts.draws_ahead_wasted > 0
-    # One that had not begun when it was refused costs nothing.
+    # A generation that had not started before the rejection costs nothing.
     assert without.draws <= counts.draws <= without.draws + counts.draws_ahead_wasted
     assert without.draws_ahead == 0, "off by default"
 

@@ -126,7 +126,7 @@ def test_earlier_images_change_the_image_and_its_cache_key(tmp_path: Path, match
 
     previous, every = told("previous"), told("all")
     same = [one.image == other.image for one, other in zip(previous.results, every.results, strict=True)]
-    assert same == [True, True, False], "a step that is shown one image is the draw that it was"
+    assert same == [True, True, False], "a step with one earlier image is unchanged"
     records = len(list((tmp_path / "run" / "attempts").iterdir()))
     assert records == 4 and told("all") == every
     assert len(list((tmp_path / "run" / "attempts").iterdir())) == records

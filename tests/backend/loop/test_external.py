@@ -134,7 +134,7 @@ def test_a_failed_judgment_is_kept_until_the_step_restarts(tmp_path: Path) -> No
     assert [(one.attempt, one.prompt) for one in asked] == [(0, "a boat"), (1, "a boat"), (2, "better")]
     assert critic.calls == 3 and trajectory.results[0].attempts[0].error is not None
     carried_out(external_run, tmp_path, settings, critic)
-    assert critic.calls > 3, "the next run asks again"
+    assert critic.calls > 3, "the next run calls the critic again"
 
 
 def test_a_failed_generation_is_an_attempt_with_an_error(tmp_path: Path) -> None:

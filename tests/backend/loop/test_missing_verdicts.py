@@ -42,7 +42,7 @@ def test_two_missing_verdicts_stop_the_run_and_another_critic_resumes_it(tmp_pat
         events(Verdicts(*[UNREADABLE] * 9), generator, tmp_path)
     assert len(generator.drawn) == 2
     stopped = load_trajectory(tmp_path)
-    assert len(stopped.results[0].attempts) == 2, "what was recorded can be read all the same"
+    assert len(stopped.results[0].attempts) == 2, "recorded attempts are still readable"
     generator = Counting()
     finished = events(Other(WRONG, True, True), generator, tmp_path)[-1]
     assert isinstance(finished, Finished)
@@ -77,7 +77,7 @@ def test_two_failed_judgements_stop_the_run_and_their_images_are_judged_by_the_n
     critic = Verdicts(True, *[GONE] * 9)
     with pytest.raises(ChatError, match=r"in a row failed.*in order. No server: 503.*images are saved"):
         events(critic, generator, tmp_path)
-    assert len(generator.drawn) == 3, "no third attempt is drawn unjudged"
+    assert len(generator.drawn) == 3, "no third attempt is generated without a verdict"
     stopped = load_trajectory(tmp_path)
     assert not (tmp_path / "trajectory.json").exists(), "it is not complete"
     assert stopped.results[0].stop_reason is StopReason.accepted
@@ -86,7 +86,7 @@ def test_two_failed_judgements_stop_the_run_and_their_images_are_judged_by_the_n
     finished = events(critic, generator, tmp_path)[-1]
     assert isinstance(finished, Finished)
     assert [result.stop_reason for result in finished.trajectory.results] == [StopReason.accepted] * 2
-    assert generator.drawn == [] and len(critic.shown) == 2, "both images of the second step were there"
+    assert generator.drawn == [] and len(critic.shown) == 2, "both images of the second step were saved"
 
 
 def test_failed_judgements_are_counted_over_steps(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_masks_and_references_are_used_and_cached(images: Path, tmp_path: Path) 
     first = drawn(given, tmp_path / "run")
     assert first.results[0] == plain.results[0] and first.results[1].image != plain.results[1].image
     assert records(tmp_path / "run") == 3 and drawn(given, tmp_path / "run") == first
-    # Under the same name, another picture is another draw.
+    # Another image under the same name has another cache key.
     Image.new("RGB", (8, 8), "blue").save(images / "fox.png")
     second = drawn(with_step_images(plan({}, own), images), tmp_path / "run")
     assert records(tmp_path / "run") == 4 and second.results[1].image != first.results[1].image

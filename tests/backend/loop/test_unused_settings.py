@@ -43,7 +43,7 @@ def test_accept_at_without_probabilities_is_reported_once_everywhere(tmp_path: P
     assert SAID in report(trajectory) and SAID in render(trajectory)
     assert load_trajectory(tmp_path) == trajectory
     (tmp_path / "trajectory.json").unlink()
-    assert load_trajectory(tmp_path).unused == ("accept_at",), "as its records tell"
+    assert load_trajectory(tmp_path).unused == ("accept_at",), "as recorded"
     told, _ = carried_out(Verdicts(), tmp_path)
     assert told == ["accept_at"], "once per run, also of one that only reads"
 
@@ -72,5 +72,5 @@ def test_constrained_decoding_that_a_backend_cannot_do_is_named() -> None:
     assert Critic(ScriptedChat([]), constrained_decoding="always").unused_settings == (
         "constrained_decoding",
     )
-    assert Critic(ScriptedChat([])).unused_settings == (), "it was not asked for"
+    assert Critic(ScriptedChat([])).unused_settings == (), "it was not set"
     assert Critic(Constraining([]), constrained_decoding="always").unused_settings == ()

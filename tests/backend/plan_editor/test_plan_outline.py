@@ -257,7 +257,7 @@ def test_a_new_plan_keeps_locked_and_changed_steps_and_reports_it() -> None:
     assert "steps 2 and 3 as you wrote or locked them, steps 1 and 4 new" in done.note
     same = apply_edits(edited(old, {2: "B"}), plan("a", "b", "y"))
     assert "step 2 as you wrote or locked it, step 3 new" in same.note, (
-        "what the planner wrote before is not new"
+        "an earlier plan of the planner is not new"
     )
     again = apply_edits(done.edited, new)
     assert again.plan == done.plan and not again.is_stale

@@ -102,7 +102,7 @@ def test_errors_are_one_clean_line(server: HostileServer, client: str, name: str
         ask(client, server.url(name))
     except (ChatError, GeneratorError) as error:
         assert is_clean(str(error)), str(error)
-        assert error.__cause__ is None, "a traceback would show what the server said"
+        assert error.__cause__ is None, "a traceback would show the server's answer"
     else:
         assert (client, name) == ("image", "NaN") or client == "chat" or name.startswith("echo")
     assert not server.stolen, "followed a redirect"

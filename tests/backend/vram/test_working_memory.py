@@ -133,7 +133,7 @@ def test_the_count_includes_tensors_alive_together() -> None:
         del first
         for _ in range(10):
             (kept + 1).sum()
-    assert count.now() == 100 * 4 * 4, "what was freed is taken off"
+    assert count.now() == 100 * 4 * 4, "freed memory is subtracted"
     assert 2 * 1600 <= count.peak <= 3 * 1600
 
 

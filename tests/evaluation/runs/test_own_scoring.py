@@ -179,7 +179,7 @@ def test_interrupted_scoring_continues_without_repeating_questions(tmp_path: Pat
     first, second = Saying(down), Saying(lambda words, pictures, seed: "yes")
     with pytest.raises(ChatError, match="is down"):
         scored(first, out)
-    kept = first.asked - 2  # a failed question is asked twice
+    kept = first.asked - 2  # a failed question is sent twice
     scored(second, out)
     assert 0 <= kept < 16 and second.asked <= 16 - kept + 4
     third = Saying(lambda words, pictures, seed: "yes")
@@ -199,7 +199,7 @@ def test_one_failure_stops_questions_about_all_items(tmp_path: Path) -> None:
     chat = Saying(down_for_one)
     with pytest.raises(ChatError, match="is down"):
         scored(chat, out)
-    assert chat.asked - 2 < 3 * 6, "items that were begun are not asked about to their ends"
+    assert chat.asked - 2 < 3 * 6, "started items are not finished"
 
 
 def test_repeats_show_the_judges_consistency(tmp_path: Path) -> None:

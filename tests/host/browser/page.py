@@ -113,7 +113,7 @@ def photographed(page: Any, name: str, folder: Path) -> None:
 
 
 def screenshot(page: Any, name: str, folder: Path) -> None:
-    """Write what is to be seen to `folder`, or where INTERLEAVE_SCREENSHOTS says."""
+    """Take a screenshot and write it to `folder` or to the folder INTERLEAVE_SCREENSHOTS."""
     folder = Path(os.environ.get("INTERLEAVE_SCREENSHOTS") or folder)
     folder.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=folder / f"{name}.png")

@@ -92,5 +92,5 @@ def test_the_pipeline_blueprint_is_one_node(page: Any, host: ComfyServer, tmp_pa
     assert page.evaluate(SHOWN) == 2
     assert "$$canvas-image-preview" in page.evaluate(EXPOSED)
     if keeps_progress(page):
-        assert page.evaluate(SAID).startswith("2 steps"), "what a node inside says stands outside, too"
+        assert page.evaluate(SAID).startswith("2 steps"), "messages of an inner node are also shown outside"
     assert page.faults == []

@@ -52,7 +52,7 @@ SHOWING = """() => app.graph._nodes.filter(node => node.mode === 0 && node.type 
   .map(node => node.type)"""
 SHOWN_KINDS = {"InterleaveStoryboard", "PreviewImage", "SaveImage"}
 SHOWS = f"kinds => {{ const shown = ({SHOWING})(); return kinds.every(kind => shown.includes(kind)) }}"
-"""Images are fetched only when the node is drawn, and take their time on a busy machine."""
+"""Wait for images, which are fetched only when the node is painted, slowly on a busy machine."""
 BACKWARDS = """() => Array.from(app.graph.links.values()).map(link => [
   app.graph.getNodeById(link.origin_id), app.graph.getNodeById(link.target_id),
 ]).filter(([from, to]) => from.pos[0] > to.pos[0]).map(([from, to]) => `${from.title} -> ${to.title}`)"""
@@ -149,7 +149,7 @@ def test_a_template_opens_completely_and_tidily_and_runs(
 
 
 def test_feedback_is_saved_and_shown_again(page: Any, host: ComfyServer, tmp_path: Path) -> None:
-    """What the note of the template says: run, unmute the last group, choose the story, run."""
+    """Follow the template's note: run, unmute the last group, choose the story, run."""
     name = "feedback_round_trip"
     with requirements(host, name):
         opened(page, name)

@@ -18,7 +18,7 @@ from ..server.comfy_server import ComfyServer
 from .page import opened, screenshot, setting
 
 READABLE = 8 / 14
-"""Scale below which the canvas draws no text."""
+"""Scale below which the canvas shows no text."""
 MIN_GAP = 6
 BOXES = """() => {
   const {scale, offset} = app.canvas.ds;

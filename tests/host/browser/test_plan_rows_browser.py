@@ -44,7 +44,7 @@ COMPARED = """() => {
 
 
 def edited(request: str) -> Graph:
-    """A story of two steps by hand, the first right at its second try."""
+    """Return a manual story of two steps; the first is accepted at attempt 2."""
     refused = verdict(False, "a house, larger", 0.2)
     refused["text"] = refused["text"].replace("looked", request)
     replies = [refused, *[verdict(True, "", 0.9)] * 8]

@@ -76,7 +76,7 @@ LAID_OUT = """([places, sizes]) => {
 
 
 def afternoon() -> Graph:
-    """Plan, edit, draw and judge, show, export and share: one graph."""
+    """Return one graph that plans, edits, generates, judges, shows, exports and shares."""
     return {
         "planning": node("InterleaveLoadAgent", agent="tiny world planner"),
         "judging": node("InterleaveLoadAgent", agent="tiny world critic"),
@@ -108,7 +108,7 @@ def story_of(folder: Path) -> dict[str, Any]:
 
 
 def newest(host: ComfyServer) -> Path:
-    """The run's folder that was written last: one page at a time asks this server."""
+    """Return the newest run folder; only one page at a time uses this server."""
     runs = (host.base / "output" / "interleave-thinker").glob("*/trajectory.json")
     return max(runs, key=lambda path: path.stat().st_mtime_ns).parent
 
@@ -238,7 +238,7 @@ def test_a_story_of_ten_steps(page: Any, host: ComfyServer, tmp_path: Path) -> N
     story = story_of(last)
     assert len(story["results"]) == 10, "the four by hand stay"
     assert "yellow moon" in story["results"][5]["step"]["prompt"]
-    assert pages_of(story)[0] == before[0], "the first page is not drawn again"
+    assert pages_of(story)[0] == before[0], "the first image is not generated again"
     photographed(page, "afternoon-6-drawn", tmp_path)
 
     made = host.base / "output" / "afternoon"

@@ -36,7 +36,7 @@ LINES = ("a setting for the language", "vueNodesMode", "processMouseWheel", "onD
 
 
 def reloaded_without(page: Any, *names: str) -> list[str]:
-    """Load the page again; what the pack gets as `app` lacks these. Returns what it says from now on."""
+    """Reload the page with these parts missing in `app`. Return the list of later console lines."""
     said: list[str] = []
     page.on("console", lambda line: said.append(line.text) if "InterleaveThinker:" in line.text else None)
     body = WITHOUT_NAMES.replace("NAMES", json.dumps(names))

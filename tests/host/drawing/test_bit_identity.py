@@ -1,4 +1,4 @@
-"""With the same weights, seed and prompt our nodes draw the pixels of the official FLUX.2 klein graphs."""
+"""With the same weights, seed and prompt, the nodes give the pixels of the official FLUX.2 klein graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every edit mode draws the pixels of its family's official graph: same weights, seed, prompt and images."""
+"""Every edit mode gives the pixels of its family's official graph with the same weights, seed and inputs."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_a_diffusers_pipeline_generates_and_edits(host: ComfyServer, pipeline: s
 
 
 def draws_of(host: ComfyServer, request: str) -> int:
-    """Draws in the journals of a request."""
+    """Return the recorded attempts in the journals of a request."""
     return sum(len(list((folder / "attempts").iterdir())) for folder in journals(host, request))
 
 
@@ -141,7 +141,7 @@ def test_two_services_share_a_story(host: ComfyServer, service: ImageService) ->
         assert len(service.requests) + len(other.requests) == 12 and service.requests and other.requests
         asked = len(service.requests)
         host.run(drawn_by("InterleaveServiceGenerator", "two services", prompts, url=service.url))
-        assert len(service.requests) == asked, "one of them alone is the same generator"
+        assert len(service.requests) == asked, "a single one of them has the same identity"
         other.health = {"identity": "painter/2"}
         graph = drawn_by("InterleaveServiceGenerator", "two services", prompts, url=both)
         with pytest.raises(HostError, match="different models"):

@@ -51,7 +51,7 @@ def test_a_steps_mask_acts_like_a_connected_one(host: ComfyServer, photos: tuple
     drawn = same(host, by_hand(story, f"mask: {name}"), connected)
     same(host, by_hand(story, "mask: painted mask.png [input]"), connected)
     differ(host, drawn, story, 0.02)
-    # Painted over under the same name: another mask, so another draw.
+    # Painted over under the same name: another mask, so another cache key.
     host.put_input(square((0, 0, 64, 128)), name)
     again = pixels(host, host.run(by_hand(story, f"mask: {name}")))
     assert np.abs(again.astype(int) - drawn).mean() > 0.02

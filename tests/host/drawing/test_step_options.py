@@ -175,7 +175,7 @@ def mask() -> Graph:
 
 
 def pasted(graph: Graph) -> Graph:
-    """A hand-wired graph whose latent is masked, and what it draws pasted over the source."""
+    """Return a hand-wired graph whose latent is masked and whose image is pasted over the source."""
     latent = graph.pop("latent") | {}
     graph |= mask() | {
         "unmasked": latent,

@@ -43,7 +43,7 @@ INPUT_IMAGE = "example.png"
 
 @dataclass(frozen=True)
 class Change:
-    """What is set at the nodes of a class, at all of them or at those of a title."""
+    """Values to set at the nodes of a class: at all of them, or at those with a title."""
 
     class_type: str
     inputs: dict[str, Any]
@@ -143,7 +143,7 @@ LISTED = ("a_list_of_stories",)
 
 
 def remote(stack: ExitStack) -> list[Change]:
-    """Servers that plan, judge and draw, and their addresses."""
+    """Start servers that plan, judge and generate, and yield their addresses."""
     plan = json.dumps({"execution_plan": STEPS})
     verdict = json.dumps({"previous_step_success": True, "refine_prompt": ""})
     planner = stack.enter_context(chat_server(f"<think>easy</think><answer>{plan}</answer>"))

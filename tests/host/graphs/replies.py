@@ -1,4 +1,4 @@
-"""What the scripted agent answers: a planner's plans and a critic's verdicts, as text."""
+"""Replies of the scripted agent: a planner's plans and a critic's verdicts, as text."""
 
 from __future__ import annotations
 

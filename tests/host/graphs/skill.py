@@ -92,7 +92,7 @@ def skill_graph(name: str) -> Graph:
 
 
 def slots(graph: Graph) -> dict[str, dict[str, Any]]:
-    """What a program sets, by name: `address` is NODE.INPUT, `value` what the graph has."""
+    """A value that programs can set, by name: `address` is NODE.INPUT, `value` the graph's own."""
     found: dict[str, dict[str, Any]] = {}
     for key, node in graph.items():
         for name, value in node["inputs"].items():

@@ -91,7 +91,7 @@ def with_named_values(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def named(node: dict[str, Any], values: list[Any]) -> dict[str, Any]:
-    """A node's widget values by name. Raises ValueError if there are more or fewer than its inputs tell."""
+    """A node's widget values by name. Raises ValueError if their number does not match its inputs."""
     if node["type"] in ("MarkdownNote", "Note"):
         return {"text": values[0]}
     names: list[str] = []
@@ -111,7 +111,7 @@ def named(node: dict[str, Any], values: list[Any]) -> dict[str, Any]:
 
 
 def shown_in_app(workflow: dict[str, Any]) -> dict[str, list[Any]]:
-    """What App mode shows: `inputs` as node id and widget name, `outputs` as node ids."""
+    """Return the content of App mode: `inputs` as node id and widget name, `outputs` as node ids."""
     nodes = [node for node in workflow["nodes"] if node.get("mode", RUNS) == RUNS]
     inputs = [
         [node["id"], name]

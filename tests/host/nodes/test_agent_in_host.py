@@ -50,7 +50,7 @@ def options(host: ComfyServer, name: str) -> list[str]:
 
 
 def planning(**agent_inputs: Any) -> Graph:
-    """Load Agent with these inputs, asked for a plan."""
+    """Return a graph that plans with Load Agent and these inputs."""
     given = {"class_type": "InterleaveLoadAgent", **agent_inputs}
     kind = given.pop("class_type")
     return {
@@ -219,7 +219,7 @@ def test_an_invalid_checkpoint_reports_its_fault(host: ComfyServer, agent: Path)
 
 
 def test_an_untested_family_is_brought_onto_the_device_and_named(host: ComfyServer, agent: Path) -> None:
-    """Random weights write no verdict, which the loop says; the way there is that of every agent."""
+    """Random weights write no verdict, which the loop reports; all else works as with any agent."""
     save_family("glm4v", agent.parent / "tiny-glm")
     assert "someone/tiny-glm" in options(host, "agent")
     graph = story("untested family", ["a house"], (64, 64), max_attempts=2)
@@ -313,7 +313,7 @@ def test_a_text_encoder_with_vision_judges_by_its_own_verdict(host: ComfyServer)
 
 
 def test_a_text_encoder_truncated_while_thinking_returns_nothing(host: ComfyServer) -> None:
-    """What it writes shows no beginning of a thought; only the number of its tokens tells."""
+    """The reply does not contain the start of the thinking, so only its length in tokens shows the cut."""
     thought = 'Were the hat there, it would be\n{"previous_step_success": true, "refine_prompt": ""}\nbut the'
     for kind in ("sees", "cut"):
         graph = story(f"cut host critic {kind}", ["a house"], (64, 64), max_attempts=2)

@@ -19,7 +19,7 @@ AGENT = "memory/critic"
 
 @pytest.fixture(scope="module")
 def rig(host_home: HostHome) -> dict[str, Any]:
-    """What the host's memory manager did in every scenario of `memory_rig.py`."""
+    """Results of the host's memory manager in every scenario of `memory_rig.py`."""
     need_checkpoints()
     return results_of(host_home, "memory_rig")
 
@@ -85,7 +85,7 @@ def test_weights_that_cannot_be_moved_are_read_again(rig: dict[str, Any]) -> Non
 def test_a_server_on_the_gpu_ends_when_its_memory_is_needed(rig: dict[str, Any]) -> None:
     seen = rig["server"]
     assert seen["alone"] == 1.0 and seen["with_server"] < 1.0, "room is made before the server starts"
-    assert seen["ended"] == [0, 0, 1, 2], "it stays between replies, and ends when asked for its room"
+    assert seen["ended"] == [0, 0, 1, 2], "it stays between replies, and ends when its memory is needed"
 
 
 def agent_graph(request: str) -> Graph:

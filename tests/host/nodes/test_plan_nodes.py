@@ -21,7 +21,7 @@ from ..server.comfy_server import ComfyServer, HostError
 
 
 def shown(outputs: dict[str, Any]) -> dict[str, Any]:
-    """What Edit Plan sends to the browser."""
+    """Return the message of Edit Plan to the browser."""
     (sent,) = outputs["edit"]["interleave_plan"]
     return sent
 
@@ -136,7 +136,7 @@ def test_a_manual_step_is_generated_with_its_own_settings(host: ComfyServer) -> 
 
 
 def test_the_seed_determines_the_plan(host: ComfyServer) -> None:
-    """By a real agent, which draws its answer."""
+    """With a real agent, which samples its answer."""
     need_checkpoints()
 
     def plan(seed: int, exact_count: bool = False) -> str:

@@ -205,7 +205,7 @@ def test_a_record_shows_no_image_from_outside_its_folder(host: ComfyServer) -> N
     entry = {"step": 1, "prompt": "p", "target_img": "../../secret.png"}
     (folder / "execution_record.json").write_text(json.dumps({"steps": [entry]}))
     outputs = host.run(graph("input/outside", "InterleaveExport", **export()))
-    assert outputs, "an image that is not there is missing, as one on another machine is"
+    assert outputs, "an absent image is reported as missing, like one on another machine"
     before = {path.name for path in host.base.joinpath("output").rglob("*.png")}
     assert "secret.png" not in before
 

@@ -13,7 +13,7 @@ from ..server.rigs import results_of
 
 @pytest.fixture(scope="module")
 def rig(host_home: HostHome) -> dict[str, Any]:
-    """What `writing_rig.py` found, by text encoder; without those that the host does not know."""
+    """Results of `writing_rig.py` by text encoder, without those that the host does not have."""
     return results_of(host_home, "writing_rig")
 
 

@@ -40,7 +40,7 @@ def make_folders(parent: Path, trajectory: Trajectory, outside: Path) -> list[st
 
 
 def png(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
-    """A PNG that says it is this large, with hardly any pixels in it."""
+    """Return a PNG that declares this size but contains hardly any pixels."""
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     pixels = zlib.compress(b"\0" * 10_000)
     parts = [(b"IHDR", header), *chunks, (b"IDAT", pixels), (b"IEND", b"")]
@@ -51,7 +51,7 @@ def png(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
 
 
 def picture(folder: Path) -> Path:
-    """A picture of the story."""
+    """Return the path of an image of the story."""
     return sorted((folder / "pictures").iterdir())[0]
 
 

@@ -132,7 +132,7 @@ def whole_graphs(story_name: str, service: str) -> dict[str, tuple[Graph, str]]:
     judged = judging(agent(json.dumps([verdict(True)])))
     loaded = {"load": node("InterleaveLoadTrajectory", story=story_name)}
     return {
-        # Without an instruction the Judge ends right after the agent was opened: nothing is asked of it.
+        # Without an instruction the Judge ends right after opening the agent, before any request.
         "InterleaveLoadAgent": (judging(node("InterleaveLoadAgent", agent="tiny world critic"), ""), "agent"),
         "InterleaveRemoteAgent": (
             judging(node("InterleaveRemoteAgent", base_url="http://127.0.0.1:9/v1", model="m", key_variable=""), ""),
@@ -182,7 +182,7 @@ def agent(replies: str) -> dict[str, Any]:
 
 
 def planning(speaker: dict[str, Any], **inputs: Any) -> Graph:
-    """A Planner that asks this agent."""
+    """Return a graph with a Planner that uses this agent."""
     return {
         "agent": speaker,
         "planner": node("InterleavePlanner", agent="@agent", request="a boat", **inputs),
@@ -191,7 +191,7 @@ def planning(speaker: dict[str, Any], **inputs: Any) -> Graph:
 
 
 def judging(speaker: dict[str, Any], instruction: str = "a black page") -> Graph:
-    """A Judge that asks this agent."""
+    """Return a graph with a Judge that uses this agent."""
     return {
         "agent": speaker,
         "after": node("EmptyImage", width=16, height=16, batch_size=1, color=0),

@@ -75,7 +75,7 @@ def encoded(body: dict[str, Any]) -> bytes:
 
 
 def fault_of_answer(client: httpx.Client, asked: Asked) -> str:
-    """What is wrong with how a request was answered; empty for an answer or one line of refusal."""
+    """Return what is wrong with the response; empty for a normal one or a one-line error."""
     more: Any = (
         {"params": asked.query}
         if asked.method == "GET"

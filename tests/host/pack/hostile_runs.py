@@ -137,7 +137,7 @@ def written_files(host: ComfyServer) -> set[tuple[str, int]]:
 
 
 def a_run(host: ComfyServer) -> tuple[str, str]:
-    """A finished run in the host's output folder: its name, and the digest of one of its pictures."""
+    """Return the name of a finished run in the host's output folder, and the digest of one of its images."""
     folder = host.base / "output" / "interleave-thinker" / "hostile-run-abcd1234"
     if not folder.exists():
         save_trajectory(make_trajectory(3, request="Hostile"), folder)

@@ -34,7 +34,7 @@ def workflow(name: str) -> dict[str, Any]:
 
 
 def model_links(graph: Any) -> Iterator[tuple[str, str, str]]:
-    """(name, url, directory) of every model that a graph, or a graph in it, says where to find."""
+    """Return (name, url, directory) of every model with a download link in a graph or its subgraphs."""
     if isinstance(graph, dict):
         for one in graph.get("properties", {}).get("models", []) if "type" in graph else []:
             yield one["name"], one["url"].removesuffix("?download=true"), one["directory"]

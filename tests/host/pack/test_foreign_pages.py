@@ -78,7 +78,7 @@ def statuses(host: ComfyServer, headers: dict[str, str]) -> set[int]:
 
 
 def own(host: ComfyServer) -> list[dict[str, str]]:
-    """What browsers and programs send that are to be answered."""
+    """Headers of browsers and programs that are allowed."""
     port = host.url.rpartition(":")[2]
     return [
         {},

@@ -23,7 +23,7 @@ def graph_of(name: str) -> Graph:
 
 
 def with_slots(name: str, /, **values: Any) -> Graph:
-    """A graph with these slots set, as SKILL.md says."""
+    """Return a graph with these slots set, as described in SKILL.md."""
     graph = graph_of(name)
     slots = json.loads((SKILL / SLOTS_FILE).read_text(encoding="utf-8"))[name]
     for slot, value in values.items():
@@ -81,7 +81,7 @@ def test_a_story_is_queued_and_read(host: ComfyServer) -> None:
 
 
 def test_a_custom_plan_replaces_the_planner(host: ComfyServer) -> None:
-    """As SKILL.md says: the node of one graph in another."""
+    """Use the node of one graph in another, as described in SKILL.md."""
     need_checkpoints()
     graph = with_slots("tiny_world_story", tries=2)
     graph["edit_plan"] = with_slots(

@@ -40,7 +40,7 @@ def tinted(words: str, kind: str) -> Graph:
 
 
 def painted(host: ComfyServer, graph: Graph) -> int:
-    """How many images were drawn for a graph."""
+    """Run a graph and return the number of generated images."""
     before = ran_in(host).count("paint")
     outputs = host.run(graph)
     assert outputs["out"]["images"]

@@ -19,7 +19,7 @@ OFFERED_IF_INSTALLED = {"8-bit", "4-bit"}
 
 @pytest.fixture(scope="module")
 def nodes(host: ComfyServer) -> dict[str, Any]:
-    """What the host says of the pack's nodes, those aside that only expansions use."""
+    """The host's descriptions of the pack's nodes, without those that only expansions use."""
     return {
         name: node
         for name, node in host.get("/object_info").items()

@@ -67,7 +67,7 @@ def alternate(state: Any) -> dict[str, Any]:
     largest = max(ours.bytes_of(planner_module), ours.bytes_of(critic_module))
     image_model = diffusion(int(largest * 0.8) // KILO)
     shares, most = [], 0
-    # The manager asks for a tenth more than the weights, so that is what "holds one of them" means.
+    # The manager reserves a tenth more than the weights, so "room for one" means that much.
     with fresh(int(largest * 1.25) + 512 * KILO, state):
         for _ in range(3):
             for speaker in (planner, None, critic, None):

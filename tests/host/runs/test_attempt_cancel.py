@@ -26,7 +26,7 @@ def cancel(host: ComfyServer, started: str) -> None:
     host.post("/interrupt")
     entry = host.wait(started)
     assert [kind for kind, _ in entry["status"]["messages"]][-1] == "execution_interrupted"
-    assert time.monotonic() - pressed < 15, "the critic alone would speak for 20 s"
+    assert time.monotonic() - pressed < 15, "the critic's reply alone would take 20 s"
 
 
 def test_cancelling_in_the_body_keeps_earlier_attempts(host: ComfyServer) -> None:

@@ -62,7 +62,7 @@ def test_every_attempt_is_sent_once_in_few_bytes(host: ComfyServer, listener: Li
     assert state["step", 1, None]["sentence"] == "Accepted at attempt 3"
     attempts = [state["attempt", 1, number] for number in range(3)]
     assert [one["outcome"] for one in attempts] == ["refused", "refused", "accepted"]
-    assert not any(one["reused"] for one in attempts), "what was just drawn is not from before"
+    assert not any(one["reused"] for one in attempts), "a new image is not marked as reused"
     assert all(one["image"] and one["seconds"] > 0 for one in attempts)
     statuses = Counter(
         (one.data["shown"]["attempt"], one.data["shown"]["status"])
@@ -146,7 +146,7 @@ def test_a_batch_is_shown_and_recorded_as_candidates(host: ComfyServer) -> None:
     assert len({one["image"]["digest"] for one in attempts}) == 3
     assert state["step", 1, None]["chosen"] == 1
     (folder,) = journals(host, "live batch")
-    assert len(list((folder / "attempts").iterdir())) == 1, "one draw"
+    assert len(list((folder / "attempts").iterdir())) == 1, "one batch"
     assert len(list((folder / "verdicts").iterdir())) == 3, "three judgements"
     answer = httpx.get(f"{host.url}{ROUTE}/run", params={"run": folder.name}).raise_for_status()
     replayed = newest(answer.json()["messages"])

@@ -78,7 +78,7 @@ def scenario(cache: str, *prompts: Graph) -> dict[str, Any]:
 
 
 def twice(words: str) -> Graph:
-    """Accepted at attempt 2, and once more if the critic is asked again."""
+    """Accept attempt 2, and again if the critic is called once more."""
     return pair(words, None, replies=[verdict(False, "better"), verdict(True)] * 2)
 
 
@@ -279,7 +279,7 @@ def test_the_critic_keeps_the_best_image_of_a_batch(ran: Answers) -> None:
     assert [count(answer)[1] for answer in (first, again, more)] == [2, 0, 2], "a batch is one run"
     assert len(first["outputs"]["attempts"]["images"]) == 6
     assert "Never accepted: 6 attempts used up, attempt 5 kept" in text(first, "text")
-    assert text(first, "final") == "better 1", "the best candidate's prompt is drawn next"
+    assert text(first, "final") == "better 1", "the best candidate's prompt is used next"
     assert len(more["outputs"]["attempts"]["images"]) == 12
     judged, again = ran["one batch"]
     assert "try 2 kept" in text(judged, "text") and "P(success) 40%" in text(judged, "text")

@@ -118,4 +118,4 @@ def test_a_critic_that_fails_stops_the_loop_and_its_images_are_judged_later(host
     before = attempts_of(host, "failing critic")
     assert len(before) == 3, "one of the first step and two of the next"
     host.run(critical("failing critic", ["a", "b"], 3))
-    assert attempts_of(host, "failing critic") == before, "no image was drawn again"
+    assert attempts_of(host, "failing critic") == before, "no image was generated again"

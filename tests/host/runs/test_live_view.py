@@ -1,4 +1,4 @@
-"""What a browser hears of a run in the real host, what it may ask, and what a person's choice changes."""
+"""Messages to a browser about a run in the real host, its allowed requests, and the effect of picks."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_late_client_gets_the_state(host: ComfyServer, listener: Listener) -> 
     streamed = newest([message.data for message in listener.shown()])
     assert newest(state_of(host)["messages"]) == {
         key: shown for key, shown in streamed.items() if key[0] != "words"
-    }, "the state is what was streamed; the words have become the verdict's reasoning"
+    }, "the state equals the streamed messages; the text is now the verdict's reasoning"
 
 
 def shows(message: Heard, kind: str) -> bool:
@@ -140,10 +140,12 @@ def test_a_picked_attempt_is_used_with_the_next_run(host: ComfyServer) -> None:
     assert chosen_images(second)[0] == f"{refused}.png" != chosen_images(first)[0]
     assert chosen_images(second)[1] != chosen_images(first)[1]
     assert "Attempt 1 picked by hand" in second["report"]["text"][0]
-    assert len({path.name for path in (folder / "attempts").iterdir()} - before) == 1, "only step 2 was drawn"
+    assert len({path.name for path in (folder / "attempts").iterdir()} - before) == 1, (
+        "only step 2 was generated"
+    )
     assert executed(host.wait(host.queue(graph))) == set()
     (folder / "choices.json").unlink()
-    assert chosen_images(host.run(graph)) == chosen_images(first), "the file alone does the same"
+    assert chosen_images(host.run(graph)) == chosen_images(first), "editing only the file has the same effect"
 
 
 def executed(entry: dict[str, Any]) -> set[str]:

@@ -69,7 +69,7 @@ def answers(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> An
 
 
 def ran(answers: Answers, name: str) -> list[list[str]]:
-    """The nodes and draws of every prompt of a scenario."""
+    """Return the nodes and attempts of every prompt of a scenario."""
     assert [answer["error"] for answer in answers[name]] == [""] * len(answers[name])
     return [answer["ran"] for answer in answers[name]]
 
@@ -84,7 +84,7 @@ def test_when_memory_is_free_again_the_missing_steps_are_generated(answers: Answ
     first, second, *others = ran(answers, f"memory {cache}")
     assert made(first) == ["draw a house"]
     assert made(second) == ["draw a tree", "draw a tree at night"]
-    assert second.count("tint") == 3, "what hangs on the run is made again"
+    assert second.count("tint") == 3, "nodes that depend on the run execute again"
     for later in others:
         assert made(later) == [] and (cache == "none" or later == []), "a complete run is a cache hit"
 
@@ -128,7 +128,7 @@ def test_a_result_in_the_cache_names_its_run(answers: Answers, kind: str) -> Non
 def test_a_non_finite_image_is_a_failed_attempt(answers: Answers) -> None:
     first, second = ran(answers, "overflow")
     assert [line.split()[0] for line in first] == ["load", "paint", "tint", "paint", "tint"]
-    assert second == [], "the accepted try is a cache hit"
+    assert second == [], "the accepted attempt is a cache hit"
     shown = answers["overflow"][0]["outputs"]
     assert "NaN or infinite" in shown["text"]["text"][0] and shown["accepted"]["text"] == ["True"]
     assert len(shown["attempts"]["images"]) == 1

@@ -23,7 +23,7 @@ OWN = "a red house with a green door"
 
 
 def judged(request: str) -> Graph:
-    """A story of two steps, the first right at its second try."""
+    """Return a story of two steps; the first is accepted at attempt 2."""
     refused = verdict(False, "a house, larger", 0.2)
     refused["text"] = refused["text"].replace("looked", request)
     replies = [refused, *[verdict(True, "", 0.9)] * 8]

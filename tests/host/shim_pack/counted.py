@@ -140,7 +140,7 @@ class AlwaysNew(CountedTint):
 
 
 class Watching(CountedTint):
-    """The same, and it says itself that nothing has changed."""
+    """The same node, which also reports that nothing has changed."""
 
     @classmethod
     def IS_CHANGED(cls, **inputs: Any) -> str:
@@ -148,7 +148,7 @@ class Watching(CountedTint):
 
 
 class SlowAgent:
-    """An agent that takes its time over every word of one reply, which refuses."""
+    """An agent that pauses after every word of one rejecting reply."""
 
     CATEGORY = CATEGORY
     FUNCTION = "agent"

@@ -24,7 +24,7 @@ def _fails(name: str, failures: int) -> bool:
 
 
 class PassingGenerator:
-    """A generator whose draws of prompts with the word `word` fail for the first `failures` times."""
+    """A generator that fails the first `failures` times for prompts with the word `word`."""
 
     CATEGORY = CATEGORY
     FUNCTION = "generator"

@@ -107,7 +107,7 @@ def test_the_form_generates_and_edits(tab: Any, pool: SmallPool) -> None:
         tab.fill("[name=seed]", "7")
         tab.press("[name=prompt]", "Control+Enter")
         tab.locator("#result img").wait_for()
-        assert tab.locator("#models").is_hidden(), "there is but one model"
+        assert tab.locator("#models").is_hidden(), "only one model exists"
         assert tab.locator("[data-takes=guidance]").is_hidden(), "the painter has no guidance"
         assert "a red boat (seed 7, 64×64" in tab.inner_text("#result figcaption")
         tab.locator("#recent figure").wait_for()

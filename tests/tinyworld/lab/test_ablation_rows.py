@@ -61,7 +61,7 @@ def test_teachers_have_the_documented_habits() -> None:
         found = read_prompt(refined)
         assert found is not None
         edit, clauses = found
-        assert all(clause.holds(drawn.expected) for clause in clauses), "what is stated is true"
+        assert all(clause.holds(drawn.expected) for clause in clauses), "the statements are true"
         kinds["other" if edit != drawn.edit else "stated" if clauses else "same"] += 1
     assert abs(kinds["other"] / 600 - REMEDIES["another edit"]) < 0.06
     assert kinds["same"] / 600 >= REMEDIES["repeated"] - 0.06
@@ -128,7 +128,7 @@ def test_steps_are_planned_one_by_one_during_generation() -> None:
     generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
     settings = RunSettings(max_attempts=3, seed=1)
     pages, draws = run_step_by_step(request_of(story), planner, critic, generator, settings, InMemoryStore())
-    assert pages is not None and len(pages) == 3 and draws == 4, "the second step was drawn twice"
+    assert pages is not None and len(pages) == 3 and draws == 4, "the second step had two attempts"
     pages, draws = run_step_by_step(
         request_of(story), Planner(ScriptedChat(["?"] * 9)), critic, generator, settings, InMemoryStore()
     )

@@ -71,7 +71,7 @@ def test_batched_stories_equal_single_ones() -> None:
         for step in run_story(number, story, story.plan, artist, Oracle(), StoryRuns((3,)))[3].steps
     ]
     assert side_by_side(artist, 5) == alone and sum(alone) > 0
-    assert max(artist.at_once) == 5, "what five stories ask for is drawn at once"
+    assert max(artist.at_once) == 5, "the images of five stories are generated in one batch"
 
 
 def test_batches_are_the_same_every_time() -> None:

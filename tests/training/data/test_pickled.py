@@ -110,7 +110,7 @@ def test_a_pickle_that_takes_too_long_is_aborted(tmp_path: Path) -> None:
     pair: tuple[Any, ...] = ()
     for _ in range(60):
         pair = (pair, pair)
-    # A dictionary with such a key asks for its hash: two to the power of sixty steps.
+    # A dictionary with such a key computes its hash: two to the power of sixty steps.
     long = b"\x80\x02}" + pickle.dumps(pair, 2)[2:-1] + b"K\x01s."
     begun = time.monotonic()
     with pytest.raises(SettingsError, match="too long"):

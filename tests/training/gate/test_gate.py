@@ -342,7 +342,7 @@ def test_a_critic_with_a_constant_verdict_fails_and_one_step_does_not_train_it(
     taught = read_rows(rows_file(tmp_path / "taught", shift=1))
     folder = tmp_path / "taught"
     held = read_rows(rows_file(tmp_path / "held", count=48))
-    # Before, the first of these were asked, and they are all right.
+    # Earlier versions checked only the first of these, which are all correct images.
     lopsided = [row for row in held if truth_of(row)] + [row for row in held if not truth_of(row)]
     settings = GateSettings(gate_rows=44, gate_tokens=80)
     asked = examination(RowSet(lopsided, tmp_path / "held"), settings)

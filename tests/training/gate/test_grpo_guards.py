@@ -174,7 +174,7 @@ def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> No
 def test_a_short_training_whose_redraws_all_fail_is_not_finished(data: Path, tmp_path: Path) -> None:
     settings = SMALL.model_copy(update={"rollouts": 1, "updates": 1})
     broken = Broken()
-    for _ in range(2):  # the same command is refused again, until the generator is mended
+    for _ in range(2):  # the same command fails again until the generator works
         with pytest.raises(TrainingError, match=r"redraws failed.*no server there.*resume from step 0"):
             run(data, tmp_path, settings, generator=broken)
         assert not (tmp_path / "final").exists()

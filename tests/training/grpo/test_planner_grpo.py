@@ -86,7 +86,7 @@ def test_a_killed_training_resumes_to_the_same_planner(data: Path, tmp_path: Pat
     first = (straight / "rollouts" / "step_000000.jsonl").read_text().splitlines()
     asked = {json.loads(line)["request"] for line in first}
     paged = {row.request for row in read_planner_rl(data)[0] if row.images}
-    assert asked & paged and asked - paged, "one rollout asks with and without an image"
+    assert asked & paged and asked - paged, "one rollout has requests with and without an image"
     for name in ("checks.json", "rollouts/step_000000.jsonl", "rollouts/step_000002.jsonl"):
         assert (killed / name).read_text() == (straight / name).read_text(), name
     (live,) = [line for line in lines if line.startswith("step 1/4")]

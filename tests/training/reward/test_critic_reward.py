@@ -118,7 +118,7 @@ def test_a_redraw_can_use_the_seed_of_its_image(tmp_path: Path) -> None:
     seeded = row(False).model_copy(update={"seed": 41})
     artist = Seeing()
     samples(reward(tmp_path, artist, Ten(), seeds="row", draws=2), (answer(False), seeded))
-    assert artist.seeds == [41, row_redraw_seed(seeded, 1, 0)]  # further draws need seeds of their own
+    assert artist.seeds == [41, row_redraw_seed(seeded, 1, 0)]  # further images need their own seeds
     for name, asked, settings in (("a", row(False), {"seeds": "row"}), ("b", seeded, {})):
         (tmp_path / name).mkdir()
         artist = Seeing()

@@ -65,8 +65,8 @@ def rewarded(
     return [sample.overall or 0.0 for sample in samples], artist.prompts
 
 
-# Reply, its reward where the image is right (nothing is drawn: 0.5 and 0.5), its reward where it is wrong
-# (the drawn image is perfect: 0.8 and 0.8), and what is drawn then. 0.5 x form + 0.5 x (0.2 x accuracy + 0.8
+# Reply, its reward if the image is right (no image is generated: 0.5 and 0.5), its reward if it is wrong
+# (the new image is perfect: 0.8 and 0.8), and the prompt used then. 0.5 x form + 0.5 x (0.2 x accuracy + 0.8
 # x step).
 TABLE = {
     "as taught, right": (answer(TRUE), 0.8, 0.82, BEFORE),

@@ -78,7 +78,7 @@ def same(one: Path, other: Path) -> bool:
 
 
 def opposite(images: Path) -> RowSet:
-    """Rows with answers that are never taught: the more is learned, the higher is their loss."""
+    """Rows with answers that are never trained on: their loss grows with the training."""
     return RowSet([row(100 + number, OTHER) for number in range(4)], images)
 
 

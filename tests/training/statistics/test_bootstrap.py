@@ -85,7 +85,7 @@ def test_an_interval_stays_within_the_possible_means() -> None:
 
 
 def test_an_interval_over_seeds_and_items_is_that_of_its_formula() -> None:
-    """A case with a known result: one seed and one item fewer than available are drawn.
+    """A case with a known result: one seed and one item fewer than available are sampled.
 
     Student's t with 14 degrees of freedom is 2.145.
     """

@@ -40,7 +40,7 @@ def test_the_first_rank_checks_and_the_others_have_its_check_or_its_error(
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
         assert of_first_rank(check, 2) == "checked"
-    assert len(asked) == 1, "a judge is asked once"
+    assert len(asked) == 1, "the judge is called once"
     sent.clear()
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)

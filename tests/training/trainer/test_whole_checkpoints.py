@@ -1,4 +1,4 @@
-"""Incomplete checkpoints are refused by agents, merging and training with the same message."""
+"""Incomplete checkpoints are rejected by agents, merging and training with the same message."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def test_prompts_are_the_librarys(checkpoint: Path) -> None:
     theirs = processor(text=[prompt], images=[picture.image for picture in shown], return_tensors="pt")
     assert list(ours.ids) == theirs["input_ids"][0].tolist()
     rope_index = chat.model.model.get_rope_index
-    # transformers asks for the types of tokens in later versions, and tells them from the ids before.
+    # Later versions of transformers need the types of tokens; earlier ones derive them from the ids.
     types = {"mm_token_type_ids": (theirs["input_ids"] == config.image_token_id).int()}
     given = types if "mm_token_type_ids" in inspect.signature(rope_index).parameters else {}
     position_ids, deltas = rope_index(theirs["input_ids"], image_grid_thw=theirs["image_grid_thw"], **given)

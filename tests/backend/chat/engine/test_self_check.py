@@ -246,7 +246,7 @@ def test_a_growing_cache_equals_the_librarys() -> None:
         for own, other in zip(ours.update(*new), theirs.update(*new), strict=True):
             assert torch.equal(own, other)
     assert ours.get_seq_length() == theirs.get_seq_length()
-    # transformers before 5.4 asks with the new tokens' places, later ones with their number.
+    # transformers before 5.4 passes the positions of the new tokens, later versions their number.
     asked: Any = (
         3 if "query_length" in inspect.signature(theirs.get_mask_sizes).parameters else torch.arange(3)
     )

@@ -171,7 +171,7 @@ def test_distilled_klein_generates_in_four_steps(build: Build) -> None:
     generator = open_tiny(build("flux2_klein"), size="64x64")
     generator.interrupted = lambda: bool(asked.append(1))
     generator.draw("a boat", None, 1)
-    assert len(asked) == 2 + 4, "asked before and after waiting for its turn, and after each of four steps"
+    assert len(asked) == 2 + 4, "checked before and after waiting for the lock, and after each of four steps"
     assert "steps=4" in generator.identity
 
 
@@ -451,7 +451,7 @@ def test_a_step_can_set_denoise_and_negative_if_the_pipeline_uses_them(
     without = generator.with_step_settings(StepSettings(negative="a red sail"))
     assert plain != little.draw("a boat", scene(), 3)
     assert without.draw("a boat", None, 3) != generator.draw("a boat", None, 3)
-    assert generator.draw("a boat", scene(), 3) == plain, "the generator itself stays as it was"
+    assert generator.draw("a boat", scene(), 3) == plain, "the generator itself is unchanged"
     as_opened = open_tiny(build("stable_diffusion"), steps=4, size="64x64", strength=0.3)
     assert as_opened.draw("a boat", scene(), 3) == little.draw("a boat", scene(), 3)
     with pytest.raises(SettingsError, match="leave no sampling step"):
@@ -477,5 +477,5 @@ def test_earlier_images_are_passed_after_the_source_in_order(build: Build, name:
         return drawn
 
     assert len({draw().digest, draw(one).digest, draw(one, other).digest, draw(other, one).digest}) == 4
-    assert draw(one, source=None) != draw(source=None), "a step drawn from text, with a reference"
+    assert draw(one, source=None) != draw(source=None), "a step generated from text, with a reference image"
     assert draw() == generator.draw("a boat", source, 5)

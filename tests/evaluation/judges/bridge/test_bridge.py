@@ -325,7 +325,7 @@ def test_a_judge_that_is_available_again_is_called_again(
     with bridge(tmp_path, answer) as (chat, one, address):
         path = f"{address}/v1/chat/completions"
         assert [post(path, chat_body(str(number)))[0] for number in range(4)] == [503] * 4
-        assert len(chat.asked) == 3, "its client has asked again already"
+        assert len(chat.asked) == 3, "its client has already retried"
         request = urllib.request.Request(path, json.dumps(chat_body("4")).encode())
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(request, timeout=30)

@@ -172,7 +172,7 @@ def test_judge_replies_with_one_number_give_no_score(tmp_path: Path) -> None:
     good, short = "<answer>[8, 6]</answer>", "<answer>8</answer>"
     chat = ScriptedChat([good, good, *[short] * 100])
     made = filtered(tmp_path, ChatJudge(chat), rl_share=1.0)
-    # It is asked again once for every image; those without two numbers have no score, and are counted.
+    # The judge is called again once per image; images without two numbers have no score and are counted.
     assert (made.report.scored, made.report.unscored, len(chat.requests)) == (1, 11, 2 + 2 * 11)
     assert made.report.images == 12 and made.sft
     for number in range(3, 8):

@@ -258,7 +258,7 @@ def test_fine_tuning_and_reinforcement_share_balance_and_feedback(tmp_path: Path
         )
     made = data_of(tmp_path, balance=0.5, copies=2)
     sft, rl = made.report.files["critic_sft.json"], made.report.files["critic_rl.jsonl"]
-    assert (sft.rows, sft.human, rl.rows) == (11, 11, 8), "with a balance of its own each would lose words"
+    assert (sft.rows, sft.human, rl.rows) == (11, 11, 8), "separate balancing would lose feedback in each"
     assert not made.report.left_out and sft.repeated == 3
 
 
@@ -302,7 +302,7 @@ def test_runs_with_feedback_are_held_out_as_a_whole(tmp_path: Path) -> None:
     held = {one.run for one in made.report.details if one.fate == "held out"}
     assert len(held) >= 3 and not held & {one.run for one in made.report.details if one.fate == "sft"}
     assert held < {f"runs/{number}" for number in range(10)}
-    assert len(verdicts(made.held_out)) == len(held), "of its own verdict the critic is not asked"
+    assert len(verdicts(made.held_out)) == len(held), "only annotated attempts are held out"
     assert made.report.left_out == {"in a held-out run and not annotated": len(held)}
     other = data_of(tmp_path, held_out_runs=0.3, held_out_seed=1)
     assert {one.run for one in other.report.details if one.fate == "held out"} != held
@@ -329,7 +329,7 @@ def test_the_prompt_of_a_later_accepted_attempt_becomes_the_refined_prompt(tmp_p
     for attempt, right in enumerate([False, False, True]):
         say(folder, attempt, right)
     made = data_of(tmp_path)
-    # What the critic proposed at first, "a light page 1", was drawn and refused.
+    # The critic's first refined prompt, "a light page 1", was generated and rejected.
     assert remedies(made) == [
         ("later try", f"{PROMPT} 2"),
         ("later try", f"{PROMPT} 2"),

@@ -15,7 +15,7 @@ from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow, StepR
 
 
 class Teacher:
-    """Lists what the request names; answers some with nonsense, and fails after a number of questions."""
+    """Lists the items of a request; answers some with nonsense, and fails after some questions."""
 
     identity, prompt_set = "teacher", None
 

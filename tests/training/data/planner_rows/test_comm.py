@@ -95,7 +95,7 @@ def test_a_teacher_writes_the_prompts_of_all_images(tmp_path: Path) -> None:
     last = read_plan(rows[0].messages[1].content).steps[-1]
     assert (last.number, last.prompt, last.auxiliary_text) == (4, "add a red kite 3", "Done image.")
     made(tmp_path, teacher)
-    assert len(teacher.asked) == 3  # nothing is asked twice
+    assert len(teacher.asked) == 3  # no request is repeated
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rows of other tools, and files for another command, are read as intended or refused with a hint."""
+"""Rows of other tools, and files for another command, are read as intended or rejected with a hint."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ def test_a_killed_run_resumes_at_the_same_attempt(prompts: Path, tmp_path: Path)
         before = len(log.read_text().split())
         time.sleep(0.01)
     make(prompts, out, SmallTeachers(log, 0.0))
-    assert not recorded & set(log.read_text().split()[before:]), "drew again what was recorded"
+    assert not recorded & set(log.read_text().split()[before:]), "generated recorded images again"
     make(prompts, tmp_path / "undisturbed")
     assert records(out) == records(tmp_path / "undisturbed")
 

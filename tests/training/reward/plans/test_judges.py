@@ -92,7 +92,7 @@ def test_steps_behind_a_mistake_count_and_steps_out_of_order_do_not() -> None:
     assert swapped.match == pytest.approx(2 / 6) and not swapped.exact
     mute = Plan(steps=(*plan(*RIGHT[:2]).steps, Step(number=3, auxiliary_text="The boat is gone.")))
     lost = WORLD.score(STORY, plan(*RIGHT[:2], "remove the sun"), ())
-    assert WORLD.score(STORY, mute, ()) == lost, "words in the place of a picture are worth no more"
+    assert WORLD.score(STORY, mute, ()) == lost, "text instead of an image scores no higher"
     # Also where the plan itself never comes to a page to act on.
     assert WORLD.score(STORY, plan("a castle in Spain", *RIGHT[1:]), ()).match == pytest.approx(2 / 6)
 

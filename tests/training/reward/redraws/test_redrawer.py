@@ -52,7 +52,7 @@ def test_several_images_are_generated_in_one_call(tmp_path: Path) -> None:
     artist = ManyArtist()
     redraws = [ask(f"boat {number}") for number in range(7)]
     outcomes, counts, _ = run(tmp_path / "c", artist, Taste(), redraws, draw_batch=3)
-    assert artist.sizes == [3, 3]  # the seventh alone is an ordinary draw
+    assert artist.sizes == [3, 3]  # the seventh alone is an ordinary single call
     assert all(outcome.score for outcome in outcomes) and counts.drawn == 7
     one_by_one = run(tmp_path / "d", Artist(), Taste(), redraws)[0]
     assert [outcome.score for outcome in outcomes] == [outcome.score for outcome in one_by_one]
@@ -132,7 +132,7 @@ def test_failed_attempts_count_towards_the_limit_of_images(tmp_path: Path) -> No
 
     few = [ask("red"), ask("red"), ask("never")]
     _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), few, tries=2, max_draws=4)
-    assert engine.draws == 3 and engine.problem is None, "red once, never twice"
+    assert engine.draws == 3 and engine.problem is None, "red is generated only once"
     _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), few, tries=4, max_draws=4)
     assert engine.draws == 4 and "--max-draws is 4" in (engine.problem or "")
 
@@ -162,7 +162,7 @@ def test_a_crash_costs_only_its_own_sample(tmp_path: Path, kind: type[Artist]) -
     )
     assert [outcome.score is None for outcome in outcomes] == [False, True, False]
     assert "out of paint" in outcomes[1].fault and counts.failed == 1
-    assert counts.served == 0.0, "what could not be drawn was not served either"
+    assert counts.served == 0.0, "a failed image does not count as a cache hit"
     # Three attempts of its own, and one as part of a call for several images.
     assert artist.prompts.count("bad") == (4 if kind is ManyArtist else 3) and engine.problem is None
     assert artist.prompts.count("good") <= 2
@@ -197,7 +197,7 @@ def test_a_scorer_that_fails_is_tried_again_a_bounded_number_of_times(tmp_path: 
     assert [outcome.score for outcome in outcomes] == [None, None] and taste.scored == 6
     assert "judge is down" in outcomes[0].fault and counts.failed == 2
     assert (engine.problem_at_end or "").startswith("2 of the last 2 redraws failed")
-    # What was drawn is kept: when the judge is back, only the scores are made.
+    # Images are cached: when the judge is back, only the scores are computed.
     later = Artist()
     outcomes, counts, _ = run(tmp_path / "d", later, Taste(), [ask("boat"), ask("sun")])
     assert all(outcome.score for outcome in outcomes) and later.prompts == [] and counts.served == 1.0
@@ -266,7 +266,7 @@ def test_an_image_is_scored_at_the_size_of_its_source(tmp_path: Path) -> None:
     outcomes, _, _ = run(tmp_path / "c", artist, taste, redraws)
     assert taste.sizes == [(40, 40), (80, 60), (80, 60)]
     assert [outcome.picture for outcome in outcomes] == [drawn] * 3
-    # A score that was kept of the image as it was drawn is not one of the scaled image.
+    # A cached score of the original image is not used for the scaled one.
     kept = ContentCache(tmp_path / "d")
     kept.keep_score(
         key_of("score", taste.identity, "a boat", small.digest, drawn.digest), Score(semantics=0, quality=0)
