@@ -95,7 +95,7 @@ def ran(page: Any, settle_ms: int = 500) -> None:
 
 
 def keeps_progress(page: Any) -> bool:
-    """Whether a node's line of progress stays after the run: it did up to 1.49, in 1.58 it goes."""
+    """Return whether a node's progress line stays after the run: up to 1.49 it stays, in 1.58 it does not."""
     version = page.evaluate("() => window.__COMFYUI_FRONTEND_VERSION__ ?? '0.0'")
     return tuple(int(part) for part in version.split(".")[:2]) < (1, 58)
 

@@ -46,7 +46,7 @@ WITHOUT_OWN_CRITIC = """() => {
   app.ownCritic.back();
   app.graph.remove(app.ownCritic.critic);
 }"""
-"""As judged_by_the_critic does it, for the time of a run."""
+"""Like `judged_by_the_critic`, for the duration of a run."""
 SHOWING = """() => app.graph._nodes.filter(node => node.mode === 0 && node.type !== 'LoadImage' &&
     (node.imgs?.length ?? 0) > 0)
   .map(node => node.type)"""

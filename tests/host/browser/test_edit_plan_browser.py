@@ -140,7 +140,7 @@ def test_the_planners_plan_is_changed_moved_locked_and_deleted(planned: Any) -> 
 
 def test_a_step_has_its_own_settings(planned: Any, tmp_path: Path) -> None:
     page = planned
-    toggle = row(page, 3).get_by_label("Settings of this step alone")
+    toggle = row(page, 3).get_by_label("Settings of this step")
     assert toggle.get_attribute("aria-expanded") == "false"
     toggle.focus()
     page.keyboard.press("Enter")
@@ -168,7 +168,7 @@ def test_a_step_has_its_own_settings(planned: Any, tmp_path: Path) -> None:
     assert [one.step.settings.source for one in steps(page)] == [1, None]
     page.get_by_role("button", name="Undo").click()
     page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
-    row(page, 2).get_by_label("Settings of this step alone").click()
+    row(page, 2).get_by_label("Settings of this step").click()
     row(page, 2).get_by_role("spinbutton", name="Seed").fill("")
     assert steps(page)[1].step.settings == StepSettings(source=1, tries=2)
     ran(page)

@@ -64,7 +64,7 @@ def small(canvas: tuple[Any, str], host: ComfyServer) -> Iterator[tuple[Any, str
 
 
 def gap(one: Box, other: Box) -> float:
-    """How far two boxes are apart, below 0 where they overlap."""
+    """Return the distance of two boxes, below 0 if they overlap."""
     across = max(other[0] - one[0] - one[2], one[0] - other[0] - other[2])
     down = max(other[1] - one[1] - one[3], one[1] - other[1] - other[3])
     return max(across, down)

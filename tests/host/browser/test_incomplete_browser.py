@@ -48,7 +48,7 @@ ASIDE = """() => {
   const others = app.graph._nodes.filter(one => one.pos[0] > loop.pos[0]);
   for (const one of others) one.pos = [one.pos[0] + 500, one.pos[1]];
 }"""
-"""The node is about to be made wide."""
+"""Moves the nodes to the right aside, since the loop becomes wider."""
 EXECUTED = """() => {
   window.executed = [];
   app.api.addEventListener('executing', ({detail}) => executed.push(String(detail?.node ?? detail)));
@@ -60,7 +60,7 @@ def titled(graph: Graph, name: str, title: str) -> Graph:
 
 
 def both(name: str) -> Graph:
-    """Two stories in one graph, each with a storyboard; the second has a title of its own."""
+    """Two stories in one graph, each with a storyboard; the second has its own title."""
     first, second = loop(f"{name} first", replies=REFUSED), loop(f"{name} second", replies=REFUSED)
 
     def moved(value: Any) -> Any:

@@ -73,11 +73,11 @@ def test_a_story_is_generated_in_french(french: Any, tmp_path: Path) -> None:
     replies += [verdict(False, "a tree", 0.1)] * 4
     graph = story("in french", ["a house", "a tree"], SIZE, critic=json.dumps(replies), max_attempts=2)
     opened_graph(page, graph)
-    page.get_by_text("Chaque étape apparaît ici").wait_for()
+    page.get_by_text("Les étapes apparaissent ici").wait_for()
     kind, detail = page.evaluate(RUN)
     assert kind == "execution_success", json.dumps(detail)[:2000]
     page.wait_for_selector(".it-live[data-status=finished]")
-    page.get_by_text("2 étapes · 4 images dessinées · 1 images sur 2 acceptées").first.wait_for()
+    page.get_by_text("2 étapes · 4 images générées · 1 images sur 2 acceptées").first.wait_for()
     cards = page.locator(".it-card-state").all_text_contents()
     assert cards[0] == "Accepté à l'essai 2" and cards[1].startswith("Jamais accepté : 2 essais"), cards
     page.locator(".it-card-head").first.click()
@@ -87,8 +87,8 @@ def test_a_story_is_generated_in_french(french: Any, tmp_path: Path) -> None:
     page.wait_for_timeout(500)
     screenshot(page, "live-french", tmp_path)
     assert page.evaluate(OUTSIDE) == []
-    page.get_by_text("Prendre cet essai").first.click()
-    page.get_by_text("Votre choix pour l'étape 1 vaut dès la prochaine exécution.").wait_for()
+    page.get_by_text("Utiliser cet essai").first.click()
+    page.get_by_text("Votre choix pour l'étape 1 prend effet à la prochaine exécution.").wait_for()
     screenshot(page, "live-french-choice", tmp_path)
 
 

@@ -83,7 +83,7 @@ FIRST_WORD_TAKES_LONG = """() => {
     return whole(...asked);
   };
 }"""
-"""A second word is said while the first is on its way."""
+"""Sends a second feedback entry while the first request is still running."""
 
 
 def test_a_user_compares_corrects_and_resumes(

@@ -102,7 +102,7 @@ def test_a_mask_and_a_reference_are_uploaded_and_chosen(
     page.evaluate(LAID_OUT, edited(f"Images {kind}"))
     page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 2")
     second = page.locator(".itp-step").nth(1)
-    second.get_by_label("Settings of this step alone").click()
+    second.get_by_label("Settings of this step").click()
     second.get_by_label("Mask", exact=True).locator("xpath=..").locator("input[type=file]").set_input_files(
         tmp_path / f"left {kind}.png"
     )

@@ -145,22 +145,22 @@ def run_on(page: Any) -> None:
 
 
 def shown(page: Any, kind: str) -> None:
-    """Bring a node into view, alone and as it would be worked at."""
+    """Show only this node, at the size in which a user works with it."""
     page.evaluate(CLOSE_TO, kind)
     page.wait_for_timeout(500)
 
 
 def extended_by_hand(page: Any) -> None:
-    """Four steps more than the planner wrote, and settings for some of the ten."""
+    """Add four steps to the plan, and settings for some of the ten."""
     shown(page, "InterleaveEditPlan")
     for prompt in BY_HAND:
         page.get_by_role("button", name="Add step").click()
         number = page.locator(".itp-step").count()
         row(page, number).locator("textarea").first.fill(prompt)
     for number, name, value in ((3, "Seed", "77"), (5, "Attempts", "2")):
-        row(page, number).get_by_label("Settings of this step alone").click()
+        row(page, number).get_by_label("Settings of this step").click()
         row(page, number).get_by_role("spinbutton", name=name).fill(value)
-        row(page, number).get_by_label("Settings of this step alone").click()
+        row(page, number).get_by_label("Settings of this step").click()
 
 
 def redrawn(page: Any, number: int, prompt: str) -> None:
@@ -228,7 +228,9 @@ def test_a_story_of_ten_steps(page: Any, host: ComfyServer, tmp_path: Path) -> N
     page.evaluate(CHANGED, ["InterleavePlanner", "request", ANOTHER])
     run_on(page)
     page.get_by_text("The planner wrote a new plan").first.wait_for()
-    assert not page.get_by_text("Step 2 is drawn again with the next run.").is_visible(), "of the run before"
+    assert not page.get_by_text("Step 2 is generated again with the next run.").is_visible(), (
+        "of the run before"
+    )
     photographed(page, "afternoon-4-planned-again", tmp_path)
     page.get_by_role("button", name="Show new steps").click()
     photographed(page, "afternoon-5-new-plan-taken", tmp_path)

@@ -68,7 +68,7 @@ def french(page: Any, host: ComfyServer) -> Iterator[Any]:
 def test_both_settings_apis_give_the_language(french: Any, name: str) -> None:
     said = reloaded_without(french, name)
     opened_graph(french, story("host parts", ["a"], (64, 64)))
-    french.get_by_text("Chaque étape apparaît ici").first.wait_for()
+    french.get_by_text("Les étapes apparaissent ici").first.wait_for()
     assert said == []
 
 

@@ -56,6 +56,6 @@ def without(graph: Graph, which: str, name: str) -> Graph:
 
 
 def count(answer: dict[str, Any]) -> tuple[int, int, int]:
-    """How often the checkpoint, the sampler and the tint ran."""
+    """Return how often the checkpoint loader, the sampler and the tint node ran."""
     words = [line.split()[0] for line in answer["ran"]]
     return words.count("load"), words.count("paint"), words.count("tint")

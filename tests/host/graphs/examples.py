@@ -56,7 +56,7 @@ def twin(name: str) -> Graph:
 
 
 def need_checkpoints() -> None:
-    """Skip a test for which the tiny world's agents and generator are not there."""
+    """Skip the test if the tiny world's agents and generator are missing."""
     missing = [part for part in ("planner", "critic", "generator") if not (CHECKPOINTS / part).is_dir()]
     if missing:
         pytest.skip(f"The tiny world's {', '.join(missing)} must be trained first: {CHECKPOINTS} has none.")
@@ -126,7 +126,7 @@ SHOWN_IMAGES = {
     "robot_manipulation": 1,
     "sub_task_annotation": 3,
 }
-"""How many images a graph shows its planner."""
+"""Number of images that a graph passes to its planner."""
 
 JUDGED = (
     "your_own_nodes_until_right",
@@ -199,6 +199,6 @@ def judged_by_the_critic(graph: Graph) -> Graph:
 
 
 def id_of(graph: Graph, class_type: str) -> str:
-    """Id of the only node of a class."""
+    """Return the id of the only node of a class."""
     (found,) = [key for key, node in graph.items() if node["class_type"] == class_type]
     return found

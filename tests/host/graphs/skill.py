@@ -114,7 +114,7 @@ def slots(graph: Graph) -> dict[str, dict[str, Any]]:
 
 
 def files() -> dict[str, str]:
-    """Every file of the skill that is made, by name."""
+    """Return every generated file of the skill by name."""
     graphs = {name: skill_graph(name) for name in names()}
     made = {f"{name}.json": _text(graph) for name, graph in graphs.items()}
     made[SLOTS_FILE] = _text({name: slots(graph) for name, graph in graphs.items()})

@@ -31,10 +31,10 @@ SHOWN_INPUTS = (
     ("InterleaveTryOpen", "seed"),
     ("InterleaveCriticLoop", "seed"),
 )
-"""In the order in which App mode shows them."""
+"""Inputs in the order of App mode."""
 
 SHOWN_OUTPUTS = ("InterleaveStoryboard", "SaveImage", "PreviewImage", "PreviewAny")
-"""The first kind of which there is one."""
+"""App mode shows the first of these types that the graph contains."""
 
 WITHOUT_APP = {"feedback_round_trip": "its second half is unmuted on the canvas after the first run"}
 """Templates that App mode is not for, with the reason."""
@@ -49,7 +49,7 @@ def completed(workflow: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def bounds(workflow: dict[str, Any]) -> tuple[float, float, float, float]:
-    """Left, top, right and bottom of all nodes, with their titles, and groups."""
+    """Return left, top, right and bottom of all nodes (with titles) and groups."""
     boxes = [(*node["pos"], *node["size"], 30) for node in workflow["nodes"]]
     boxes += [(*group["bounding"], 0) for group in workflow["groups"]]
     return (
@@ -124,7 +124,7 @@ def shown_in_app(workflow: dict[str, Any]) -> dict[str, list[Any]]:
 
 
 def is_typed_in(node: dict[str, Any], name: str) -> bool:
-    """Whether this input has a widget and no wire."""
+    """Return whether this input has a widget and no link."""
     return any(
         one.get("widget", {}).get("name") == name and one.get("link") is None for one in node["inputs"]
     )

@@ -126,11 +126,11 @@ def test_a_planner_as_critic_stops_the_run_and_a_critic_resumes_it(host: ComfySe
         host.run(graph)
     graph["critic"]["inputs"]["agent"] = "tiny world critic"
     graph["loop"]["inputs"]["max_attempts"] = 2
-    assert "try 2: " in host.run(graph)["report"]["text"][0]
+    assert "attempt 2: " in host.run(graph)["report"]["text"][0]
 
 
 def test_candidates_are_judged_together(host: ComfyServer) -> None:
-    """Each then has the same share of the seconds of all."""
+    """Judged together, each image has the same share of the total time."""
     need_checkpoints()
     graph = story("together", ["a house"], (64, 64), max_attempts=4)
     graph["critic"] = node("InterleaveLoadAgent", agent="tiny world critic")

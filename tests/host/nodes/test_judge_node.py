@@ -94,7 +94,7 @@ def test_a_missing_probability_is_not_invented(host: ComfyServer) -> None:
 
 
 def test_an_unreadable_reply_raises_and_is_quoted(host: ComfyServer) -> None:
-    with pytest.raises(HostError, match=r"could not be understood.*lovely picture"):
+    with pytest.raises(HostError, match=r"could not be parsed.*lovely picture"):
         host.run(judged("What a lovely picture!", "Such a lovely picture!"))
 
 

@@ -109,7 +109,7 @@ def large(name: str) -> Spoil:
 
 
 def bomb() -> bytes:
-    """64 million pixels in a few kilobytes: as many as are read at all."""
+    """Write 64 million pixels in a few kilobytes, the maximum size that is read."""
     from io import BytesIO
 
     buffer = BytesIO()

@@ -115,7 +115,7 @@ def with_value(graph: Graph, key: str, name: str, value: Any) -> Graph:
 
 
 def whole_graphs(story_name: str, service: str) -> dict[str, tuple[Graph, str]]:
-    """For every node with widgets a graph that runs, and the key of the node in it."""
+    """Return for every node with widgets a graph that runs, and the key of the node in it."""
     drawn = story("hostile", ["a"], (16, 16), steps=1)
     by_service = {name: drawn[name] for name in ("plan", "loop", "report")} | {
         "generator": node(
@@ -177,7 +177,7 @@ def whole_graphs(story_name: str, service: str) -> dict[str, tuple[Graph, str]]:
 
 
 def agent(replies: str) -> dict[str, Any]:
-    """A scripted agent that gives these replies (a JSON list)."""
+    """Return a scripted agent with these replies (a JSON list)."""
     return node("InterleaveTestAgent", replies=replies)
 
 
@@ -228,7 +228,7 @@ def shown(story_name: str) -> Graph:
 
 
 def step(number: Any, **fields: Any) -> dict[str, Any]:
-    """One step of a plan as JSON."""
+    """Return one step of a plan as JSON."""
     return {"step_number": number, "step_name": "s", "prompt": "a", "auxiliary_text": "t"} | fields
 
 

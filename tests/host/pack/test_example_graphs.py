@@ -26,7 +26,7 @@ OFFICIAL = (
     "sdxl_simple_example",
 )
 OFFICIAL_OF = {"one_encoder_two_jobs": ("image_mage_flow_edit_turbo_int8",)}
-"""Templates whose official one is in newer hosts alone."""
+"""Templates whose official version is only in newer hosts."""
 
 
 def workflow(name: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ LINES = (
 
 @pytest.fixture(scope="module")
 def bare(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComfyServer]:
-    """A server without them that keeps no results, where they are used most."""
+    """Start a server without these internals and without a cache, where they matter most."""
     server = ComfyServer(host_home, tmp_path_factory.mktemp("bare") / "base", "--cache-none")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INTERLEAVE_TEST_WITHOUT", ",".join(TAKEN))
@@ -34,7 +34,7 @@ def bare(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def tinted(words: str, kind: str) -> Graph:
-    """Accepted at attempt 2; the node after the sampler is of another class."""
+    """Return a pair accepted at attempt 2 whose node after the sampler has this class."""
     graph = pair(words, None, replies=[verdict(False, "better"), verdict(True)] * 2)
     return {**graph, "tint": {**graph["tint"], "class_type": kind}}
 

@@ -1,4 +1,4 @@
-"""The running host serves our words and help pages, and they are about the nodes as they are."""
+"""The running host serves our texts and help pages, and they match its nodes."""
 
 from __future__ import annotations
 

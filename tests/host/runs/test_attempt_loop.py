@@ -282,7 +282,7 @@ def test_the_critic_keeps_the_best_image_of_a_batch(ran: Answers) -> None:
     assert text(first, "final") == "better 1", "the best candidate's prompt is used next"
     assert len(more["outputs"]["attempts"]["images"]) == 12
     judged, again = ran["one batch"]
-    assert "try 2 kept" in text(judged, "text") and "P(success) 40%" in text(judged, "text")
+    assert "attempt 2 kept" in text(judged, "text") and "P(success) 40%" in text(judged, "text")
     assert count(again)[1] == 0 and text(again, "text") == text(judged, "text")
 
 
@@ -319,7 +319,7 @@ def test_without_a_critic_one_image_is_generated(ran: Answers) -> None:
 
 
 def test_keep_and_strictness_are_those_of_the_loop(ran: Answers) -> None:
-    assert "try 3 kept" in text(ran["last"][0], "text")
+    assert "attempt 3 kept" in text(ran["last"][0], "text")
     assert count(ran["strict"][0]) == (1, 5, 5)
     assert "Never accepted" in text(ran["strict"][0], "text")
 
