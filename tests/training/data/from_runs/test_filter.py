@@ -84,7 +84,7 @@ def test_the_published_rules_on_twelve_chains(tmp_path: Path) -> None:
         one.run.rpartition("/")[2]: one.reason for one in made.report.details if one.fate == "left out"
     }
     assert reasons["worse-at-once"] == "no later attempt is as good as the first"
-    assert reasons["always-bad"] == reasons["one-bad-try"] == "the step's best image scores below the minimum"
+    assert reasons["always-bad"] == reasons["one-bad-attempt"] == "the step's best image scores below the minimum"
     assert reasons["better-then-worse"] == "after the step's best attempt"
     assert 4.67 < made.report.settings.rl_variance < 11.7
     assert made.rl and len(read_rl_rows(made.rl)[0]) == 3
@@ -206,13 +206,13 @@ def test_corrections_from_the_page_become_feedback(tmp_path: Path) -> None:
     page = (made.folder / PAGE).read_text()
     assert page.count("<section") == 8 and page.count('class="left"') == 3
     keys = [json.loads(html.unescape(one)) for one in re.findall(r'data-key="([^"]*)"', page)]
-    chosen = next(one for one in keys if one["run"].endswith("one-bad-try"))
+    chosen = next(one for one in keys if one["run"].endswith("one-bad-attempt"))
     corrections = tmp_path / "corrections.jsonl"
     corrections.write_text(json.dumps(chosen | {"accepted": True, "note": "it is fine"}) + "\n")
     assert take_corrections(corrections, [tmp_path / "runs"]) == 1
-    (said,) = read_feedback(tmp_path / "runs" / "one-bad-try")
+    (said,) = read_feedback(tmp_path / "runs" / "one-bad-attempt")
     assert said.accepted is True and said.note == "it is fine"
-    assert "one-bad-try" in kept(filtered(tmp_path, held_out_runs=0.0), "sft")
+    assert "one-bad-attempt" in kept(filtered(tmp_path, held_out_runs=0.0), "sft")
     for bad in ("{}", "nonsense", json.dumps(chosen | {"run": "../other"})):
         corrections.write_text(bad + "\n")
         with pytest.raises(SettingsError, match=r"corrections\.jsonl"):
