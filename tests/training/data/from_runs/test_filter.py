@@ -84,7 +84,11 @@ def test_the_published_rules_on_twelve_chains(tmp_path: Path) -> None:
         one.run.rpartition("/")[2]: one.reason for one in made.report.details if one.fate == "left out"
     }
     assert reasons["worse-at-once"] == "no later attempt is as good as the first"
-    assert reasons["always-bad"] == reasons["one-bad-attempt"] == "the step's best image scores below the minimum"
+    assert (
+        reasons["always-bad"]
+        == reasons["one-bad-attempt"]
+        == "the step's best image scores below the minimum"
+    )
     assert reasons["better-then-worse"] == "after the step's best attempt"
     assert 4.67 < made.report.settings.rl_variance < 11.7
     assert made.rl and len(read_rl_rows(made.rl)[0]) == 3
