@@ -21,7 +21,7 @@ def test_the_list_is_complete() -> None:
 
 
 @pytest.mark.parametrize(("name", "produces"), [(name, produces) for name, _, produces in ROWS])
-def test_a_document_cites_it(name: str, produces: str) -> None:
+def test_every_benchmark_is_cited_in_a_document(name: str, produces: str) -> None:
     linked = re.search(r"\]\(\.\./(docs/[\w/-]+\.md)\)", produces) or re.search(r"`([\w/]+\.py)`", produces)
     assert linked
     text = (FOLDER.parent / linked[1]).read_text(encoding="utf-8")

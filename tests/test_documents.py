@@ -66,7 +66,7 @@ def test_commands_and_their_options_exist(document: Path) -> None:
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=name_of)
-def test_workflows_run_nothing_that_can_be_changed_under_them(workflow: Path) -> None:
+def test_workflows_run_only_pinned_code(workflow: Path) -> None:
     text = workflow.read_text(encoding="utf-8")
     used = re.findall(r"uses: (.*)", text)
     assert used
@@ -79,6 +79,6 @@ def test_workflows_run_nothing_that_can_be_changed_under_them(workflow: Path) ->
         assert "${{" not in script, script
 
 
-def test_the_lock_names_public_hosts_alone() -> None:
+def test_the_lock_contains_only_public_hosts() -> None:
     hosts = set(re.findall(r"https?://[^/\"\s]+", (ROOT / "uv.lock").read_text(encoding="utf-8")))
     assert hosts == {"https://pypi.org", "https://files.pythonhosted.org"}

@@ -182,7 +182,7 @@ def test_import_of_the_package_is_nearly_free() -> None:
     assert done.stdout.strip() == "1", "the entry point imports none of its own modules"
 
 
-def test_root_loads_under_the_hosts_name_for_it(tmp_path: Path) -> None:
+def test_the_root_loads_under_the_hosts_name(tmp_path: Path) -> None:
     """The host imports the folder under its full path, with slashes and spaces, not as interleave_thinker."""
     name = str(tmp_path / "my custom nodes" / "inter-leave").replace(".", "_x_")
     code = (

@@ -138,7 +138,7 @@ def test_every_folder_imports_only_what_the_table_allows() -> None:
         assert not beyond, f"{folder} imports {sorted(beyond)}: not in ARCHITECTURE.md's table"
 
 
-def test_the_table_names_folders_that_are_there_and_imports_that_are_made() -> None:
+def test_the_table_lists_only_existing_folders_and_imports() -> None:
     folders = {folder_of(path) for path in modules().values()}
     imports = imported_packages()
     for folder, names in table().items():
@@ -147,7 +147,7 @@ def test_the_table_names_folders_that_are_there_and_imports_that_are_made() -> N
         assert not idle, f"{folder} does not import {sorted(idle)}: take it out of ARCHITECTURE.md's table"
 
 
-def test_no_circles_of_modules_and_none_of_folders() -> None:
+def test_modules_and_folders_have_no_import_cycles() -> None:
     assert not circles(imported(modules()))
     rooms = {
         folder: {target for target in targets if "/" in target}
@@ -158,7 +158,7 @@ def test_no_circles_of_modules_and_none_of_folders() -> None:
     assert not circles({name: targets - set(LAYERS) for name, targets in packages().items()})
 
 
-def test_no_test_file_imports_another() -> None:
+def test_test_files_do_not_import_each_other() -> None:
     """Tests share code in support modules, and fixtures in a conftest."""
     for path in (ROOT / "tests").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -171,7 +171,7 @@ def test_no_test_file_imports_another() -> None:
             assert not lent, f"{path.relative_to(ROOT)} imports {lent}"
 
 
-def test_circles_are_found() -> None:
+def test_import_cycles_are_found() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
     assert not circles({"a": {"b", "c"}, "b": {"c"}, "c": set()})
 

@@ -52,7 +52,7 @@ def run(tmp_path: Path) -> Path:
     return Path(shutil.copytree(DATA / "run", tmp_path / "run"))
 
 
-def test_a_run_is_read_whole(run: Path) -> None:
+def test_a_run_is_read_completely(run: Path) -> None:
     trajectory = load_trajectory(run)
     assert trajectory.model_dump(mode="json") == content(run / "trajectory.json")
     pictures = [attempt.image for result in trajectory.results for attempt in result.attempts]
@@ -63,7 +63,7 @@ def test_a_run_is_read_whole(run: Path) -> None:
     assert trajectory.results[0].image and trajectory.results[0].image.digest == picked
 
 
-def test_a_run_is_read_from_its_records_alone(run: Path) -> None:
+def test_a_run_is_read_from_its_records(run: Path) -> None:
     whole = load_trajectory(run)
     (run / "trajectory.json").unlink()
     assert load_trajectory(run).results == whole.results
@@ -103,27 +103,27 @@ def test_feedback_is_read(run: Path) -> None:
 
 
 def test_feedback_becomes_the_same_rows_in_the_node(run: Path, tmp_path: Path) -> None:
-    wording = PromptSet.load(DATA / "prompt_set")
-    add_feedback_rows(tmp_path / "rows", load_trajectory(run), read_feedback(run), wording)
+    prompt_set = PromptSet.load(DATA / "prompt_set")
+    add_feedback_rows(tmp_path / "rows", load_trajectory(run), read_feedback(run), prompt_set)
     assert content(tmp_path / "rows" / "critic_sft.json") == content(DATA / "node_rows" / "critic_sft.json")
 
 
 def test_feedback_becomes_the_same_rows_on_the_command_line(run: Path, tmp_path: Path) -> None:
-    wording = PromptSet.load(CRITIC / "prompt_set")
-    made = RunConverter(RunsData(rl_variance=0), wording, log=str).convert([run], tmp_path / "rows")
+    prompt_set = PromptSet.load(CRITIC / "prompt_set")
+    made = RunConverter(RunsData(rl_variance=0), prompt_set, log=str).convert([run], tmp_path / "rows")
     assert made.sft and content(made.sft) == content(DATA / "rows" / "critic_sft.json")
     images = {path.name for path in (DATA / "rows" / "images").iterdir()}
     assert {path.name for path in (tmp_path / "rows" / "images").iterdir()} == images
 
 
-def test_rows_are_added_to_a_file_that_is_there(run: Path, tmp_path: Path) -> None:
+def test_rows_are_added_to_an_existing_file(run: Path, tmp_path: Path) -> None:
     rows = Path(shutil.copytree(DATA / "node_rows", tmp_path / "rows"))
     word = Feedback(step=2, attempt=2, accepted=True)
     assert add_feedback_rows(rows, load_trajectory(run), [word]).rows == 4
     assert read_rows(rows / "critic_sft.json")[:3] == read_rows(DATA / "node_rows" / "critic_sft.json")
 
 
-def test_an_adapter_opens_and_judges_as_it_did(run: Path) -> None:
+def test_an_old_adapter_loads_and_judges_as_before(run: Path) -> None:
     pytest.importorskip("peft", reason="adapters need peft")
     from interleave_thinker.backend.agents.critic import Critic
     from interleave_thinker.backend.chat import open_chat
@@ -157,7 +157,7 @@ def test_a_finished_training_is_known_as_finished(tmp_path: Path) -> None:
     assert lines == ["this training is finished"]
 
 
-def test_a_workflow_names_only_nodes_and_inputs_that_there_are() -> None:
+def test_a_workflow_uses_only_existing_nodes_and_inputs() -> None:
     nodes = content(ROOT / "locales" / "en" / "nodeDefs.json")
     graph = content(DATA / "workflow.json")
     ours = [node for node in graph["nodes"] if node["type"].startswith("Interleave")]

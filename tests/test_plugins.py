@@ -156,7 +156,7 @@ def test_benchmark_command_lists_them(install: Install) -> None:
         ("", "has no attribute 'open'"),
     ],
 )
-def test_a_broken_plugin_is_an_error_of_its_own_name(module: str, reason: str, install: Install) -> None:
+def test_a_broken_plugin_raises_only_under_its_own_name(module: str, reason: str, install: Install) -> None:
     install("broken-package", "[interleave_thinker.generators]\nbroken = broken_one\n", broken_one=module)
     install("sound-package", "[interleave_thinker.generators]\nsound = sound_one\n", sound_one="open = len")
     assert GENERATORS.plugins == ["broken", "sound"]
@@ -184,7 +184,7 @@ def test_a_plugin_whose_name_cannot_be_written_is_not_listed(install: Install) -
         open_generator("a:b")
 
 
-def test_a_package_whose_own_name_cannot_be_read_is_no_other_error(install: Install) -> None:
+def test_a_package_with_an_unreadable_name_does_not_hide_the_error(install: Install) -> None:
     site = install("nameless", "[interleave_thinker.generators]\nbroken = no_such_module\n")
     (site / "nameless-1.0.dist-info" / "METADATA").write_bytes(b"Name: \xff\n")
     with pytest.raises(SettingsError, match="a package without a name: ModuleNotFoundError"):
@@ -206,7 +206,7 @@ def test_an_open_that_cannot_be_called_is_named(module: str, reason: str, instal
         open_generator("odd:1")
 
 
-def test_constants_of_a_plugin_named_options_are_its_own(install: Install) -> None:
+def test_constants_named_options_belong_to_the_plugin(install: Install) -> None:
     module = "OPTIONS = {}\ndef open(argument, size=1): return size"
     install("some-package", "[interleave_thinker.generators]\nown = own_one\n", own_one=module)
     assert open_generator("own", size=2) == 2
@@ -230,7 +230,7 @@ def test_options_of_an_export_and_a_full_disk(install: Install, tmp_path: Path) 
             export_by_name(name, trajectory, tmp_path, options=1)
 
 
-def test_a_name_of_two_packages_is_refused(install: Install) -> None:
+def test_a_name_of_two_packages_is_rejected(install: Install) -> None:
     for name in ("first-package", "second-package"):
         install(name, "[interleave_thinker.generators]\nsame = sound_one\n", sound_one="open = len")
     assert GENERATORS.plugins == ["same"]

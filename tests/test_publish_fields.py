@@ -24,7 +24,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("registry", [False, True])
-def test_addresses_are_added_and_nothing_else_is_changed(tmp_path: Path, registry: bool) -> None:
+def test_publishing_only_adds_addresses(tmp_path: Path, registry: bool) -> None:
     done = run(tmp_path, "someone/pack", "v0.1.0", *(["--registry"] if registry else []))
     assert done.returncode == 0, done.stderr
     before = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -38,9 +38,9 @@ def test_addresses_are_added_and_nothing_else_is_changed(tmp_path: Path, registr
         name = re.fullmatch(r"https://github.com/someone/pack/raw/v0\.1\.0/(docs/\w+\.png)", address)
         assert name and (ROOT / name[1]).is_file()
     classifiers = after["project"]["classifiers"]
-    cards = [one for one in classifiers if one.startswith("Environment :: GPU :: ")]
-    assert len(cards) == (4 if registry else 0)
-    after["project"]["classifiers"] = [one for one in classifiers if one not in cards]
+    gpus = [one for one in classifiers if one.startswith("Environment :: GPU :: ")]
+    assert len(gpus) == (4 if registry else 0)
+    after["project"]["classifiers"] = [one for one in classifiers if one not in gpus]
     assert after == before
     said = (tmp_path / "CHANGES.md").read_text(encoding="utf-8")
     assert said.strip() and "## [" not in said
@@ -55,7 +55,7 @@ def test_an_invalid_publication_gives_a_one_line_error(tmp_path: Path, arguments
     assert (tmp_path / "pyproject.toml").read_bytes() == (ROOT / "pyproject.toml").read_bytes()
 
 
-def test_the_banner_is_as_wide_as_the_registry_shows_it() -> None:
+def test_the_banner_has_the_registrys_aspect_ratio() -> None:
     from PIL import Image
 
     with Image.open(ROOT / "docs" / "banner.png") as banner:

@@ -56,7 +56,7 @@ def test_every_environment_variable_of_the_product_is_documented() -> None:
     assert all(name.removesuffix("_HOSTS") in code for name in documented)
 
 
-def test_the_page_of_the_tiny_world_lists_all_words_of_its_planner() -> None:
+def test_the_tiny_world_page_lists_all_words_of_its_planner() -> None:
     page = (ROOT / "docs" / "explanation" / "tiny-world.md").read_text(encoding="utf-8")
     listed = page.split("```text\n")[1].split("```")[0].split()
     assert set(listed) == KNOWN and len(listed) == len(KNOWN) and f"these {len(KNOWN)} is" in page

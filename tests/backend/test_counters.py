@@ -14,7 +14,7 @@ from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 REQUEST = Request(text="a house, a sun, a boat")
 
 
-def test_a_run_again_draws_and_judges_nothing() -> None:
+def test_a_repeated_run_generates_and_judges_nothing() -> None:
     memory, generator = InMemoryStore(), Counting()
     critic = OneInThree()
     with counting() as first:

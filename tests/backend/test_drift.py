@@ -126,7 +126,7 @@ def test_images_of_different_sizes_can_be_compared() -> None:
     assert drift(Picture(Image.new("RGB", (1, 1))), half).color > 10
 
 
-def test_drift_adds_up_over_a_chain_and_each_step_has_its_own() -> None:
+def test_drift_accumulates_over_a_chain_and_is_reported_per_step() -> None:
     drifts = drift_of_steps(told("off"))
     assert list(drifts) == [1, 2, 3, 4, 5]
     assert drifts[1].from_source is None and drifts[1].from_anchor is None and drifts[1].sentence == ""
@@ -191,7 +191,7 @@ def test_the_match_is_part_of_the_identity() -> None:
         color_matched(FakeGenerator(), "sometimes")
 
 
-def test_the_anchor_is_the_request_s_image_before_the_first_drawn() -> None:
+def test_the_anchor_is_the_requests_image_or_the_first_generated_one() -> None:
     *_, finished = run(Request(text="r"), None, FakeGenerator(), None, plan=STORY)
     assert isinstance(finished, Finished)
     results = finished.trajectory.results

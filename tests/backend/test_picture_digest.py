@@ -16,12 +16,12 @@ def picture(width: int, height: int) -> Picture:
 
 
 def test_the_digest_is_pinned() -> None:
-    # Journals name their pictures by it: another digest would lose every kept run.
+    # Journals name their images by the digest: another one would make all saved runs unreadable.
     assert picture(3, 4).digest == "84ce0e62b03cd34011b47c0b329e69261c2200df"
     assert picture(3, 4).digest == hashlib.blake2b(b"3x4:" + BYTES, digest_size=20).hexdigest()
 
 
-def test_equal_bytes_of_other_sizes_are_other_pictures() -> None:
+def test_equal_bytes_of_other_sizes_are_different_images() -> None:
     sizes = [(3, 4), (4, 3), (12, 1), (1, 12), (2, 6), (6, 2)]
     assert len({picture(*size).digest for size in sizes}) == len(sizes)
     assert len({picture(*size) for size in sizes}) == len(sizes)

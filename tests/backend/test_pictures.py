@@ -38,7 +38,7 @@ def photograph(turned: int) -> bytes:
     return buffer.getvalue()
 
 
-def test_a_photograph_stands_as_it_was_taken(tmp_path: Path) -> None:
+def test_a_photograph_is_rotated_upright(tmp_path: Path) -> None:
     path = tmp_path / "portrait.jpg"
     path.write_bytes(photograph(6))
     assert Picture.from_bytes(photograph(1)).size == (64, 32)
@@ -195,7 +195,7 @@ def test_large_photograph_is_scaled_while_decoding(most: int, size: tuple[int, i
     assert abs(difference).mean() < 3
 
 
-def test_a_large_photograph_stands_as_it_was_taken() -> None:
+def test_a_large_photograph_is_rotated_upright() -> None:
     assert Picture.from_bytes(photograph(6), most=600).size == (16, 32)
 
 
@@ -238,7 +238,7 @@ def test_images_of_gigabytes_are_rejected() -> None:
         Picture.from_base64(answer)
 
 
-def test_a_heic_file_without_its_reader_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heic_file_without_its_library_raises_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     for brand in (b"heic", b"mif1\0\0\0\0mif1heic"):
         with pytest.raises(PictureError, match="HEIC") as refused:
@@ -246,7 +246,7 @@ def test_a_heic_file_without_its_reader_names_it(monkeypatch: pytest.MonkeyPatch
         assert "pip install pillow-heif" in refused.value.hint
 
 
-def test_a_heic_file_without_an_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heic_file_without_an_image_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     class Empty:
         """Behaves like pillow-heif with a file whose list of images is damaged."""
 

@@ -17,7 +17,7 @@ HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\x9b31md\x08e\rf\u202eg\x7f"
 
 
 @given(st.text())
-def test_no_control_character_is_left(text: str) -> None:
+def test_control_characters_are_removed(text: str) -> None:
     for shown in (shown_text(text), one_line(text)):
         assert not any(
             (ord(letter) < 32 and letter not in "\n\t") or 127 <= ord(letter) < 160 for letter in shown

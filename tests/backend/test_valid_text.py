@@ -38,7 +38,7 @@ def test_valid_texts_stay_as_they_are(text: str) -> None:
     assert valid_text(text) == text
 
 
-def test_every_value_holds_valid_texts() -> None:
+def test_every_value_contains_valid_texts() -> None:
     plan = Plan.model_validate(
         {"steps": [{"number": 1, "prompt": "a \ud83d\ude00 \ud800"}], "style": "\udcff"}
     )
@@ -55,7 +55,7 @@ def test_every_value_holds_valid_texts() -> None:
         assert "\ufffd" in value.model_dump_json()
 
 
-def test_a_judge_is_asked_and_read_with_half_a_character() -> None:
+def test_a_judge_accepts_lone_surrogates() -> None:
     chat = ScriptedChat(["\ud83d nothing", "<answer>[8, 7]</answer>", "<answer>[9, 6]</answer>"])
     score = ChatJudge(chat).score(None, Picture.white((8, 8)), "draw \ud800")
     assert (score.semantics, score.quality) == (7.0, 6.0)
@@ -71,7 +71,7 @@ def test_an_imported_prompt_set_can_be_stored_and_read_again(tmp_path: Path) -> 
     assert prompts.digest
 
 
-def test_a_redraw_can_be_asked_for_with_any_argument(tmp_path: Path) -> None:
+def test_a_redraw_can_be_requested_with_any_argument(tmp_path: Path) -> None:
     import shutil
 
     folder = tmp_path / "run"

@@ -157,7 +157,7 @@ def test_every_setting_is_an_option_with_its_description(tmp_path: Path, scripts
         (["--nonsense"], "nonsense"),
     ],
 )
-def test_wrong_usage_is_exit_code_2_and_one_message(
+def test_a_usage_error_gives_exit_code_2_and_one_message(
     tmp_path: Path, scripts: Scripts, arguments: list[str], expected: str
 ) -> None:
     result = call("run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True), *arguments)
@@ -167,7 +167,7 @@ def test_wrong_usage_is_exit_code_2_and_one_message(
     assert not (tmp_path / "out").exists()
 
 
-def test_errors_are_exit_code_1_and_one_line(tmp_path: Path, scripts: Scripts) -> None:
+def test_an_error_gives_exit_code_1_and_one_line(tmp_path: Path, scripts: Scripts) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("precious")
     command = ["run", "x", "--out", tmp_path / "out", *scripts.story(True, True, True)]
@@ -245,9 +245,7 @@ def test_a_run_stopped_with_ctrl_c_can_be_resumed(tmp_path: Path, scripts: Scrip
     assert stamps == {name: (out / "attempts" / name).stat().st_mtime_ns for name in finished}
 
 
-def test_a_plan_with_another_number_of_steps_is_a_warning_or_an_error(
-    tmp_path: Path, scripts: Scripts
-) -> None:
+def test_a_plan_with_another_step_count_warns_or_raises(tmp_path: Path, scripts: Scripts) -> None:
     options = [*scripts.planner(write_plan(STORY), write_plan(STORY)), "--step-count", "3"]
     result = call("plan", "a house", *options, "--json")
     assert "Warning: 3 steps were requested, but the planner wrote 4 and then 4" in result.stderr

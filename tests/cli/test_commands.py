@@ -202,7 +202,7 @@ def test_prompts_import_stores_the_prompt_set_with_a_checkpoint(tmp_path: Path) 
 
 
 @pytest.mark.skipif(not hasattr(tinyworld, "DEMO_REQUEST"), reason="needs the tiny world's demo story")
-def test_demo_writes_its_page(tmp_path: Path, scripts: Scripts) -> None:
+def test_the_demo_writes_its_page(tmp_path: Path, scripts: Scripts) -> None:
     result = call("demo", "--out", tmp_path / "demo", *scripts.story(True, True, True))
     assert result.exit_code == 0, result.output
     assert (tmp_path / "demo" / "index.html").is_file()

@@ -77,7 +77,7 @@ def test_a_critic_that_dies_stops_the_run_and_the_next_run_resumes(
     assert len(after) == len(kept) + 1
 
 
-def test_accept_at_without_probabilities_is_one_warning(tmp_path: Path, critic: ChatServer) -> None:
+def test_accept_at_without_probabilities_gives_one_warning(tmp_path: Path, critic: ChatServer) -> None:
     critic.has_logprobs = False
     options = [*line(tmp_path, critic), "--accept-at", 0.8]
     done = call(*options)

@@ -48,9 +48,7 @@ def test_a_run_without_a_request_needs_a_run_in_the_folder(tmp_path: Path, story
     assert image.exit_code == 2 and "--image needs a request" in image.stderr
 
 
-def test_a_run_is_not_resumed_with_default_models_that_did_not_make_it(
-    tmp_path: Path, story: list[str]
-) -> None:
+def test_a_run_of_other_models_is_not_resumed_with_the_default_ones(tmp_path: Path, story: list[str]) -> None:
     out = tmp_path / "out"
     call("run", "a house", "--out", out, *story)
     before = load_trajectory(out)
@@ -60,7 +58,7 @@ def test_a_run_is_not_resumed_with_default_models_that_did_not_make_it(
     assert load_trajectory(out) == before
 
 
-def test_changed_settings_are_one_line(tmp_path: Path, story: list[str]) -> None:
+def test_changed_settings_give_one_line(tmp_path: Path, story: list[str]) -> None:
     command = ["run", "a house", "--out", tmp_path / "out", *story]
     call(*command)
     result = call(*command, "--max-attempts", 1, "--accept-at", 0.5)
@@ -120,14 +118,14 @@ def test_an_image_that_the_critic_accepts_and_the_threshold_rejects(tmp_path: Pa
     assert "attempt 1: rejected: P(success) 0." in result.stdout and " is below 1.0" in result.stdout
 
 
-def test_a_sentence_that_the_tiny_planner_leaves_out_is_a_warning() -> None:
+def test_a_sentence_omitted_by_the_tiny_planner_gives_a_warning() -> None:
     request = "Draw a sea page with a red boat in the middle. Make it blue. Add a bird. Change it to night."
     assert 'Warning: The plan leaves out: "Add a bird".' in call("plan", request).stderr
     short = "Draw a sea page with a red boat in the middle. Then make it blue."
     assert "describes 2 steps, but 4 were requested" in call("plan", short, "--step-count", 4).stderr
 
 
-def test_settings_are_those_of_the_command_line_if_there_is_a_request(tmp_path: Path) -> None:
+def test_a_request_makes_the_command_line_settings_apply(tmp_path: Path) -> None:
     planner = Scripts(tmp_path).planner(write_plan(STORY))
     command = ["run", "x", "--out", tmp_path / "out", *planner, "--critic", "none", "--generator", "fake:16"]
     call(*command, "--seed", 7)

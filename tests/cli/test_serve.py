@@ -171,7 +171,7 @@ NO_HOST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 80
         (["--config", "x.yaml", "--generator", "fake"], "--generator cannot be combined with --config"),
     ],
 )
-def test_wrong_usage_is_one_line(
+def test_a_usage_error_gives_one_line(
     options: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from interleave_thinker.cli import main
@@ -228,7 +228,7 @@ def test_models_of_a_file_use_the_gpus_in_order(tmp_path: Path) -> None:
         "a: &a [x,x]\nb: [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nmodels: {a: fake}",
     ],
 )
-def test_an_invalid_file_is_one_error(tmp_path: Path, text: str) -> None:
+def test_an_invalid_file_gives_one_error(tmp_path: Path, text: str) -> None:
     file = tmp_path / "service.yaml"
     file.write_text(text)
     with pytest.raises(SettingsError):

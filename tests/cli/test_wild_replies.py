@@ -1,7 +1,6 @@
 """Replies of untrained agents, sent by a real chat server.
 
-Replies with a clear meaning are parsed in whatever form they come. Others are one clear error after the
-second reply.
+Replies with a clear meaning are parsed in any form. Others raise one clear error after the second reply.
 """
 
 from __future__ import annotations
@@ -219,7 +218,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("reply", UNREADABLE.values(), ids=UNREADABLE)
-def test_unclear_plans_are_one_error_after_two_replies(reply: str, server: ChatServer) -> None:
+def test_unclear_plans_raise_one_error_after_two_replies(reply: str, server: ChatServer) -> None:
     server.text = reply
     result = call("plan", "A fox.", "--planner", f"openai:{server.spec}")
     assert result.exit_code == 1 and result.stdout == ""

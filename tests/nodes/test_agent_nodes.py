@@ -39,7 +39,7 @@ def folder_of(root: Path, name: str, kind: str = "qwen3_vl") -> Path:
     return folder
 
 
-def test_a_hub_name_wins_and_is_never_fetched_unasked(tmp_path: Path) -> None:
+def test_a_hub_name_has_priority_and_is_not_downloaded_by_default(tmp_path: Path) -> None:
     folder_of(tmp_path, "mine")
     folder_of(tmp_path, "Qwen/Qwen3-VL-4B")
     assert agent_folders.named_agent("mine", "", False, [tmp_path]) == "mine"
@@ -51,7 +51,7 @@ def test_a_hub_name_wins_and_is_never_fetched_unasked(tmp_path: Path) -> None:
         agent_folders.named_agent("mine", "../..", True, [tmp_path])
 
 
-def test_a_missing_agent_or_adapter_says_the_exact_folder_and_what_is_there(tmp_path: Path) -> None:
+def test_a_missing_agent_or_adapter_names_the_folder_and_its_contents(tmp_path: Path) -> None:
     for find, kind in ((agent_folders.agent_spec, "agent"), (agent_folders.adapter_folder, "adapter")):
         with pytest.raises(SettingsError, match=f"The {kind} 'gone' was not found") as error:
             find("gone", [tmp_path / "here", tmp_path / "there"])
@@ -59,7 +59,7 @@ def test_a_missing_agent_or_adapter_says_the_exact_folder_and_what_is_there(tmp_
         assert repr(str(tmp_path / "there")) in str(error.value)
 
 
-def test_a_missing_agent_of_the_hub_says_how_to_fetch_it(tmp_path: Path) -> None:
+def test_a_missing_hub_agent_raises_with_the_download_command(tmp_path: Path) -> None:
     for name, hub_id in (
         ("Qwen3-VL-4B-Instruct", "Qwen/Qwen3-VL-4B-Instruct"),
         ("Somebody/My-VL.2", "Somebody/My-VL.2"),
@@ -73,7 +73,7 @@ def test_a_missing_agent_of_the_hub_says_how_to_fetch_it(tmp_path: Path) -> None
         assert "hf download" not in str(error.value)
 
 
-def test_a_prompt_set_is_chosen_among_those_that_are_there(tmp_path: Path) -> None:
+def test_a_prompt_set_is_chosen_among_the_existing_ones(tmp_path: Path) -> None:
     ours = default_prompt_set()
     other = ours.model_copy(update={"critic": "other words"})
     ours.save(tmp_path / "published")
@@ -124,7 +124,7 @@ def test_only_precisions_that_work_here_are_offered(monkeypatch: pytest.MonkeyPa
     assert precision.precisions()[-2:] == ["8-bit", "4-bit"]
 
 
-def test_a_precision_that_cannot_be_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impossible_precision_raises_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     precision.check_precision("fp16", built_in=True)
     with pytest.raises(SettingsError, match=r"do not support 4-bit.*auto"):
         precision.check_precision("4-bit", built_in=True)
@@ -178,7 +178,7 @@ def adapters(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> list
     return [build_adapter(checkpoint, parent / f"{seed}", seed, 0.5) for seed in (1, 2)]
 
 
-def test_built_in_agents_take_plain_precisions_and_adapters(adapters: list[Path]) -> None:
+def test_built_in_agents_accept_plain_precisions_and_adapters(adapters: list[Path]) -> None:
     assert ":bfloat16" in open_chat("tinyworld:critic", dtype="bfloat16", adapter=None).identity
     with pytest.raises(ChatError, match="does not fit this base"):
         open_chat("tinyworld:critic", adapter=str(adapters[0]))
@@ -196,7 +196,7 @@ def test_forgotten_weights_and_adapters_are_read_again(checkpoint: Path, adapter
     assert [chat.reply(question(240), PLAIN).text for chat in chats[::-1]] == before[::-1]
 
 
-# Files that are no weights
+# Files that do not contain weights
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_forgotten_weights_and_adapters_are_read_again(checkpoint: Path, adapter
         ((10**6).to_bytes(8, "little") + b"{" + bytes(100), "damaged or incomplete"),
     ],
 )
-def test_a_file_that_holds_no_weights_is_told_before_loading(
+def test_a_file_without_weights_raises_before_loading(
     content: bytes, said: str, tmp_path: Path, checkpoint: Path
 ) -> None:
     folder = tmp_path / "agent"
@@ -229,7 +229,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> str:
     return "MY_OWN_KEY"
 
 
-def test_a_key_is_sent_only_where_its_owner_says(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_sent_only_to_the_allowed_hosts(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert keys.key_for(key, "http://127.0.0.1:8000/v1") == "sk-secret"
     assert keys.key_for("", "https://evil.example/v1") is None
     assert keys.key_for("NOT_SET_KEY", "https://evil.example/v1") is None
@@ -254,13 +254,13 @@ def test_a_key_is_sent_only_where_its_owner_says(key: str, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "given", ["sk-proj-abcdef0123456789", "AIzaSyD-1234567890", "my_key", "PATH", "A_KEY=1", "HF_TOKEN\n"]
 )
-def test_what_is_no_name_of_a_variable_for_keys_is_refused_unseen(given: str) -> None:
+def test_an_invalid_key_variable_is_rejected_without_reading_it(given: str) -> None:
     with pytest.raises(SettingsError, match="may be a key itself") as error:
         open_chat("openai:tiny@http://127.0.0.1/v1", key_variable=given)
     assert given not in str(error.value)
 
 
-def test_a_named_key_goes_into_the_header_and_no_other(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_named_key_is_sent_in_the_header(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
     with chat_server("Ahoy.") as server:
         open_chat(f"openai:{server.spec}", key_variable=key).reply(ASK, ReplySettings())
@@ -283,7 +283,7 @@ def test_stopping_while_a_server_is_silent_hangs_up() -> None:
         with pytest.raises(Cancelled):
             chat.reply(ASK, ReplySettings(), stop)
         assert time.monotonic() - started < 20, "far less than the server would have been silent"
-        assert server.hung_up.wait(20), "the server is told and can stop writing"
+        assert server.hung_up.wait(20), "the connection is closed so that the server can stop"
         server.silent_seconds = 0.0
         assert chat.reply(ASK, ReplySettings(), lambda text: None).text == "Ahoy."
     deadline = time.monotonic() + 20
@@ -301,14 +301,14 @@ def test_stopping_between_retries_does_not_wait_for_them() -> None:
 
         with pytest.raises(Cancelled):
             open_chat(f"openai:{server.spec}").reply(ASK, ReplySettings(), stop)
-        assert len(server.requests) <= 1, "asked again after the stop"
+        assert len(server.requests) <= 1, "a retry was sent after the stop"
 
 
 # Broken libraries
 
 
 @pytest.mark.parametrize("library", ["transformers", "torchvision", "peft", "huggingface-hub", "httpx"])
-def test_each_library_says_what_it_is_for(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_library_states_its_purpose(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "version", lambda name: "0.1")
     with pytest.raises(
         SettingsError, match=f"{library} 0.1 is too old.*{requirements.REASONS[library]}"
@@ -317,7 +317,7 @@ def test_each_library_says_what_it_is_for(library: str, monkeypatch: pytest.Monk
     assert f'-m pip install "{library}>=' in str(error.value) and "\n" not in str(error.value)
 
 
-def test_torchvision_that_does_not_fit_torch_is_one_line() -> None:
+def test_an_incompatible_torchvision_gives_a_one_line_error() -> None:
     with (
         pytest.raises(SettingsError, match=r"torchvision.*nms.*repairs them.*--upgrade") as error,
         requirements.require_library("transformers", "torchvision"),
@@ -357,7 +357,7 @@ except RuntimeError as error:
 
 
 @pytest.mark.parametrize("v3", [True, False])
-def test_in_a_host_that_is_too_old_every_node_says_so(v3: bool) -> None:
+def test_every_node_reports_a_host_that_is_too_old(v3: bool) -> None:
     answer = subprocess.run(
         [sys.executable, "-c", HOST_STUB.format(v3=v3)], cwd=ROOT, capture_output=True, text=True
     )
@@ -367,7 +367,7 @@ def test_in_a_host_that_is_too_old_every_node_says_so(v3: bool) -> None:
     )
 
 
-def test_outside_a_host_there_are_no_stand_ins() -> None:
+def test_stand_ins_exist_only_in_a_host() -> None:
     import interleave_thinker
 
     assert not hasattr(interleave_thinker, "NODE_CLASS_MAPPINGS")

@@ -1,9 +1,10 @@
 """The archive for the Comfy Registry: small, complete, and without unknown findings of its scanner.
 
-The registry's scanner is not public, and one finding keeps a version from being installed. What pack authors
-were told by it (`matched_patterns` of GET /nodes/ID/versions with include_status_reason=true) is searched for
-here, a little more broadly. False alarms are avoided if another name is as good (`publish` for `send`); code
-that does use the environment or the network is listed in REASONS, for a review by the registry.
+The registry's scanner is not public, and one finding keeps a version from being installed. This test
+searches for the patterns that it reported to pack authors (`matched_patterns` of GET /nodes/ID/versions with
+include_status_reason=true), a little more broadly. False alarms are avoided if another name is as good
+(`publish` for `send`). Code that does use the environment or the network is listed in REASONS, for a review
+by the registry.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ REASONS = {
 }
 
 
-def test_the_archive_has_all_that_runs_and_nothing_else() -> None:
+def test_the_archive_contains_exactly_the_runtime_files() -> None:
     packed = published()
     assert {name.partition("/")[0] for name in packed} == TOP
     assert {name for name in packed if name.startswith("docs/")} == {"docs/icon.png"}
@@ -97,7 +98,7 @@ def test_the_archive_is_small(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trigger", TRIGGERS)
-def test_what_a_scanner_may_stop_at_is_known(trigger: str) -> None:
+def test_scanner_findings_are_listed(trigger: str) -> None:
     found = {
         name
         for name in published()
@@ -124,7 +125,7 @@ def test_a_trigger_is_found(trigger: str, line: str) -> None:
     assert TRIGGERS[trigger].search(line)
 
 
-def test_the_pack_needs_no_part_that_is_left_out() -> None:
+def test_the_pack_does_not_import_omitted_files() -> None:
     """Nothing in the archive imports the command line, training, evaluation, the service or the lab."""
     folders = r"(?:cli|training|evaluation|service|tinyworld\.lab)"
     away = re.compile(rf"^\s*(?:from|import) +(?:\.+|interleave_thinker\.){folders}\b", re.MULTILINE)

@@ -45,14 +45,14 @@ def body_of(nodes: Graph, closed: str = "close"):
     return find_body(nodes, closed, SHOWS.__contains__)
 
 
-def test_the_body_is_what_depends_on_open_and_makes_the_image() -> None:
+def test_the_body_is_between_attempt_start_and_the_image() -> None:
     body = body_of(graph(other=node("Encode", clip=["loader", 1], text="unrelated")))
     assert body.nodes == body.producers == ("decode", "sampler", "text")
     assert body.outside == (("loader", 0), ("loader", 1), ("loader", 2))
     assert not body.edits and not body.has_previews
 
 
-def test_no_id_of_a_further_try_names_a_subgraph() -> None:
+def test_ids_of_further_attempts_do_not_name_a_subgraph() -> None:
     nodes = {f"75:{name}": one for name, one in graph().items()}
     for one in nodes.values():
         links = {key: value for key, value in one["inputs"].items() if isinstance(value, list)}
@@ -67,7 +67,7 @@ def test_no_id_of_a_further_try_names_a_subgraph() -> None:
     assert new[end]["override_display_id"] == "75:CLOSE"
 
 
-def test_previews_beside_the_image_belong_to_the_body_with_what_they_need() -> None:
+def test_previews_and_their_inputs_belong_to_the_body() -> None:
     body = body_of(
         graph(
             small=node("Scale", image=["decode", 0]),
@@ -81,7 +81,7 @@ def test_previews_beside_the_image_belong_to_the_body_with_what_they_need() -> N
     assert set(body.nodes) - set(body.producers) == {"small", "look", "words"}
 
 
-def test_pairs_one_after_the_other_are_no_error() -> None:
+def test_pairs_in_sequence_are_allowed() -> None:
     nodes = graph(
         open2=node("InterleaveTryOpen", prompt="", story=["close", 5], seed=1),
         edit=node("Edit", image=["open2", 3], text=["open2", 1], model=["loader", 0], first=["close", 0]),
@@ -117,7 +117,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("reason", WRONG)
-def test_what_is_no_body_says_so(reason: str) -> None:
+def test_an_invalid_body_raises_an_error(reason: str) -> None:
     with pytest.raises(SettingsError, match=reason):
         body_of(WRONG[reason])
 
@@ -127,7 +127,7 @@ def laid_out(nodes: Graph, **options: Any) -> tuple[Graph, str]:
     return lay_out(nodes, body_of(nodes), further, str.upper)
 
 
-def test_a_further_try_takes_what_is_outside_by_the_same_links() -> None:
+def test_a_further_attempt_keeps_its_links_to_outside_nodes() -> None:
     new, end = laid_out(graph(look=node("PreviewImage", images=["decode", 0])))
     assert set(new) == {
         f"close.1.2.{name}" for name in ("open", "text", "sampler", "decode", "look", "close")
@@ -145,7 +145,7 @@ def test_a_further_try_takes_what_is_outside_by_the_same_links() -> None:
     assert new["close.1.2.look"]["override_display_id"] == "LOOK"
 
 
-def test_without_a_cache_what_is_outside_is_made_once_and_handed_on() -> None:
+def test_without_a_cache_outside_nodes_run_once() -> None:
     nodes = graph()
     first, end = laid_out(nodes, hold=True)
     outer = {"loader"}
@@ -165,7 +165,7 @@ def test_without_a_cache_what_is_outside_is_made_once_and_handed_on() -> None:
     assert not any(value == ["loader", 0] for one in later.values() for value in one["inputs"].values())
 
 
-def test_the_original_graph_is_left_as_it_is() -> None:
+def test_the_original_graph_is_not_changed() -> None:
     nodes = graph()
     before = copy.deepcopy(nodes)
     laid_out(nodes, hold=True)
@@ -182,7 +182,7 @@ def changed(which: str, /, **inputs: Any) -> Graph:
     return nodes
 
 
-def test_the_digest_is_of_what_makes_the_image() -> None:
+def test_the_digest_covers_the_nodes_of_the_image() -> None:
     same = digest(graph())
     assert same and same == digest(graph())
     assert same == digest(changed("open", prompt="a house", seed=5))
@@ -204,7 +204,7 @@ def test_ids_are_not_part_of_the_digest() -> None:
     assert body_digest(renamed, body_of(renamed, "n-close")) == digest(graph())
 
 
-def test_what_always_changes_or_cannot_be_named_has_no_digest() -> None:
+def test_always_changing_or_unnamed_nodes_have_no_digest() -> None:
     nodes = graph()
     nodes["loader"]["is_changed"] = [float("nan")]
     assert digest(nodes) is None

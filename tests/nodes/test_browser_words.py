@@ -44,7 +44,7 @@ from interleave_thinker.nodes.live.progress import RunView
 
 WEB = Path(__file__).resolve().parents[2] / "web"
 WORDS = LANGUAGES[1:]
-"""English needs no file: it is what the others are looked up by."""
+"""English has no file, since its texts are the lookup keys of the other languages."""
 SAID = re.compile(r'\bsay\(\s*"((?:[^"\\]|\\.)*)"')
 SENTENCE = re.compile(r'(\bsay\(\s*)?"([A-Z][a-z]+,? [a-z][^"]*)"')
 PLACE = re.compile(r"\{(\w+)\}")
@@ -108,7 +108,7 @@ def lines_of_the_server() -> Iterator[str]:
         moved = Drift(color=color, structure=0.1)
         yield StepDrift(from_source=moved, from_anchor=Drift(color=1.0, structure=1.0)).sentence
         yield moved.sentence
-    # These are said by nodes, which only a host can load.
+    # These texts come from nodes, which only a host can load.
     yield "planning: three steps, P(success) 3"
     yield "planning outline: ..."
     yield "planning steps 11-20 of 40: a fox"
@@ -206,18 +206,18 @@ def notes_of_edits() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("language", WORDS)
-def test_every_language_says_what_the_scripts_say_and_nothing_else(language: str) -> None:
+def test_every_language_has_exactly_the_texts_of_the_scripts(language: str) -> None:
     assert set(words(language)["view"]) == said_in_scripts()
 
 
-def test_no_english_text_is_put_into_an_element_without_being_said() -> None:
+def test_no_english_text_bypasses_translation() -> None:
     for path in WEB.rglob("*.js"):
         sentences = SENTENCE.findall(path.read_text(encoding="utf-8"))
         assert [text for said, text in sentences if not said] == [], path.name
 
 
 @pytest.mark.parametrize("language", WORDS)
-def test_places_and_lines_stay_what_they_are(language: str) -> None:
+def test_translations_keep_placeholders_and_lines(language: str) -> None:
     for part in words(language).values():
         for key, text in part.items():
             assert sorted(PLACE.findall(text)) == sorted(PLACE.findall(key)), key
@@ -230,7 +230,7 @@ def test_every_language_knows_the_same_lines_of_the_server_in_the_same_order() -
     assert all(keys == first for keys in others)
 
 
-def test_every_line_of_the_server_is_known_and_every_known_line_is_said() -> None:
+def test_every_server_line_has_a_translation_and_every_translation_is_used() -> None:
     keys, used = list(words("fr")["server"]), set[str]()
     for line in lines_of_the_server():
         assert looked_up(line, keys, used), line
@@ -242,7 +242,7 @@ def test_every_line_of_the_server_is_known_and_every_known_line_is_said() -> Non
 
 
 @pytest.mark.parametrize("language", OWN_SCRIPT)
-def test_no_sentence_was_left_in_english(language: str) -> None:
+def test_every_sentence_is_translated(language: str) -> None:
     for part in words(language).values():
         for key, text in part.items():
             assert re.search(OWN_SCRIPT[language], text) or key in SAME, key
@@ -282,7 +282,7 @@ console.log(JSON.stringify([LANGUAGES, TAGS.map(resolved)]));"""
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node runs the script")
-def test_a_setting_means_the_language_that_the_front_end_takes(tmp_path: Path) -> None:
+def test_a_setting_selects_the_same_language_as_the_front_end(tmp_path: Path) -> None:
     # node takes a file without a package.json around it for a module by its ending alone.
     module = shutil.copy(WEB / "languages.js", tmp_path / "languages.mjs")
     script = ASK.replace("MODULE", json.dumps(Path(module).as_uri())).replace("TAGS", json.dumps([*RESOLVED]))

@@ -27,7 +27,7 @@ FLUX_DEV = ModelTraits("Flux", distilled_guidance=True)
 
 
 @given(sides, sides, areas, st.sampled_from([16, 32]))
-def test_a_story_of_edits_is_scaled_at_its_first_step_at_most(
+def test_a_story_of_edits_is_scaled_only_at_its_first_step(
     width: int, height: int, area: int, grid: int
 ) -> None:
     drawn = on_grid(edit_size((width, height), area, grid), grid)
@@ -35,7 +35,7 @@ def test_a_story_of_edits_is_scaled_at_its_first_step_at_most(
 
 
 @given(sides, sides)
-def test_an_edit_keeps_the_shape_and_takes_the_area(width: int, height: int) -> None:
+def test_an_edit_keeps_the_aspect_ratio_and_uses_the_given_area(width: int, height: int) -> None:
     area = 1024 * 1024
     scaled = edit_size((width, height), area)
     assert scaled[0] * scaled[1] == pytest.approx(area, rel=16 / min(scaled) * 2)
@@ -43,7 +43,7 @@ def test_an_edit_keeps_the_shape_and_takes_the_area(width: int, height: int) -> 
 
 
 @given(sides, sides, areas)
-def test_kontext_takes_a_size_it_was_trained_at_and_keeps_it(width: int, height: int, area: int) -> None:
+def test_kontext_uses_a_trained_size_and_keeps_it(width: int, height: int, area: int) -> None:
     size = kontext_size((width, height), area)
     assert on_grid(size) == size and kontext_size(size, area) == size
     assert size[0] * size[1] == pytest.approx(area, rel=0.2)
@@ -69,7 +69,7 @@ def test_kontext_takes_a_size_it_was_trained_at_and_keeps_it(width: int, height:
         (ModelTraits("QwenImage21"), "encode node"),
     ],
 )
-def test_auto_knows_models_that_leave_no_doubt(model: ModelTraits, mode: str) -> None:
+def test_auto_detects_unambiguous_models(model: ModelTraits, mode: str) -> None:
     assert edit_choice(model, "auto") == mode
 
 
@@ -83,7 +83,7 @@ def test_auto_knows_models_that_leave_no_doubt(model: ModelTraits, mode: str) ->
         (ModelTraits("SomethingNew"), "between Attempt Start and Attempt End"),
     ],
 )
-def test_auto_says_what_to_choose_where_it_cannot_know(model: ModelTraits, advice: str) -> None:
+def test_auto_names_the_choices_for_an_unknown_model(model: ModelTraits, advice: str) -> None:
     with pytest.raises(SettingsError, match=advice):
         edit_choice(model, "auto")
 
@@ -98,13 +98,13 @@ def test_auto_says_what_to_choose_where_it_cannot_know(model: ModelTraits, advic
         (ModelTraits("QwenImage"), "z-image omni"),
     ],
 )
-def test_a_mode_that_the_model_would_ignore_is_refused(model: ModelTraits, chosen: str) -> None:
+def test_a_mode_that_the_model_would_ignore_is_rejected(model: ModelTraits, chosen: str) -> None:
     with pytest.raises(SettingsError, match="Set 'edit' to"):
         edit_choice(model, chosen)
 
 
 @pytest.mark.parametrize("mode", [name for name in EDIT_CHOICES if name != "auto"])
-def test_a_choice_of_the_artist_wins_where_it_can(mode: str) -> None:
+def test_a_supported_choice_of_the_user_has_priority(mode: str) -> None:
     owners = {
         "flux kontext": "Flux",
         "omnigen2": "Omnigen2",
@@ -131,14 +131,14 @@ def test_a_choice_of_the_artist_wins_where_it_can(mode: str) -> None:
     ],
 )
 @pytest.mark.parametrize("chosen", ["auto", "image to image"])
-def test_models_of_videos_and_sounds_are_refused_whatever_is_chosen(
+def test_video_and_audio_models_are_rejected_in_every_mode(
     model: ModelTraits, word: str, chosen: str
 ) -> None:
     with pytest.raises(SettingsError, match=word):
         edit_choice(model, chosen)
 
 
-def test_image_models_with_names_like_those_of_video_models_are_not_refused() -> None:
+def test_image_models_named_like_video_models_are_accepted() -> None:
     for name in ("HunyuanImage21", "Kandinsky5Image"):
         assert edit_choice(ModelTraits(name), "auto") == "image to image"
 
@@ -152,7 +152,7 @@ def test_a_size_in_whole_steps_is_kept_by_the_next_edit(
     assert stepped_size(drawn, area, grid) == drawn
 
 
-def test_an_encode_node_is_for_the_models_of_the_table() -> None:
+def test_an_encode_node_is_used_for_the_models_in_the_table() -> None:
     with pytest.raises(SettingsError, match="does not know an encode node for SDXL"):
         edit_choice(ModelTraits("SDXL"), "encode node")
 
@@ -170,7 +170,7 @@ def test_images_are_numbered_as_the_model_reads_them(mark: str | None, written: 
 
 
 @pytest.mark.parametrize("prompt", ["a <image1> b", "an image of 2 cats", "image 10", "1 image"])
-def test_what_is_no_number_of_an_image_stays(prompt: str) -> None:
+def test_other_numbers_in_a_prompt_stay(prompt: str) -> None:
     assert with_image_numbers(prompt, "<image{}>", 3) == prompt
 
 

@@ -46,7 +46,7 @@ def test_a_folder_beside_the_program_is_no_hub_id(tmp_path: Path, monkeypatch: p
         pipeline_spec("owner/model", [tmp_path / "models"])
 
 
-def test_without_a_key_any_service_may_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_key_any_service_may_be_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(GENERATOR_KEY, raising=False)
     assert check_services(" https://images.example ") == "https://images.example"
 
@@ -65,7 +65,7 @@ def test_without_a_key_any_service_may_be_asked(monkeypatch: pytest.MonkeyPatch)
         ("https://images.example@evil.net", "https://images.example", False),
     ],
 )
-def test_the_key_goes_to_this_machine_or_to_the_named_service(
+def test_the_key_is_sent_only_to_this_machine_or_the_named_service(
     monkeypatch: pytest.MonkeyPatch, url: str, trusted: str, goes: bool
 ) -> None:
     monkeypatch.setenv(GENERATOR_KEY, "secret-key")
@@ -103,6 +103,6 @@ def test_a_workflow_names_only_services_that_the_owner_allows(
 
 
 @pytest.mark.parametrize("url", ["", "images", "file:///etc/passwd", "http://", "http://a:port", "http://["])
-def test_what_is_no_url_says_so(url: str) -> None:
+def test_an_invalid_url_raises_an_error(url: str) -> None:
     with pytest.raises(SettingsError, match="URL"):
         check_services(url)

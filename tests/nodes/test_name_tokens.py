@@ -38,10 +38,10 @@ WORKFLOW = {"nodes": [{"id": 3, "title": "Mine", "properties": {"Node name for S
         ("plain", "plain"),
     ],
 )
-def test_marks_mean_what_they_mean_to_the_front_end(text: str, meant: str) -> None:
+def test_tokens_are_replaced_as_in_the_front_end(text: str, meant: str) -> None:
     assert with_tokens(text, NOW, named_nodes(PROMPT, WORKFLOW)) == meant
 
 
 @pytest.mark.parametrize("graph", [None, [], {}, {"nodes": 3}, {"nodes": [None, {"id": None}]}])
-def test_a_graph_that_nobody_sent_fills_in_nothing(graph: object) -> None:
+def test_a_missing_graph_fills_in_nothing(graph: object) -> None:
     assert with_tokens("%A.b%", NOW, named_nodes(graph if graph != [] else None, graph)) == "%A.b%"

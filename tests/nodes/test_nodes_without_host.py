@@ -34,7 +34,7 @@ from interleave_thinker.nodes.sampling.weights_identity import weights_identity
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
 
 
-def test_images_survive_the_way_there_and_back() -> None:
+def test_images_are_unchanged_by_conversion_and_back() -> None:
     pixels = np.arange(256 * 3, dtype=np.uint8).reshape(16, 16, 3)
     batch = torch.from_numpy(pixels.astype(np.float32) / 255.0)[None]
     (picture,) = to_pictures(batch)
@@ -82,7 +82,7 @@ def test_a_pixel_that_is_no_finite_number_is_an_error(value: float, kind: torch.
         to_pictures(batch.to(kind))
 
 
-def test_a_mask_is_one_of_numbers_and_nothing_else() -> None:
+def test_a_mask_must_contain_numbers() -> None:
     whole = torch.ones(1, 4, 6)
     for mask in (whole, whole[0], whole.half(), torch.nn.Parameter(whole)):
         assert mask_picture(mask, "It").size == (6, 4)
@@ -129,7 +129,7 @@ def agent(folder: Path, kind: str = "qwen3_vl", marker: str = "config.json") -> 
     return folder
 
 
-def test_agents_are_found_in_every_root_the_first_winning(tmp_path: Path) -> None:
+def test_agents_are_found_in_every_root_and_the_first_has_priority(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     wanted = agent(first / "Qwen3-VL-4B")
     agent(second / "Qwen3-VL-4B")
@@ -149,7 +149,7 @@ def test_agents_are_found_in_every_root_the_first_winning(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["missing", "../first/Qwen3-VL-4B", "/etc", ""])
-def test_an_unknown_agent_says_where_to_put_it(tmp_path: Path, name: str) -> None:
+def test_an_unknown_agent_raises_with_its_folder(tmp_path: Path, name: str) -> None:
     agent(tmp_path / "first" / "Qwen3-VL-4B")
     with pytest.raises(SettingsError, match=re.escape(str(tmp_path))):
         agent_folders.agent_spec(name, [tmp_path / "second"])
@@ -194,7 +194,7 @@ def test_the_view_of_a_run_never_runs_backwards_and_ends_full(judged: bool) -> N
             assert attempt.prompt in text
 
 
-def test_two_loops_with_other_seeds_have_runs_of_their_own_and_old_folders_are_found(tmp_path: Path) -> None:
+def test_loops_with_different_seeds_have_separate_runs_and_old_folders_are_found(tmp_path: Path) -> None:
     request = Request(text="A boat.")
     for seed in (0, 5, 2**48):
         story = make_trajectory(1, size=16, request=request.text)
@@ -226,7 +226,7 @@ def test_run_folders_are_apart_by_request_and_stay_below_the_output(tmp_path: Pa
     assert run_folder(tmp_path, Request(text="a", images=(image,))) != run_folder(tmp_path, Request(text="a"))
 
 
-def test_runs_in_other_scripts_can_be_told_apart_and_old_ones_are_found(tmp_path: Path) -> None:
+def test_runs_in_other_scripts_have_distinct_names_and_old_ones_are_found(tmp_path: Path) -> None:
     boat, house = Request(text="一只红色的小船"), Request(text="一座小房子")
     new = run_folder(tmp_path, boat)
     assert new.name.startswith("一只红色的小船-") and run_folder(tmp_path, house).name.startswith(
@@ -250,7 +250,7 @@ def test_a_run_is_a_folder_directly_below_the_runs_folder(tmp_path: Path, name: 
 # Broken libraries
 
 
-def test_a_library_that_is_too_old_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outdated_library_raises_with_the_upgrade_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "version", lambda name: "4.57.1")
     with pytest.raises(SettingsError, match=r"4\.57\.1 is too old. Version 5\.0 or newer.*pip install"):
         requirements.check_library("transformers")
@@ -258,7 +258,7 @@ def test_a_library_that_is_too_old_says_how_to_mend_it(monkeypatch: pytest.Monke
     requirements.check_library("transformers")
 
 
-def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_raises_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
@@ -268,7 +268,7 @@ def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -
     assert sys.executable in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_broken_library_is_one_line() -> None:
+def test_a_broken_library_gives_a_one_line_error() -> None:
     broken = RuntimeError("operator torchvision::nms does not exist\nand a long trace")
     with (
         pytest.raises(SettingsError, match="torchvision::nms") as error,
@@ -279,7 +279,7 @@ def test_a_broken_library_is_one_line() -> None:
 
 
 def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
-    """What the host imports at its start must not need them; each is imported by the node that uses it."""
+    """The host's start must not import these libraries; each is imported by the node that uses it."""
     blocked = ("transformers", "diffusers", "torchvision", "json_repair", "jinja2", "httpx", "typer")
     code = (
         "import sys; sys.path.insert(0, 'tests')\n"
@@ -298,7 +298,7 @@ def test_the_pack_loads_without_the_libraries_that_may_be_broken() -> None:
     assert answer.returncode == 0, answer.stderr
 
 
-def test_a_plan_without_anything_to_draw_has_a_report() -> None:
+def test_a_text_only_plan_has_a_report() -> None:
     plan = Plan(steps=(Step(number=1, auxiliary_text="Words."),))
     *_, finished = run(Request(text="r"), None, FakeGenerator(), None, plan=plan)
     assert "1. Step: Text only" in report(finished.trajectory)
@@ -311,7 +311,7 @@ CLEAR = 36
 
 
 @pytest.mark.parametrize("path", sorted(WORKFLOWS.glob("*.json")), ids=lambda path: path.stem)
-def test_example_graphs_are_whole(path: Path) -> None:
+def test_example_graphs_are_complete(path: Path) -> None:
     graph = json.loads(path.read_text(encoding="ascii"))
     nodes = {node["id"]: node for node in graph["nodes"]}
     for link, origin, origin_slot, target, target_slot, kind in graph["links"]:

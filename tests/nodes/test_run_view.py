@@ -34,7 +34,7 @@ def newest(messages: list[LiveMessage]) -> dict[str, LiveMessage]:
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_an_attempt_takes_under_20_kB_whatever_is_said(text: str) -> None:
+def test_an_attempt_takes_under_20_kB_for_any_text(text: str) -> None:
     plan = Plan(steps=(Step(number=1, name=text, prompt=text, auxiliary_text=text),))
     sent: list[LiveMessage] = []
     now = [0.0]
@@ -61,14 +61,14 @@ def test_an_attempt_takes_under_20_kB_whatever_is_said(text: str) -> None:
     assert max(map(size, sent)) < 8_000
 
 
-def test_the_newest_messages_are_the_whole_state() -> None:
+def test_the_newest_messages_contain_the_whole_state() -> None:
     live = replayed("run", make_trajectory())
     state = newest(live.state())
     assert {key for key in state if key.startswith("step")} == {f"step {number}" for number in range(1, 6)}
     refused, accepted = state["attempt 1 0"].shown, state["attempt 1 1"].shown
     assert (refused.outcome, refused.tone, refused.probability) == ("refused", "open", 0.08)
     assert (accepted.outcome, accepted.tone) == ("accepted", "good")
-    assert [kind for kind, _ in accepted.prompt] == ["same", "ins"], "what the critic added is marked"
+    assert [kind for kind, _ in accepted.prompt] == ["same", "ins"], "the critic's additions are marked"
     assert state["attempt 3 0"].shown.outcome == "failed" and state["attempt 3 0"].shown.error
     assert state["attempt 3 1"].shown.outcome == "not understood"
     assert state["step 3"].shown.tone == "open" and "Never accepted" in state["step 3"].shown.sentence
@@ -79,7 +79,7 @@ def test_the_newest_messages_are_the_whole_state() -> None:
     assert replayed("run", make_trajectory(cut_short=True)).state()[-1].shown.status == "cancelled"
 
 
-def test_who_comes_in_the_middle_reads_all_words_so_far() -> None:
+def test_a_late_client_gets_all_text_so_far() -> None:
     plan = Plan(steps=(Step(number=1, prompt="a"),))
     sent: list[LiveMessage] = []
     now = [0.0]
@@ -116,19 +116,19 @@ def test_clipping_counts_bytes_as_they_are_sent() -> None:
     ]
 
 
-def test_a_steps_allowance_holds_for_any_number_of_tries() -> None:
-    for tries in (1, 5, 100):
-        allowance, moves = Allowance(tries), 0
-        for _ in range(tries):
+def test_a_steps_allowance_holds_for_any_number_of_attempts() -> None:
+    for attempts in (1, 5, 100):
+        allowance, moves = Allowance(attempts), 0
+        for _ in range(attempts):
             allowance.new_attempt()
             moves += sum(allowance.may_move((step + 1) / 50) for step in range(50))
-        assert moves <= max(MOVES_PER_STEP, tries)
+        assert moves <= max(MOVES_PER_STEP, attempts)
     assert sum(Allowance(1).may_send(20_000) for _ in range(100)) == 100
     allowance = Allowance(1)
     assert sum(allowance.may_send(20_000) for _ in range(100)) * 20_000 <= 250_000
 
 
-def test_a_choice_makes_the_nodes_result_out_of_date_once(tmp_path: Path) -> None:
+def test_a_pick_outdates_the_nodes_result_once(tmp_path: Path) -> None:
     watch = RunWatch()
     mine, other = tmp_path / "mine", tmp_path / "other"
     for folder in (mine, other):
@@ -144,7 +144,7 @@ def test_a_choice_makes_the_nodes_result_out_of_date_once(tmp_path: Path) -> Non
     assert watch.edition("7") == 2
 
 
-def test_a_result_whose_folder_was_deleted_is_out_of_date_once(tmp_path: Path) -> None:
+def test_a_deleted_folder_outdates_the_result_once(tmp_path: Path) -> None:
     watch = RunWatch()
     kept, gone = tmp_path / "kept", tmp_path / "gone"
     for folder in (kept, gone):
@@ -172,7 +172,7 @@ def test_a_result_of_a_run_that_is_not_complete_is_out_of_date(tmp_path: Path) -
 @pytest.mark.parametrize(
     "name", ["../secrets", "..", "", ".", "a/b", "/etc", "A-Run", "link", "missing", "a\n"]
 )
-def test_a_run_is_only_ever_one_below_the_runs_folder(tmp_path: Path, name: str) -> None:
+def test_only_runs_below_the_runs_folder_are_opened(tmp_path: Path, name: str) -> None:
     (tmp_path / PARENT / "a").mkdir(parents=True)
     (tmp_path / "secrets").mkdir()
     (tmp_path / PARENT / "link").symlink_to(tmp_path / "secrets")
@@ -181,8 +181,8 @@ def test_a_run_is_only_ever_one_below_the_runs_folder(tmp_path: Path, name: str)
         known_run(tmp_path, name)
 
 
-def test_candidates_and_steps_at_once_are_kept_apart() -> None:
-    """What is on its way is known by step and attempt: a verdict or a word finds its own."""
+def test_parallel_candidates_and_steps_are_separate() -> None:
+    """Parallel verdicts and texts are assigned by step and attempt."""
     plan = Plan(steps=(Step(number=1, prompt="a"), Step(number=2, prompt="b")))
     now = [0.0]
     live = LiveRun("run", plan, RunSettings(), True, clock=lambda: now[0])
@@ -203,7 +203,7 @@ def test_candidates_and_steps_at_once_are_kept_apart() -> None:
     assert state["attempt 2 0"].shown.outcome == "accepted"
 
 
-def test_a_redraw_is_shown_as_one() -> None:
+def test_a_redraw_is_marked_in_the_view() -> None:
     plan = Plan(steps=(Step(number=1, prompt="a"),))
     live = LiveRun("run", plan, RunSettings(max_attempts=1), True)
     live.follow(PlanReady(plan))
@@ -226,7 +226,7 @@ def test_thumbnails_are_small_webp_of_a_few_sizes(tmp_path: Path, asked: int, si
         Thumbnails().webp(tmp_path, "f" * 40, asked)
 
 
-def test_thumbnails_take_bounded_memory(tmp_path: Path) -> None:
+def test_thumbnails_use_bounded_memory(tmp_path: Path) -> None:
     pictures = [Picture(Image.effect_noise((64, 64), 64 + number).convert("RGB")) for number in range(6)]
     for picture in pictures:
         RunFiles(tmp_path).write_picture(picture)

@@ -18,7 +18,7 @@ LOCALES = Path(__file__).resolve().parents[2] / "locales"
 FILES = sorted(WORKFLOWS.glob("*.json"))
 FIRST = "01 Tiny world story, nothing to download"
 SHOWN_LETTERS = 30
-"""Letters of a name that a card of the front end shows in one line; the rest is in its tooltip."""
+"""Number of letters of a name that the front end's template list shows; the rest is in a tooltip."""
 SCREEN = (1600, 900)
 LEFT_BAR, TOP_BARS = 60, 90
 """Pixels of the side bar, and of the tabs with the run bar below them."""
@@ -63,10 +63,12 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_they_are_numbered_from_first_to_last_and_say_what_one_gets() -> None:
+def test_templates_are_numbered_and_describe_their_result() -> None:
     assert [path.stem[:3] for path in FILES] == [f"{number:02} " for number in range(1, len(FILES) + 1)]
     assert FILES[0].stem == FIRST
-    assert {path.stem for path in WORKFLOWS.iterdir()} == {path.stem for path in FILES}, "a picture too many"
+    assert {path.stem for path in WORKFLOWS.iterdir()} == {path.stem for path in FILES}, (
+        "an image without a template"
+    )
     for path in FILES:
         # The front end puts spaces for these two, and a URL reads the others as its own.
         assert not re.search(r"[_%#?&+]", path.stem), path.stem
@@ -81,14 +83,14 @@ def test_their_category_is_called_as_the_pack_in_every_language() -> None:
 
 
 @templates
-def test_a_picture_of_what_one_gets_lies_beside_it(path: Path) -> None:
+def test_every_template_has_an_image_of_its_result(path: Path) -> None:
     with Image.open(path.with_suffix(".jpg")) as picture:
         assert picture.width == picture.height >= 300, "the front end shows squares"
     assert path.with_suffix(".jpg").stat().st_size < 50_000
 
 
 @templates
-def test_all_of_it_is_on_the_screen_and_clear_of_the_bars(path: Path) -> None:
+def test_every_template_fits_the_screen_outside_of_the_bars(path: Path) -> None:
     graph = read(path)
     view = graph["extra"]["ds"]
     groups = [(box[0], box[1], box[2], box[3]) for box in (group["bounding"] for group in graph["groups"])]
@@ -100,7 +102,7 @@ def test_all_of_it_is_on_the_screen_and_clear_of_the_bars(path: Path) -> None:
 
 
 @templates
-def test_its_text_is_drawn_when_a_newer_front_end_fits_it_into_view(path: Path) -> None:
+def test_a_template_fits_the_view_at_readable_scale(path: Path) -> None:
     left, top, right, bottom = corners(node_boxes(read(path)))
     scale = 0.75 * min(CANVAS[0] / (right - left + 20), CANVAS[1] / (bottom - top + 20))
     assert scale >= READABLE, f"{right - left:.0f} x {bottom - top:.0f} is too large"
@@ -117,4 +119,4 @@ def test_its_note_can_be_read_in_both_canvases(path: Path) -> None:
 def test_a_loop_has_room_for_its_view(path: Path) -> None:
     for node in read(path)["nodes"]:
         if node["type"] in ("InterleaveCriticLoop", "InterleaveTryClose"):
-            assert node["size"][1] >= 1000, "the compared pictures stand at its lower end"
+            assert node["size"][1] >= 1000, "the compared images are at its lower end"

@@ -62,7 +62,7 @@ def test_every_language_has_the_nodes_of_the_pack_and_no_others() -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
 @pytest.mark.parametrize("node", NODE_IDS)
-def test_a_language_says_what_the_english_words_say(node: str, language: str) -> None:
+def test_a_language_has_a_translation_of_every_english_text(node: str, language: str) -> None:
     english, own = words("en", node), words(language, node)
     with_places = WITH_PLACES if node == "InterleaveLoadAgent" else set()
     assert set(own) == set(english) | with_places
@@ -76,7 +76,7 @@ def test_a_language_says_what_the_english_words_say(node: str, language: str) ->
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
-def test_nodes_and_the_labels_of_a_node_can_be_told_apart(language: str) -> None:
+def test_names_of_nodes_and_labels_are_unique(language: str) -> None:
     entries = definitions(language)
     titles = [entry["display_name"] for entry in entries.values()]
     assert len(set(titles)) == len(titles)
@@ -90,7 +90,7 @@ def test_nodes_and_the_labels_of_a_node_can_be_told_apart(language: str) -> None
 
 
 @pytest.mark.parametrize("language", OWN_SCRIPT)
-def test_no_sentence_was_left_in_english(language: str) -> None:
+def test_every_sentence_is_translated(language: str) -> None:
     for node in NODE_IDS:
         for place, text in words(language, node).items():
             if place[-1] in ("tooltip", "description") or (place[-1] == "name" and text not in UNTRANSLATED):
@@ -126,18 +126,18 @@ def test_a_help_page_names_every_input_and_output_with_an_example(node: str) -> 
         assert all(one["name"] in outputs for one in entry.get("outputs", {}).values())
 
 
-def test_no_help_page_is_left_of_a_node_that_is_gone() -> None:
+def test_help_pages_exist_only_for_existing_nodes() -> None:
     expected = {path for node in NODE_IDS for path in help_pages(node).values()}
     assert {path for path in HELP.rglob("*") if path.is_file()} == expected
 
 
-def test_the_page_about_the_host_tests_names_every_one() -> None:
+def test_the_host_tests_page_lists_every_test() -> None:
     page = (ROOT / "docs" / "reference" / "host-tests.md").read_text(encoding="utf-8")
     files = {path.name for path in (ROOT / "tests" / "host").rglob("test_*.py")}
     assert set(re.findall(r"`(test_\w+\.py)`", page)) == files
 
 
-def test_the_icon_is_what_the_registry_takes() -> None:
+def test_the_icon_meets_the_registrys_rules() -> None:
     with Image.open(ROOT / "docs" / "icon.png") as icon:
         assert icon.format == "PNG" and icon.size[0] == icon.size[1] <= 400
 

@@ -10,7 +10,7 @@ from .markdown import code, note, page, table, text
 STATUSES = {"NoRoute": "404, 405"}
 """Statuses of errors that have another one by request."""
 INTRODUCTION = """
-Every error of the package derives from `InterleaveError`. Its text says what failed, where, and what to
+Every error of the package derives from `InterleaveError`. Its text states what failed, where, and what to
 do. `error.message` is the first part and `error.hint` the advice. The command line prints the text after
 `Error:` and exits with the code below; ComfyUI shows the class and the text at the node that failed.
 """

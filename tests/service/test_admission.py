@@ -48,7 +48,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_requests_are_admitted_in_the_order_in_which_they_came() -> None:
+def test_requests_are_admitted_in_order_of_arrival() -> None:
     async def main() -> None:
         admission = Admission(FullPool(0, 1), ServiceSettings(queue=1, patience=PATIENCE))
         admitted: list[int] = []
@@ -93,7 +93,7 @@ def test_a_new_request_does_not_pass_those_that_wait() -> None:
     ("queued", "waiting", "capacity", "seconds"),
     [(0, 0, 1, 1.0), (6, 0, 1, 24.0), (0, 3, 1, 12.0), (6, 3, 1, 36.0), (6, 3, 2, 18.0), (3, 0, 5, 3.0)],
 )
-def test_a_refused_client_is_told_how_long_the_queue_takes(
+def test_a_rejected_client_gets_the_waiting_time(
     queued: int, waiting: int, capacity: int, seconds: float
 ) -> None:
     """All requests ahead count: those in the pool's queue and those that wait for space in it."""
@@ -117,7 +117,7 @@ def test_a_refused_client_is_told_how_long_the_queue_takes(
     asyncio.run(main())
 
 
-def test_the_pause_follows_the_mean_of_the_models_own_draws() -> None:
+def test_the_retry_time_follows_the_models_mean_generation_time() -> None:
     """A new image counts a fifth, and those of other models do not count.
 
     Before the first, a second is assumed.
@@ -144,7 +144,7 @@ def test_service_shutting_down_admits_no_request() -> None:
             with pytest.raises(Busy, match="shutting down") as refused:
                 await late
             assert refused.value.retry_after == CLOSING_SECONDS
-        assert admission.under_way == 2, "what was admitted is finished"
+        assert admission.under_way == 2, "admitted requests are finished"
 
     asyncio.run(main())
 

@@ -50,7 +50,7 @@ def test_size_steps_guidance_and_negative_are_the_requests(pipeline: str) -> Non
     )
 
 
-def test_a_model_of_masks_gets_each_request_its_own(tmp_path: Path) -> None:
+def test_a_mask_model_gets_the_mask_of_each_request(tmp_path: Path) -> None:
     tiny_pipelines.flux_fill(tmp_path)
     mask = Image.new("RGB", (64, 64))
     mask.paste("white", (0, 0, 64, 32))
@@ -73,7 +73,7 @@ def test_unsupported_settings_are_listed_or_rejected() -> None:
     assert image(worker.draw([request()])[0]) == open_generator("fake:32").draw("a red house", None, 5)
 
 
-def test_requests_that_differ_in_what_shapes_an_image_have_other_keys() -> None:
+def test_settings_that_change_an_image_change_its_key() -> None:
     base = request()
     others = [
         request(**one)

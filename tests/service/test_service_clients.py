@@ -44,14 +44,14 @@ def client(request: pytest.FixtureRequest, services: tuple[Service, Service]) ->
     return open_generator(f"http:{urls}" if "http" in request.param else f"images:fake@{urls}")
 
 
-def test_every_way_gives_the_librarys_pixels(client: Generator) -> None:
+def test_every_client_gives_the_librarys_pixels(client: Generator) -> None:
     library = open_generator("fake:64")
     for source in (None, SOURCE):
         for number, prompt in enumerate(PROMPTS):
             assert client.draw(prompt, source, number) == library.draw(prompt, source, number)
 
 
-def test_settings_of_a_step_come_through(client: Generator) -> None:
+def test_settings_of_a_step_reach_the_service(client: Generator) -> None:
     library = open_generator("fake:64")
     assert isinstance(client, TakesStepSettings) and isinstance(library, TakesStepSettings)
     given = {"negative": "fog", "mask": MASK}

@@ -86,19 +86,19 @@ def test_failure_affects_only_its_request(service: Service, notes: Path, kind: s
     assert len(noted(notes, "deaths")) == deaths
 
 
-def test_refusal_of_the_model_is_its_answer(service: Service) -> None:
+def test_a_rejection_by_the_model_is_returned(service: Service) -> None:
     answer = service.post("/edit", prompt="refuse this", seed=1)
     assert answer.status_code == 200
     assert answer.json()["error"] == "The model does not draw that. Ask for something else."
 
 
-def test_a_model_that_cannot_be_loaded_says_why(service: Service) -> None:
+def test_a_model_that_cannot_be_loaded_reports_the_reason(service: Service) -> None:
     answer = service.post("/edit", prompt="a", model="absent")
     assert answer.status_code == 503 and "The folder does not exist" in answer.json()["error"]
     assert "Retry-After" not in answer.headers, "to ask again is of no use"
     (worker,) = [one for one in service.client.get("/status").json()["workers"] if one["model"] == "absent"]
     assert worker["phase"] == "dead" and worker["reason"] and worker["seconds_to_restart"] is None
-    assert worker["restarts"] == 0 and service.pool.hopeless() == "", "the other model draws"
+    assert worker["restarts"] == 0 and service.pool.hopeless() == "", "the other model still generates"
 
 
 def test_a_client_waits_for_a_model_that_is_loading(
@@ -117,7 +117,7 @@ def test_a_client_waits_for_a_model_that_is_loading(
         assert generator.draw("a page", None, 3) == expected("a page", 3)
 
 
-def test_equal_requests_are_drawn_once(service: Service, notes: Path) -> None:
+def test_equal_requests_are_generated_once(service: Service, notes: Path) -> None:
     with ThreadPoolExecutor(16) as clients:
         answers = list(
             clients.map(lambda _: service.post("/edit", prompt="slow 0.3 same", seed=4), range(16))

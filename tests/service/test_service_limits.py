@@ -59,7 +59,7 @@ def still_draws(service: Service) -> None:
     wait_until(lambda: service.front.held.bytes == 0)
 
 
-def test_a_large_body_is_413_and_is_not_read_whole(service: Service) -> None:
+def test_a_large_body_gives_413_without_being_read(service: Service) -> None:
     large = service.client.post("/edit", content=b"x" * (3 * 1024 * 1024))
     assert large.status_code == 413 and large.json()["success"] is False
 
@@ -118,7 +118,7 @@ def test_hostile_json_is_422(service: Service, body: bytes) -> None:
     assert answer.headers["content-type"] == "application/json"
 
 
-def test_an_image_with_too_many_pixels_is_refused_by_its_header(service: Service) -> None:
+def test_an_image_with_too_many_pixels_is_rejected_by_its_header(service: Service) -> None:
     header = b"IHDR" + struct.pack(">IIBBBBB", 10000, 10000, 8, 2, 0, 0, 0)
     chunk = struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
     bomb = b"\x89PNG\r\n\x1a\n" + chunk + struct.pack(">I", 8) + b"IDAT12345678"
@@ -138,7 +138,7 @@ def test_pixels_count_towards_the_memory_of_all_requests(
     still_draws(service)
 
 
-def test_all_images_of_a_form_are_known_by_their_headers_before_one_is_decoded(
+def test_all_image_headers_of_a_form_are_checked_before_decoding(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def decoded(data: bytes, where: str) -> Picture:
@@ -173,7 +173,7 @@ def test_chunked_body_has_the_same_limits(service: Service) -> None:
     still_draws(service)
 
 
-def test_pages_of_other_sites_are_not_let_in(service: Service) -> None:
+def test_requests_from_pages_of_other_sites_are_rejected(service: Service) -> None:
     for headers in (
         {"Origin": "https://evil.example"},
         {"Host": "evil.example"},

@@ -98,7 +98,7 @@ def test_an_edit_has_the_published_fields(service: Service) -> None:
     assert body["ignored"] == ["guidance", "steps"]
 
 
-def test_a_drawing_has_the_published_fields(service: Service) -> None:
+def test_a_response_has_the_published_fields(service: Service) -> None:
     body = service.post("/generate", prompt="a boat", seed=5).json()
     assert set(body) >= PUBLISHED_DRAW
     assert picture(body["image"]) == FakeGenerator(64).draw("a boat", None, 5)
@@ -113,7 +113,7 @@ def test_without_a_seed_every_image_differs(service: Service) -> None:
     assert first["seed"] != second["seed"] and first["image"] != second["image"]
 
 
-def test_a_fill_takes_its_mask(service: Service) -> None:
+def test_a_fill_model_uses_the_mask(service: Service) -> None:
     white = Picture.white(SOURCE.size)
     body = service.post(
         "/fill", image=SOURCE.base64_png(), mask_image=white.base64_png(), prompt="a", seed=1
@@ -160,7 +160,7 @@ def test_an_image_may_be_webp_without_loss(service: Service) -> None:
     assert Picture.from_bytes(data) == FakeGenerator(64).draw("a boat", None, 5)
 
 
-def test_the_images_api_draws_and_edits(service: Service) -> None:
+def test_the_images_api_generates_and_edits(service: Service) -> None:
     answer = service.post("/v1/images/generations", prompt="a boat", n=2, seed=5, size="32x32", model="fake")
     drawn = [picture(one["b64_json"]) for one in answer.json()["data"]]
     assert drawn == [FakeGenerator(32).draw("a boat", None, seed) for seed in (5, 6)]
@@ -214,7 +214,7 @@ def test_every_rejection_has_the_published_format(service: Service, case: str) -
     assert isinstance(said["detail"], list) == (status == 422)
 
 
-def test_the_images_api_refuses_in_its_own_form(service: Service) -> None:
+def test_the_images_api_returns_errors_in_its_own_form(service: Service) -> None:
     for body, status in (
         ({"prompt": "a", "size": "64x32"}, 400),
         ({"prompt": "a", "model": "gpt-image-1"}, 404),
@@ -322,18 +322,18 @@ def test_body_with_wrong_content_type_is_rejected(service: Service) -> None:
     assert form.status_code in (400, 422)
 
 
-def test_the_first_model_is_drawn_with_where_none_is_named(service: Service) -> None:
+def test_a_request_without_a_model_uses_the_first(service: Service) -> None:
     assert service.post("/edit", prompt="a").json()["model_type"] == "fake"
     assert [one["id"] for one in service.client.get("/v1/models").json()["data"]] == ["fake", "tiny"]
 
 
-def test_the_client_of_this_package_draws_with_it(service: Service) -> None:
+def test_this_packages_client_generates_with_the_service(service: Service) -> None:
     generator = open_generator(f"http:{service.url}")
     assert generator.draw("a boat", SOURCE, 9) == FakeGenerator(64).draw("a boat", SOURCE, 9)
     assert FakeGenerator(64).identity in generator.identity
 
 
-def test_sources_are_echoed_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_sources_are_echoed_on_request(tmp_path: Path) -> None:
     fake = ModelSettings(name="fake", generator="fake:32", devices=("cpu",))
     with running_service(tmp_path, [fake], ServiceSettings(echo=True)) as echoing:
         body = echoing.post("/edit", image=SOURCE.base64_png(), prompt="a", seed=1).json()
@@ -345,7 +345,7 @@ def test_sources_are_echoed_where_that_is_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", ["fake", "tiny"])
 @pytest.mark.parametrize("source", [None, SOURCE], ids=["text", "edit"])
-def test_the_service_draws_what_the_library_draws(
+def test_the_service_generates_the_same_image_as_the_library(
     service: Service, model: str, source: Picture | None
 ) -> None:
     service.wait_for(model)

@@ -17,7 +17,7 @@ from interleave_thinker.service.sharing import SharedDraws
 
 
 class ScriptedPool:
-    """Generates what it is given: seconds to wait, then an image or an error."""
+    """Waits for the given seconds, then returns the given image or raises the given error."""
 
     def __init__(self, *script: tuple[float, GeneratedImage | DrawTimeout]) -> None:
         self.script, self.asked = list(script), 0

@@ -1,4 +1,4 @@
-"""Every kind of hostile file in place of every file that is read: a one-line error and little memory.
+"""Replaces every file that is read by every kind of hostile file: expects a one-line error and little memory.
 
 Each case runs the command line in a forked child with its libraries loaded, so that only the cost of the file
 is measured. A neighboring folder is compared before and after.

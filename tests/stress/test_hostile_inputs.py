@@ -79,7 +79,7 @@ def peak_mb(pid: int) -> int:
     return int(status.split("VmHWM:")[1].split()[0]) // 1024
 
 
-def test_every_input_ends_in_a_result_or_one_line(tmp_path: Path) -> None:
+def test_every_input_gives_a_result_or_one_line(tmp_path: Path) -> None:
     home = find_host()
     assert home is not None
     host, ends, faults = ComfyServer(home, tmp_path / "base"), Counter[str](), list[str]()

@@ -63,7 +63,7 @@ def server() -> Iterator[HostileServer]:
 
 @pytest.mark.parametrize("name", BEHAVIOURS)
 @pytest.mark.parametrize("client", ["chat", "image"])
-def test_a_story_ends_in_one_line(server: HostileServer, client: str, name: str, tmp_path: Path) -> None:
+def test_a_story_fails_with_one_line(server: HostileServer, client: str, name: str, tmp_path: Path) -> None:
     before = forked(lambda: None, LIMIT).peak_bytes
     ended = forked(lambda: run_with_log(client, server.url(name), tmp_path), LIMIT)
     assert ended.code == 0, (tmp_path / "output.txt").read_text(errors="replace")
@@ -74,7 +74,7 @@ def test_a_story_ends_in_one_line(server: HostileServer, client: str, name: str,
     assert not leaks
 
 
-def test_the_key_would_be_found() -> None:
+def test_the_check_finds_a_leaked_key() -> None:
     for form in ("as it is", "in capitals", "in hexadecimal"):
         assert has_key(f"before {ECHOES[form](KEY)} after".encode())
     assert has_key(base64.b64encode(f"user:{KEY} and more".encode()))

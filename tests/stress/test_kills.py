@@ -120,12 +120,12 @@ def resumed_story(run_story: RunStory, place: Path, number: int, dice: random.Ra
         assert len(set(new)) == len(new), f"story {number}: drew twice"
     assert files_of(alone) == files_of(folder), f"story {number}"
     assert set(drawn(log)) == set(drawn(log_alone))
-    assert len(drawn(log)) - len(drawn(log_alone)) <= kills, "more than one draw for each kill"
+    assert len(drawn(log)) - len(drawn(log_alone)) <= kills, "more than one generation for each kill"
     return kills
 
 
 @pytest.mark.parametrize(("kind", "most"), [("painted", 500), ("tinyworld", 40)])
-def test_a_killed_story_equals_an_undisturbed_one(kind: str, most: int, tmp_path: Path) -> None:
+def test_a_resumed_story_equals_an_uninterrupted_one(kind: str, most: int, tmp_path: Path) -> None:
     run_story = painted_story if kind == "painted" else tiny_world_story()
     dice, kills = random.Random(0), 0
     for number in itertools.count():
@@ -135,7 +135,7 @@ def test_a_killed_story_equals_an_undisturbed_one(kind: str, most: int, tmp_path
     print(json.dumps({"kind": kind, "kills": kills, "stories": number + 1}))
 
 
-def test_killed_trajectories_equal_undisturbed_ones(tmp_path: Path) -> None:
+def test_resumed_trajectories_equal_uninterrupted_ones(tmp_path: Path) -> None:
     from interleave_thinker.training.data.executors.threads import ThreadExecutor
     from interleave_thinker.training.data.trajectories.engine import PromptFile, Trajectories
     from interleave_thinker.training.data.trajectories.options import TrajectoryOptions
@@ -198,6 +198,6 @@ def test_a_benchmark_killed_in_two_processes_gives_the_same_submission(tmp_path:
     print(json.dumps({"kills": kills, "draws": len(draws), "again": len(draws) - len(set(draws))}))
     assert kills > least / 2
     assert len(draws) - len(set(draws)) <= kills, (
-        "a draw is repeated only where a kill fell before its record"
+        "an image is repeated only if the kill came before its record"
     )
     assert files_of(alone / "submission") == files_of(out / "submission")

@@ -59,7 +59,7 @@ def specv_reads(checkout: Path) -> Reads:
             parts, fault = (
                 module.build_interleaved_output_parts(content, path.parent) if content else (None, "")
             )
-        except Exception:  # noqa: BLE001 - whatever ends the official loader is a refusal
+        except Exception:  # noqa: BLE001 - any exception of the official loader is a rejection
             return False
         return bool(parts) and fault is None
 
@@ -85,7 +85,7 @@ def comm_reads(checkout: Path) -> Reads:
                 # The client of its judge opens them later; an error there drops the sample.
                 with Image.open(part["content"]) as image:
                     image.load()
-        except Exception:  # noqa: BLE001 - whatever ends the official loader is a refusal
+        except Exception:  # noqa: BLE001 - any exception of the official loader is a rejection
             return False
         return bool(further) and used == len(predicted) and len(parts) == count + used
 
@@ -153,7 +153,7 @@ READERS = {"specv": ("SpecV", specv_reads), "comm": ("CoMM", comm_reads)}
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_ours_is_never_more_lenient(name: str) -> None:
+def test_our_loader_is_never_more_lenient_than_the_official_one(name: str) -> None:
     folder, reads = READERS[name]
     checkout = Path(FOLDER) / folder
     if not FOLDER or not checkout.is_dir():

@@ -58,7 +58,7 @@ def test_requests_beyond_capacity_are_rejected() -> None:
     assert most - before < 100
 
 
-def test_killed_workers_cost_no_image() -> None:
+def test_killed_workers_lose_no_image() -> None:
     """Kill one of two workers every 5 s, and compare every image with undisturbed ones."""
     seconds = 60.0
     settings: Figures = {"clients": 8, "seconds": seconds, "rate": 5, "timeout": 60}
@@ -87,7 +87,7 @@ def _digests(measured: Load) -> dict[int, str]:
     return {one.number: one.outcome.digest for one in measured.samples if one.outcome.digest}
 
 
-def test_a_broken_model_leaves_the_other_one_alone() -> None:
+def test_a_broken_model_does_not_affect_the_other() -> None:
     """Combine a model that does not load with one that does, and requests that run out of memory."""
     models = [
         {"name": "good", "generator": "card:96:0", "devices": ["cpu", "cpu"]},
@@ -112,7 +112,7 @@ def test_a_broken_model_leaves_the_other_one_alone() -> None:
         assert "The folder does not exist." in answers["bad_model"].json()["error"]
 
 
-def test_sigterm_finishes_what_was_accepted() -> None:
+def test_sigterm_finishes_accepted_requests() -> None:
     """Send SIGTERM after the twentieth image: accepted requests are finished, the rest is rejected."""
     with service("card:96:0.25", 2) as running:
         told: list[float] = []
@@ -134,7 +134,7 @@ def test_sigterm_finishes_what_was_accepted() -> None:
     assert "image" not in after
 
 
-def test_clients_that_hang_up_leave_nothing_under_way() -> None:
+def test_disconnected_clients_leave_no_running_request() -> None:
     """Check that the places of clients that hang up are free again, and nothing is generated for them."""
     with service("card:96:0.5", queue=100) as running:
         gone = 0

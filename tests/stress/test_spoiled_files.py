@@ -75,7 +75,7 @@ def names_below(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", ["rows", "prompts"])
-def test_the_result_is_a_result_or_one_line(kind: str, part: int, tmp_path: Path) -> None:
+def test_a_spoiled_file_gives_a_result_or_one_line(kind: str, part: int, tmp_path: Path) -> None:
     if kind == "rows":
         prepare, commands_of, spoiled = hostile_rows.prepare, hostile_rows.commands_of, hostile_rows.spoiled
         outputs = set(hostile_rows.OUTPUTS)

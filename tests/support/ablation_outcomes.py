@@ -20,14 +20,14 @@ from interleave_thinker.tinyworld.lab.ablation.settings import AblationSettings
 from interleave_thinker.tinyworld.lab.runs.stories import StoryOutcome
 
 
-def found_by(rate: float, rng: Random, tries: Sequence[int] = (3,)) -> RowOutcomes:
+def found_by(rate: float, rng: Random, attempts: Sequence[int] = (3,)) -> RowOutcomes:
     outcomes = [
         StoryOutcome(right=right, steps=[right, True], draws=3)
         for right in (rng.random() < rate for _ in range(100))
     ]
     truth = [bool(number % 2) for number in range(50)]
     return RowOutcomes(
-        told=dict.fromkeys(tries, outcomes), judged=StoredVerdicts(said=[*truth[:-1], None], truth=truth)
+        told=dict.fromkeys(attempts, outcomes), judged=StoredVerdicts(said=[*truth[:-1], None], truth=truth)
     )
 
 
@@ -42,8 +42,8 @@ def write_seeds(out: Path, settings: AblationSettings) -> None:
     for seed in settings.all_seeds:
         folder = seed_folder(out, seed)
         for name in ROWS:
-            tries = {"alone": (1,), "sft": (1, 3, 5), "rl": (1, 3, 5)}.get(name, (3,))
-            write_found(measured(folder, name), found_by(rates.get(name, 0.5), rng, tries))
+            attempts = {"alone": (1,), "sft": (1, 3, 5), "rl": (1, 3, 5)}.get(name, (3,))
+            write_found(measured(folder, name), found_by(rates.get(name, 0.5), rng, attempts))
         if seed in settings.all_seeds[: settings.teacher_seeds]:
             for name in ("sft_careful", "sft_careless"):
                 write_found(measured(folder, name), found_by(0.4, rng))

@@ -1,6 +1,6 @@
 """Hostile files, and everything that reads files, called like a user calls it.
 
-`KINDS` put something hostile in place of a file. `READERS` define where the file is in a folder made by
+`KINDS` replace a file by something hostile. `READERS` define where the file is in a folder made by
 `prepare`, and the command line that reads it. A case combines one kind with one reader.
 """
 

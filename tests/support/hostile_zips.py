@@ -177,7 +177,7 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "sizes behind the data": _first(flags=8),
     "lzma": _first(method=14),
     "bzip2": _first(method=12),
-    "bomb that says so": _bomb(65 << 20),
+    "bomb with its true size": _bomb(65 << 20),
     "bomb that lies": _bomb(2),
     "bombs together": _many_bombs,
     "overlapping": _overlapping,

@@ -191,7 +191,7 @@ def main(folder: Path) -> None:
         if child == 0:
             try:
                 obey(folder, order["stage"], Path(order["out"]), order["kill"])
-            except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
+            except BaseException:  # noqa: BLE001 - a forked child must not continue as its parent
                 traceback.print_exc()
                 os._exit(1)
             os._exit(0)

@@ -36,5 +36,5 @@ def _listed(*options: str) -> set[str]:
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", *options]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        pytest.skip("Only a git checkout says what is published.")
+        pytest.skip("Only a git checkout lists the published files.")
     return {name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()}

@@ -33,7 +33,7 @@ class Unopened:
     """A job whose models cannot be opened."""
 
     def open(self, stop: CancelToken) -> Callable[[int], int]:
-        raise ChatError("There is no such model.")
+        raise ChatError("The model does not exist.")
 
 
 @dataclass(frozen=True)

@@ -100,5 +100,5 @@ def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
     """Wait until a condition is true."""
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, "it never came"
+        assert time.monotonic() < end, "it did not arrive"
         time.sleep(0.01)

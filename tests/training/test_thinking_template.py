@@ -43,7 +43,7 @@ def thinking(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_one_rule_says_what_a_prompt_opened() -> None:
+def test_one_rule_finds_the_open_thinking_tag_of_a_prompt() -> None:
     assert (
         opens_thought(OPENED) and opens_thought(f"{OPENED}\n") and not opens_thought(f"{OPENED}\n</think>\n")
     )
@@ -57,14 +57,14 @@ def test_checks_read_the_same_answers(rows: Path, thinking: Path, tmp_path: Path
     from transformers import AutoModelForImageTextToText
 
     some = read_rl_rows(rows)[0]
-    wording = prompt_set_of(thinking) or default_prompt_set()
-    questions = [as_question(row, rows.parent, tmp_path / "shown", wording) for row in some]
+    prompt_set = prompt_set_of(thinking) or default_prompt_set()
+    questions = [as_question(row, rows.parent, tmp_path / "shown", prompt_set) for row in some]
     model = AutoModelForImageTextToText.from_pretrained(thinking)
     checks = []
     for folder in (checkpoint("critic"), thinking):
         answers, tokens = greedy_answers(model, load_processor(folder), questions, 120, 12)
         assert all(answer.startswith("<think>") for answer in answers)
-        checks.append(summarise(some, answers, tokens, wording.verdict_first))
+        checks.append(summarise(some, answers, tokens, prompt_set.verdict_first))
     assert checks[1].format == checks[0].format > 0.8 and checks[1].accuracy == checks[0].accuracy > 0.7
 
 
@@ -84,7 +84,7 @@ def test_rewards_read_the_same_answers(rows: Path, thinking: Path, tmp_path: Pat
     assert log[0]["reward/format"] > 0.7
 
 
-def test_samples_for_pairs_are_read_alike_and_kept_apart_from_older_ones(
+def test_samples_for_pairs_are_read_equally_and_separate_from_older_ones(
     rows: Path, thinking: Path, tmp_path: Path
 ) -> None:
     row = read_rl_rows(rows)[0][0]

@@ -137,5 +137,5 @@ def test_reinforcement(order: Order, tmp_path: Path) -> None:
     for name in ("checks.json", "rollouts/step_000000.jsonl", "rollouts/step_000002.jsonl"):
         assert (out / name).read_text() == (straight / name).read_text(), name
     drawn = out.with_suffix(".drawn").read_text().splitlines()
-    assert len(drawn) == len(set(drawn)), "an image was drawn twice"
+    assert len(drawn) == len(set(drawn)), "an image was generated twice"
     assert sorted(drawn) == sorted(straight.with_suffix(".drawn").read_text().splitlines())

@@ -27,7 +27,7 @@ from interleave_thinker.training.sft.train import SftTraining
 
 EIGHT_B = 8_767_123_696
 VISION = 576_388_336
-CARDS = {"paper-8b": 80, "one-80gb": 80, "one-24gb": 24}
+GPU_MEMORY = {"paper-8b": 80, "one-80gb": 80, "one-24gb": 24}
 
 
 @lru_cache
@@ -52,8 +52,8 @@ def counted(section: list[str]) -> tuple[int, int]:
     return int(found.group(1).replace(",", "")), int(found.group(2).replace(",", ""))
 
 
-@pytest.mark.parametrize("name", CARDS)
-def test_the_large_ones_are_counted_reckoned_and_said_not_to_have_been_run(name: str) -> None:
+@pytest.mark.parametrize("name", GPU_MEMORY)
+def test_large_recipes_have_estimates_and_are_marked_as_not_tested(name: str) -> None:
     assert any("Not tested at this size" in line for line in about(name))
     assert any("Not tested at this size" in line for line in told(name))
     sections = stages(name)
@@ -65,17 +65,17 @@ def test_the_large_ones_are_counted_reckoned_and_said_not_to_have_been_run(name:
         assert sum(int(part.group(1).replace(",", "")) for part in listed) == trained
         assert sum(int(part.group(2).replace(",", "")) for part in listed) == whole
         needed = re.search(r"about ([\d.]+) GB VRAM per device \(estimated\): .*weights", "\n".join(section))
-        assert needed and float(needed.group(1)) < 0.9 * CARDS[name]
+        assert needed and float(needed.group(1)) < 0.9 * GPU_MEMORY[name]
 
 
-def test_the_published_runs_train_what_was_published() -> None:
+def test_the_published_recipes_train_the_published_parameters() -> None:
     sections = stages("paper-8b")
     assert counted(sections["planner-sft"]) == (EIGHT_B - VISION, EIGHT_B)
     assert counted(sections["critic-sft"]) == (EIGHT_B - VISION, EIGHT_B)
     assert counted(sections["critic-grpo"]) == (EIGHT_B, EIGHT_B)
 
 
-def test_the_tiny_one_fits_here() -> None:
+def test_the_tiny_recipe_fits_this_machine() -> None:
     assert all(any("fits here" in line for line in stages("tiny")[stage]) for stage in STAGES)
 
 
@@ -93,7 +93,7 @@ def test_the_launchers_files_are_read_by_the_launcher(name: str) -> None:
         assert config.deepspeed_config["zero_stage"] == 3
 
 
-def test_a_recipe_of_ones_own_is_reckoned_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_custom_recipe_is_estimated_as_far_as_possible(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
     own.write_text("critic-sft:\n  model: Qwen/Qwen3-VL-2B-Instruct\n  lora_r: 16\n  gate_rows: 10\n")
     said = CliRunner().invoke(app, ["doctor", "--config", str(own)])
@@ -105,7 +105,7 @@ def test_a_recipe_of_ones_own_is_reckoned_as_far_as_it_goes(tmp_path: Path) -> N
     )
 
 
-def test_what_is_reckoned_follows_the_model() -> None:
+def test_estimates_depend_on_the_model() -> None:
     section = "\n".join(stages("paper-8b")["critic-grpo"])
     # 2 x 4096 patches-in-tokens of four patches each, two answers at a time; embeddings and output layer are
     # one unit.
@@ -118,8 +118,8 @@ def test_what_is_reckoned_follows_the_model() -> None:
     )
 
 
-def test_every_recipe_says_what_it_is_for() -> None:
-    assert set(recipe_names()) == {*CARDS, "tiny"}
+def test_every_recipe_states_its_purpose() -> None:
+    assert set(recipe_names()) == {*GPU_MEMORY, "tiny"}
     assert all(about(name) for name in recipe_names())
 
 

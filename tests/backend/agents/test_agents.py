@@ -43,12 +43,12 @@ def test_the_template_follows_the_images() -> None:
     assert planned(Request(text="a story", images=(FIRST, SECOND))) == (FIRST, SECOND, "I a story.")
 
 
-def test_images_stand_at_the_users_marks() -> None:
+def test_images_are_placed_at_the_users_marks() -> None:
     request = Request(text="put <image> on <image>", images=(FIRST, SECOND))
     assert planned(request) == ("I put ", FIRST, " on ", SECOND, ".")
 
 
-def test_the_published_wording_is_asked_as_its_runners_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_published_prompt_set_is_sent_in_its_runners_form(monkeypatch: pytest.MonkeyPatch) -> None:
     """One phrase is removed from the request, and each part of the text is followed by an image."""
     told = Request(text="Explain it both visually and textually.", images=(FIRST,))
     marked = Request(text="From <image> both visually and textually", images=(FIRST,))
@@ -59,14 +59,14 @@ def test_the_published_wording_is_asked_as_its_runners_ask(monkeypatch: pytest.M
     assert planned(marked) == ("I From ", FIRST, ".")
     assert planned(Request(text=told.text)) == ("T Explain it..",)
     assert planned(Request(text="go", images=(FIRST, SECOND))) == ("I go.", FIRST, SECOND)
-    assert SET.digest == before, "runs that were begun go on"
-    # Another wording is asked as it was trained.
+    assert SET.digest == before, "runs that were started can be resumed"
+    # Any other prompt set keeps the form that it was trained with.
     other = SET.model_copy(update={"critic": "another"})
     assert [planned(told, other), planned(marked, other), planned(Request(text=told.text), other)] == own
     assert own[0] == (FIRST, "I Explain it both visually and textually..")
 
 
-def test_images_stand_at_the_templates_marks() -> None:
+def test_images_are_placed_at_the_templates_marks() -> None:
     marked = SET.model_copy(update={"planner_images": "<image>\nI {text_input}"})
     assert planned(Request(text="go", images=(FIRST,)), marked) == (FIRST, "\nI go")
     assert planned(Request(text="go on <image>", images=(FIRST,)), marked) == (FIRST, "\nI go on <image>")
@@ -99,7 +99,7 @@ def test_the_critic_is_shown_before_and_after_and_both_prompts() -> None:
     assert chat.requests[0].settings.temperature == 0
 
 
-def test_a_white_page_stands_in_for_no_image() -> None:
+def test_a_white_image_replaces_a_missing_source() -> None:
     _, chat = judged([write_verdict(REFUSAL)], before=None)
     assert shown(chat)[:2] == (Picture.white((8, 6)), SECOND)
 
@@ -113,7 +113,7 @@ def test_the_critics_template_may_place_the_images() -> None:
         Critic(chat, SET.model_copy(update={"critic": "<image>"})).judge(FIRST, SECOND, "a", "b")
 
 
-def test_the_refined_prompt_is_the_one_used_where_nothing_is_to_change() -> None:
+def test_an_accepting_verdict_keeps_the_used_prompt() -> None:
     accepted = Verdict(success=True, refined_prompt="something else", reasoning="fine")
     assert judged([write_verdict(accepted)])[0].refined_prompt == "a red boat"
     assert (
@@ -132,7 +132,7 @@ def test_the_probability_comes_from_the_backend() -> None:
     assert judged([write_verdict(REFUSAL)])[0].probability is None
 
 
-def test_an_unreadable_reply_is_asked_for_once_more_with_the_reason() -> None:
+def test_an_unreadable_reply_is_requested_again_with_the_reason() -> None:
     verdict, chat = judged(['{"success": "maybe"}', write_verdict(REFUSAL)])
     assert verdict == REFUSAL
     first, reply, reason = chat.requests[1].messages
@@ -142,7 +142,7 @@ def test_an_unreadable_reply_is_asked_for_once_more_with_the_reason() -> None:
     assert "maybe" in str(reason.content[0]) and "previous_step_success" in str(reason.content[0])
 
 
-def test_a_reply_that_was_cut_off_is_quoted_in_part() -> None:
+def test_a_truncated_reply_is_quoted_in_part() -> None:
     """The full reply would leave no room for the second answer."""
     for finish, quoted in (("length", 2_000), ("end", 9_000)):
         long = Reply(text="blah " * 1_800, tokens=1_800, finish=finish)
@@ -150,7 +150,7 @@ def test_a_reply_that_was_cut_off_is_quoted_in_part() -> None:
         assert len(str(chat.requests[1].messages[1].content[0])) == quoted
 
 
-def test_a_critic_that_is_not_understood_twice_is_said_to_be_so() -> None:
+def test_two_unreadable_verdicts_are_reported() -> None:
     verdict, chat = judged(["What a nice boat!", '{"success": "maybe"}', write_verdict(REFUSAL)])
     assert verdict.success is None
     assert "maybe" in verdict.reasoning
@@ -158,7 +158,7 @@ def test_a_critic_that_is_not_understood_twice_is_said_to_be_so() -> None:
     assert len(chat.requests) == 2
 
 
-def test_a_planner_that_is_not_understood_twice_is_an_error() -> None:
+def test_two_unreadable_plans_raise() -> None:
     chat = ScriptedChat(["Sure!", Reply(text='{"execution_plan": [{"step', tokens=9, finish="length")])
     with pytest.raises(AnswerError, match="cut off after 9 tokens") as caught:
         Planner(chat, SET).plan(Request(text="a story"))
@@ -199,7 +199,7 @@ def test_the_identity_changes_with_all_that_can_change_an_answer() -> None:
     assert base not in {critic.identity for critic in others}
 
 
-def test_runs_from_before_there_were_settings_go_on() -> None:
+def test_runs_without_recorded_settings_resume() -> None:
     """The cache keys of old plans and verdicts are unchanged."""
     told = '|prompts={}|{{"max_tokens":2048,"temperature":0.0,"seed":0,"watch_verdict":{}}}'
     chat = ScriptedChat(["a"])
@@ -236,7 +236,7 @@ def test_a_plan_may_be_longer_than_a_verdict(asked: int | None, planned: int, ju
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.2])
-def test_a_second_try_is_drawn_so_that_it_can_say_something_new(temperature: float) -> None:
+def test_a_retry_samples_so_that_the_reply_can_differ(temperature: float) -> None:
     chat = ScriptedChat(["Sure!", write_plan(PLAN), "Sure!", write_verdict(REFUSAL)])
     settings = ReplySettings(temperature=temperature, max_pixels=4096)
     Planner(chat, SET, settings).plan(Request(text="a story"))

@@ -38,7 +38,7 @@ def test_an_exact_number_is_found(text: str) -> None:
         ("Mussorgsky's 10 pictures, then 30 pages", 30, 30),
     ],
 )
-def test_another_number_says_how_long_it_may_be(text: str, least: int, most: int) -> None:
+def test_the_allowed_number_of_steps_is_read_from_the_request(text: str, least: int, most: int) -> None:
     assert asked_count(text) == AskedCount(least, most)
 
 

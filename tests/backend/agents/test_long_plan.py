@@ -53,7 +53,7 @@ def planned(
     return Planner(chat).plan(Request(text=text)), chat
 
 
-def test_a_long_plan_is_an_outline_and_its_parts() -> None:
+def test_a_long_plan_is_written_as_an_outline_and_parts() -> None:
     parts: list[str] = []
     chat = ScriptedChat(forty())
     plan = Planner(chat, on_part=parts.append).plan(Request(text="A walk in exactly 40 steps."))
@@ -69,7 +69,7 @@ def test_a_long_plan_is_an_outline_and_its_parts() -> None:
     ]
 
 
-def test_every_part_is_told_the_outline_what_stays_and_what_is_true_so_far() -> None:
+def test_every_part_gets_the_outline_the_constants_and_the_state() -> None:
     _, chat = planned(forty())
     first, *parts = questions(chat)
     assert "exactly 40 lines" in first and "A walk in exactly 40 steps." in first
@@ -77,7 +77,7 @@ def test_every_part_is_told_the_outline_what_stays_and_what_is_true_so_far() -> 
         assert "all 40 steps:\n1. The fox walks mile 1.\n" in asked and "40. The fox walks mile 40." in asked
         assert "A fox in a red coat." in asked and "A walk in exactly 40 steps." in asked
     assert "Nothing is drawn yet" in parts[0] and "At mile" not in parts[0]
-    # Step 10 is of words alone, so the last picture is that of step 9.
+    # Step 10 is a text-only step, so the last image is that of step 9.
     assert "At mile 10.\nThe last picture, of step 9, was drawn with: the fox at milestone 9\n" in parts[1]
     assert "Write steps 11 to 20 now" in parts[1] and "true after step 20" in parts[1]
     assert "At mile 30." in parts[3] and "At mile 20." not in parts[3]
@@ -85,7 +85,7 @@ def test_every_part_is_told_the_outline_what_stays_and_what_is_true_so_far() -> 
     assert all(asked.startswith(own) and "{" not in asked.split("<answer>")[0] for asked in questions(chat))
 
 
-def test_no_part_grows_with_the_steps_that_are_written() -> None:
+def test_prompts_of_parts_do_not_grow_with_written_steps() -> None:
     _, chat = planned(forty())
     lengths = [len(asked) for asked in questions(chat)[2:]]
     assert max(lengths) - min(lengths) < 10
@@ -95,7 +95,7 @@ def test_no_part_grows_with_the_steps_that_are_written() -> None:
     ("asked", "replies"),
     [("In exactly 12 steps: A walk.", 1), ("In exactly 13 steps: A walk.", 3), ("A walk.", 1)],
 )
-def test_what_is_asked_for_decides_the_way(asked: str, replies: int) -> None:
+def test_the_requested_step_count_decides_how_to_plan(asked: str, replies: int) -> None:
     """13 requested steps are two parts of similar length; 15 steps that were not requested are one reply."""
     count = {1: 12 if "12" in asked else 15, 3: 13}[replies]
     script = [part(1, count)] if replies == 1 else [outline(13), part(1, 6), part(7, 13)]
@@ -116,14 +116,14 @@ def test_images_are_shown_with_the_outline_and_every_part() -> None:
         assert str(after).startswith(" in 20 pictures.")
 
 
-def test_a_mark_in_what_the_agent_wrote_is_no_place_for_an_image() -> None:
+def test_image_marks_in_the_agents_text_are_not_images() -> None:
     chat = ScriptedChat([outline(13, always="as in <image>"), part(1, 6, "the <image>"), part(7, 13)])
     Planner(chat).plan(Request(text="Go on in 13 pictures.", images=(PICTURE,)))
     assert all(len(one.messages[0].content) == 2 for one in chat.requests)
     assert "as in image" in questions(chat)[1]
 
 
-def test_a_part_that_cannot_be_read_is_asked_for_again_alone() -> None:
+def test_only_an_unreadable_part_is_requested_again() -> None:
     replies = forty()
     replies[2:3] = ["Sure!", part(11, 20, "At mile 20.")]
     plan, chat = planned(replies)
@@ -134,14 +134,14 @@ def test_a_part_that_cannot_be_read_is_asked_for_again_alone() -> None:
     assert "state" in str(again.messages[2].content[0])
 
 
-def test_a_part_with_missing_steps_is_asked_for_again_and_steps_beyond_it_wait() -> None:
+def test_an_incomplete_part_is_requested_again_and_later_steps_wait() -> None:
     replies = forty()
     replies[2:3] = [part(11, 19), part(9, 40, "At mile 20.")]
     plan, _ = planned(replies)
     assert [one.number for one in plan.steps] == list(range(1, 41))
 
 
-def test_a_part_that_counts_from_one_is_the_part_that_was_asked_for() -> None:
+def test_a_part_numbered_from_one_counts_as_the_requested_part() -> None:
     replies = forty()
     replies[2] = part(1, 10)
     plan, _ = planned(replies)
@@ -156,7 +156,7 @@ def test_a_part_that_counts_from_one_is_the_part_that_was_asked_for() -> None:
         (2, r"^Steps 11-20 of 40: The reply does not contain an execution"),
     ],
 )
-def test_a_plan_that_fails_says_which_steps(at: int, said: str) -> None:
+def test_a_failed_plan_names_its_steps(at: int, said: str) -> None:
     replies = forty()
     replies[at : at + 1] = ["Sure!", "Sure!"]
     with pytest.raises(AnswerError, match=said):
@@ -168,7 +168,7 @@ def test_a_server_that_fails_is_an_error_with_the_steps() -> None:
         planned(forty()[:3])
 
 
-def test_a_part_that_is_cut_off_is_asked_for_in_halves() -> None:
+def test_a_truncated_part_is_requested_in_halves() -> None:
     cut = Reply(text='<think>p</think><answer>{"execution_plan": [{"step', tokens=300, finish="length")
     replies = [outline(20), cut, part(1, 5, "five"), cut, part(6, 7), part(8, 10, "ten"), part(11, 20)]
     plan, chat = planned(replies, "In exactly 20 steps: A walk.")
@@ -176,20 +176,20 @@ def test_a_part_that_is_cut_off_is_asked_for_in_halves() -> None:
     assert "Write steps 8 to 10 now" in questions(chat)[5]
 
 
-def test_a_single_step_that_is_cut_off_is_an_error_that_says_what_to_allow() -> None:
+def test_a_truncated_single_step_raises_and_names_the_limit_to_raise() -> None:
     cut = Reply(text='{"execution_plan": [{"step', tokens=30, finish="length")
     with pytest.raises(AnswerError, match=r"^Steps 1-1 of 20: .*cut off after 30 tokens.*max_tokens"):
         planned([outline(20), *[cut] * 9], "In exactly 20 steps: A walk.")
 
 
-def test_a_whole_plan_that_is_cut_off_is_written_in_parts() -> None:
+def test_a_truncated_whole_plan_is_written_in_parts() -> None:
     cut = Reply(text='{"execution_plan": [{"step', tokens=16384, finish="length")
     plan, chat = planned([cut, outline(13), part(1, 6), part(7, 13)], "All that ever happened.")
     assert len(plan.steps) == 13
     assert "as many as it needs and no more" in questions(chat)[1]
 
 
-def test_an_outline_of_another_length_is_asked_for_once_more_and_the_nearer_one_taken() -> None:
+def test_an_outline_of_another_length_is_requested_again_and_the_closer_one_used() -> None:
     right, chat = planned([outline(38), *forty()])
     assert len(right.steps) == 40
     assert "Your outline has 38 lines" in str(chat.requests[1].messages[2].content[0])
@@ -198,13 +198,13 @@ def test_an_outline_of_another_length_is_asked_for_once_more_and_the_nearer_one_
         assert len(near.steps) == 13
 
 
-def test_steps_that_were_wished_for_are_written_in_parts() -> None:
+def test_a_given_step_count_leads_to_parts() -> None:
     chat = ScriptedChat(forty())
     plan = constrained_plan(Planner(chat), Request(text="A walk."), PlanConstraints(step_count=40))
     assert len(plan.steps) == 40
 
 
-def test_the_limit_holds_for_each_reply() -> None:
+def test_the_token_limit_applies_to_each_reply() -> None:
     chat = ScriptedChat(forty())
     Planner(chat, settings=ReplySettings(max_tokens=2000, temperature=0.3, seed=5)).plan(
         Request(text="In 40 steps: A walk.")
@@ -220,7 +220,7 @@ def test_every_reply_can_be_held_to_its_grammar() -> None:
 
 
 @pytest.mark.parametrize("when", ["within", "between"])
-def test_it_can_be_cancelled_within_replies_and_between_them(when: str) -> None:
+def test_planning_can_be_cancelled_within_and_between_replies(when: str) -> None:
     chat = ScriptedChat(forty())
     heard: list[str] = []
 
@@ -235,7 +235,7 @@ def test_it_can_be_cancelled_within_replies_and_between_them(when: str) -> None:
     assert len(chat.requests) == {"within": 3, "between": 2}[when]
 
 
-def test_a_planner_that_learned_whole_plans_writes_them_whole() -> None:
+def test_a_planner_trained_on_whole_plans_writes_whole_plans() -> None:
     whole = write_plan(Plan(steps=tuple(Step(number=at, prompt="a") for at in range(1, 41))))
     chat = ScriptedChat([whole], default_prompt_set().in_one_reply())
     assert len(Planner(chat).plan(Request(text="In exactly 40 steps: A walk.")).steps) == 40

@@ -112,7 +112,7 @@ def test_every_kind_of_agent_writes_a_plan_in_parts(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_agent_that_fails_says_which_steps(kind: str, tmp_path: Path) -> None:
+def test_every_kind_of_failed_agent_names_the_steps(kind: str, tmp_path: Path) -> None:
     with KINDS[kind](tmp_path, (*REPLIES[:3], "What?")) as chat:
         planner = Planner(chat, SHORT, ReplySettings(max_tokens=900), constrained_decoding="never")
         with pytest.raises(AnswerError, match=r"^Steps 7-13 of 13: The reply does not contain"):

@@ -28,7 +28,7 @@ def asked(chat: ScriptedChat) -> list[str]:
     return [str(one.messages[0].content[-1]) for one in chat.requests]
 
 
-def test_a_plan_of_the_wrong_length_is_asked_for_once_more() -> None:
+def test_a_plan_of_the_wrong_length_is_requested_again() -> None:
     chat = ScriptedChat([reply(5), reply(3)])
     plan = constrained_plan(Planner(chat), Request(text="A tale."), PlanConstraints(step_count=3))
     assert len(plan.steps) == 3
@@ -41,7 +41,7 @@ def test_a_number_that_the_request_names_is_checked_too() -> None:
     chat = ScriptedChat([reply(5), reply(3)])
     assert len(constrained_plan(Planner(chat), request, PlanConstraints()).steps) == 3
     first, second = asked(chat)
-    assert "In exactly" not in first, "the request is asked as it is"
+    assert "In exactly" not in first, "the request is sent unchanged"
     assert f"In exactly 3 steps, not 5: {request.text}" in second
     plan = constrained_plan(Planner(ScriptedChat([reply(5), reply(5)])), request, PlanConstraints())
     assert plan.warning.startswith("3 steps were requested, but the planner wrote 5 and then 5.")
@@ -63,13 +63,13 @@ def test_a_second_plan_that_fails_does_not_cost_the_first() -> None:
 @pytest.mark.parametrize(
     ("text", "steps"), [("A tale in three pictures.", 4), ("About three pictures.", 5), ("A tale.", 5)]
 )
-def test_a_number_that_is_met_or_in_doubt_is_not_asked_for_again(text: str, steps: int) -> None:
+def test_a_matching_or_uncertain_step_count_is_not_requested_again(text: str, steps: int) -> None:
     """The last step of these plans is text only: four steps have three images."""
     chat = ScriptedChat([reply(steps)])
     assert constrained_plan(Planner(chat), Request(text=text), PlanConstraints()).warning == ""
 
 
-def test_of_two_plans_of_wrong_length_the_nearest_is_taken_with_a_warning() -> None:
+def test_the_closest_of_two_plans_is_used_with_a_warning() -> None:
     wishes = PlanConstraints(step_count=3)
     for counts, nearest in ((5, 4), 4), ((4, 1), 4), ((4, 2), 2), ((1, 5), 5):
         replies = ScriptedChat([reply(count) for count in counts])
@@ -79,7 +79,7 @@ def test_of_two_plans_of_wrong_length_the_nearest_is_taken_with_a_warning() -> N
         assert plan.warning == f"{asked_for} The plan of {nearest} is used."
 
 
-def test_with_an_exact_count_a_second_plan_of_the_wrong_length_is_an_error() -> None:
+def test_with_an_exact_count_a_second_wrong_length_raises() -> None:
     with pytest.raises(
         AnswerError, match=r"3 steps were requested, but the planner wrote 5 and then 4\..*or 0"
     ):
@@ -90,7 +90,7 @@ def test_with_an_exact_count_a_second_plan_of_the_wrong_length_is_an_error() -> 
         )
 
 
-def test_a_style_stands_in_the_plan_and_is_not_asked_for() -> None:
+def test_a_style_is_added_to_the_plan_and_not_to_the_request() -> None:
     chat = ScriptedChat([reply(2)])
     plan = constrained_plan(Planner(chat), Request(text="A tale."), PlanConstraints(style=" Watercolour "))
     assert plan.style == "Watercolour" and "Watercolour" not in asked(chat)[0]
@@ -98,14 +98,14 @@ def test_a_style_stands_in_the_plan_and_is_not_asked_for() -> None:
     assert plan.drawn_steps[1] == plan.steps[1]  # of text alone
 
 
-def test_constraints_are_part_of_who_planned_only_where_there_are_any() -> None:
+def test_only_given_constraints_change_the_planners_identity() -> None:
     planner = Planner(ScriptedChat([]))
     assert ConstrainedPlanner(planner, PlanConstraints()).identity == planner.identity
     others = [PlanConstraints(style="Ink"), PlanConstraints(step_count=3), PlanConstraints(captions="none")]
     assert len({ConstrainedPlanner(planner, one).identity for one in others} | {planner.identity}) == 4
 
 
-def test_a_seed_alone_draws_the_plan() -> None:
+def test_a_seed_enables_sampling_of_the_plan() -> None:
     plain = ReplySettings()
     assert plain.seeded() == plain
     assert plain.seeded(3).temperature == 0.7 and plain.seeded(3).seed == 3
@@ -114,13 +114,13 @@ def test_a_seed_alone_draws_the_plan() -> None:
     assert warm.seeded(0, 0.9) == warm.model_copy(update={"temperature": 0.9})
 
 
-def test_without_wishes_the_request_is_told_as_it_is() -> None:
+def test_without_constraints_the_request_is_unchanged() -> None:
     chat = ScriptedChat([reply(2)])
     constrained_plan(Planner(chat), Request(text="A tale."), PlanConstraints())
     assert asked(chat)[0].rstrip().endswith("\nA tale.")
 
 
-def test_captions_are_asked_for_in_words_and_none_means_none() -> None:
+def test_captions_are_requested_in_text_and_none_removes_them() -> None:
     chat = ScriptedChat([reply(3), reply(3)])
     short = constrained_plan(Planner(chat), Request(text="A tale."), PlanConstraints(captions="short"))
     none = constrained_plan(Planner(chat), Request(text="A tale."), PlanConstraints(captions="none"))

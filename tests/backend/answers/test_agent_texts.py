@@ -35,7 +35,7 @@ def test_other_texts_are_content(text: str) -> None:
     assert not is_placeholder(text)
 
 
-def test_an_outline_that_repeats_the_form_is_refused() -> None:
+def test_an_outline_that_repeats_the_form_is_rejected() -> None:
     lines = '["1. what happens in the first step", "2. what happens in the second step"]'
     with pytest.raises(AnswerError, match="copy of the example"):
         read_outline(f'<answer>{{"outline": {lines}, "always": "rain"}}</answer>')

@@ -40,7 +40,7 @@ def test_an_outline_is_read_in_every_form(text: str) -> None:
     assert (outline.lines, outline.first, outline.always) == (LINES, 1, "ink")
 
 
-def test_numbers_go_on_and_notes_may_have_any_form() -> None:
+def test_step_numbers_continue_and_notes_may_have_any_form() -> None:
     told = {"outline": ["14. a", "15. b"], "always": {"fox": ["red coat"]}}
     assert read_outline(json.dumps(told)) == Outline(("a", "b"), 14, '{"fox": ["red coat"]}')
     assert (
@@ -67,7 +67,7 @@ NOT_READ = {
 
 
 @pytest.mark.parametrize("text", NOT_READ.values(), ids=NOT_READ)
-def test_what_is_no_outline_is_an_error(text: str) -> None:
+def test_an_invalid_outline_raises(text: str) -> None:
     with pytest.raises(AnswerError):
         read_outline(text)
 
@@ -84,7 +84,7 @@ def test_the_state_may_have_any_form_or_be_missing(state: object) -> None:
     assert read.state == (state if isinstance(state, str) else "" if state is None else json.dumps(state))
 
 
-def test_a_part_has_the_steps_that_were_asked_for() -> None:
+def test_a_part_has_the_requested_steps() -> None:
     assert [one.prompt for one in read_part(part([1, 2]), range(4, 6)).steps] == ["p1", "p2"]
     assert [one.number for one in read_part(part([3, 4, 5, 6]), range(4, 6)).steps] == [4, 5]
     for numbers in ([4], [5, 6], [1, 2, 3]):

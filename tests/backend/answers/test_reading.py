@@ -15,8 +15,8 @@ from interleave_thinker.backend.answers.reply_text import TAG
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.types import MAX_TEXT, Plan, Step, Verdict
 
-# The word that models write for nothing, placeholders, and tags within the reasoning are refused, and
-# Hypothesis tries words that it finds in the sources.
+# The word that models write for nothing, placeholders, and tags within the reasoning are rejected, and
+# Hypothesis also generates words that it finds in the sources.
 texts = st.text(max_size=60).filter(
     lambda text: text.strip().lower() not in ("none", "null") and not is_placeholder(text)
 )
@@ -87,7 +87,7 @@ def test_the_written_layout_is_exact() -> None:
 
 
 @pytest.mark.parametrize("tag", ["</think>", "<think>", "<answer>", "</answer>", "</ THINK >"])
-def test_tags_in_a_prompt_survive_and_tags_in_the_reasoning_are_refused(tag: str) -> None:
+def test_tags_in_a_prompt_survive_and_tags_in_the_reasoning_raise(tag: str) -> None:
     verdict = Verdict(success=False, refined_prompt=f"a sign that says {tag} {{'a': 1}}", reasoning="no")
     assert read_verdict(write_verdict(verdict)) == verdict
     plan = Plan(steps=(Step(number=1, prompt=f"{tag}", auxiliary_text=f"x{tag}"),))
@@ -99,7 +99,7 @@ def test_tags_in_a_prompt_survive_and_tags_in_the_reasoning_are_refused(tag: str
     assert read_verdict(written).reasoning == f"a {tag} b"
 
 
-def test_what_would_be_read_differently_is_not_written() -> None:
+def test_ambiguous_values_are_not_written() -> None:
     with pytest.raises(AnswerError):
         write_verdict(Verdict(success=None, reasoning="not understood"))
     with pytest.raises(AnswerError):
@@ -168,7 +168,7 @@ QUOTED = (
 @pytest.mark.parametrize(
     "frame", ["{}", "<answer>{}</answer>", "<think>a</think>\n<answer>{}</answer>", "a</think>{}"]
 )
-def test_what_is_quoted_in_a_text_never_decides(quoted: str, frame: str) -> None:
+def test_quoted_verdicts_never_decide(quoted: str, frame: str) -> None:
     for value in (
         {"success": False, "refine_prompt": quoted},
         {"refine_prompt": quoted, "success": False},
@@ -179,13 +179,13 @@ def test_what_is_quoted_in_a_text_never_decides(quoted: str, frame: str) -> None
             assert (verdict.success, verdict.refined_prompt) == (False, quoted)
 
 
-def test_a_name_without_quotes_keeps_its_prompt() -> None:
+def test_an_unquoted_name_keeps_its_prompt() -> None:
     verdict = read_verdict('{Refine Prompt: "x", success: false}')
     assert (verdict.success, verdict.refined_prompt) == (False, "x")
 
 
 @pytest.mark.parametrize("name", ["plain", "think not opened", "thought of another name", "tags in capitals"])
-def test_the_reasoning_is_what_was_thought(name: str) -> None:
+def test_the_reasoning_is_the_thinking_text(name: str) -> None:
     assert read_verdict(WILD_VERDICTS[name]).reasoning.strip() == "It is red."
 
 
@@ -210,7 +210,7 @@ def test_an_empty_refined_prompt_keeps_the_prompt(word: str) -> None:
         '<think>good</think>\n\n<answer>{"previous_step_success": true, "refine_prompt": "a bo',
     ],
 )
-def test_a_reply_that_stops_at_a_true_verdict_is_whole(text: str) -> None:
+def test_a_reply_that_stops_at_a_true_verdict_is_complete(text: str) -> None:
     assert read_verdict(text) == Verdict(success=True, refined_prompt="", reasoning="good")
 
 
@@ -352,7 +352,7 @@ def test_the_error_quotes_the_offending_part() -> None:
 
 
 @pytest.mark.parametrize("prompt", ["...", "the prompt to draw with", "a " * 20_000])
-def test_the_prompt_beside_a_true_verdict_is_not_looked_at(prompt: str) -> None:
+def test_the_prompt_next_to_a_true_verdict_is_ignored(prompt: str) -> None:
     """A reply that stops at true has none."""
     assert read_verdict(json.dumps({"previous_step_success": True, "refine_prompt": prompt})).success is True
 
@@ -411,7 +411,7 @@ def test_a_plan_that_counts_from_0_begins_with_step_1() -> None:
 
 
 @pytest.mark.parametrize("empty", [None, "", "None"])
-def test_words_in_the_instruction_alone_are_a_step_of_text(empty: str | None) -> None:
+def test_text_only_in_the_instruction_makes_a_text_only_step(empty: str | None) -> None:
     told = {"step_number": 1, "instruction": "The end.", "prompt": empty, "auxiliary_text": empty}
     (step,) = read_plan(json.dumps({"execution_plan": [told]})).steps
     assert (step.auxiliary_text, step.instruction) == ("The end.", None) and not step.prompt
@@ -488,7 +488,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize(("plan", "said"), UNFIT.values(), ids=UNFIT.keys())
-def test_what_is_wrong_is_said_without_names_of_the_program(plan: object, said: str) -> None:
+def test_errors_do_not_contain_names_of_the_code(plan: object, said: str) -> None:
     with pytest.raises(AnswerError) as caught:
         read_plan(json.dumps(plan))
     assert said in str(caught.value)

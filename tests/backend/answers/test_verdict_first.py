@@ -40,7 +40,7 @@ def test_either_order_is_written_and_read(verdict: Verdict) -> None:
     assert ("<think>" in after) == bool(verdict.reasoning)
 
 
-def test_true_is_known_after_the_first_words() -> None:
+def test_the_verdict_is_known_after_the_first_words() -> None:
     text = write_verdict(Verdict(success=True, refined_prompt="a house", reasoning="all there"), True)
     watch, read = VerdictWatch(held=True), 0
     while not watch.settled:
@@ -50,7 +50,7 @@ def test_true_is_known_after_the_first_words() -> None:
     assert read_verdict(text[:read]).success is True
 
 
-def test_the_packs_sets_differ_in_the_critic_alone() -> None:
+def test_the_packs_prompt_sets_differ_only_in_the_critic() -> None:
     own, first, short = (named_prompt_set(name) for name in NAMES)
     assert own == default_prompt_set().in_one_reply()
     assert [one.verdict_first for one in (own, first, short)] == [False, True, False]
@@ -87,7 +87,7 @@ def test_a_critic_is_reminded_of_its_own_form() -> None:
     assert chat.told[1].index("<answer>") < chat.told[1].index("<think>")
 
 
-def test_it_is_chosen_before_training_and_data_are_made_in_it(tmp_path: Path) -> None:
+def test_the_form_is_chosen_before_training_and_used_for_data(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["prompts", "use", "verdict-first", "--to", str(tmp_path)])
     assert result.exit_code == 0, result.output
     chosen = prompt_set_of(tmp_path)

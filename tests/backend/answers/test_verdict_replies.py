@@ -14,13 +14,13 @@ from interleave_thinker.backend.answers.reading import read_verdict
 
 @settings(max_examples=400, deadline=None)
 @given(st.integers(0, 2**32))
-def test_a_reply_says_what_it_says_or_nothing(seed: int) -> None:
+def test_a_reply_is_read_as_its_clear_verdict_or_as_none(seed: int) -> None:
     counts, wrong = counted(1, seed)
     assert not wrong
     assert not any("not read" in what and count for what, count in counts.items()), seed
 
 
-def test_an_early_stop_is_made_and_gives_what_the_whole_reply_gives() -> None:
+def test_stopping_early_gives_the_verdict_of_the_whole_reply() -> None:
     rng, stops = random.Random(5), 0
     for _ in range(300):
         made = held(rng)
@@ -31,7 +31,7 @@ def test_an_early_stop_is_made_and_gives_what_the_whole_reply_gives() -> None:
     assert stops > 80
 
 
-def test_a_reply_that_is_held_to_nothing_is_read_to_its_end() -> None:
+def test_an_unconstrained_reply_is_read_to_its_end() -> None:
     rng = random.Random(6)
     for _ in range(300):
         made = make(rng)

@@ -72,7 +72,7 @@ def test_every_backend_is_tested() -> None:
     assert set(REGISTRY) - set(BACKENDS) <= {"tinyworld"}
 
 
-def test_a_backend_replies_and_names_itself(backend: ChatModel) -> None:
+def test_a_backend_replies_and_has_an_identity(backend: ChatModel) -> None:
     assert isinstance(backend, ChatModel)
     assert backend.identity == backend.identity
     assert backend.prompt_set is None
@@ -108,7 +108,7 @@ def test_a_backend_stops_when_cancelled(backend: ChatModel) -> None:
 THREADS = 4
 
 
-def test_several_threads_get_what_each_would_have_got_alone(backend: ChatModel) -> None:
+def test_parallel_threads_get_the_results_of_single_calls(backend: ChatModel) -> None:
     """Greedy and sampled replies, with and without a listener, at the same time."""
     sampled = [
         PLAIN.model_copy(update={"temperature": 1.5, "seed": seed, "max_tokens": 24}) for seed in (1, 2)
@@ -212,7 +212,7 @@ def test_a_true_verdict_ends_a_reply_in_pieces_of_any_size(
     assert watched(f"{text} }}</answer>", size) == f"{text} }}"
     assert read_verdict(f"{text},").success is True
     corrected = f"{text}, 'x': 1}}</answer> No: <answer>{{'success': False}}</answer>"
-    assert watched(corrected, size, held=False) == corrected, "a model that decodes freely may go on"
+    assert watched(corrected, size, held=False) == corrected, "a model that decodes freely may continue"
 
 
 UNSETTLED = {
@@ -236,12 +236,12 @@ UNSETTLED = {
 
 
 @pytest.mark.parametrize("text", UNSETTLED.values(), ids=UNSETTLED.keys())
-def test_a_reply_that_is_not_settled_is_wanted_to_its_end(text: str) -> None:
+def test_an_undecided_reply_is_read_to_its_end(text: str) -> None:
     for size in (1, 3, 7, 1000):
         assert watched(text, size) == text
 
 
-def test_a_thought_that_the_prompt_opened_is_none_of_the_answer() -> None:
+def test_thinking_opened_by_the_prompt_is_not_part_of_the_answer() -> None:
     text = (
         'Shall it be <answer>{"success": true, "x": 1}</answer>? </think><answer>{"success": true, "x": '
         "1}</answer>"
@@ -256,7 +256,7 @@ def test_a_thought_that_the_prompt_opened_is_none_of_the_answer() -> None:
     assert read_verdict(Reply(text=text, thinking=True).whole).success is True
 
 
-def test_p_true_is_that_of_the_verdict_that_is_read() -> None:
+def test_the_success_probability_is_that_of_the_parsed_verdict() -> None:
     text = (
         'A {"success": true} or {"success": false}?</think>\n{"note": "\'success\': true", "success": '
         'false, "refine_prompt": "x"}'
@@ -295,7 +295,7 @@ def test_tokens_that_can_begin_both_words_count_for_neither() -> None:
     assert probability_of_true([1e6], [-1e6]) == 1.0
 
 
-def test_a_script_keeps_what_it_was_asked_and_runs_out() -> None:
+def test_a_script_records_its_questions_and_runs_out() -> None:
     chat = ScriptedChat(["one"])
     assert chat.reply(question(1), PLAIN).text == "one"
     assert chat.requests[0].messages == tuple(question(1))
@@ -305,7 +305,7 @@ def test_a_script_keeps_what_it_was_asked_and_runs_out() -> None:
 
 
 @pytest.mark.parametrize("content", ["{}", "[1]", "nonsense", '[{"text": 5}]'])
-def test_a_file_that_is_no_script_is_refused(content: str, tmp_path: Path) -> None:
+def test_an_invalid_script_file_is_rejected(content: str, tmp_path: Path) -> None:
     (tmp_path / "script.json").write_text(content)
     with pytest.raises(SettingsError, match=r"script\.json"):
         open_chat(f"scripted:{tmp_path / 'script.json'}")

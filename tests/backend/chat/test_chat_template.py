@@ -65,7 +65,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("family", ["qwen3_vl", *FAMILIES])
-def test_a_text_is_what_the_library_makes(family: str, checkpoint: Path) -> None:
+def test_a_rendered_text_equals_the_librarys(family: str, checkpoint: Path) -> None:
     processor: Any = load_processor(checkpoint) if family == "qwen3_vl" else build_family(family)[1]
     for turns in (TURNS, TURNS[1:2], TURNS[1:3]):
         for asks in (True, False):
@@ -104,7 +104,7 @@ def test_a_process_that_was_killed_is_started_again(renderer: TemplateRenderer) 
     assert renderer.render("{{ messages[1].role }}", TURNS, True, {}) == "user"
 
 
-def test_a_process_that_ends_at_once_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_at_once_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     program = shutil.which("true")
     assert program is not None
     monkeypatch.setattr(chat_template.sys, "executable", program)
@@ -116,7 +116,7 @@ def test_a_process_that_ends_at_once_is_an_error(monkeypatch: pytest.MonkeyPatch
     made.stop()
 
 
-def test_a_process_that_reads_nothing_is_an_error(renderer: TemplateRenderer) -> None:
+def test_a_process_that_reads_nothing_raises(renderer: TemplateRenderer) -> None:
     child = renderer._child or renderer._running()
     os.kill(child.pid, signal.SIGSTOP)
     with pytest.raises(ChatError, match="chat template took more than"):

@@ -36,7 +36,7 @@ def chat(server: ChatServer) -> ChatModel:
     return open_chat(f"openai:{server.spec}")
 
 
-def test_the_request_holds_model_images_in_order_and_settings(server: ChatServer, chat: ChatModel) -> None:
+def test_the_request_contains_model_ordered_images_and_settings(server: ChatServer, chat: ChatModel) -> None:
     settings = ReplySettings(max_tokens=77, temperature=0.5, seed=3)
     assert chat.reply(ASK, settings).text == FALSE
     body = server.requests[0]
@@ -48,7 +48,7 @@ def test_the_request_holds_model_images_in_order_and_settings(server: ChatServer
     assert server.headers_seen[0]["authorization"] == f"Bearer {KEY}"
 
 
-def test_the_probability_is_that_of_true_among_both_words(server: ChatServer, chat: ChatModel) -> None:
+def test_the_probability_is_normalized_over_both_words(server: ChatServer, chat: ChatModel) -> None:
     reply = chat.reply(ASK, WATCH)
     assert reply.probability == pytest.approx(0.9, abs=1e-6)
     assert read_verdict(reply.text).refined_prompt == "make it red"
@@ -75,7 +75,7 @@ def test_a_true_verdict_is_read_to_its_end(server: ChatServer, chat: ChatModel) 
         read_verdict(chat.reply(ASK, WATCH).whole)
 
 
-def test_a_server_that_refuses_logprobs_is_asked_without(server: ChatServer, chat: ChatModel) -> None:
+def test_a_server_that_rejects_logprobs_is_called_without(server: ChatServer, chat: ChatModel) -> None:
     server.faults = [(400, b'{"error": "logprobs are not supported"}')]
     assert chat.reply(ASK, WATCH).text == FALSE
     assert "logprobs" not in server.requests[1]
@@ -90,7 +90,7 @@ def test_a_server_that_does_not_stream_is_understood(server: ChatServer, chat: C
     assert "".join(pieces) == FALSE
 
 
-def test_refusals_are_asked_once_and_shown_in_short(server: ChatServer, chat: ChatModel) -> None:
+def test_rejected_requests_are_sent_once_and_reported_briefly(server: ChatServer, chat: ChatModel) -> None:
     server.faults = [(400, b"bad image " + b"x" * 5000)]
     with pytest.raises(ChatError, match="400: bad image") as caught:
         chat.reply(ASK, ReplySettings())
@@ -108,7 +108,7 @@ def test_the_key_is_in_no_error_and_no_identity(server: ChatServer, chat: ChatMo
 
 
 @pytest.mark.parametrize("name", ["INTERLEAVE_API_KEY", "OPENAI_API_KEY"])
-def test_a_key_with_a_line_break_is_refused_without_showing_it(
+def test_a_key_with_a_line_break_is_rejected_without_showing_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("INTERLEAVE_API_KEY", raising=False)
@@ -138,7 +138,7 @@ def test_cancelling_in_the_middle_of_a_reply(chat: ChatModel) -> None:
         b"",
     ],
 )
-def test_nonsense_is_an_error_that_quotes_it(raw: bytes, server: ChatServer, chat: ChatModel) -> None:
+def test_an_invalid_answer_raises(raw: bytes, server: ChatServer, chat: ChatModel) -> None:
     server.raw = raw
     with pytest.raises(ChatError):
         chat.reply(ASK, ReplySettings())
@@ -172,7 +172,7 @@ def test_no_server_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
         "m@http://h:x/",
     ],
 )
-def test_bad_addresses_are_refused_without_showing_secrets(argument: str) -> None:
+def test_bad_addresses_are_rejected_without_showing_secrets(argument: str) -> None:
     with pytest.raises(SettingsError) as caught:
         open_chat(f"openai:{argument}")
     assert "secret" not in str(caught.value)
@@ -182,18 +182,20 @@ def test_sampling_goes_to_the_server_only_where_it_is_set(server: ChatServer, ch
     chat.reply(ASK, ReplySettings(top_p=0.5, top_k=7))
     chat.reply(ASK, ReplySettings(temperature=0.7, top_p=0.5, top_k=7))
     greedy, drawn = server.requests
-    assert not {"top_p", "top_k"} & greedy.keys(), "nothing is drawn"
+    assert not {"top_p", "top_k"} & greedy.keys(), "nothing is sampled"
     assert (drawn["top_p"], drawn["top_k"]) == (0.5, 7)
 
 
-def test_a_server_that_does_not_know_top_k_says_so(server: ChatServer, chat: ChatModel) -> None:
+def test_a_server_without_top_k_raises_an_error(server: ChatServer, chat: ChatModel) -> None:
     server.faults = [(400, b"Unrecognized request argument supplied: top_k")]
     with pytest.raises(ChatError, match="does not support top_k"):
         chat.reply(ASK, ReplySettings(temperature=0.7, top_k=7))
     assert len(server.requests) == 1
 
 
-def test_a_server_with_little_room_is_asked_for_fewer_tokens(server: ChatServer, chat: ChatModel) -> None:
+def test_a_server_with_a_short_context_gets_a_smaller_token_limit(
+    server: ChatServer, chat: ChatModel
+) -> None:
     refusal = b"This model's maximum context length is 8192 tokens. However, you requested 17000 tokens"
     server.faults = [(400, refusal), (422, refusal)]
     long = ReplySettings(max_tokens=16384, watch_verdict=True)
@@ -201,10 +203,14 @@ def test_a_server_with_little_room_is_asked_for_fewer_tokens(server: ChatServer,
     assert [body["max_tokens"] for body in server.requests] == [16384, 8192, 4096]
     chat.reply(ASK, long)
     chat.reply(ASK, ReplySettings(max_tokens=600))
-    assert [body["max_tokens"] for body in server.requests[3:]] == [4096, 600], "it is not refused again"
+    assert [body["max_tokens"] for body in server.requests[3:]] == [4096, 600], (
+        "the server does not reject it again"
+    )
 
 
-def test_a_server_with_no_room_at_all_is_one_clear_error(server: ChatServer, chat: ChatModel) -> None:
+def test_a_server_without_any_context_left_raises_one_clear_error(
+    server: ChatServer, chat: ChatModel
+) -> None:
     server.faults = [(400, b"the prompt exceeds the context size")] * 20
     with pytest.raises(ChatError, match=r"status 400: the prompt exceeds.*longer context"):
         chat.reply(ASK, ReplySettings())
@@ -220,7 +226,7 @@ def test_reasoning_that_a_server_took_out_is_put_back(
     server.text = FALSE
     reply = chat.reply(ASK, WATCH)
     assert reply.text == f"<think>The hat is {{'success': true}}, missing.</think>{FALSE}"
-    assert reply.finish == "end", "what is thought is no verdict"
+    assert reply.finish == "end", "a verdict in the thinking does not count"
 
 
 @pytest.mark.parametrize("count", [-5, 10**30])

@@ -41,10 +41,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrying, "MAX_PAUSE", 0.08)
 
 
-def test_a_busy_server_is_asked_again_when_it_said(server: ChatServer, chat: ChatModel, quick: None) -> None:
+def test_a_busy_server_is_retried_after_the_time_it_named(
+    server: ChatServer, chat: ChatModel, quick: None
+) -> None:
     server.busy_seconds = 0.9
     assert chat.reply(ASK, ReplySettings()).text == "yes"
-    assert server.refused == 1, "asked again only after the second that it named"
+    assert server.refused == 1, "retried only after the second that the server named"
 
 
 def test_a_wait_beyond_the_deadline_fails_at_once(server: ChatServer) -> None:
@@ -54,7 +56,7 @@ def test_a_wait_beyond_the_deadline_fails_at_once(server: ChatServer) -> None:
     assert server.refused == 1
 
 
-def test_a_wait_longer_than_anybody_waits_fails_at_once(server: ChatServer, chat: ChatModel) -> None:
+def test_an_excessive_wait_fails_at_once(server: ChatServer, chat: ChatModel) -> None:
     server.busy_seconds = 86400.0
     with pytest.raises(ServerError, match="at least 86400 s"):
         chat.reply(ASK, ReplySettings())
@@ -77,7 +79,7 @@ def test_a_wait_can_be_cancelled(server: ChatServer, chat: ChatModel) -> None:
     ("status", "most"),
     [(429, MAX_BUSY_ATTEMPTS), (503, MAX_BUSY_ATTEMPTS), (500, MAX_ATTEMPTS), (502, MAX_ATTEMPTS)],
 )
-def test_passing_failures_are_asked_again_a_few_times(
+def test_temporary_failures_are_retried_a_few_times(
     server: ChatServer, chat: ChatModel, quick: None, status: int, most: int
 ) -> None:
     server.faults = [(status, b"not now")] * (most - 1)
@@ -93,7 +95,7 @@ def test_passing_failures_are_asked_again_a_few_times(
     ("status", "said"),
     [(400, b"no"), (401, b"no"), (403, b"no"), (404, b"no"), (501, b"no"), (429, b'"insufficient_quota"')],
 )
-def test_refusals_are_not_asked_again(
+def test_rejected_requests_are_not_retried(
     server: ChatServer, chat: ChatModel, quick: None, status: int, said: bytes
 ) -> None:
     server.faults = [(status, said)] * 9
@@ -110,7 +112,7 @@ def test_retry_after_is_seconds_or_a_date() -> None:
     assert [retry_after(one) for one in (None, "", "soon", "nan", "inf", "1" * 101)] == [None] * 6
 
 
-def test_what_a_status_says_of_the_moment() -> None:
+def test_a_status_tells_temporary_from_permanent_failures() -> None:
     said = {status: moment_of(status, "") for status in range(400, 1000)}
     assert {status for status, moment in said.items() if moment == "busy"} == {429, 503}
     assert {status for status, moment in said.items() if moment == "late"} == {408, 504}

@@ -56,7 +56,9 @@ def test_halves_of_a_character_are_joined_over_events(
     reply.model_dump_json()
 
 
-def test_a_half_at_the_end_of_the_reasoning_stays_there(server: ChatServer, chat: ChatModel) -> None:
+def test_a_lone_surrogate_at_the_end_of_the_reasoning_stays_there(
+    server: ChatServer, chat: ChatModel
+) -> None:
     server.events = events(["ha", HIGH], "reasoning_content") + events(["yes"]) + END
     assert chat.reply(ASK, ReplySettings()).text == "<think>ha\ufffd</think>yes"
 
@@ -85,7 +87,7 @@ def test_tokens_of_halves_stay_those_of_the_text(server: ChatServer, chat: ChatM
 
 @pytest.mark.parametrize("count", ["NaN", "1e308", "12.5", "Infinity", "-1", "true", '"many"', "[]", "null"])
 @pytest.mark.parametrize("name", ["completion_tokens", "prompt_tokens"])
-def test_a_count_that_is_none_never_loses_the_reply(
+def test_an_invalid_count_does_not_lose_the_reply(
     server: ChatServer, chat: ChatModel, name: str, count: str
 ) -> None:
     server.raw = b'{"choices": [{"message": {"content": "yes"}}], "usage": {"%s": %s}}' % (
@@ -97,7 +99,7 @@ def test_a_count_that_is_none_never_loses_the_reply(
 
 
 @pytest.mark.parametrize("usage", ["[]", "5", '"none"', "null"])
-def test_usage_that_is_none_never_loses_the_reply(server: ChatServer, chat: ChatModel, usage: str) -> None:
+def test_invalid_usage_does_not_lose_the_reply(server: ChatServer, chat: ChatModel, usage: str) -> None:
     server.raw = b'{"choices": [{"message": {"content": "yes"}}], "usage": %s}' % usage.encode()
     assert chat.reply(ASK, ReplySettings()).text == "yes"
 
@@ -120,7 +122,7 @@ def test_content_in_parts_is_joined(server: ChatServer, chat: ChatModel) -> None
 
 
 @pytest.mark.parametrize("part", [{"type": "image_url"}, {"type": "text", "text": 5}, "yes", None])
-def test_a_part_that_is_no_text_is_an_error(server: ChatServer, chat: ChatModel, part: object) -> None:
+def test_a_part_without_text_raises(server: ChatServer, chat: ChatModel, part: object) -> None:
     server.raw = json.dumps({"choices": [{"message": {"content": [part]}}]}).encode()
     with pytest.raises(ChatError, match="not a reply"):
         chat.reply(ASK, ReplySettings())

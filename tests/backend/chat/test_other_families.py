@@ -36,12 +36,12 @@ def ask(*grey: int, text: str = "Is it light?") -> list[Message]:
     return [Message(role="user", content=("before", *pages, text))]
 
 
-def test_it_is_called_untested_unless_it_is_qwen3_vl(chat: Any) -> None:
+def test_families_other_than_qwen3_vl_are_marked_untested(chat: Any) -> None:
     assert chat.base.is_tested == chat.base.family.startswith("qwen3_vl")
     assert chat.base.is_tested or "untested family" in chat.base.switched_off["enabled"]
 
 
-def test_it_replies_as_the_library_does_with_its_own_inputs(chat: Any) -> None:
+def test_a_family_replies_like_the_library(chat: Any) -> None:
     """The library renders and tokenizes the conversation in one call, which is another way than ours."""
     import torch
 
@@ -64,7 +64,7 @@ def test_it_replies_as_the_library_does_with_its_own_inputs(chat: Any) -> None:
     assert reply == chat.reply(ask(20, 200), SHORT)
 
 
-def test_it_sees_its_images(chat: Any) -> None:
+def test_a_family_receives_its_images(chat: Any) -> None:
     seen: list[Any] = []
     chat.processors.append(lambda ids, scores: (seen.append(scores.clone()), scores)[1])
     try:
@@ -75,7 +75,7 @@ def test_it_sees_its_images(chat: Any) -> None:
     assert not seen[0].equal(seen[1])
 
 
-def test_control_tokens_in_a_text_stay_words(chat: Any) -> None:
+def test_control_tokens_in_a_text_are_encoded_as_text(chat: Any) -> None:
     """A user's text is never taken for an image or for the end of a turn."""
     tokenizer = chat.base.processor.tokenizer
     marks = controls_of(chat.base.processor, chat.base.is_tested)
@@ -89,7 +89,7 @@ def test_control_tokens_in_a_text_stay_words(chat: Any) -> None:
     chat.reply(ask(20, text=text), SHORT)
 
 
-def test_it_streams_and_stops_when_cancelled(chat: Any) -> None:
+def test_a_family_streams_and_stops_when_cancelled(chat: Any) -> None:
     pieces: list[str] = []
     assert "".join(pieces) == "" and chat.reply(ask(20), SHORT, pieces.append).text == "".join(pieces)
 
@@ -133,7 +133,7 @@ def test_a_true_verdict_has_its_probability(chat: Any) -> None:
     assert reply.probability == pytest.approx(float(torch.sigmoid(true - false)), abs=1e-5)
 
 
-def test_a_family_that_the_library_does_not_know_is_refused() -> None:
+def test_an_unknown_model_family_is_rejected() -> None:
     check_family("gemma3", "a folder")
     for family in ("llama", "clip", "brand_new", None, ["gemma3"], {}):
         with pytest.raises(ChatError, match=r"does not support.*Update transformers"):

@@ -20,9 +20,8 @@ from interleave_thinker.backend.errors import AnswerError, ChatError, SettingsEr
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 
-CARD = "cpu:0"
-"""Computes like `cpu` and compares unequal to it, so that weights are brought there and sent away as on a
-card."""
+GPU = "cpu:0"
+"""Computes like `cpu` but compares unequal to it, so that weights are loaded and offloaded as on a GPU."""
 ASKED = [(question(255, 240), WATCH), (question(255, 20), WATCH), (question(20), PLAIN)]
 
 
@@ -95,7 +94,7 @@ def test_an_adapter_that_fails_while_it_is_attached_leaves_the_base_as_it_was(
     assert [chat.reply(*asked) for chat in agents for asked in ASKED] == before
 
 
-def test_what_cannot_be_merged_is_refused(checkpoint: Path, adapters: tuple[Path, Path]) -> None:
+def test_adapters_that_cannot_be_merged_are_rejected(checkpoint: Path, adapters: tuple[Path, Path]) -> None:
     with pytest.raises(SettingsError, match="merge is set without an adapter"):
         opened(checkpoint, merge=True)
     with pytest.raises(SettingsError, match="Cannot merge an adapter into 4bit"):
@@ -112,7 +111,7 @@ class PlannerByModel(Planner):
 
 def run_counted(planner: Any, critic: Any) -> Any:
     settings = RunSettings(max_attempts=2)
-    # Random adapters may write verdicts that nobody can read, which ends a run.
+    # Random adapters may write verdicts that cannot be parsed, which ends a run.
     with counting() as counts, suppress(AnswerError):
         list(
             run(
@@ -126,11 +125,11 @@ def run_counted(planner: Any, critic: Any) -> Any:
     return counts
 
 
-def test_the_planner_leaves_the_card_and_comes_back_only_if_asked(checkpoint: Path, tmp_path: Path) -> None:
+def test_the_planner_is_offloaded_and_loaded_again_only_on_use(checkpoint: Path, tmp_path: Path) -> None:
     other = shutil.copytree(checkpoint, tmp_path / "critic")
     with counting() as loading:
-        planner, critic = opened(checkpoint, device=CARD), opened(other, device=CARD)
-    assert loading.agents_loaded == 0, "weights wait in main memory until they are asked for"
+        planner, critic = opened(checkpoint, device=GPU), opened(other, device=GPU)
+    assert loading.agents_loaded == 0, "weights stay in RAM until the first reply"
     counts = run_counted(planner, critic)
     assert counts.judgements > 1
     assert (counts.agents_loaded, counts.agents_offloaded) == (2, 1)
@@ -146,7 +145,7 @@ def test_the_planner_leaves_the_card_and_comes_back_only_if_asked(checkpoint: Pa
 
 
 def test_a_planner_on_the_critics_weights_stays(checkpoint: Path, adapters: tuple[Path, Path]) -> None:
-    options = {"device": CARD, "dtype": "bfloat16"}
+    options = {"device": GPU, "dtype": "bfloat16"}
     planner, critic = (opened(checkpoint, adapter=str(folder), **options) for folder in adapters)
     counts = run_counted(planner, critic)
     assert (counts.agents_loaded, counts.agents_offloaded) == (1, 0)
@@ -155,7 +154,7 @@ def test_a_planner_on_the_critics_weights_stays(checkpoint: Path, adapters: tupl
 def test_quantised_weights_are_forgotten_and_read_again(checkpoint: Path) -> None:
     for library in ("bitsandbytes", "accelerate"):
         pytest.importorskip(library)
-    chat = opened(checkpoint, device=CARD, dtype="auto", quantization="8bit")
+    chat = opened(checkpoint, device=GPU, dtype="auto", quantization="8bit")
     before: Reply = chat.reply(*ASKED[0])
     with counting() as counts:
         chat.offload()
@@ -164,7 +163,7 @@ def test_quantised_weights_are_forgotten_and_read_again(checkpoint: Path) -> Non
     assert (counts.agents_offloaded, counts.agents_loaded) == (1, 1)
 
 
-def test_in_main_memory_there_is_nowhere_to_go(checkpoint: Path) -> None:
+def test_a_model_in_ram_is_not_offloaded(checkpoint: Path) -> None:
     chat = opened(checkpoint)
     with counting() as counts:
         chat.offload()

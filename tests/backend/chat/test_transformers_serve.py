@@ -95,7 +95,7 @@ def test_verdicts_are_those_of_the_local_critic(address: str) -> None:
     assert found == {True, False}
 
 
-def test_the_command_line_asks_in_the_words_that_the_model_knows(address: str, tmp_path: Path) -> None:
+def test_the_command_line_runs_with_the_checkpoints_prompt_sets(address: str, tmp_path: Path) -> None:
     planner, critic = checkpoint("planner"), checkpoint("critic")
     told = call(
         "run",
@@ -108,7 +108,7 @@ def test_the_command_line_asks_in_the_words_that_the_model_knows(address: str, t
     assert "2 of 2 images accepted" in told.output
 
 
-def test_what_it_does_not_know_it_refuses_in_words(address: str) -> None:
+def test_unsupported_options_raise_a_clear_error(address: str) -> None:
     chat = open_chat(f"openai:{checkpoint('planner')}@{address}")
     settings = ReplySettings(temperature=0.7, top_k=5)
     with pytest.raises(ChatError, match="does not support top_k"):

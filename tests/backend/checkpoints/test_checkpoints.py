@@ -112,7 +112,7 @@ def test_missing_checkpoint_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, t
         find_checkpoint("nobody/no-such-model-here")
 
 
-def test_bad_options_and_adapters_are_refused(
+def test_bad_options_and_adapters_are_rejected(
     checkpoint: Path, adapters: tuple[Path, Path], tmp_path: Path
 ) -> None:
     spec = f"transformers:{checkpoint}"

@@ -12,7 +12,7 @@ from interleave_thinker.backend.errors import ChatError
 
 SHARD = "model_world_size_8_rank_0.pt"
 LAYOUTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
-    # files, the folder that is named, what is said, what converts it
+    # files, the given folder, the message, the command that converts it
     "verl": (("actor/" + SHARD, "actor/huggingface/config.json"), "", "verl or EasyR1", "{0}/actor"),
     "verl's actor": ((SHARD, "huggingface/config.json"), "", "verl or EasyR1", "{0}"),
     "verl's configuration": (
@@ -41,7 +41,7 @@ LAYOUTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     ),
     "ZeRO without script": (("global_step9/zero_pp_rank_0_mp_rank_00_optim_states.pt",), "", "ZeRO", "{0}"),
     "ZeRO's shards": (("global_step9/mp_rank_00_model_states.pt",), "global_step9", "DeepSpeed ZeRO", "{0}"),
-    "ZeRO beside weights": (
+    "ZeRO next to weights": (
         ("config.json", "zero_to_fp32.py", "model.safetensors", "global_step9/mp_rank_00_model_states.pt"),
         "",
         "is a program",

@@ -41,7 +41,9 @@ def hub(published: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]
         yield server
 
 
-def test_a_checkpoint_arrives_whole_without_pickles_or_code(hub: HubServer, tmp_path: Path) -> None:
+def test_a_checkpoint_is_downloaded_completely_without_pickles_or_code(
+    hub: HubServer, tmp_path: Path
+) -> None:
     seen: list[tuple[int, int]] = []
     folder = fetch_checkpoint(HUB_ID, tmp_path, lambda done, total: seen.append((done, total)))
     assert folder == tmp_path / "someone" / "tiny-agent"
@@ -73,7 +75,7 @@ def test_slow_download_is_aborted_and_kept(
     assert list(tmp_path.rglob("*.part")) and not (tmp_path / "someone").exists()
 
 
-def test_the_token_is_sent_to_the_hub_and_shown_nowhere(
+def test_the_token_is_sent_to_the_hub_and_never_shown(
     hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = "hf_ABCDEFGHIJKLMNOPQRST"
@@ -100,7 +102,7 @@ def test_damaged_file_is_deleted(hub: HubServer, tmp_path: Path) -> None:
     assert fetch_checkpoint(HUB_ID, tmp_path).is_dir()
 
 
-def test_cancelling_stops_it(hub: HubServer, tmp_path: Path) -> None:
+def test_cancelling_stops_the_download(hub: HubServer, tmp_path: Path) -> None:
     def stop(done: int, total: int) -> None:
         raise Cancelled("Stopped.")
 
@@ -109,7 +111,7 @@ def test_cancelling_stops_it(hub: HubServer, tmp_path: Path) -> None:
     assert not (tmp_path / "someone").exists()
 
 
-def test_another_kind_of_model_is_refused_before_its_weights(hub: HubServer, tmp_path: Path) -> None:
+def test_another_kind_of_model_is_rejected_before_its_weights_load(hub: HubServer, tmp_path: Path) -> None:
     hub.files["config.json"] = b'{"model_type": "llama"}'
     with pytest.raises(ChatError, match="'llama' checkpoint"):
         fetch_checkpoint(HUB_ID, tmp_path)
@@ -121,7 +123,7 @@ def test_missing_model_is_an_error(hub: HubServer, tmp_path: Path) -> None:
         fetch_checkpoint("someone/else", tmp_path)
 
 
-def test_offline_is_said(hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offline_hub_is_reported(hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     huggingface_hub.close_session()
     try:

@@ -133,7 +133,7 @@ def test_code_behind_a_link_and_loops_of_links(agent: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pth", "model.ckpt", "model.PKL"])
 def test_pickles_instead_of_weights(agent: Path, tmp_path: Path, name: str) -> None:
     pickled = pickle.dumps({"weights": 1})
-    # What a trainer leaves beside the weights is not read.
+    # A file that a trainer leaves next to the weights is not read.
     (agent / "training_args.bin").write_bytes(pickled)
     find_checkpoint(str(agent))
     (agent / "training_args.bin").unlink()

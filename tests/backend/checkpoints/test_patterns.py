@@ -66,7 +66,7 @@ def test_pattern_that_could_take_forever_is_rejected(
         check_checkpoint(folder)
 
 
-def test_very_many_patterns_together_are_refused() -> None:
+def test_too_many_patterns_together_are_rejected() -> None:
     check_patterns([f"layers.{number}.mlp" for number in range(5000)], ChatError, "here")
     check_patterns([rf"re:.*layers\.{number}\.mlp.*" for number in range(500)], ChatError, "here")
     with pytest.raises(ChatError, match="too many patterns"):

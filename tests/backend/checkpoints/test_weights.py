@@ -51,7 +51,7 @@ def test_weights_are_counted_by_name(tmp_path: Path) -> None:
         (2**60).to_bytes(8, "little") + b"{}",
     ],
 )
-def test_truncated_or_inconsistent_file_is_one_line_of_error(tmp_path: Path, content: bytes) -> None:
+def test_a_truncated_or_inconsistent_file_gives_a_one_line_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
     with pytest.raises(ChatError, match="damaged or incomplete") as error:

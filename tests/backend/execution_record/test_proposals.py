@@ -32,7 +32,7 @@ SLOW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCh
 
 prompts = st.sampled_from(["P0", "R1", "R2", "R3", " R1", "x" * 40])
 success = st.sampled_from([True, False, False, None])
-# One step: its prompt, then what the critic said and proposed of each image.
+# One step: its prompt, then the critic's verdict and refined prompt for each image.
 said = st.tuples(success, st.one_of(st.just(""), prompts))
 histories = st.lists(st.tuples(prompts, st.lists(said, min_size=1, max_size=5)), min_size=1, max_size=4)
 
@@ -51,7 +51,7 @@ def told(history: Any) -> list[list[tuple[str, bool | None, str]]]:
 
 
 def write_record(folder: Path, history: Any, drawn_with: bool, **more: Any) -> Path:
-    """Write a file as published, or with the prompts used, as older versions of ours did."""
+    """Write a file as published, or with the prompts used, as older versions of this package did."""
     entries = [
         {
             "step": number,
@@ -97,7 +97,7 @@ def made(history: Any) -> Trajectory:
 THREE = [("P0", [(False, "R1"), (False, "R2"), (True, "")])]
 
 
-def test_what_was_proposed_is_written_and_what_was_drawn_with_is_read(tmp_path: Path) -> None:
+def test_the_refined_prompt_is_written_and_the_used_prompt_is_read(tmp_path: Path) -> None:
     path = record.export(made(THREE), tmp_path)
     data = json.loads(path.read_text())
     assert [entry["refine_prompt"] for entry in data["steps"]] == ["R1", "R2", ""]
@@ -110,7 +110,7 @@ def test_what_was_proposed_is_written_and_what_was_drawn_with_is_read(tmp_path: 
 
 
 @pytest.mark.parametrize("drawn_with", [True, False])
-def test_published_files_and_older_ones_of_ours_are_told_apart(tmp_path: Path, drawn_with: bool) -> None:
+def test_published_files_and_our_older_ones_are_distinguished(tmp_path: Path, drawn_with: bool) -> None:
     found = record.read_record(write_record(tmp_path, THREE, drawn_with))
     assert [entry.drawn_with for entry in found.entries] == ["P0", "R1", "R2"]
     assert [entry.proposed for entry in found.entries] == ["R1", "R2", ""]
@@ -119,7 +119,7 @@ def test_published_files_and_older_ones_of_ours_are_told_apart(tmp_path: Path, d
 
 @SLOW
 @given(histories)
-def test_ours_reads_back_as_it_was_made(tmp_path: Path, history: Any) -> None:
+def test_our_record_is_read_back_unchanged(tmp_path: Path, history: Any) -> None:
     trajectory = made(history)
     again = record_trajectory(record.read_record(record.export(trajectory, tmp_path)))
     for result, before in zip(again.results, trajectory.results, strict=True):
@@ -153,17 +153,17 @@ def test_attempts_that_follow_no_proposal_read_back_too(tmp_path: Path, steps: A
 
 @SLOW
 @given(histories)
-def test_older_files_of_ours_are_read_as_drawn(tmp_path: Path, history: Any) -> None:
+def test_our_older_files_are_read_as_prompts_used(tmp_path: Path, history: Any) -> None:
     found = record.read_record(write_record(tmp_path, history, drawn_with=True))
     attempts = [attempt for step in told(history) for attempt in step]
     assert [entry.drawn_with for entry in found.entries] == [used for used, _, _ in attempts]
     for entry, (_, _, proposed) in zip(found.entries, attempts, strict=True):
-        assert entry.proposed in (None, proposed), "what is not told is not made up"
+        assert entry.proposed in (None, proposed), "missing prompts are not invented"
 
 
 @SLOW
 @given(histories)
-def test_published_files_are_read_as_drawn(tmp_path: Path, history: Any) -> None:
+def test_published_files_are_read_with_the_prompts_used(tmp_path: Path, history: Any) -> None:
     attempts = [attempt for step in told(history) for attempt in step]
     firsts = [step[0] for step in told(history)]
     could_be_older = all(proposed for _, _, proposed in attempts) and all(
@@ -189,14 +189,14 @@ def read(folder: Path, data: Any) -> record.Record:
     return record.read_record(path)
 
 
-def test_where_both_can_be_it_is_drawn_with(tmp_path: Path) -> None:
+def test_an_ambiguous_file_is_read_as_prompts_used(tmp_path: Path) -> None:
     data = entries(("P0", "P0", False), ("P0", "R1", False))
     assert [one.drawn_with for one in read(tmp_path, data).entries] == ["P0", "R1"]
     marked = read(tmp_path, data | {"refine_prompt_is": "proposal"})
     assert [one.drawn_with for one in marked.entries] == ["P0", "P0"]
 
 
-def test_where_neither_can_be_an_error_says_what_to_write(tmp_path: Path) -> None:
+def test_a_file_of_neither_form_raises_with_advice(tmp_path: Path) -> None:
     data = entries(("P0", "R1", False), ("P0", "R9", True))
     with pytest.raises(JournalError, match="refine_prompt_is"):
         read(tmp_path, data)
@@ -205,7 +205,7 @@ def test_where_neither_can_be_an_error_says_what_to_write(tmp_path: Path) -> Non
         read(tmp_path, data | {"refine_prompt_is": "whatever"})
 
 
-def test_an_accepted_attempt_may_repeat_the_prompt_it_was_drawn_with(tmp_path: Path) -> None:
+def test_an_accepted_attempt_may_repeat_its_prompt(tmp_path: Path) -> None:
     found = read(tmp_path, entries(("P0", "R1", False), ("P0", "R1", True)))
     assert [(one.drawn_with, one.proposed) for one in found.entries] == [("P0", "R1"), ("R1", "")]
 

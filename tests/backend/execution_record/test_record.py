@@ -39,7 +39,7 @@ def save_image(path: Path, color: str = "red") -> Picture:
     return Picture.open(path)
 
 
-def test_what_is_written_reads_back_whole(tmp_path: Path) -> None:
+def test_a_written_record_is_read_back_completely(tmp_path: Path) -> None:
     trajectory = make_trajectory(request_images=1)
     found = record.read_record(record.export(trajectory, tmp_path))
     assert (found.form, found.user_input) == ("attempts", trajectory.request.text)
@@ -66,14 +66,14 @@ def test_the_keys_are_exactly_the_published_ones(tmp_path: Path) -> None:
     assert all(list(step) == keys for step in data["global_context"]["execution_plan"])
     keys = ["step", "prompt", "refine_prompt", "source_img", "target_img", "success", "reasoning"]
     apart = [entry for entry in data["steps"] if list(entry) != keys]
-    assert [list(entry) for entry in apart] == [[*keys, "drawn_with"]], "only where no entry before says it"
+    assert [list(entry) for entry in apart] == [[*keys, "drawn_with"]], "only if no earlier entry contains it"
     images = [entry[key] for entry in data["steps"] for key in ("source_img", "target_img") if entry[key]]
     assert all(re.fullmatch(r"images/[\w.]+\.png", path) and (tmp_path / path).is_file() for path in images)
     unreadable = next(entry for entry in data["steps"] if entry["reasoning"] == "I like boats.")
     assert unreadable["success"] is None, "an answer that was not understood is neither true nor false"
 
 
-def test_a_folder_moves_with_its_pictures(tmp_path: Path) -> None:
+def test_a_folder_can_be_moved_with_its_images(tmp_path: Path) -> None:
     record.export(make_trajectory(), tmp_path / "a")
     (tmp_path / "a").rename(tmp_path / "b")
     found = record.read_record(tmp_path / "b")
@@ -93,7 +93,7 @@ def test_form_b_last_attempts_only(tmp_path: Path) -> None:
         found.entries[1].source.open()  # type: ignore[union-attr]
 
 
-def test_form_c_told_steps(tmp_path: Path) -> None:
+def test_form_c_text_steps_are_read(tmp_path: Path) -> None:
     picture = save_image(tmp_path / "images" / "a.png")
     rows = [
         {"step": 1, "text": "Once", "image": "images\\a.png"},

@@ -88,7 +88,7 @@ def test_images_of_a_comic_are_complete_in_order_and_do_not_overlap(
 
 
 @pytest.mark.parametrize(("options", "wrong"), [({"panels": 0}, "panels"), ({"lettering": "runes"}, "runes")])
-def test_invalid_comic_options_are_one_line_of_error(
+def test_invalid_comic_options_give_a_one_line_error(
     tmp_path: Path, options: dict[str, object], wrong: str
 ) -> None:
     with pytest.raises(SettingsError, match=wrong):

@@ -52,7 +52,9 @@ def test_all_text_of_a_pdf_can_be_selected_in_every_script() -> None:
     for page in pdf.pages:
         page.extract_text(visitor_text=lambda text, *_: lines.append(text.strip()))
         shown = page.get_contents().get_data()
-        assert shown.count(b" 3 Tr ") == shown.count(b" Tj ") > 0, "selectable text lies over the visible one"
+        assert shown.count(b" 3 Tr ") == shown.count(b" Tj ") > 0, (
+            "selectable text is at the place of the visible text"
+        )
     assert "Accepted at attempt 2" in lines
     # The line at the foot of a page separates the halves of a text.
     body = [line for line in lines if not line.isdigit() and not line.startswith("Accepted at attempt ")]
@@ -63,7 +65,7 @@ def test_all_text_of_a_pdf_can_be_selected_in_every_script() -> None:
         assert "".join(written.replace(HEBREW, HEBREW[::-1]).split()) in whole
 
 
-def test_a_pdf_holds_drawings_exactly_and_each_picture_once() -> None:
+def test_a_pdf_stores_drawings_exactly_and_each_image_once() -> None:
     flat = Picture(Image.new("RGB", (300, 200), (10, 200, 30)))
     trajectory = make_trajectory(2, text_step=False)
     results = [
@@ -78,7 +80,7 @@ def test_a_pdf_holds_drawings_exactly_and_each_picture_once() -> None:
     assert shown == [flat.image.tobytes()]
 
 
-def test_a_pdf_lists_its_pages_and_is_the_same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pdf_lists_its_pages_and_is_reproducible(monkeypatch: pytest.MonkeyPatch) -> None:
     trajectory = make_trajectory(2, request="Żółw & 龟 (1)")
     data = story_pdf(trajectory)
     pdf = PdfReader(io.BytesIO(data))
@@ -104,7 +106,7 @@ def test_a_pdf_of_odd_pages_is_written() -> None:
 
 
 @pytest.mark.parametrize("width", [600, 1240])
-def test_pages_have_one_size_and_nothing_lies_over_anything(width: int) -> None:
+def test_pages_have_one_size_and_nothing_overlaps(width: int) -> None:
     for trajectory in (
         make_trajectory(5, size=64, cut_short=True),
         with_sizes(make_trajectory(6)),
@@ -130,7 +132,7 @@ def test_long_text_continues_on_the_next_pages() -> None:
     assert [f"word{number}" in written for number in range(3000)] == [True] * 3000
 
 
-def test_a_comic_archive_has_its_pages_in_order_and_says_so(tmp_path: Path) -> None:
+def test_a_comic_archive_lists_its_pages_in_order(tmp_path: Path) -> None:
     trajectory = make_trajectory(12, decorate="\x0b<&>")
     with zipfile.ZipFile(export_by_name("comic", trajectory, tmp_path)) as archive:
         names = archive.namelist()
@@ -163,7 +165,7 @@ def test_animation_shows_every_step_or_every_attempt(tmp_path: Path, kind: str) 
 
 
 @pytest.mark.parametrize("kind", ["gif", "webp"])
-def test_moving_pictures_of_odd_runs(tmp_path: Path, kind: str) -> None:
+def test_animations_of_unusual_runs_are_valid(tmp_path: Path, kind: str) -> None:
     assert len(frames(export_by_name(kind, with_sizes(make_trajectory(6)), tmp_path))) == 7
     assert len(frames(export_by_name(kind, make_trajectory(3, cut_short=True), tmp_path))) == 4
     largest = export_by_name(kind, make_trajectory(1, size=1500, text_step=False), tmp_path)

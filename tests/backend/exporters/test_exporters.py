@@ -19,7 +19,7 @@ from support.stories import make_trajectory
 from interleave_thinker.backend.errors import JournalError, SettingsError
 from interleave_thinker.backend.exporters import REGISTRY, export_by_name, markdown, open_exporter, page
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.report import outcomes as wording
+from interleave_thinker.backend.report import outcomes
 from interleave_thinker.backend.report.prompt_diff import changes
 from interleave_thinker.backend.types import (
     Attempt,
@@ -96,7 +96,7 @@ class Page(HTMLParser):
     ],
     ids=["whole", "one step", "cancelled", "text only", "nothing reached", "hostile text"],
 )
-def test_every_exporter_takes_every_run(name: str, trajectory: Trajectory, tmp_path: Path) -> None:
+def test_every_exporter_accepts_every_run(name: str, trajectory: Trajectory, tmp_path: Path) -> None:
     path = export_by_name(name, trajectory, tmp_path / "new" / "folder")
     first = path.read_bytes()
     assert len(first) > 100
@@ -108,7 +108,7 @@ def test_every_exporter_takes_every_run(name: str, trajectory: Trajectory, tmp_p
 
 
 @pytest.mark.parametrize("name", REGISTRY)
-def test_a_failed_export_leaves_the_last_one(
+def test_a_failed_export_keeps_the_previous_one(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = export_by_name(name, make_trajectory(1), tmp_path)
@@ -130,7 +130,7 @@ def test_a_folder_that_is_a_file_is_a_typed_error(tmp_path: Path) -> None:
         export_by_name("page", make_trajectory(1), tmp_path / "file")
 
 
-def test_unknown_names_are_refused() -> None:
+def test_unknown_names_are_rejected() -> None:
     with pytest.raises(SettingsError, match="page, markdown, sheet, record"):
         open_exporter("film")
 
@@ -138,13 +138,13 @@ def test_unknown_names_are_refused() -> None:
 # Words
 
 
-def test_summary_and_stop_sentences_hide_nothing() -> None:
+def test_summary_and_stop_sentences_are_complete() -> None:
     trajectory = make_trajectory()
     assert (
-        wording.summarize(trajectory).sentence
+        outcomes.summarize(trajectory).sentence
         == "5 steps · 1 step not complete · 6 images generated · 2 of 4 images accepted · 7.3 s"
     )
-    assert [wording.stop_sentence(result) for result in trajectory.results] == [
+    assert [outcomes.stop_sentence(result) for result in trajectory.results] == [
         "Accepted at attempt 2",
         "Accepted at attempt 1",
         "Never accepted: 3 attempts used up, attempt 3 kept",
@@ -152,29 +152,29 @@ def test_summary_and_stop_sentences_hide_nothing() -> None:
         "Text only",
     ]
     cut = make_trajectory(3, text_step=False, cut_short=True)
-    assert wording.stop_sentence(cut.results[-1]) == "Cancelled after 1 attempt, attempt 1 kept"
-    assert wording.story_steps(cut)[-1].result is None
+    assert outcomes.stop_sentence(cut.results[-1]) == "Cancelled after 1 attempt, attempt 1 kept"
+    assert outcomes.story_steps(cut)[-1].result is None
 
 
-def test_every_stop_reason_has_words() -> None:
+def test_every_stop_reason_has_a_text() -> None:
     step = Step(number=1, prompt="a boat")
-    assert all(wording.stop_sentence(StepResult(step=step, stop_reason=reason)) for reason in StopReason)
+    assert all(outcomes.stop_sentence(StepResult(step=step, stop_reason=reason)) for reason in StopReason)
 
 
 def test_the_outcome_follows_the_acceptance_rule_of_the_run() -> None:
     trajectory = make_trajectory()
     attempt = trajectory.results[0].attempts[1]
-    assert wording.outcome(attempt, trajectory.settings) is wording.AttemptOutcome.accepted
+    assert outcomes.outcome(attempt, trajectory.settings) is outcomes.AttemptOutcome.accepted
     strict = trajectory.settings.model_copy(update={"accept_at": 0.99})
-    assert wording.outcome(attempt, strict) is wording.AttemptOutcome.refused
+    assert outcomes.outcome(attempt, strict) is outcomes.AttemptOutcome.refused
 
 
-def test_invalid_title_is_one_line_of_error(tmp_path: Path) -> None:
+def test_an_invalid_title_gives_a_one_line_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"Export 'sheet', field 'title': "):
         export_by_name("sheet", make_trajectory(), tmp_path, title="x" * 100_001)
 
 
-def test_a_title_with_half_a_character_is_shown_without_it(tmp_path: Path) -> None:
+def test_a_lone_surrogate_is_removed_from_a_title(tmp_path: Path) -> None:
     path = export_by_name("page", make_trajectory(), tmp_path, title="A \ud800 boat")
     assert "A \ufffd boat" in path.read_text(encoding="utf-8")
 
@@ -190,7 +190,7 @@ def test_a_title_with_half_a_character_is_shown_without_it(tmp_path: Path) -> No
     ],
 )
 def test_titles(text: str, title: str) -> None:
-    assert wording.title_of(make_trajectory(1, request=text)) == title
+    assert outcomes.title_of(make_trajectory(1, request=text)) == title
 
 
 @pytest.mark.parametrize(
@@ -198,21 +198,21 @@ def test_titles(text: str, title: str) -> None:
     [(0.0, "0.00 s"), (12.34, "12.3 s"), (59.99, "60.0 s"), (60, "1 min 00 s"), (245, "4 min 05 s")],
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert wording.duration(seconds) == text
+    assert outcomes.duration(seconds) == text
 
 
 # What changed between prompts
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
-def test_changes_give_back_both_texts(before: str, after: str) -> None:
+def test_changes_restore_both_texts(before: str, after: str) -> None:
     pieces = changes(before, after)
     assert "".join(piece.text for piece in pieces if piece.kind != "ins") == before
     assert "".join(piece.text for piece in pieces if piece.kind != "del") == after
 
 
 @given(st.lists(st.sampled_from(["a", "red", "boat", " ", ",", "\n"]), max_size=30), st.randoms())
-def test_changes_of_edited_texts_give_back_both(words: list[str], random) -> None:
+def test_changes_of_edited_texts_restore_both(words: list[str], random) -> None:
     edited = [word for word in words if random.random() > 0.3] + random.choices(["blue", " "], k=2)
     pieces = changes("".join(words), "".join(edited))
     assert "".join(piece.text for piece in pieces if piece.kind != "ins") == "".join(words)
@@ -278,7 +278,7 @@ def test_the_page_stores_each_image_once() -> None:
     assert len(page.render(chain(pictures))) < 1.5 * sum(map(len, files.values())), "and nowhere else"
 
 
-def test_photographs_are_stored_with_loss_and_drawings_without() -> None:
+def test_photographs_are_stored_lossily_and_drawings_losslessly() -> None:
     photograph = noise(1, 512)
     file, *_ = Page(page.render(chain([photograph]))).files().values()
     kept = stored(file)
@@ -295,10 +295,10 @@ def test_the_page_shows_the_whole_run() -> None:
     shown = Page(page.render(trajectory))
     for text in (trajectory.request.text, trajectory.plan.reasoning):
         assert text in shown.words
-    for told in wording.story_steps(trajectory):
+    for told in outcomes.story_steps(trajectory):
         for text in (told.step.name, told.step.instruction, told.step.prompt, told.step.auxiliary_text):
             assert text is None or text in shown.words
-        assert told.result and wording.stop_sentence(told.result) in shown.words
+        assert told.result and outcomes.stop_sentence(told.result) in shown.words
     attempts = [attempt for result in trajectory.results for attempt in result.attempts]
     assert len([a for a in shown.all("section") if a.get("class") == "attempt"]) == len(attempts)
     for attempt in attempts:
@@ -319,7 +319,7 @@ def test_the_page_marks_what_the_critic_changed() -> None:
     assert "one red sailing boat<ins>, exactly there, and keep everything else unchanged</ins>" in html
 
 
-def test_the_page_shows_a_white_before_where_there_was_none() -> None:
+def test_the_page_shows_a_white_image_for_a_missing_source() -> None:
     trajectory = make_trajectory(1)
     shown = Page(page.render(trajectory))
     name, file = next((name, file) for name, file in shown.files().items() if stored(file).is_white)
@@ -346,7 +346,7 @@ def test_the_page_loads_nothing_and_runs_only_its_own_script() -> None:
     assert shown.words.count("<script>alert(1)</script>") > 20, "hostile text is shown as text"
 
 
-def test_page_shows_steps_that_were_not_reached() -> None:
+def test_the_page_shows_unreached_steps() -> None:
     shown = Page(page.render(make_trajectory(3, text_step=False, cut_short=True)))
     assert "Not reached" in shown.words and "Cancelled after 1 attempt" in shown.words
     assert "No image: the run ended before this step." in shown.words
@@ -362,7 +362,7 @@ def test_small_images_are_exact_and_large_ones_compressed() -> None:
 
 
 def test_probabilities_are_not_rounded_to_certainty() -> None:
-    shown = [wording.percent(share) for share in (0.41, 0.997, 0.004, 1.0)]
+    shown = [outcomes.percent(share) for share in (0.41, 0.997, 0.004, 1.0)]
     assert shown == ["41 %", "99.7 %", "0.4 %", "100.0 %"]
 
 
@@ -372,7 +372,7 @@ def test_rejected_certainty_is_not_rounded_to_one(share: float) -> None:
     judged = trajectory.results[0].attempts[0]
     assert judged.verdict
     verdict = judged.verdict.model_copy(update={"success": True, "probability": share})
-    words = wording.probability_words(
+    words = outcomes.probability_words(
         judged.model_copy(update={"verdict": verdict}), RunSettings(accept_at=1.0)
     )
     number, rest = words.split(" % of ")
@@ -384,14 +384,14 @@ def test_unjudged_run_is_not_shown_as_rejected() -> None:
     results = [
         one.model_copy(update={"stop_reason": StopReason.unjudged}) for one in trajectory.results if one.image
     ]
-    sums = wording.summarize(trajectory.model_copy(update={"results": tuple(results)}))
+    sums = outcomes.summarize(trajectory.model_copy(update={"results": tuple(results)}))
     assert "3 images, not judged" in sums.sentence and "accepted" not in sums.sentence
 
 
 # Markdown
 
 
-def test_markdown_links_its_pictures_and_tells_the_story(tmp_path: Path) -> None:
+def test_markdown_links_its_images_and_contains_the_story(tmp_path: Path) -> None:
     trajectory = make_trajectory(request_images=1)
     text = markdown.export(trajectory, tmp_path).read_text(encoding="utf-8")
     links = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)

@@ -25,7 +25,7 @@ def test_sheets_of_every_length(steps: int, show: str) -> None:
     assert image.width * image.height >= cells * 64 * 64
 
 
-def test_the_sheet_shows_the_chosen_pictures_in_order() -> None:
+def test_the_sheet_shows_the_chosen_images_in_order() -> None:
     trajectory = make_trajectory(4, text_step=False)
     image = sheet.contact_sheet(trajectory, columns=4, cell=96)
     gap = 96 // 16
@@ -82,7 +82,7 @@ def test_every_attempt_is_on_the_sheet_of_attempts() -> None:
 
 
 @pytest.mark.parametrize("options", [{"cell": 1}, {"cell": 99_999}, {"columns": 0}, {"show": "all"}])
-def test_impossible_sheets_are_refused(options: dict) -> None:
+def test_impossible_sheets_are_rejected(options: dict) -> None:
     with pytest.raises(SettingsError):
         sheet.contact_sheet(make_trajectory(1), **options)
 
@@ -100,7 +100,7 @@ def test_wrapping_loses_no_words_that_fit() -> None:
     assert " ".join(sheet_text.wrap(text, 12, 90, 20).lines) == text
 
 
-def test_letters_beyond_the_own_font_are_drawn_or_made_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_letters_missing_in_the_font_are_rendered_or_simplified(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheet_text, "_names", lambda: (sheet_text.OWN,))
     sheet_text._font_with.cache_clear()
     sheet_text.wrap.cache_clear()

@@ -10,7 +10,7 @@ from support.stories import make_trajectory
 from interleave_thinker.backend.exporters import markdown, page, sheet
 from interleave_thinker.backend.exporters.layout import cards
 from interleave_thinker.backend.exporters.layout import frames as animation
-from interleave_thinker.backend.report import outcomes as wording
+from interleave_thinker.backend.report import outcomes
 from interleave_thinker.backend.report.words import words_in
 from interleave_thinker.backend.types import StopReason, Trajectory
 
@@ -26,9 +26,9 @@ def picked() -> Trajectory:
     return trajectory.model_copy(update={"results": tuple(results)})
 
 
-def test_the_sums_count_a_pick_apart_from_what_the_critic_accepted(picked: Trajectory) -> None:
-    assert "2 of 4 images accepted · 1 picked by hand" in wording.summarize(picked).sentence
-    assert WORD not in wording.summarize(make_trajectory()).sentence
+def test_the_summary_counts_picks_separately(picked: Trajectory) -> None:
+    assert "2 of 4 images accepted · 1 picked by hand" in outcomes.summarize(picked).sentence
+    assert WORD not in outcomes.summarize(make_trajectory()).sentence
 
 
 def test_the_page_shows_the_step_as_good_and_marks_the_attempt(picked: Trajectory) -> None:
@@ -48,8 +48,8 @@ def test_the_sheet_shows_the_step_as_good(picked: Trajectory) -> None:
         return dict((color, count) for count, color in colors or []).get(cards.GOOD, 0)
 
     assert has_green(picked) > has_green(make_trajectory())
-    told = wording.story_steps(picked)[2]
-    marks = [card.mark for card in cards.attempt_cards(told, picked.settings, words_in("en"))]
+    step = outcomes.story_steps(picked)[2]
+    marks = [one.mark for one in cards.attempt_cards(step, picked.settings, words_in("en"))]
     assert [WORD in mark for mark in marks] == [False, True, False]
 
 

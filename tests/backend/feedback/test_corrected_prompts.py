@@ -31,7 +31,7 @@ def test_a_corrected_prompt_comes_from_an_attempt_with_the_same_source(
 
 
 @pytest.mark.parametrize("other", [IMAGE, OTHER])
-def test_a_proposal_counts_as_failed_only_if_it_failed_on_the_same_source(other: Picture) -> None:
+def test_a_refined_prompt_fails_only_on_the_same_source(other: Picture) -> None:
     attempts = [attempt("a sun", IMAGE, refined="a yellow sun"), attempt("a yellow sun", other)]
     expected = (
         CorrectedPrompt("a sun", "none") if other is IMAGE else CorrectedPrompt("a yellow sun", "critic")
@@ -39,7 +39,7 @@ def test_a_proposal_counts_as_failed_only_if_it_failed_on_the_same_source(other:
     assert corrected_prompt_for(attempts, [REJECTED, REJECTED], 0) == expected
 
 
-def test_a_persons_prompt_comes_before_every_other() -> None:
+def test_the_users_prompt_has_priority() -> None:
     attempts = [attempt("a sun", IMAGE, refined="a bright sun"), attempt("a yellow sun", IMAGE)]
     assert corrected_prompt_for(attempts, [REJECTED, ACCEPTED], 0, " a blue sun ") == CorrectedPrompt(
         "a blue sun", "person"

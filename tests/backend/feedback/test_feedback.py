@@ -48,7 +48,7 @@ def word(step: int = 1, attempt: int = 0, **said: Any) -> Feedback:
 # Words in the run's folder
 
 
-def test_the_last_word_on_an_attempt_counts(folder: Path) -> None:
+def test_the_last_feedback_on_an_attempt_counts(folder: Path) -> None:
     assert read_feedback(folder) == []
     for said in (word(accepted=True), word(2, accepted=True), word(accepted=False, note="Blue."), word(2)):
         record_feedback(folder, said)
@@ -56,10 +56,10 @@ def test_the_last_word_on_an_attempt_counts(folder: Path) -> None:
     assert (kept.step, kept.accepted, kept.note) == (1, False, "Blue.")
     image = RUN.results[0].attempts[0].image
     assert image is not None and kept.image == image.digest
-    assert load_trajectory(folder) == RUN, "feedback is no part of the run"
+    assert load_trajectory(folder) == RUN, "feedback does not change the run"
 
 
-def test_words_said_at_once_are_all_kept(folder: Path) -> None:
+def test_parallel_feedback_is_all_kept(folder: Path) -> None:
     many = [word(step, attempt, note="n" * 500) for step in (1, 3) for attempt in (0, 1)] * 25
     threads = [threading.Thread(target=record_feedback, args=(folder, one)) for one in many]
     for thread in threads:
@@ -82,19 +82,19 @@ for number in range(40):
 """
 
 
-def test_several_programs_speak_at_once(folder: Path) -> None:
+def test_several_programs_can_write_feedback_in_parallel(folder: Path) -> None:
     with (folder / "feedback.jsonl").open("ab") as file:
         file.write(b'{"step":2,"attempt":0,"acc')
     code = SPEAK.format(tests=str(Path(__file__).parents[2]), folder=str(folder))
     speakers = [subprocess.Popen([sys.executable, "-c", code, name]) for name in "abc"]
     assert [speaker.wait() for speaker in speakers] == [0, 0, 0]
     lines = (folder / "feedback.jsonl").read_text().splitlines()
-    assert len(lines) == 121 and all(lines), "each word on a line of its own, after the one that was cut off"
+    assert len(lines) == 121 and all(lines), "each entry is on its own line, after the truncated one"
     notes = [json.loads(line)["note"].split()[:2] for line in lines[1:]]
     assert sorted(notes) == sorted([name, str(number)] for name in "abc" for number in range(40))
 
 
-def test_a_writer_waits_for_another_and_not_for_ever(folder: Path) -> None:
+def test_a_writer_waits_for_another_with_a_timeout(folder: Path) -> None:
     files = RunFiles(folder)
     with (
         one_writer(files),
@@ -113,7 +113,7 @@ def say(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     return int(stop.value.code or 0)
 
 
-def test_words_from_the_command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_feedback_can_be_given_on_the_command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, "--accept", "--note", "Fine.") == 0
     (kept,) = read_feedback(folder)
     assert (kept.accepted, kept.note, kept.attempt) == (True, "Fine.", 0) and kept.image
@@ -134,7 +134,7 @@ def test_words_from_the_command_line(folder: Path, monkeypatch: pytest.MonkeyPat
         (["--reject", "--note", "n" * (MAX_NOTE + 1)], 2),
     ],
 )
-def test_words_that_say_nothing_or_two_things_are_refused(
+def test_empty_or_contradictory_feedback_is_rejected(
     folder: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], code: int
 ) -> None:
     assert say(monkeypatch, folder, "--step", 1, "--attempt", 1, *said) == code
@@ -142,7 +142,7 @@ def test_words_that_say_nothing_or_two_things_are_refused(
     assert not (folder / "feedback.jsonl").exists()
 
 
-def test_a_half_written_line_was_never_said(folder: Path) -> None:
+def test_a_truncated_line_is_ignored(folder: Path) -> None:
     record_feedback(folder, word(accepted=True))
     with (folder / "feedback.jsonl").open("ab") as file:
         file.write(b'{"step":2,"attempt":0,"acc')
@@ -161,7 +161,7 @@ def test_a_damaged_line_is_named(folder: Path, line: str) -> None:
         read_feedback(folder)
 
 
-def test_words_have_bounds(folder: Path, tmp_path: Path) -> None:
+def test_feedback_texts_have_a_maximum_length(folder: Path, tmp_path: Path) -> None:
     for broken in (
         {"step": 0},
         {"attempt": -1},
@@ -184,7 +184,7 @@ def test_words_have_bounds(folder: Path, tmp_path: Path) -> None:
 # Training rows
 
 
-def test_a_row_asks_what_the_critic_was_asked(tmp_path: Path) -> None:
+def test_a_row_has_the_question_that_the_critic_got(tmp_path: Path) -> None:
     asked = []
 
     class Listening:
@@ -220,7 +220,7 @@ def test_a_row_asks_what_the_critic_was_asked(tmp_path: Path) -> None:
         (word(3, 1, accepted=False, better_prompt="a fish"), False, "a fish", ""),
     ],
 )
-def test_a_persons_word_wins(
+def test_user_feedback_overrides_the_critic(
     tmp_path: Path, said: Feedback, success: bool, refined: str, reasoning: str
 ) -> None:
     attempt = RUN.results[said.step - 1].attempts[said.attempt]
@@ -235,7 +235,7 @@ def test_a_persons_word_wins(
     assert verdict.reasoning == {"critic's": critic.reasoning}.get(reasoning, reasoning)
 
 
-def test_a_later_word_replaces_the_row_and_taking_it_back_removes_it(tmp_path: Path) -> None:
+def test_later_feedback_replaces_the_row_and_withdrawal_removes_it(tmp_path: Path) -> None:
     assert add_feedback_rows(tmp_path, RUN, [word(accepted=True), word(2, accepted=False)]).rows == 2
     assert add_feedback_rows(tmp_path, RUN, [word(accepted=False)]).rows == 2
     data = add_feedback_rows(tmp_path, RUN, [word(2), word(3, 1, note="Only a remark.")])
@@ -247,7 +247,7 @@ def test_a_later_word_replaces_the_row_and_taking_it_back_removes_it(tmp_path: P
     assert emptied.rows == 0 and json.loads(emptied.path.read_text()) == []
 
 
-def test_words_on_later_tries_say_what_should_have_been_drawn(tmp_path: Path) -> None:
+def test_feedback_on_later_attempts_selects_the_refined_prompt(tmp_path: Path) -> None:
     folder = made_run(tmp_path / "run", [(1, True, None), (2, False, None), (3, True, None)])
     run = load_trajectory(folder)
     first = word(accepted=False)
@@ -261,12 +261,14 @@ def test_words_on_later_tries_say_what_should_have_been_drawn(tmp_path: Path) ->
     assert image is not None
     first_image = f"images/{image.digest}.png"
     assert remedy(first) == ("a light page 2", False), "the critic accepted that one"
-    assert remedy(first, word(1, 2, accepted=False)) == ("a light page", True), "nobody vouches for any"
+    assert remedy(first, word(1, 2, accepted=False)) == ("a light page", True), (
+        "no verdict confirms any of them"
+    )
     assert remedy(first, word(1, 1, accepted=True)) == ("a light page 1", False)
     assert remedy(word(better_prompt="a white page")) == ("a white page", False)
 
 
-def test_words_about_images_that_are_gone_make_no_row(tmp_path: Path) -> None:
+def test_feedback_on_missing_images_makes_no_row(tmp_path: Path) -> None:
     other = Picture.white((8, 8)).digest
     data = add_feedback_rows(
         tmp_path, RUN, [word(accepted=True, image=other), word(9, image=other), word(2, accepted=True)]
@@ -275,7 +277,7 @@ def test_words_about_images_that_are_gone_make_no_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("step", "attempt"), [(9, 0), (4, 0), (1, 5), (3, 0)])
-def test_what_cannot_be_judged_is_refused_and_nothing_written(
+def test_feedback_on_unknown_attempts_is_rejected_and_not_written(
     tmp_path: Path, step: int, attempt: int
 ) -> None:
     with pytest.raises(SettingsError):

@@ -11,7 +11,7 @@ from interleave_thinker.backend.files.atomic import append_line
 
 
 @pytest.mark.parametrize("before", [None, b"", b"one\n", b"one\r\n", b"one\ncut o"])
-def test_a_line_starts_on_a_line_of_its_own(before: bytes | None, tmp_path: Path) -> None:
+def test_an_appended_line_starts_on_a_new_line(before: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "folder" / "lines.jsonl"
     if before is not None:
         path.parent.mkdir()

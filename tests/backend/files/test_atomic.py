@@ -85,7 +85,7 @@ def test_file_that_stays_open_is_an_error_and_unchanged(
     assert 0.5 < sum(waited) < 3, "brief: a node that saves does not hang"
 
 
-def test_removing_waits_too_and_takes_the_link_alone(
+def test_removing_also_waits_and_removes_only_the_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waited: list[float]
 ) -> None:
     target = tmp_path / "target"
@@ -173,7 +173,7 @@ def test_a_folder_replaces_another(folders: tuple[Path, Path]) -> None:
     assert names(old.parent) == ["checkpoint"]
 
 
-def test_the_earlier_folder_is_deleted_when_the_new_one_is_in_its_place(
+def test_the_old_folder_is_deleted_after_the_new_one_replaced_it(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = folders
@@ -217,7 +217,7 @@ def test_earlier_folder_is_restored_if_the_rename_fails(
     assert names(old.parent) == ["checkpoint", "checkpoint.part"]
 
 
-def test_a_folder_that_is_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+def test_a_linked_folder_is_replaced_and_its_target_stays(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a").write_text("another's")
     os.symlink(tmp_path / "elsewhere", tmp_path / "run")
@@ -227,7 +227,7 @@ def test_a_folder_that_is_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path
     assert names(tmp_path / "elsewhere") == ["a"] and names(tmp_path / "run") == ["b"]
 
 
-def test_failed_folder_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_folder_write_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), atomic.writing_folder(tmp_path / "run", JournalError) as folder:
         (folder / "b").write_text("half")
         raise RuntimeError
@@ -282,7 +282,7 @@ def test_two_writers_of_one_file_leave_one_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 300])
-def test_names_that_no_system_takes(tmp_path: Path, name: str) -> None:
+def test_names_invalid_on_every_system_are_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(JournalError, match="cannot be written"):
         atomic.write_bytes(tmp_path / name, b"", JournalError)
     with (
@@ -302,9 +302,7 @@ def test_names_that_windows_changes_are_rejected_there(
         atomic.write_bytes(tmp_path / name, b"", JournalError)
 
 
-def test_a_path_that_windows_finds_too_long_is_named_as_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_error_names_a_path_too_long_for_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomic, "WINDOWS", True)
     deep = tmp_path.joinpath(*["folder" * 8] * 6)
 
@@ -316,7 +314,7 @@ def test_a_path_that_windows_finds_too_long_is_named_as_the_reason(
         atomic.write_bytes(deep / "a.png", b"", JournalError)
 
 
-def test_a_path_beyond_what_windows_takes_by_itself_works_where_the_system_has_it(tmp_path: Path) -> None:
+def test_a_long_windows_path_works_if_the_system_supports_it(tmp_path: Path) -> None:
     path = tmp_path.joinpath(*["folder" * 8] * 6, "picture.png")
     assert len(str(path)) > atomic.WINDOWS_PATH
     if os.name == "nt":
@@ -325,7 +323,7 @@ def test_a_path_beyond_what_windows_takes_by_itself_works_where_the_system_has_i
     assert path.read_bytes() == b"1"
 
 
-def test_a_folder_that_may_not_be_written_to_says_so_at_once(tmp_path: Path, waited: list[float]) -> None:
+def test_a_read_only_folder_raises_at_once(tmp_path: Path, waited: list[float]) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(JournalError, match="cannot be written"):
         atomic.write_bytes(tmp_path / "file" / "a", b"", JournalError)

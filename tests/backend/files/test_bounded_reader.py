@@ -74,12 +74,12 @@ def test_name_with_nul_is_an_error() -> None:
         ("{", "not JSON"),
     ],
 )
-def test_hostile_json_is_one_error(text: str | bytes, said: str) -> None:
+def test_hostile_json_gives_one_error(text: str | bytes, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         parse_json(text, SettingsError, "The answer")
 
 
-def test_too_many_small_values_are_refused_before_they_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_small_values_are_rejected_before_they_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_reader, "MAX_JSON_VALUES", 100)
     assert len(parse_json("[" + "{}," * 40 + "{}]", SettingsError, "x")) == 41
     with pytest.raises(SettingsError, match="more than 100 values"):

@@ -84,7 +84,7 @@ def test_damaged_profile_is_ignored(place: int, damage: bytes) -> None:
     assert len(shown(file("RGB", (180, 60, 61), bytes(profile)))) == 3
 
 
-def test_srgb_itself_leaves_every_pixel_as_it_is() -> None:
+def test_an_srgb_profile_changes_no_pixel() -> None:
     from PIL import ImageCms
 
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
@@ -102,7 +102,7 @@ def test_exif_orientation_applies_too() -> None:
     assert turned.size == (2, 4) and turned.image.getpixel((0, 0)) == (208, 57, 59)
 
 
-def test_a_mask_of_gray_is_read_by_what_it_shows() -> None:
+def test_a_gray_mask_is_read_by_its_displayed_values() -> None:
     with reading_image(io.BytesIO(file("L", 100, gray())), "mask") as image:
         assert decoded_mask(image, "mask").getpixel((0, 0)) == (119, 119, 119)
 

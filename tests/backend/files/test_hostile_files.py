@@ -38,7 +38,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("name", "kind"), sorted(CASES))
-def test_a_hostile_file_is_one_line_of_error(template: Path, tmp_path: Path, name: str, kind: str) -> None:
+def test_a_hostile_file_gives_a_one_line_error(template: Path, tmp_path: Path, name: str, kind: str) -> None:
     at, reader = tmp_path / "at", READERS[name]
     shutil.copytree(template, at)
     result = call(*put(at, reader, kind))

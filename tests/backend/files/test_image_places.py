@@ -42,7 +42,7 @@ def places(folder: Path, root: Path | None = None) -> ImagePlaces:
 
 
 @pytest.mark.parametrize("written", OUTSIDE)
-def test_nothing_outside_is_found(tmp_path: Path, written: str) -> None:
+def test_outside_images_are_not_found(tmp_path: Path, written: str) -> None:
     save(tmp_path / "outside.png")
     (tmp_path / "run").mkdir()
     (tmp_path / "root").mkdir()
@@ -61,7 +61,7 @@ def test_nothing_outside_is_found(tmp_path: Path, written: str) -> None:
     ],
 )
 @pytest.mark.parametrize("below", ["", "images"])
-def test_the_base_name_is_found_beside_the_record(tmp_path: Path, written: str, below: str) -> None:
+def test_the_base_name_is_found_next_to_the_record(tmp_path: Path, written: str, below: str) -> None:
     file = save(tmp_path / below / "step1_0.png")
     assert places(tmp_path).find(written) == file
 
@@ -86,7 +86,7 @@ def test_the_end_of_the_path_is_found_below_the_root(tmp_path: Path, written: st
     assert places(tmp_path / "run").find(written) is None
 
 
-def test_the_own_path_comes_first(tmp_path: Path) -> None:
+def test_the_recorded_path_has_priority(tmp_path: Path) -> None:
     own = save(tmp_path / "a" / "x.png")
     save(tmp_path / "x.png")
     assert places(tmp_path).find("a/x.png") == own
@@ -102,7 +102,7 @@ def test_one_file_is_never_two_images(tmp_path: Path) -> None:
         found.find("/data/klein/1_u/step1_0.png")
 
 
-def test_links_that_lead_out_are_refused_and_others_followed(tmp_path: Path) -> None:
+def test_links_that_lead_out_are_rejected_and_others_followed(tmp_path: Path) -> None:
     save(tmp_path / "outside" / "a.png")
     run = tmp_path / "run"
     save(run / "kept" / "b.png")
@@ -168,7 +168,7 @@ def test_published_record_is_read_in_place(tmp_path: Path) -> None:
     story = record_trajectory(found)
     first, second = (result.attempts[0] for result in story.results)
     assert first.source is None and story.request.images == (), (
-        "a white page before step 1 is drawn from text"
+        "with a white source image, step 1 is generated from text"
     )
     assert second.source == first.image
 
@@ -184,4 +184,4 @@ def test_any_white_image_before_a_published_image_is_none(tmp_path: Path, name: 
     (tmp_path / "execution_record.json").write_text(json.dumps({"steps": rows}))
     first, second = (result.attempts[0] for result in record_trajectory(record.read_record(tmp_path)).results)
     assert first.source is None
-    assert second.source == first.image, "a white page that was drawn is a picture"
+    assert second.source == first.image, "a generated white image counts as an image"

@@ -10,7 +10,7 @@ from interleave_thinker.backend.files.names import SLUG_BYTES, SLUG_LETTERS, nam
 @pytest.mark.parametrize(
     "name", ["story", "plan.json", ".lock", "aux_00001_.png", "console", "com", "com10", "Füße 1", "図"]
 )
-def test_names_that_every_system_takes(name: str) -> None:
+def test_names_valid_on_every_system_are_accepted(name: str) -> None:
     assert name_fault(name) == ""
 
 
@@ -30,13 +30,13 @@ def test_names_that_every_system_takes(name: str) -> None:
         ("a\nb", "Windows does not allow"),
     ],
 )
-def test_names_that_windows_does_not_take(name: str, reason: str) -> None:
+def test_names_invalid_on_windows_are_rejected(name: str, reason: str) -> None:
     assert reason in name_fault(name)
     assert name_fault(name, windows=False) == ""
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b", "\udcff", "ü" * 128])
-def test_names_that_no_system_takes(name: str) -> None:
+def test_names_invalid_on_every_system_are_rejected(name: str) -> None:
     assert name_fault(name, windows=False)
 
 

@@ -130,7 +130,7 @@ def test_prompts_that_an_editor_on_windows_has_saved_are_the_same_prompts(tmp_pa
         assert "\r" not in named_prompt_set(name).critic
 
 
-def test_git_leaves_line_ends_and_weights_alone() -> None:
+def test_git_does_not_convert_line_ends_or_weights() -> None:
     """Digests cover files of the repository, so git on Windows must not change their line ends."""
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("no checkout")
@@ -151,7 +151,7 @@ def test_git_leaves_line_ends_and_weights_alone() -> None:
             assert value == "unset", path
 
 
-def test_no_two_files_of_the_repository_differ_in_case_alone_and_windows_can_check_all_out() -> None:
+def test_file_names_differ_by_more_than_case_and_are_valid_on_windows() -> None:
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("no checkout")
     from interleave_thinker.backend.files.names import name_fault
@@ -170,7 +170,7 @@ def test_no_two_files_of_the_repository_differ_in_case_alone_and_windows_can_che
 @pytest.mark.parametrize(
     "name", ["cuda:99", "mps", "privateuseone", "privateuseone:0", "xpu", "directml", "no such"]
 )
-def test_missing_device_is_one_line_of_error(name: str) -> None:
+def test_a_missing_device_gives_a_one_line_error(name: str) -> None:
     import torch
 
     if name == "mps" and torch.backends.mps.is_available():

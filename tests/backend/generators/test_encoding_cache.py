@@ -26,9 +26,7 @@ DRAWS = [
 
 
 @pytest.mark.parametrize("build", [tiny_pipelines.flux2_klein, tiny_pipelines.stable_diffusion])
-def test_images_are_those_of_a_generator_that_keeps_nothing(
-    build: Callable[[Path], Path], tmp_path: Path
-) -> None:
+def test_the_cache_does_not_change_images(build: Callable[[Path], Path], tmp_path: Path) -> None:
     folder = build(tmp_path / "pipeline")
     keeping, plain = (
         open_generator(
@@ -48,7 +46,7 @@ def test_images_are_those_of_a_generator_that_keeps_nothing(
     assert counts.sampler_steps == without.sampler_steps > 0
 
 
-def test_arguments_are_compared_by_what_they_say() -> None:
+def test_arguments_are_compared_by_content() -> None:
     import torch
 
     numbers = torch.arange(12.0).reshape(3, 4)

@@ -118,7 +118,7 @@ def test_large_seeds_are_taken(generator: Generator) -> None:
     generator.draw("a small house", None, 2**53)
 
 
-def test_an_edit_leaves_its_source_alone_and_keeps_its_size(generator: Generator) -> None:
+def test_an_edit_does_not_change_its_source_and_keeps_its_size(generator: Generator) -> None:
     before = SOURCE.image.tobytes()
     assert generator.draw("a small house", SOURCE, 11).size == SOURCE.size
     assert SOURCE.image.tobytes() == before
@@ -146,7 +146,7 @@ threads alone."""
 
 
 @pytest.mark.parametrize("name", ["diffusers", "http", "images"])
-def test_an_identity_fits_into_a_record_whatever_the_negative_prompt(name: str, tmp_path: Path) -> None:
+def test_an_identity_fits_into_a_record_with_any_negative_prompt(name: str, tmp_path: Path) -> None:
     with FACTORIES[name](tmp_path) as subject:
         one, other, short = (
             subject.open(negative=text).identity for text in ("x" * MAX_TEXT + "a", "x" * MAX_TEXT + "b", "x")
@@ -161,7 +161,7 @@ def test_every_generator_is_tried_in_threads() -> None:
 
 
 @pytest.mark.parametrize("name", IN_THREADS)
-def test_several_threads_get_what_each_would_have_got_alone(name: str, tmp_path: Path) -> None:
+def test_parallel_threads_get_the_results_of_single_calls(name: str, tmp_path: Path) -> None:
     """Concurrent text-to-image and edits, in one generator and in another one opened meanwhile."""
     if name in ("diffusers", "tinyworld"):
         pytest.importorskip("diffusers")
@@ -185,14 +185,14 @@ def test_several_threads_get_what_each_would_have_got_alone(name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", IN_THREADS)
-def test_draw_many_gives_the_images_of_single_calls_in_any_order(name: str, tmp_path: Path) -> None:
+def test_draw_many_returns_the_images_of_single_calls_in_any_order(name: str, tmp_path: Path) -> None:
     if name in ("diffusers", "tinyworld"):
         pytest.importorskip("diffusers")
     with IN_THREADS[name](tmp_path) as opened:
         alone = opened.open()
         many = alone.in_batches() if isinstance(alone, DrawsInBatches) else alone
         if not isinstance(many, DrawsMany):
-            assert name not in ("diffusers", "tinyworld"), "these draw many"
+            assert name not in ("diffusers", "tinyworld"), "these generate several images per call"
             return
         asked = [("a red house", None, 1), ("a blue house", SOURCE, 2), ("seven green ducks", SOURCE, 1)]
         asked += [("a red house", None, 2), ("a red house", Picture(SOURCE.image.rotate(90)), 2)]
@@ -211,7 +211,7 @@ def test_draw_many_gives_the_images_of_single_calls_in_any_order(name: str, tmp_
     assert len({picture.digest for picture in first.values()}) == len(asked)
 
 
-def test_bad_options_are_typed_errors(subject: Subject) -> None:
+def test_bad_options_raise_typed_errors(subject: Subject) -> None:
     with pytest.raises(InterleaveError):
         subject.open(no_such_option=1)
 
@@ -229,20 +229,20 @@ def test_reference_models_see_earlier_images_in_order(generator: Generator) -> N
         return
     assert isinstance(generator, TakesStepSettings)
     other = Picture(SOURCE.image.rotate(90))
-    beside, turned = ((SOURCE, other), (other, SOURCE))
+    earlier, turned = ((SOURCE, other), (other, SOURCE))
 
     def draw(settings: StepSettings) -> Picture:
         return generator.with_step_settings(settings).draw("a red house", SOURCE, 5)
 
-    drawn = [draw(DrawSettings(beside=one)) for one in ((), beside, turned, (other,))]
-    assert len({one.digest for one in drawn}) == 4 and drawn[1] == draw(DrawSettings(beside=beside))
+    drawn = [draw(DrawSettings(beside=one)) for one in ((), earlier, turned, (other,))]
+    assert len({one.digest for one in drawn}) == 4 and drawn[1] == draw(DrawSettings(beside=earlier))
     assert drawn[0] == generator.draw("a red house", SOURCE, 5)
     reference = StepImage(name="other.png", picture=other)
     assert draw(StepSettings(reference=reference)) == drawn[3], "a reference is the last of them"
     assert draw(DrawSettings(beside=(SOURCE,), reference=reference)) == drawn[1]
 
 
-def test_options_of_one_draw_are_as_those_that_it_is_opened_with(subject: Subject) -> None:
+def test_options_of_one_call_act_like_options_at_opening(subject: Subject) -> None:
     generator = subject.open()
     if not isinstance(generator, TakesDrawOptions):
         return

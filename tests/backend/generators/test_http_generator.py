@@ -49,7 +49,7 @@ def test_sends_the_published_body_and_returns_the_services_pixels(service: Image
     assert image == paint(body) and image.size == (80, 64)
 
 
-def test_a_step_has_a_negative_of_its_own(service: ImageService) -> None:
+def test_a_step_can_set_a_negative_prompt(service: ImageService) -> None:
     generator = open_generator(service.url, negative="blur")
     assert isinstance(generator, TakesStepSettings) and generator.step_settings == {"negative"}
     generator.with_step_settings(StepSettings(negative="a red sail")).draw("a boat", None, 7)
@@ -132,7 +132,7 @@ def test_endless_answer_is_aborted(service: ImageService, monkeypatch: pytest.Mo
         open_generator(service.url).draw("a boat", None, 1)
 
 
-def test_nothing_listens_there() -> None:
+def test_an_unreachable_service_raises() -> None:
     with image_service() as service:
         url = service.url
     started = time.monotonic()
@@ -155,7 +155,7 @@ def test_identity_names_url_model_and_options_but_no_key(
 
 
 @pytest.mark.parametrize("health", [None, {}, {"model": {"nested": 1}}, {"status": "ok", "models": []}])
-def test_services_without_a_useful_health_page_work(service: ImageService, health: dict | None) -> None:
+def test_services_without_a_useful_health_endpoint_work(service: ImageService, health: dict | None) -> None:
     service.health = health
     generator = open_generator(service.url)
     assert generator.identity == f"http {service.url}"
@@ -210,6 +210,6 @@ def test_cancelling_does_not_wait_for_a_service_that_hangs(service: ImageService
     assert asked.is_set() and not service.ends.is_set()
 
 
-def test_unknown_option_is_refused(service: ImageService) -> None:
+def test_an_unknown_option_is_rejected(service: ImageService) -> None:
     with pytest.raises(SettingsError, match="color"):
         open_generator(service.url, color="red")

@@ -97,7 +97,7 @@ def test_a_mask_is_written_as_the_server_reads_one(
     assert field not in service.requests[0], "a mask is for edits"
 
 
-def test_a_step_has_a_mask_and_a_negative_of_its_own(service: ImagesService) -> None:
+def test_a_step_can_set_mask_and_negative(service: ImagesService) -> None:
     generator = open_generator(spec(service))
     assert generator.step_settings == {"mask", "reference", "negative"}  # type: ignore[attr-defined]
     mask = StepImage(name="m.png", picture=Picture.white((4, 4)))
@@ -123,7 +123,7 @@ def test_hosted_model_is_unseeded_and_gets_no_unsupported_field(hosted: ImagesSe
     assert not is_repeatable(generator) and "unseeded" in generator.identity
     first, second = (generator.draw("a boat", RED, 7) for _ in range(2))
     assert first != second
-    # The format is refused once, which costs no image, and not said again.
+    # The server rejects the format once, which costs no image; later requests omit it.
     assert ["response_format" in one for one in hosted.requests] == [True, False, False]
     assert not any("seed" in one for one in hosted.requests)
     assert generator.step_settings == {"mask", "reference"}  # type: ignore[attr-defined]
@@ -159,7 +159,7 @@ def test_only_fields_of_both_servers_are_used(service: ImagesService, hosted: Im
         b'{"x": {"schema": {"allOf": 5}}}}}}}}',
     ],
 )
-def test_a_page_that_describes_nothing_names_no_extras(page: bytes) -> None:
+def test_a_service_page_without_a_description_offers_no_extras(page: bytes) -> None:
     assert described(page).extras == frozenset()
 
 
@@ -167,13 +167,13 @@ def test_a_page_that_describes_nothing_names_no_extras(page: bytes) -> None:
 
 
 @pytest.mark.parametrize("code", ["moderation_blocked", "content_policy_violation"])
-def test_moderation_is_a_refusal_of_the_draw(hosted: ImagesService, code: str) -> None:
+def test_moderation_rejects_the_request(hosted: ImagesService, code: str) -> None:
     generator = open_generator(spec(hosted))
     error = {"error": {"message": "Your request was rejected.", "type": "user_error", "code": code}}
     hosted.faults = [(400, json.dumps(error).encode())]
     with pytest.raises(DrawRefused, match=r"refuses this prompt.*rejected"):
         generator.draw("something", None, 1)
-    assert len(hosted.requests) == 1, "and is not asked again"
+    assert len(hosted.requests) == 1, "the request is not repeated"
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_an_address_without_a_path_gets_that_of_the_api(
     assert generator.identity == open_generator(spec(service)).identity
 
 
-def test_a_list_of_servers_shares_the_draws(service: ImagesService) -> None:
+def test_a_list_of_servers_shares_the_requests(service: ImagesService) -> None:
     with images_service() as other:
         generator = open_generator(spec(service, other))
         service.faults = [(503, b'{"detail": "loading"}')] * 3

@@ -49,7 +49,7 @@ def asked(*services: ImageService) -> list[int]:
     return [len(one.requests) for one in services]
 
 
-def test_draws_at_once_go_to_all_services_at_once(services: list[ImageService]) -> None:
+def test_parallel_requests_use_all_services(services: list[ImageService]) -> None:
     generator = open_generator(spec(*services))
     meeting = Barrier(3)
     for one in services:
@@ -60,7 +60,7 @@ def test_draws_at_once_go_to_all_services_at_once(services: list[ImageService]) 
     assert images == [drawn[prompt] for prompt in PROMPTS[:3]]
 
 
-def test_equal_draws_meet_at_one_service_and_others_are_spread(services: list[ImageService]) -> None:
+def test_equal_requests_use_one_service_and_others_are_spread(services: list[ImageService]) -> None:
     generator = open_generator(spec(*services))
     for _ in range(4):
         generator.draw("a boat", None, 1)
@@ -240,7 +240,7 @@ def test_late_request_is_sent_to_one_other_service(services: list[ImageService])
     assert sorted(asked(*services)) == [0, 1, 1]
 
 
-def test_a_service_that_is_silent_is_given_up_for_another(services: list[ImageService]) -> None:
+def test_a_silent_service_is_replaced_by_another(services: list[ImageService]) -> None:
     first, second, _ = services
     generator = open_generator(spec(first, second), deadline=1.0)
     first.hangs_at = "/edit"
@@ -251,7 +251,7 @@ def test_a_service_that_is_silent_is_given_up_for_another(services: list[ImageSe
     assert len(second.requests) == drawn and first.left.wait(10), "and its connection is closed"
 
 
-def test_cancelling_hangs_up_at_once(services: list[ImageService]) -> None:
+def test_cancelling_closes_the_connection_at_once(services: list[ImageService]) -> None:
     service = services[0]
     service.hangs_at = "/edit"
     generator = open_generator(spec(service), interrupted=service.hanging.is_set)
@@ -260,7 +260,7 @@ def test_cancelling_hangs_up_at_once(services: list[ImageService]) -> None:
     assert service.left.wait(10)
 
 
-def test_many_draws_end_with_the_first_failure(services: list[ImageService]) -> None:
+def test_a_batch_ends_with_the_first_failure(services: list[ImageService]) -> None:
     first, second, _ = services
     generator = open_generator(spec(first, second))
     first.hangs_at = second.hangs_at = "/edit"
@@ -279,7 +279,7 @@ def test_one_service_or_three_of_one_model_are_the_same_generator(services: list
     assert identities == {"http model='painter/1 digest'"}
 
 
-def test_services_of_different_models_are_refused_unless_they_may_be_mixed(
+def test_services_of_different_models_are_rejected_unless_mixing_is_allowed(
     services: list[ImageService],
 ) -> None:
     services[1].health = {"identity": "painter/2"}
@@ -298,7 +298,7 @@ def test_complete_text_of_a_long_identity_counts(services: list[ImageService]) -
         open_generator(spec(*services[:2]))
 
 
-def test_services_that_say_nothing_are_known_by_their_addresses(services: list[ImageService]) -> None:
+def test_services_without_a_model_name_are_identified_by_address(services: list[ImageService]) -> None:
     for one in services:
         one.health = None
     identity = open_generator(spec(*services)).identity
@@ -335,7 +335,7 @@ def test_invalid_size_is_a_settings_error(services: list[ImageService], size: st
         open_generator(spec(services[0]), size=size)
 
 
-def test_a_service_says_how_many_it_draws_at_once(services: list[ImageService]) -> None:
+def test_a_service_reports_its_parallel_requests(services: list[ImageService]) -> None:
     services[0].health = {"identity": "painter/1 digest", "workers": {"alive": 3, "dead": 1}}
     services[1].health = {"identity": "painter/1 digest", "workers": "lots"}
     generator = cast(HttpGenerator, open_generator(spec(*services[:2])))
@@ -385,7 +385,7 @@ def test_a_file_without_addresses_is_a_settings_error(tmp_path: Path, content: s
     assert "secret" not in str(caught.value)
 
 
-def test_devices_and_huge_files_are_refused(tmp_path: Path) -> None:
+def test_devices_and_huge_files_are_rejected(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     huge = tmp_path / "huge"

@@ -38,7 +38,7 @@ except InterleaveError:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 UNPACKS = ("newer", "no run in it", "deep json", "json of millions", "picture")
-"""What is only wrong for whoever reads the run: unpacked it is a folder with the same fault."""
+"""Faults of the run inside a valid archive: the unpacked folder has the same fault."""
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +49,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @pytest.mark.parametrize(
     "story", [RUN, make_trajectory(2, request_images=2, cut_short=True), make_trajectory(0)]
 )
-def test_a_story_in_one_file_is_the_same_when_read_and_written_again(
-    tmp_path: Path, story: Trajectory
-) -> None:
+def test_a_story_file_is_unchanged_after_reading_and_writing(tmp_path: Path, story: Trajectory) -> None:
     path = export_by_name("zip", story, tmp_path / "one")
     loaded = load_trajectory(path)
     assert loaded == story
@@ -65,14 +63,14 @@ def test_a_story_in_one_file_is_the_same_when_read_and_written_again(
     assert load_trajectory(unpack_run(path, tmp_path / "unpacked")) == story
 
 
-def test_the_graph_travels_with_it(tmp_path: Path) -> None:
+def test_the_archive_contains_the_graph(tmp_path: Path) -> None:
     path = export_by_name("zip", RUN, tmp_path, metadata={"workflow": '{"nodes": []}', "prompt": "{}"})
     with zipfile.ZipFile(path) as whole:
         assert whole.read("workflow.json") == b'{"nodes": []}'
     assert load_trajectory(path) == RUN
 
 
-def test_an_archive_that_another_program_packed_is_read(tmp_path: Path, good: bytes) -> None:
+def test_an_archive_by_another_program_is_read(tmp_path: Path, good: bytes) -> None:
     (tmp_path / "good.zip").write_bytes(good)
     with (
         zipfile.ZipFile(tmp_path / "good.zip") as whole,
@@ -83,7 +81,7 @@ def test_an_archive_that_another_program_packed_is_read(tmp_path: Path, good: by
     assert load_trajectory(tmp_path / "again.zip") == RUN
 
 
-def test_a_run_goes_on_from_it_and_draws_nothing_twice(tmp_path: Path) -> None:
+def test_a_run_resumed_from_an_archive_generates_nothing_twice(tmp_path: Path) -> None:
     generator, plan = FakeGenerator(), RUN.plan
     *_, done = run(Request(text="r"), None, generator, None, plan=plan)
     path = export_by_name("zip", done.trajectory, tmp_path)
@@ -96,7 +94,7 @@ def test_a_run_goes_on_from_it_and_draws_nothing_twice(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_pick_is_kept_where_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_resumed_run_keeps_a_pick(tmp_path: Path) -> None:
     result = RUN.results[0]
     picked = result.model_copy(update={"chosen": 0, "stop_reason": StopReason.picked})
     story = RUN.model_copy(update={"results": (picked, *RUN.results[1:])})
@@ -106,7 +104,7 @@ def test_a_pick_is_kept_where_the_run_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_hostile_archive_is_one_line_and_writes_nothing(tmp_path: Path, good: bytes, kind: str) -> None:
+def test_a_hostile_archive_gives_one_line_and_writes_nothing(tmp_path: Path, good: bytes, kind: str) -> None:
     path = tmp_path / "in" / "story.zip"
     path.parent.mkdir()
     path.write_bytes(KINDS[kind](good))
@@ -123,7 +121,7 @@ def test_a_hostile_archive_is_one_line_and_writes_nothing(tmp_path: Path, good: 
 
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_AS"), reason="no limit on memory here")
 @pytest.mark.parametrize("kind", ["bomb that lies", "bombs together", "picture of billions of pixels"])
-def test_a_bomb_takes_no_memory(tmp_path: Path, good: bytes, kind: str) -> None:
+def test_a_zip_bomb_does_not_use_memory(tmp_path: Path, good: bytes, kind: str) -> None:
     path = tmp_path / "story.zip"
     path.write_bytes(KINDS[kind](good))
     done = subprocess.run(
@@ -135,7 +133,7 @@ def test_a_bomb_takes_no_memory(tmp_path: Path, good: bytes, kind: str) -> None:
     assert int(done.stdout) < 40_000, done.stderr
 
 
-def test_what_could_not_be_read_again_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_beyond_the_bounds_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         archives, "BOUNDS", archives.ZipBounds(archive=10_000, entries=9, total=9, most=lambda _: 9)
     )

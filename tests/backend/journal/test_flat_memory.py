@@ -1,4 +1,4 @@
-"""A long story has as many images in memory as a short one: images in files are dropped and read again."""
+"""A long story needs no more memory than a short one: images in files are dropped and read again."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_forgotten_pixels_are_read_again_and_are_the_same(tmp_path: Path) -> Non
     assert load_trajectory(tmp_path / "run") == trajectory
 
 
-def test_pixels_forgotten_and_then_deleted_are_one_clear_error(tmp_path: Path) -> None:
+def test_dropped_pixels_with_a_deleted_file_raise_one_clear_error(tmp_path: Path) -> None:
     trajectory = story(tmp_path / "run", 5, Painter())
     first = trajectory.results[0].attempts[0].image
     assert first is not None
@@ -105,7 +105,7 @@ def test_reading_a_finished_run_keeps_few_images(tmp_path: Path) -> None:
     assert KEPT_PIXELS.bytes <= max(before, ROOM * IMAGE)
 
 
-def test_a_picture_that_is_in_no_file_keeps_its_pixels() -> None:
+def test_an_image_without_a_file_keeps_its_pixels() -> None:
     cache = PixelCache(budget=1)
     picture = Picture.white((8, 8))
     cache.used(picture)
@@ -114,7 +114,7 @@ def test_a_picture_that_is_in_no_file_keeps_its_pixels() -> None:
     assert picture.image.size == (8, 8)
 
 
-def test_the_budget_counts_what_is_alive() -> None:
+def test_the_budget_counts_live_images() -> None:
     cache = PixelCache(budget=10 * IMAGE)
     pictures = [Picture.white((SIDE, SIDE)) for _ in range(3)]
     for picture in pictures:

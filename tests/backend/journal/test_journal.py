@@ -47,7 +47,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> RunStore:
     return store
 
 
-def test_every_memory_finds_what_it_kept_under_its_key_alone(store: RunStore) -> None:
+def test_every_store_finds_values_only_by_their_key(store: RunStore) -> None:
     plan_key = PlanKey(planner="p", text="x")
     assert store.plan(plan_key) is store.drawn(DRAW) is store.judged(JUDGE) is store.written_plan() is None
     store.keep_plan(STORY, plan_key)
@@ -63,7 +63,7 @@ def test_every_memory_finds_what_it_kept_under_its_key_alone(store: RunStore) ->
     assert store.judged(JUDGE.model_copy(update={"prompt_used": "c"})) is None
 
 
-def test_every_memory_keeps_failures_unfound_and_a_persons_plan_first(store: RunStore) -> None:
+def test_every_store_skips_failures_and_prefers_the_users_plan(store: RunStore) -> None:
     store.keep_drawn(DrawRecord(key=DRAW, error=Fault(where="generator", message="no memory left")))
     store.keep_judged(JudgementRecord(key=JUDGE, error=Fault(where="critic", message="gone")))
     store.keep_plan(STORY, None)
@@ -72,7 +72,7 @@ def test_every_memory_keeps_failures_unfound_and_a_persons_plan_first(store: Run
     assert store.written_plan() == STORY
 
 
-def test_keys_name_everything_that_made_something() -> None:
+def test_keys_contain_every_input_of_a_result() -> None:
     digests = {
         key.digest
         for key in (
@@ -87,7 +87,7 @@ def test_keys_name_everything_that_made_something() -> None:
     assert DRAW.digest == DrawKey(generator="g", prompt="a house", seed=1, source=None).digest
 
 
-def test_the_folder_gives_back_the_trajectory(tmp_path: Path) -> None:
+def test_the_folder_restores_the_trajectory(tmp_path: Path) -> None:
     trajectory = tell(tmp_path / "run")
     assert load_trajectory(tmp_path / "run") == trajectory
     (tmp_path / "run" / "trajectory.json").unlink()
@@ -101,7 +101,7 @@ def test_the_folder_gives_back_the_trajectory(tmp_path: Path) -> None:
     ]
 
 
-def test_again_repeats_nothing(tmp_path: Path) -> None:
+def test_a_second_run_repeats_nothing(tmp_path: Path) -> None:
     first = tell(tmp_path / "run")
     planner, generator, critic = OnePlan(), Counting(), OneInThree()
     again = tell(tmp_path / "run", planner=planner, generator=generator, critic=critic)
@@ -109,7 +109,7 @@ def test_again_repeats_nothing(tmp_path: Path) -> None:
     assert (planner.asked, generator.drawn, critic.shown) == (0, [], [])
 
 
-def test_another_generator_critic_or_planner_repeats_its_own_part(tmp_path: Path) -> None:
+def test_another_generator_critic_or_planner_repeats_only_its_part(tmp_path: Path) -> None:
     first = tell(tmp_path / "run")
     critic, generator = OneInThree(), Counting()
     critic.identity = "one in three, asked in other words"
@@ -124,7 +124,7 @@ def test_another_generator_critic_or_planner_repeats_its_own_part(tmp_path: Path
     assert planner.asked == 1
 
 
-def test_editing_a_step_draws_from_there_on_only(tmp_path: Path) -> None:
+def test_editing_a_step_regenerates_only_this_and_later_steps(tmp_path: Path) -> None:
     before = tell(tmp_path / "run")
     edit(tmp_path / "run" / "plan.json", lambda plan: plan["steps"][2].update(prompt="add a moon"))
     planner, generator = OnePlan(), Counting()
@@ -147,7 +147,7 @@ def test_editing_the_last_step_keeps_all_before_it(tmp_path: Path) -> None:
     assert all(prompt.startswith("add a fish") for prompt, *_ in generator.drawn)
 
 
-def test_deleting_the_plan_plans_anew(tmp_path: Path) -> None:
+def test_deleting_the_plan_plans_again(tmp_path: Path) -> None:
     tell(tmp_path / "run")
     (tmp_path / "run" / "plan.json").unlink()
     planner = OnePlan()
@@ -173,7 +173,7 @@ def test_given_plan_replaces_and_stays(tmp_path: Path) -> None:
         (lambda plan: plan.update(steps=[]), "steps"),
     ],
 )
-def test_broken_edit_is_one_error_at_its_field(
+def test_an_invalid_edit_raises_one_error_at_its_field(
     tmp_path: Path, change: Callable[[dict], object], place: str
 ) -> None:
     tell(tmp_path / "run")
@@ -195,7 +195,7 @@ def test_failures_are_tried_again_but_stay_readable(tmp_path: Path) -> None:
     assert again.drawn[0] == generator.drawn[0]
 
 
-def test_unfinished_run_is_readable_up_to_where_it_came(tmp_path: Path) -> None:
+def test_an_unfinished_run_is_readable_up_to_its_last_record(tmp_path: Path) -> None:
     events = run(REQUEST, OnePlan(), Counting(), OneInThree(), journal=Journal(tmp_path / "run"))
     assert isinstance(next(iter(events)), PlanReady)
     assert [r.stop_reason for r in load_trajectory(tmp_path / "run").results] == [StopReason.cancelled]
@@ -220,7 +220,7 @@ def test_run_without_a_plan_yet(tmp_path: Path) -> None:
         load_trajectory(tmp_path / "run")
 
 
-def test_picture_deleted_is_drawn_again(tmp_path: Path) -> None:
+def test_a_deleted_image_is_generated_again(tmp_path: Path) -> None:
     first = tell(tmp_path / "run")
     image = first.results[0].attempts[0].image
     assert image

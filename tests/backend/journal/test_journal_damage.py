@@ -70,7 +70,7 @@ def _swap(folder: Path) -> None:
         (lambda folder: (folder / "run.json").unlink(), "does not contain a run"),
     ],
 )
-def test_damage_is_one_clear_error(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
+def test_damage_gives_one_clear_error(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
     folder = tmp_path / "run"
     tell(folder)
     (folder / "trajectory.json").unlink()
@@ -100,7 +100,7 @@ def test_damage_is_one_clear_error(tmp_path: Path, damage: Callable[[Path], None
         (_all("pictures/*", lambda path: path.unlink()), "Image"),
     ],
 )
-def test_reading_damage_is_one_clear_error(
+def test_reading_damage_gives_one_clear_error(
     tmp_path: Path, damage: Callable[[Path], None], message: str
 ) -> None:
     tell(tmp_path / "run")
@@ -145,7 +145,7 @@ def test_paths_stay_inside(tmp_path: Path, part: str) -> None:
         RunFiles(tmp_path).path(part)
 
 
-def test_a_folder_of_no_possible_name_is_one_error(tmp_path: Path) -> None:
+def test_an_impossible_folder_name_raises_one_error(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="is not a valid folder name"):
         load_trajectory(tmp_path / "a\0b")
 
@@ -158,7 +158,7 @@ def test_file_larger_than_any_run_is_not_read(tmp_path: Path) -> None:
         tell(tmp_path / "run")
 
 
-def test_half_written_files_are_swept_away(tmp_path: Path) -> None:
+def test_half_written_files_are_removed(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     tell(folder)
     left = folder / "pictures" / f".{'a' * 40}.png.0123456789abcdef.tmp"
@@ -170,7 +170,7 @@ def test_half_written_files_are_swept_away(tmp_path: Path) -> None:
     assert stranger.exists()
 
 
-def test_one_run_at_a_time(tmp_path: Path) -> None:
+def test_only_one_run_uses_a_folder(tmp_path: Path) -> None:
     events = run(REQUEST, OnePlan(), Counting(), OneInThree(), journal=Journal(tmp_path / "run"))
     for event in events:
         if isinstance(event, AttemptDrawn):
@@ -187,7 +187,7 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
     [b"", b"garbage", json.dumps({"pid": os.getpid(), "started": "some-boot 12", "token": "x"}).encode()],
     ids=["empty", "garbage", "an earlier form of the lock"],
 )
-def test_lock_file_that_no_living_run_holds_is_none(tmp_path: Path, content: bytes) -> None:
+def test_a_lock_file_without_a_live_run_is_ignored(tmp_path: Path, content: bytes) -> None:
     tell(tmp_path / "run")
     (tmp_path / "run" / "in-use.lock").write_bytes(content)
     tell(tmp_path / "run")
@@ -195,7 +195,7 @@ def test_lock_file_that_no_living_run_holds_is_none(tmp_path: Path, content: byt
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="file size limits are POSIX")
-def test_full_disk_is_one_clear_error_and_nothing_half_written(tmp_path: Path) -> None:
+def test_a_full_disk_raises_one_clear_error_without_partial_files(tmp_path: Path) -> None:
     script = (
         "import resource, sys; sys.path[:0] = [sys.argv[2]]; import conftest\n"
         "from support import journal_runs as t\n"

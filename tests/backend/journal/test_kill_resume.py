@@ -85,7 +85,7 @@ def test_processes_killed_at_random_moments(tmp_path: Path) -> None:
         process.stdout.close()
         killed = process.wait() == -signal.SIGKILL
         kills += killed
-        assert not before & set(drawn(log)[count:]), "drew again what was finished"
+        assert not before & set(drawn(log)[count:]), "generated finished images again"
         if not killed:
             break
     before, count = finished(folder), len(drawn(log))
@@ -187,7 +187,7 @@ def test_a_kill_before_judging_does_not_show_the_story_of_before(tmp_path: Path)
 
 
 @pytest.mark.parametrize("kept", ["plan", "drawn", "judged"])
-def test_whatever_is_recorded_the_story_of_before_is_taken_away_first(tmp_path: Path, kept: str) -> None:
+def test_a_new_record_first_removes_the_old_story(tmp_path: Path, kept: str) -> None:
     """A complete or partial record next to the old end would be read as part of a finished run."""
     tell(tmp_path / "run", plan=Plan(steps=STORY.steps[:1]))
     journal = Journal(tmp_path / "run")
@@ -229,7 +229,7 @@ def test_a_killed_planning_never_passes_an_old_plan_off_as_an_edit(tmp_path: Pat
     assert operation > 20
 
 
-def test_of_many_that_find_a_stale_lock_one_at_a_time_has_it(tmp_path: Path) -> None:
+def test_only_one_process_at_a_time_takes_a_stale_lock(tmp_path: Path) -> None:
     held = tmp_path / "held"
     for _ in range(10):
         (tmp_path / LOCK).write_text('{"pid": 4194304, "started": "before", "token": "x"}')

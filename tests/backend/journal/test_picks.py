@@ -56,7 +56,7 @@ def digest(trajectory: Trajectory, step: int, attempt: int) -> str:
     return image.digest
 
 
-def test_a_picked_attempt_becomes_the_result_and_only_later_steps_are_drawn(tmp_path: Path) -> None:
+def test_a_picked_attempt_becomes_the_result_and_only_later_steps_are_generated(tmp_path: Path) -> None:
     first, drawn = story(tmp_path)
     assert len(drawn) == 6
     pick(tmp_path, 2, digest(first, 2, 0))
@@ -72,7 +72,7 @@ def test_a_picked_attempt_becomes_the_result_and_only_later_steps_are_drawn(tmp_
     assert [one.chosen for one in load_trajectory(tmp_path).results] == [1, 0, 1]
 
 
-def test_taking_a_choice_back_draws_nothing(tmp_path: Path) -> None:
+def test_undoing_a_pick_generates_nothing(tmp_path: Path) -> None:
     first, _ = story(tmp_path)
     pick(tmp_path, 2, digest(first, 2, 0))
     story(tmp_path)
@@ -81,7 +81,7 @@ def test_taking_a_choice_back_draws_nothing(tmp_path: Path) -> None:
     assert drawn == [] and again == first
 
 
-def test_a_picked_step_is_not_drawn_on(tmp_path: Path) -> None:
+def test_a_picked_step_gets_no_further_attempts(tmp_path: Path) -> None:
     """If it was picked before its attempts were used up, nothing new is generated for it."""
     first, _ = story(tmp_path, accept_at=1.0, max_attempts=1)
     pick(tmp_path, 1, digest(first, 1, 0))
@@ -105,7 +105,7 @@ def test_the_file_may_be_written_by_hand(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["[]", '{"steps": {"0": "' + "a" * 40 + '"}}', '{"steps": {"1": "../x"}}', "{"]
 )
-def test_a_damaged_file_is_one_clear_error(tmp_path: Path, content: str) -> None:
+def test_a_damaged_file_gives_one_clear_error(tmp_path: Path, content: str) -> None:
     story(tmp_path)
     (tmp_path / CHOICES).write_text(content)
     with pytest.raises(JournalError, match=r"choices\.json"):
@@ -113,7 +113,7 @@ def test_a_damaged_file_is_one_clear_error(tmp_path: Path, content: str) -> None
 
 
 @pytest.mark.parametrize("picture", ["f" * 40, "../run", "", "f" * 40 + "\n"])
-def test_only_pictures_of_the_run_can_be_picked(tmp_path: Path, picture: str) -> None:
+def test_only_images_of_the_run_can_be_picked(tmp_path: Path, picture: str) -> None:
     story(tmp_path)
     with pytest.raises(JournalError):
         pick(tmp_path, 1, picture)

@@ -57,20 +57,20 @@ def planner_of(replies: list[str | Reply], folder: Path) -> Planner:
 
 
 @pytest.mark.parametrize("done", range(1, 6))
-def test_only_the_parts_that_are_missing_are_asked_for(done: int, tmp_path: Path) -> None:
+def test_only_the_missing_parts_are_requested(done: int, tmp_path: Path) -> None:
     replies = all_replies()
     with pytest.raises(ChatError):
         planner_of([*replies[:done]], tmp_path / "planning").plan(Request(text=REQUEST))
     again = planner_of([*replies[done:]], tmp_path / "planning")
     plan = again.plan(Request(text=REQUEST))
     assert [step.auxiliary_text for step in plan.steps] == [f"Mile {at}." for at in range(1, COUNT + 1)]
-    assert plan == planner_of([*replies], tmp_path / "anew").plan(Request(text=REQUEST))
+    assert plan == planner_of([*replies], tmp_path / "again").plan(Request(text=REQUEST))
     assert again.part_store is not None
     PlanParts(tmp_path / "planning").clear()
     assert not (tmp_path / "planning").exists()
 
 
-def test_another_request_or_agent_takes_nothing_of_it(tmp_path: Path) -> None:
+def test_another_request_or_agent_does_not_reuse_parts(tmp_path: Path) -> None:
     with pytest.raises(ChatError):
         planner_of([*all_replies()[:3]], tmp_path).plan(Request(text=REQUEST))
     other = planner_of([*all_replies()], tmp_path)
@@ -80,7 +80,7 @@ def test_another_request_or_agent_takes_nothing_of_it(tmp_path: Path) -> None:
     assert len(drawn.plan(Request(text=REQUEST)).steps) == COUNT
 
 
-def test_a_part_that_was_cut_off_is_not_asked_for_whole_again(tmp_path: Path) -> None:
+def test_a_truncated_part_is_not_requested_in_full_again(tmp_path: Path) -> None:
     whole = all_replies()
     cut = Reply(text=whole[1][:80], tokens=900, finish="length")
     halves = [json.dumps({"execution_plan": json.loads(part(1))["execution_plan"][:5], "state": "at 5"})]
@@ -90,7 +90,7 @@ def test_a_part_that_was_cut_off_is_not_asked_for_whole_again(tmp_path: Path) ->
     assert len(planner_of([halves[1], *whole[2:]], tmp_path).plan(Request(text=REQUEST)).steps) == COUNT
 
 
-def test_a_reply_that_was_cut_off_before_there_were_parts_is_not_asked_for_again(tmp_path: Path) -> None:
+def test_a_truncated_reply_before_the_parts_is_not_requested_again(tmp_path: Path) -> None:
     request = Request(text="A long walk.")
     cut = Reply(text='{"execution_plan": [{"step_number": 1,', tokens=900, finish="length")
     with pytest.raises(ChatError):
@@ -123,13 +123,13 @@ class ThenSilent(list[str]):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="kills with a signal")
-def test_a_killed_run_goes_on_with_the_part_that_is_missing(tmp_path: Path) -> None:
+def test_a_killed_run_resumes_at_the_missing_part(tmp_path: Path) -> None:
     replies, out = all_replies(), tmp_path / "run"
     with chat_server("") as server:
         server.script = ThenSilent(replies[:3], server)
         killed = begin(server, out)
         while len(server.requests) < 4:
-            assert killed.poll() is None, "it ended by itself"
+            assert killed.poll() is None, "it ended before it was killed"
             time.sleep(0.05)
         killed.kill()
         killed.wait(30)

@@ -97,7 +97,7 @@ def digest(result: StepResult, attempt: int) -> str:
     return image.digest
 
 
-def test_a_redraw_becomes_the_result_and_only_what_follows_is_drawn(tmp_path: Path) -> None:
+def test_a_redraw_becomes_the_result_and_only_later_steps_are_generated(tmp_path: Path) -> None:
     first, _ = story(tmp_path)
     ask_redraw(tmp_path, 2, "a blue whale")
     second, drawn = story(tmp_path)
@@ -115,7 +115,7 @@ def test_a_redraw_becomes_the_result_and_only_what_follows_is_drawn(tmp_path: Pa
     assert [one.chosen for one in load_trajectory(tmp_path).results] == [1, 2, 1]
 
 
-def test_one_more_try_has_the_prompt_of_the_try_and_another_seed(tmp_path: Path) -> None:
+def test_another_attempt_keeps_the_prompt_and_changes_the_seed(tmp_path: Path) -> None:
     first, _ = story(tmp_path)
     ask_redraw(tmp_path, 1, picture=digest(first.results[0], 1))
     ask_redraw(tmp_path, 3)
@@ -131,19 +131,19 @@ def test_the_newest_decision_counts(tmp_path: Path) -> None:
     first, _ = story(tmp_path)
     pick(tmp_path, 2, digest(first.results[1], 0))
     ask_redraw(tmp_path, 2, "a blue whale")
-    assert read_choices(tmp_path).steps == {}, "who asks for a redraw no longer wants what was picked"
+    assert read_choices(tmp_path).steps == {}, "a redraw replaces the pick"
     redrawn, _ = story(tmp_path)
     assert redrawn.results[1].chosen == 2
     pick(tmp_path, 2, digest(redrawn.results[1], 0))
     picked, drawn = story(tmp_path)
     assert (picked.results[1].chosen, picked.results[1].stop_reason) == (0, StopReason.picked)
-    assert len(picked.results[1].attempts) == 3, "what was drawn stays to be compared"
+    assert len(picked.results[1].attempts) == 3, "earlier images stay for comparison"
     assert drawn == ["picture 3", "picture 3, better"]
     pick(tmp_path, 2, None)
     assert story(tmp_path) == (redrawn, [])
 
 
-def test_what_is_asked_while_the_step_is_drawn_is_drawn_next(tmp_path: Path) -> None:
+def test_a_redraw_requested_during_its_step_is_generated_next(tmp_path: Path) -> None:
     def ask(event: Event) -> None:
         if isinstance(event, AttemptJudged) and (event.step.number, event.attempt) == (2, 0):
             ask_redraw(tmp_path, 2, "a blue whale")
@@ -152,10 +152,10 @@ def test_what_is_asked_while_the_step_is_drawn_is_drawn_next(tmp_path: Path) -> 
     assert drawn[2:4] == ["picture 2", "a blue whale"]
     result = trajectory.results[1]
     assert [one.redraw is not None for one in result.attempts] == [False, True] and result.chosen == 1
-    assert story(tmp_path) == (trajectory, []), "a run that goes on has the same attempts in the same order"
+    assert story(tmp_path) == (trajectory, []), "a resumed run has the same attempts in the same order"
 
 
-def test_a_step_that_depends_on_a_redraw_takes_its_own_redraw_at_once(tmp_path: Path) -> None:
+def test_a_dependent_step_applies_its_own_redraw_at_once(tmp_path: Path) -> None:
     story(tmp_path)
     for prompt in ("a blue whale", "a white whale"):
         ask_redraw(tmp_path, 2, prompt)
@@ -166,7 +166,7 @@ def test_a_step_that_depends_on_a_redraw_takes_its_own_redraw_at_once(tmp_path: 
     assert [one.redraw for one in third.results[1].attempts] == [Redraw(number=2)]
 
 
-def test_a_redraw_of_another_plan_is_passed_over(tmp_path: Path) -> None:
+def test_a_redraw_for_another_plan_is_ignored(tmp_path: Path) -> None:
     story(tmp_path)
     ask_redraw(tmp_path, 2, "a blue whale")
     other = PLAN.model_copy(update={"steps": (PLAN.steps[0], Step(number=2, prompt="a house"))})
@@ -182,7 +182,7 @@ def test_a_redraw_fits_a_plan_with_a_style(tmp_path: Path) -> None:
             ask_redraw(tmp_path, 2, "a blue whale")
         generator = CountingGenerator()
         list(run(REQUEST, None, generator, SecondIsRight(), RunSettings(), Journal(tmp_path), styled))
-    assert generator.drawn[0] == "a blue whale", "a person's prompt is drawn as it is written"
+    assert generator.drawn[0] == "a blue whale", "the user's prompt is used unchanged"
     assert newest_redraws(tmp_path) == {2: 1}
 
 
@@ -194,7 +194,7 @@ def test_without_a_critic_a_step_is_redrawn_too(tmp_path: Path) -> None:
     assert (second.results[1].chosen, second.results[1].stop_reason) == (1, StopReason.unjudged)
 
 
-def test_the_rule_of_one_seed_holds_for_a_prompt_of_ones_own(tmp_path: Path) -> None:
+def test_the_seed_rule_applies_to_the_users_prompt(tmp_path: Path) -> None:
     first, _ = story(tmp_path, seed_rule="every step")
     ask_redraw(tmp_path, 2, "a blue whale")
     ask_redraw(tmp_path, 1)
@@ -204,7 +204,7 @@ def test_the_rule_of_one_seed_holds_for_a_prompt_of_ones_own(tmp_path: Path) -> 
     assert second.results[0].attempts[-1].seed != first.results[0].attempts[0].seed
 
 
-def test_a_failed_redraw_leaves_the_result_and_is_tried_again(tmp_path: Path) -> None:
+def test_a_failed_redraw_keeps_the_result_and_is_retried(tmp_path: Path) -> None:
     story(tmp_path)
     ask_redraw(tmp_path, 3, FAILS)
     CountingGenerator.fails = True
@@ -218,7 +218,7 @@ def test_a_failed_redraw_leaves_the_result_and_is_tried_again(tmp_path: Path) ->
     assert drawn == [FAILS] and again.results[2].chosen == 2
 
 
-def test_a_run_that_nobody_asked_anything_of_is_written_as_ever(tmp_path: Path) -> None:
+def test_a_run_without_redraws_is_written_as_before(tmp_path: Path) -> None:
     story(tmp_path)
     written = (tmp_path / "trajectory.json").read_text(encoding="utf-8")
     assert "redraw" not in written
@@ -227,7 +227,7 @@ def test_a_run_that_nobody_asked_anything_of_is_written_as_ever(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("redraws", [0, 1, 3])
-def test_redraws_do_not_count_against_max_draws(tmp_path: Path, redraws: int) -> None:
+def test_redraws_do_not_count_towards_max_draws(tmp_path: Path, redraws: int) -> None:
     """Four images: two each for the first two steps; requested attempts are not counted."""
     trajectory, _ = story(tmp_path, max_draws=4)
     for number in range(redraws):
@@ -238,7 +238,7 @@ def test_redraws_do_not_count_against_max_draws(tmp_path: Path, redraws: int) ->
     assert len(trajectory.results[0].attempts) == 2 + redraws
 
 
-def test_the_time_budget_holds_for_redraws(tmp_path: Path) -> None:
+def test_the_time_budget_applies_to_redraws(tmp_path: Path) -> None:
     story(tmp_path)
     ask_redraw(tmp_path, 2, "a blue whale")
     trajectory, drawn = story(tmp_path, time_budget=1e-9)
@@ -250,19 +250,19 @@ def test_the_time_budget_holds_for_redraws(tmp_path: Path) -> None:
     ("step", "values"),
     [(7, {}), (2, {"picture": "f" * 40}), (2, {"picture": "../run"}), (2, {"prompt": "x" * 100_001})],
 )
-def test_what_cannot_be_redrawn_is_refused(tmp_path: Path, step: int, values: dict[str, str]) -> None:
+def test_an_impossible_redraw_is_rejected(tmp_path: Path, step: int, values: dict[str, str]) -> None:
     story(tmp_path)
     with pytest.raises(JournalError):
         ask_redraw(tmp_path, step, **values)
     assert read_choices(tmp_path) == Choices()
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="does not contain a run"):
         ask_redraw(tmp_path, 1)
 
 
-def test_redraws_are_bounded_and_of_many_at_a_time_none_is_lost(tmp_path: Path) -> None:
+def test_redraws_are_bounded_and_parallel_ones_are_all_kept(tmp_path: Path) -> None:
     story(tmp_path)
     threads = [
         threading.Thread(target=ask_redraw, args=(tmp_path, 2, f"whale {number}")) for number in range(20)
@@ -281,7 +281,7 @@ def test_redraws_are_bounded_and_of_many_at_a_time_none_is_lost(tmp_path: Path) 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="fork is POSIX")
 @pytest.mark.parametrize("kind", [AttemptStarted, AttemptDrawn, AttemptJudged, StepFinished])
-def test_a_process_killed_at_a_redraw_goes_on_with_it(tmp_path: Path, kind: type[Event]) -> None:
+def test_a_process_killed_during_a_redraw_resumes_it(tmp_path: Path, kind: type[Event]) -> None:
     story(tmp_path / "whole")
     ask_redraw(tmp_path / "whole", 2, "a blue whale")
     whole, _ = story(tmp_path / "whole")

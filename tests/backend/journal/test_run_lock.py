@@ -64,7 +64,7 @@ def holder(folder: Path, before: list[str] | None = None) -> Iterator[subprocess
         process.communicate()
 
 
-def test_a_living_process_keeps_its_lock_and_is_named_and_a_killed_one_has_none(tmp_path: Path) -> None:
+def test_a_live_process_keeps_its_lock_and_a_killed_one_does_not(tmp_path: Path) -> None:
     with holder(tmp_path) as process:
         with pytest.raises(JournalError, match=f"Another run is using .* {process.pid} on ") as refused:
             FolderLock(tmp_path).take()
@@ -91,7 +91,7 @@ def test_a_container_and_its_machine_do_not_take_each_others_lock(tmp_path: Path
     FolderLock(tmp_path).take()
 
 
-def test_a_forgotten_lock_is_nobodys(tmp_path: Path) -> None:
+def test_a_dropped_lock_does_not_block(tmp_path: Path) -> None:
     """A run that was dropped before its end, in a process that continues."""
     lock = FolderLock(tmp_path)
     lock.take()
@@ -99,7 +99,7 @@ def test_a_forgotten_lock_is_nobodys(tmp_path: Path) -> None:
     FolderLock(tmp_path).take()
 
 
-def test_the_lock_is_given_back_by_another_thread(tmp_path: Path) -> None:
+def test_another_thread_can_release_the_lock(tmp_path: Path) -> None:
     lock = FolderLock(tmp_path)
     lock.take()
     thread = threading.Thread(target=lock.release)
@@ -109,7 +109,7 @@ def test_the_lock_is_given_back_by_another_thread(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
-def test_without_locks_a_run_goes_on_and_says_what_that_means(
+def test_without_locks_a_run_continues_with_a_warning(
     tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     import fcntl
@@ -142,7 +142,7 @@ def forty_steps(folder: Path) -> str:
     return next((folder / "pictures").iterdir()).stem
 
 
-def test_of_many_picks_at_a_time_none_is_lost(tmp_path: Path) -> None:
+def test_parallel_picks_are_all_kept(tmp_path: Path) -> None:
     picture = forty_steps(tmp_path / "run")
     with ThreadPoolExecutor(40) as pool:
         for _ in pool.map(lambda step: pick(tmp_path / "run", step, picture), range(1, 41)):
@@ -169,7 +169,7 @@ def test_picks_of_other_processes_are_kept_too(tmp_path: Path) -> None:
     assert len(read_choices(tmp_path / "run").steps) == 40
 
 
-def test_more_picks_than_are_kept_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_picks_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     picture = forty_steps(tmp_path / "run")
     full = {"steps": dict.fromkeys(range(2, journal_choices.MAX_CHOICES + 2), picture)}
     (tmp_path / "run" / journal_choices.CHOICES).write_text(json.dumps(full))

@@ -34,14 +34,16 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path, story: Trajectory) -> None
 
 
 @pytest.mark.parametrize("name", REGISTRY)
-def test_a_loaded_story_is_exported_as_the_one_that_was_saved(tmp_path: Path, name: str) -> None:
+def test_a_loaded_story_has_the_same_export_as_the_saved_one(tmp_path: Path, name: str) -> None:
     story = make_trajectory(1, size=48)
     before = export_by_name(name, story, tmp_path / "before").read_bytes()
     loaded = load_trajectory(save_trajectory(story, tmp_path / "saved"))
     assert export_by_name(name, loaded, tmp_path / "after").read_bytes() == before
 
 
-def test_nothing_is_overwritten_or_left_half_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saving_overwrites_nothing_and_leaves_no_partial_story(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save_trajectory(RUN, tmp_path / "one")
     with pytest.raises(JournalError, match="exists already"):
         save_trajectory(make_trajectory(1), tmp_path / "one")
@@ -52,7 +54,7 @@ def test_nothing_is_overwritten_or_left_half_saved(tmp_path: Path, monkeypatch: 
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
 
-def test_a_run_that_goes_on_from_a_saved_one_draws_nothing_twice(tmp_path: Path) -> None:
+def test_a_run_resumed_from_a_saved_one_generates_nothing_twice(tmp_path: Path) -> None:
     generator, plan = FakeGenerator(), RUN.plan
     *_, done = run(Request(text="r"), None, generator, None, plan=plan)
     folder = save_trajectory(done.trajectory, tmp_path / "run")
@@ -95,7 +97,7 @@ def test_records_of_every_form_are_stories(tmp_path: Path) -> None:
     "record",
     [[{"step": 200, "text": "x"}] * 101, {"steps": [{"step": n, "prompt": "p"} for n in range(1, 150)]}],
 )
-def test_records_that_are_no_run_are_one_line(tmp_path: Path, record: Any) -> None:
+def test_records_without_a_run_give_a_one_line_error(tmp_path: Path, record: Any) -> None:
     (tmp_path / "execution_record.json").write_text(json.dumps(record))
     try:
         story = record_trajectory(read_record(tmp_path))
@@ -105,7 +107,7 @@ def test_records_that_are_no_run_are_one_line(tmp_path: Path, record: Any) -> No
         assert isinstance(story, Trajectory) and len(story.plan.steps) == 1
 
 
-def test_stories_are_found_by_name_and_only_so(tmp_path: Path) -> None:
+def test_stories_are_found_only_by_name(tmp_path: Path) -> None:
     output, read = tmp_path / "output", tmp_path / "input"
     save_trajectory(RUN, output / "interleave-thinker" / "boat")
     export_by_name("record", RUN, read / "published")

@@ -75,12 +75,12 @@ class Batches(Counting):
         return tuple(self.draw(prompt, source, seed + place) for place in range(self.sizes.pop(0)))
 
 
-def test_every_image_of_one_draw_is_a_candidate() -> None:
+def test_every_image_of_a_batch_is_a_candidate() -> None:
     critic = Together(0.1, 0.4, 0.2, 0.3, 0.9, 0.6)
     *_, last = run(REQUEST, None, Batches(3, 3), critic, RunSettings(max_attempts=2), plan=ONE)
     assert isinstance(last, Finished)
     (result,) = last.trajectory.results
-    assert critic.asked == [3, 3], "the images of a draw are judged together"
+    assert critic.asked == [3, 3], "the images of a batch are judged together"
     assert [attempt.place for attempt in result.attempts] == [0, 1, 2] * 2
     assert [attempt.seed for attempt in result.attempts[:3]] == [attempt_seed(0, 1, 0)] * 3
     assert [attempt.seed for attempt in result.attempts[3:]] == [attempt_seed(0, 1, 1)] * 3
@@ -88,7 +88,7 @@ def test_every_image_of_one_draw_is_a_candidate() -> None:
     assert (result.chosen, result.stop_reason) == (4, StopReason.accepted)
 
 
-def test_of_one_draw_a_critic_finds_the_best_even_if_only_one_is_allowed() -> None:
+def test_the_critic_ranks_a_batch_even_with_one_attempt() -> None:
     critic = Together(0.1, 0.4, 0.2)
     *_, last = run(REQUEST, None, Batches(3), critic, RunSettings(max_attempts=1), plan=ONE)
     assert isinstance(last, Finished)
@@ -99,7 +99,7 @@ def test_of_one_draw_a_critic_finds_the_best_even_if_only_one_is_allowed() -> No
     assert last.trajectory.results[0].stop_reason is StopReason.unjudged, "one image is not judged"
 
 
-def test_a_batch_is_drawn_once_and_found_again(tmp_path: Path) -> None:
+def test_a_batch_is_generated_once_and_cached(tmp_path: Path) -> None:
     critic, generator = Together(0.1, 0.4, 0.2), Batches(3)
     first = list(run(REQUEST, None, generator, critic, RunSettings(max_attempts=1), Journal(tmp_path), ONE))
     again = list(run(REQUEST, None, generator, critic, RunSettings(max_attempts=1), Journal(tmp_path), ONE))
@@ -109,7 +109,7 @@ def test_a_batch_is_drawn_once_and_found_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 17])
-def test_too_many_images_or_none_are_a_failed_draw(size: int) -> None:
+def test_too_many_images_or_none_fail_the_attempt(size: int) -> None:
     *_, last = run(REQUEST, None, Batches(size), Together(), RunSettings(max_attempts=1), plan=ONE)
     assert isinstance(last, Finished)
     (attempt,) = last.trajectory.results[0].attempts
@@ -127,24 +127,24 @@ def test_the_most_probable_of_those_that_passed_counts() -> None:
     assert kinds == [AttemptDrawn] * 3 + [AttemptJudged] * 3
 
 
-def test_the_next_try_refines_the_most_probable() -> None:
+def test_the_next_attempt_refines_the_most_probable() -> None:
     critic = Together(0.1, 0.4, 0.3, 0.2, 0.1)
     _, trajectory = carried_out(critic, candidates=2, max_attempts=5)
     (result,) = trajectory.results
-    assert critic.asked == [2, 2, 1], "the last try has what is left of the draws"
+    assert critic.asked == [2, 2, 1], "the last attempt has the remaining images"
     prompts = [attempt.prompt for attempt in result.attempts]
     assert prompts[2:4] == ["a house, not 0.4"] * 2 and prompts[4] == "a house, not 0.4, not 0.3"
     assert result.chosen == 1
 
 
-def test_candidates_differ_even_where_tries_share_a_seed() -> None:
+def test_candidates_differ_even_if_attempts_share_a_seed() -> None:
     critic = Together(0.1, 0.2, 0.3, 0.4)
     _, trajectory = carried_out(critic, candidates=2, max_attempts=4, seed_rule="every step")
     seeds = [attempt.seed for attempt in trajectory.results[0].attempts]
     assert seeds[:2] == seeds[2:] == [attempt_seed(0, 1, 0), attempt_seed(0, 1, 1)]
 
 
-def test_the_last_try_is_not_judged_where_nobody_wants_it() -> None:
+def test_judge_last_off_leaves_the_last_attempt_unjudged() -> None:
     critic = Together(0.1, 0.2)
     _, trajectory = carried_out(critic, candidates=2, max_attempts=4, judge_last=False, keep="last")
     assert critic.asked == [2] and trajectory.results[0].chosen == 3
@@ -180,7 +180,7 @@ def attempts_of(trajectory: Trajectory) -> list[Any]:
     ]
 
 
-def test_a_critic_that_judges_one_by_one_comes_to_the_same() -> None:
+def test_a_critic_that_judges_one_by_one_gives_the_same_result() -> None:
     settings: dict[str, Any] = {"candidates": 3, "max_attempts": 6}
     together = OneInThreeTogether()
     alone, both = carried_out(OneInThree(), STORY, **settings)[1], carried_out(together, STORY, **settings)[1]
@@ -189,7 +189,7 @@ def test_a_critic_that_judges_one_by_one_comes_to_the_same() -> None:
     assert [result.chosen for result in alone.results] == [result.chosen for result in both.results]
 
 
-def test_a_candidate_that_cannot_be_drawn_leaves_the_others_judged() -> None:
+def test_a_failed_candidate_leaves_the_others_judged() -> None:
     critic, generator = Together(0.2, 0.9), Counting(failures=[None, GeneratorError("gone")])
     settings = RunSettings(candidates=3, max_attempts=3)
     *_, end = run(REQUEST, OnePlan(ONE), generator, critic, settings)
@@ -200,7 +200,7 @@ def test_a_candidate_that_cannot_be_drawn_leaves_the_others_judged() -> None:
     assert (result.chosen, result.stop_reason) == (2, StopReason.accepted)
 
 
-def test_a_service_that_fails_at_one_candidate_keeps_what_it_said_of_the_others() -> None:
+def test_a_critic_that_fails_at_one_candidate_keeps_its_other_verdicts() -> None:
     said = Verdict(success=True, probability=0.8)
     _, trajectory = carried_out(Verdicts(said, ChatError("gone")), candidates=2, max_attempts=2)
     (result,) = trajectory.results
@@ -209,7 +209,7 @@ def test_a_service_that_fails_at_one_candidate_keeps_what_it_said_of_the_others(
     assert result.chosen == 0
 
 
-def test_a_stopped_try_goes_on_with_what_was_judged(tmp_path: Path) -> None:
+def test_a_stopped_attempt_resumes_with_its_verdicts(tmp_path: Path) -> None:
     settings = RunSettings(candidates=3, max_attempts=6)
 
     def events(folder: Path) -> Any:
@@ -233,7 +233,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("inline", [True, False])
-def test_answers_in_the_same_passes_are_those_of_each_alone(checkpoint: Path, inline: bool) -> None:
+def test_batched_answers_equal_single_ones(checkpoint: Path, inline: bool) -> None:
     engine = EngineSettings(inline_layers=inline, prompt_lookup_tokens=0)
     chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False, engine=engine)
     messages = [question(255, grey)[0] for grey in (240, 20, 100, 20)]
@@ -250,7 +250,7 @@ def test_answers_in_the_same_passes_are_those_of_each_alone(checkpoint: Path, in
         assert counts.images_seen == 4, "white, and three that differ"
 
 
-def test_pictures_of_other_shapes_are_asked_about_one_after_another(checkpoint: Path) -> None:
+def test_images_of_different_shapes_are_judged_one_by_one(checkpoint: Path) -> None:
     chat = local.open(str(checkpoint), device="cpu", dtype="float32", share=False)
     large = question(255)[0].model_copy(
         update={"content": (Picture.white((32, 64)), *question(255)[0].content[1:])}

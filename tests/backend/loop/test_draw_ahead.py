@@ -53,15 +53,15 @@ def last(events: Sequence[Event]) -> Trajectory:
 @pytest.mark.parametrize("request_", [REQUEST, GIVEN])
 @pytest.mark.parametrize("source", ["previous", "first"])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_trajectory_is_that_of_a_run_without(request_: Request, source: str, seed: int) -> None:
+def test_generating_ahead_does_not_change_the_trajectory(request_: Request, source: str, seed: int) -> None:
     settings = RunSettings(max_attempts=3, seed=seed, source=source)  # type: ignore[arg-type]
     plain, without, store = carried_out(settings, request_)
     ahead, counts, filled = carried_out(settings.model_copy(update={"draw_ahead": True}), request_)
     assert told(last(ahead)) == told(last(plain))
     assert [type(event) for event in ahead] == [type(event) for event in plain]
-    assert filled._draws.keys() == store._draws.keys(), "what was thrown away is not remembered"
+    assert filled._draws.keys() == store._draws.keys(), "dropped images are not cached"
     assert counts.draws_ahead == counts.draws_ahead_used + counts.draws_ahead_wasted > 0
-    # One that had not begun when it was refused costs nothing.
+    # A generation that had not started before the rejection costs nothing.
     assert without.draws <= counts.draws <= without.draws + counts.draws_ahead_wasted
     assert without.draws_ahead == 0, "off by default"
 
@@ -91,14 +91,14 @@ class EventStream(Counting):
         return super().draw(prompt, source, seed)
 
 
-def test_it_is_drawn_while_the_critic_reads() -> None:
+def test_the_next_image_is_generated_while_the_critic_judges() -> None:
     generator = EventStream()
     critic = Waiting(generator.begun, True, True, True)
     _, counts, _ = carried_out(RunSettings(draw_ahead=True), generator=generator, critic=critic)
     assert (counts.draws, counts.draws_ahead_used, counts.draws_ahead_wasted) == (3, 2, 0)
 
 
-def test_what_was_refused_is_thrown_away_even_if_it_failed() -> None:
+def test_an_image_generated_ahead_of_a_rejection_is_dropped_even_if_it_failed() -> None:
     generator = EventStream(failures=[None, GeneratorError("no ink")])
     critic = Waiting(generator.begun, False, True, True, True)
     events, counts, _ = carried_out(RunSettings(draw_ahead=True), generator=generator, critic=critic)
@@ -107,7 +107,7 @@ def test_what_was_refused_is_thrown_away_even_if_it_failed() -> None:
     assert counts.draws_ahead_wasted == 1 and counts.draws == len(generator.drawn)
 
 
-def test_a_failure_that_was_wanted_is_the_attempts() -> None:
+def test_a_failure_of_a_used_image_belongs_to_the_attempt() -> None:
     generator = Counting(failures=[None, GeneratorError("no ink")])
     events, counts, _ = carried_out(
         RunSettings(draw_ahead=True), generator=generator, critic=Verdicts(True, True, True)
@@ -133,7 +133,7 @@ class Following(Counting):
         return super().draw(prompt, source, seed)
 
 
-def test_an_anchor_that_hangs_on_the_verdict_is_waited_for() -> None:
+def test_an_anchor_that_depends_on_the_verdict_is_awaited() -> None:
     generator = Following()
     events, counts, _ = carried_out(
         RunSettings(draw_ahead=True), generator=generator, critic=Verdicts(True, True, True)
@@ -143,7 +143,7 @@ def test_an_anchor_that_hangs_on_the_verdict_is_waited_for() -> None:
     assert counts.draws_ahead == counts.draws_ahead_used == 1
 
 
-def test_a_run_that_is_left_leaves_no_thread() -> None:
+def test_an_abandoned_run_leaves_no_thread() -> None:
     before = threading.active_count()
     stream = run(REQUEST, OnePlan(THREE), Counting(seconds=0.05), OneInThree(), RunSettings(draw_ahead=True))
     for _ in range(5):

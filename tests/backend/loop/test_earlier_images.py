@@ -67,13 +67,13 @@ def shown(trajectory: Trajectory) -> list[list[Picture | None]]:
     return [[one.source, *one.beside] for one in first]
 
 
-def test_the_newest_is_edited_and_the_first_then_the_newer_are_shown_beside_it() -> None:
+def test_the_newest_image_is_the_source_and_earlier_ones_follow() -> None:
     trajectory = drawn(plan({}, {}, {}, {}, {}))
     one, two, three, four, _ = (result.image for result in trajectory.results)
     assert shown(trajectory) == [[None], [one], [two, one], [three, one, two], [four, one, three, two]]
 
 
-def test_images_of_the_request_are_earlier_ones_and_none_is_shown_twice() -> None:
+def test_request_images_count_as_earlier_ones_without_duplicates() -> None:
     trajectory = drawn(plan({}, {}), request=Request(text="both", images=(PHOTO, HAT, PHOTO)))
     first = trajectory.results[0].image
     assert shown(trajectory) == [[PHOTO, HAT], [first, PHOTO, HAT]]
@@ -83,7 +83,7 @@ def test_images_of_the_request_are_earlier_ones_and_none_is_shown_twice() -> Non
     ("settings", "generator", "most"),
     [(ALL, Few(16), 3), (RunSettings(source="all", most_images=2), Few(16), 2), (ALL, FakeGenerator(16), 16)],
 )
-def test_no_more_than_the_model_takes_or_the_run_allows(
+def test_the_number_of_earlier_images_is_limited_by_model_and_run(
     settings: RunSettings, generator: FakeGenerator, most: int
 ) -> None:
     trajectory = drawn(plan(*[{}] * 20), settings, generator)
@@ -93,7 +93,7 @@ def test_no_more_than_the_model_takes_or_the_run_allows(
     assert trajectory.settings.most_images == most, "recorded, so that a reader comes to the same"
 
 
-def test_one_step_can_be_shown_all_and_its_reference_takes_a_place() -> None:
+def test_one_step_can_use_all_images_and_its_reference_counts() -> None:
     reference = {"reference": StepImage(name="hat.png", picture=HAT)}
     story = plan({}, {}, {}, {"source": "all"} | reference, {})
     trajectory = drawn(story, RunSettings(), Few(16))
@@ -102,7 +102,7 @@ def test_one_step_can_be_shown_all_and_its_reference_takes_a_place() -> None:
 
 
 @pytest.mark.parametrize("story", [plan({}, {}), plan({}, {"source": "all"})])
-def test_a_generator_of_one_image_says_so_before_anything_is_drawn(story: Plan, tmp_path: Path) -> None:
+def test_a_generator_of_one_image_raises_before_generating(story: Plan, tmp_path: Path) -> None:
     generator = Counting()
     settings = ALL if story.steps[1].settings.source is None else RunSettings()
     with pytest.raises(SettingsError, match="this generator's model accepts one image") as caught:
@@ -112,31 +112,31 @@ def test_a_generator_of_one_image_says_so_before_anything_is_drawn(story: Plan, 
     )
 
 
-def test_more_than_the_model_takes_is_refused() -> None:
+def test_more_images_than_the_model_takes_are_rejected() -> None:
     with pytest.raises(SettingsError, match="most_images is 4, but this generator's model accepts 3"):
         drawn(plan({}, {}), RunSettings(source="all", most_images=4), Few(16))
     assert RunSettings(source="all", most_images=MAX_STEP_IMAGES).most_images == 16
 
 
 @pytest.mark.parametrize("matched", [False, True])
-def test_what_is_shown_shapes_the_image_and_names_the_draw(tmp_path: Path, matched: bool) -> None:
+def test_earlier_images_change_the_image_and_its_cache_key(tmp_path: Path, matched: bool) -> None:
     def told(rule: str) -> Trajectory:
         generator: Any = color_matched(Few(16), TO_SOURCE) if matched else Few(16)
         return drawn(plan({}, {}, {}), RunSettings(source=rule), generator, store=Journal(tmp_path / "run"))  # type: ignore[arg-type]
 
     previous, every = told("previous"), told("all")
     same = [one.image == other.image for one, other in zip(previous.results, every.results, strict=True)]
-    assert same == [True, True, False], "a step that is shown one image is the draw that it was"
+    assert same == [True, True, False], "a step with one earlier image is unchanged"
     records = len(list((tmp_path / "run" / "attempts").iterdir()))
     assert records == 4 and told("all") == every
     assert len(list((tmp_path / "run" / "attempts").iterdir())) == records
 
 
-def test_a_run_is_read_from_its_records_and_its_copy_draws_nothing(tmp_path: Path) -> None:
+def test_a_run_is_read_from_its_records_and_its_copy_generates_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     whole = drawn(plan({}, {}, {}, {}), generator=Few(16), store=Journal(folder))
     (folder / "trajectory.json").unlink()
-    assert load_trajectory(folder) == whole, "also where the generator is not at hand"
+    assert load_trajectory(folder) == whole, "also without the generator"
     copied = save_trajectory(whole, tmp_path / "copy")
     assert load_trajectory(copied) == whole
     counting = Few(16)
@@ -144,7 +144,7 @@ def test_a_run_is_read_from_its_records_and_its_copy_draws_nothing(tmp_path: Pat
     assert drawn(whole.plan, generator=counting, store=Journal(copied)) == whole
 
 
-def test_an_execution_record_names_what_was_shown(tmp_path: Path) -> None:
+def test_an_execution_record_lists_the_earlier_images(tmp_path: Path) -> None:
     whole = drawn(plan({}, {}, {}))
     record = json.loads(export(whole, tmp_path).read_text())
     assert ["beside_imgs" in one for one in record["steps"]] == [False, False, True]
@@ -152,7 +152,7 @@ def test_an_execution_record_names_what_was_shown(tmp_path: Path) -> None:
     assert shown(read) == shown(whole)
 
 
-def test_tries_and_images_drawn_ahead_are_shown_the_same() -> None:
+def test_attempts_and_images_generated_ahead_get_the_same_earlier_images() -> None:
     story, critic = plan({}, {}, {}), Verdicts(True, False, True, True)
     settings = RunSettings(source="all", draw_ahead=True)
     ahead = drawn(story, settings, critic=critic)
@@ -162,7 +162,7 @@ def test_tries_and_images_drawn_ahead_are_shown_the_same() -> None:
     assert len({one.beside for one in ahead.results[1].attempts}) == 1
 
 
-def test_runs_without_it_are_written_as_before() -> None:
+def test_runs_without_earlier_images_are_written_as_before() -> None:
     written = drawn(plan({}, {}), RunSettings()).model_dump(mode="json")
     assert "most_images" not in written["settings"]
     assert all("beside" not in attempt for result in written["results"] for attempt in result["attempts"])

@@ -57,7 +57,7 @@ def carried_out(
             )
 
 
-def test_it_ends_as_the_loop_with_a_generator_would(tmp_path: Path) -> None:
+def test_external_attempts_end_like_the_loop_with_a_generator(tmp_path: Path) -> None:
     external_run = run_from_plan(REQUEST, PLAN, ALL_STEPS, None, SETTINGS.seed)
     outside, asked = carried_out(external_run, tmp_path)
     *_, last = run(REQUEST, None, PAINTER, OneInThree(), SETTINGS, plan=PLAN)
@@ -73,7 +73,7 @@ def test_it_ends_as_the_loop_with_a_generator_would(tmp_path: Path) -> None:
     assert load_trajectory(tmp_path) == outside
 
 
-def test_first_try_is_what_is_asked_for_first(tmp_path: Path) -> None:
+def test_the_first_attempt_is_requested_first(tmp_path: Path) -> None:
     source = Picture.white((32, 32))
     for external_run in (
         run_from_plan(REQUEST, PLAN, ALL_STEPS, None, 3),
@@ -87,7 +87,7 @@ def test_first_try_is_what_is_asked_for_first(tmp_path: Path) -> None:
         assert first_draw(external_run) == missing.value.wanted
 
 
-def test_more_tries_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
+def test_more_attempts_request_only_the_new_ones(tmp_path: Path) -> None:
     class Refuses(OneInThree):
         def judge(self, before, after, original_prompt, prompt_used):  # type: ignore[no-untyped-def]
             verdict = super().judge(before, after, original_prompt, prompt_used)
@@ -102,7 +102,7 @@ def test_more_tries_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
     assert trajectory.results[0].stop_reason is StopReason.attempts_used_up
 
 
-def test_a_failed_judgement_stays_one_until_the_trial_is_begun_again(tmp_path: Path) -> None:
+def test_a_failed_judgment_is_kept_until_the_step_restarts(tmp_path: Path) -> None:
     """Every attempt replays the records.
 
     If the critic were called again in between, another image would be needed under an existing number, and a
@@ -134,10 +134,10 @@ def test_a_failed_judgement_stays_one_until_the_trial_is_begun_again(tmp_path: P
     assert [(one.attempt, one.prompt) for one in asked] == [(0, "a boat"), (1, "a boat"), (2, "better")]
     assert critic.calls == 3 and trajectory.results[0].attempts[0].error is not None
     carried_out(external_run, tmp_path, settings, critic)
-    assert critic.calls > 3, "the next run asks again"
+    assert critic.calls > 3, "the next run calls the critic again"
 
 
-def test_a_failed_draw_is_an_attempt_with_an_error(tmp_path: Path) -> None:
+def test_a_failed_generation_is_an_attempt_with_an_error(tmp_path: Path) -> None:
     external_run = run_from_prompt("a boat", None, 3)
     attempts = ExternalAttempts(external_run, PAINTER.identity, RunSettings(max_attempts=3, seed=3), tmp_path)
     asked: list[ExternalDrawRequest] = []
@@ -159,10 +159,10 @@ def test_a_failed_draw_is_an_attempt_with_an_error(tmp_path: Path) -> None:
         ExternalAttempts(
             external_run, PAINTER.identity, RunSettings(max_attempts=3, seed=3), tmp_path
         ).follow(OneInThree(), None, lambda event: None)
-    assert again.value.wanted == asked[0], "the next run tries again"
+    assert again.value.wanted == asked[0], "the next run requests it again"
 
 
-def test_a_step_goes_on_from_the_steps_before(tmp_path: Path) -> None:
+def test_a_step_continues_from_earlier_steps(tmp_path: Path) -> None:
     first, _ = carried_out(run_from_plan(REQUEST, PLAN, 1, None, 3), tmp_path)
     second = run_from_plan(REQUEST, PLAN, 3, None, 3, first.results)
     assert second.source == first.results[0].image
@@ -172,7 +172,7 @@ def test_a_step_goes_on_from_the_steps_before(tmp_path: Path) -> None:
     assert load_trajectory(tmp_path) == whole
 
 
-def test_what_was_drawn_is_readable_while_the_next_try_is_missing(tmp_path: Path) -> None:
+def test_images_are_readable_before_the_next_attempt_exists(tmp_path: Path) -> None:
     first, _ = carried_out(run_from_plan(REQUEST, PLAN, 1, None, 3), tmp_path)
     attempts = ExternalAttempts(
         run_from_plan(REQUEST, PLAN, 3, None, 3, first.results), "other", SETTINGS, tmp_path
@@ -192,7 +192,7 @@ def test_what_was_drawn_is_readable_while_the_next_try_is_missing(tmp_path: Path
         (ALL_STEPS, 3, "does not have a step after step 3"),
     ],
 )
-def test_a_step_that_cannot_be_tried_says_so(number: int, earlier: int, message: str, tmp_path: Path) -> None:
+def test_an_impossible_step_raises_an_error(number: int, earlier: int, message: str, tmp_path: Path) -> None:
     results = carried_out(run_from_plan(REQUEST, PLAN, ALL_STEPS, None, 3), tmp_path)[0].results
     kept = tuple(result for result in results if result.step.number <= earlier)
     with pytest.raises(SettingsError, match=message):

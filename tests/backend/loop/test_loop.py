@@ -56,7 +56,7 @@ def test_seams_are_met() -> None:
     assert isinstance(Counting(), Generator)
 
 
-def test_events_of_a_refused_and_redrawn_step_in_order() -> None:
+def test_a_rejected_and_redrawn_step_emits_events_in_order() -> None:
     critic = Verdicts(Verdict(success=False, refined_prompt="a red house"), True)
     events = list(run(REQUEST, OnePlan(HOUSE), Counting(), critic))
     assert [type(event) for event in events] == [
@@ -88,7 +88,7 @@ def test_verdict_is_always_against_the_original_prompt() -> None:
     ]
 
 
-def test_one_attempt_asks_no_critic() -> None:
+def test_one_attempt_calls_no_critic() -> None:
     critic = Verdicts()
     trajectory = tell(REQUEST, OnePlan(), Counting(), critic, RunSettings(max_attempts=1))
     assert not critic.shown
@@ -103,7 +103,7 @@ def test_one_attempt_asks_no_critic() -> None:
     assert [result.image for result in without.results] == [result.image for result in trajectory.results]
 
 
-def test_text_only_steps_draw_nothing() -> None:
+def test_text_only_steps_generate_nothing() -> None:
     generator = Counting()
     words = Plan(steps=(Step(number=1, auxiliary_text="Once upon a time"),))
     trajectory = tell(REQUEST, OnePlan(words), generator, OneInThree())
@@ -112,7 +112,7 @@ def test_text_only_steps_draw_nothing() -> None:
     assert trajectory.results[0].image is None
 
 
-def test_tries_count_generator_calls_and_the_best_is_kept() -> None:
+def test_attempts_count_generator_calls_and_the_best_is_kept() -> None:
     critic = Verdicts(*(Verdict(success=False, probability=p) for p in (0.1, 0.4, 0.2)))
     generator = Counting()
     result = tell(REQUEST, OnePlan(HOUSE), generator, critic, RunSettings(max_attempts=3)).results[0]
@@ -133,7 +133,7 @@ def test_last_attempt_need_not_be_judged() -> None:
     result = tell(REQUEST, OnePlan(HOUSE), Counting(), critic, settings).results[0]
     assert len(critic.shown) == 2
     assert result.stop_reason is StopReason.attempts_used_up
-    assert result.chosen == 2, "an image nobody refused ranks above refused ones"
+    assert result.chosen == 2, "an unjudged image ranks above rejected ones"
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_seed_rule_is_pinned() -> None:
     assert attempt_seed(0, 1, 0) == 180282650477571
 
 
-def test_step_one_is_drawn_from_text_and_judged_against_nothing() -> None:
+def test_step_one_is_generated_from_text_and_judged_without_a_source() -> None:
     generator, critic = Counting(), Verdicts(True, True)
     trajectory = tell(REQUEST, OnePlan(HOUSE_AND_SUN), generator, critic)
     first = trajectory.results[0].image
@@ -216,19 +216,19 @@ def test_input_images(source: str, first: int, later: str) -> None:
     assert sources[1] == (RED if later == "anchor" else trajectory.results[0].image)
 
 
-def test_source_first_edits_the_first_drawn() -> None:
+def test_source_first_edits_the_first_generated_image() -> None:
     generator = Counting()
     trajectory = tell(REQUEST, OnePlan(), generator, Verdicts(True, True, True), RunSettings(source="first"))
     first = trajectory.results[0].image
     assert [source for _, source, _ in generator.drawn] == [None, first, first]
 
 
-def test_anchor_without_an_image_is_refused_before_anything_starts() -> None:
+def test_anchor_without_an_image_is_rejected_before_the_run_starts() -> None:
     with pytest.raises(SettingsError, match="anchor"):
         run(REQUEST, OnePlan(), Counting(), None, RunSettings(source="anchor"))
 
 
-def test_nothing_is_drawn_or_judged_twice() -> None:
+def test_nothing_is_generated_or_judged_twice() -> None:
     store, planner, generator, critic = InMemoryStore(), OnePlan(), Counting(), OneInThree()
     first = tell(REQUEST, planner, generator, critic, journal=store)
     count = len(generator.drawn), len(critic.shown), planner.asked
@@ -240,7 +240,7 @@ def test_nothing_is_drawn_or_judged_twice() -> None:
     assert events[-1] == Finished(first)
 
 
-def test_failed_draw_is_a_value_and_the_next_seed_follows() -> None:
+def test_a_failed_generation_is_recorded_and_the_next_seed_follows() -> None:
     generator = Counting(failures=[GeneratorError("no memory left")])
     result = tell(REQUEST, OnePlan(HOUSE), generator, Verdicts(True)).results[0]
     failed, drawn = result.attempts
@@ -259,10 +259,10 @@ def test_step_without_any_image(on_failure: str, results: int) -> None:
     assert len(trajectory.results) == results
     assert trajectory.results[0].stop_reason is StopReason.error
     assert trajectory.results[0].chosen is None
-    assert all(source is None for _, source, _ in generator.drawn), "there is no image to edit yet"
+    assert all(source is None for _, source, _ in generator.drawn), "no image to edit exists yet"
 
 
-def test_on_failure_stop_ends_after_the_refused_step() -> None:
+def test_on_failure_stop_ends_after_the_rejected_step() -> None:
     settings = RunSettings(max_attempts=2, on_failure="stop")
     trajectory = tell(REQUEST, OnePlan(HOUSE_AND_SUN), Counting(), Verdicts(False, False), settings)
     assert [result.stop_reason for result in trajectory.results] == [StopReason.attempts_used_up]
@@ -277,7 +277,7 @@ def test_failed_judgement_is_never_acceptance() -> None:
     assert result.attempts[1].verdict is None and result.attempts[1].image
 
 
-def test_critic_not_understood_is_redrawn_with_the_same_prompt() -> None:
+def test_an_unreadable_verdict_keeps_the_prompt() -> None:
     generator = Counting()
     result = tell(
         REQUEST, OnePlan(HOUSE), generator, Verdicts(None, False), RunSettings(max_attempts=2)
@@ -305,7 +305,7 @@ def test_given_plan_needs_no_planner() -> None:
 
 @pytest.mark.parametrize("stop", [Cancelled("stopped"), KeyboardInterrupt()])
 @pytest.mark.parametrize("where", ["generator", "critic"])
-def test_cancelling_tells_what_there_is_and_raises_again(stop: BaseException, where: str) -> None:
+def test_cancelling_reports_the_partial_story_and_raises_again(stop: BaseException, where: str) -> None:
     generator = Counting(failures=[None, None, stop] if where == "generator" else [])
     critic = Verdicts(True, False, *([stop] if where == "critic" else [True]))
     if where == "critic":
@@ -325,7 +325,7 @@ def test_cancelling_tells_what_there_is_and_raises_again(stop: BaseException, wh
     assert store.trajectory == finished.trajectory
 
 
-def test_closing_the_stream_keeps_what_was_finished() -> None:
+def test_closing_the_stream_keeps_finished_steps() -> None:
     store, generator = InMemoryStore(), Counting()
     events = run(REQUEST, OnePlan(HOUSE), generator, Verdicts(True), journal=store)
     for event in events:
@@ -336,7 +336,7 @@ def test_closing_the_stream_keeps_what_was_finished() -> None:
     assert len(generator.drawn) == 1
 
 
-def test_time_budget_ends_the_run_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_budget_ends_the_run_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
 
     class TakingTime(Counting):
@@ -368,7 +368,7 @@ def test_fake_images_depend_on_every_argument() -> None:
         open_generator("fake:huge")
 
 
-def test_a_whole_story_is_the_same_every_time() -> None:
+def test_a_whole_story_is_reproducible() -> None:
     images = [
         [result.image for result in tell(REQUEST, OnePlan(STORY), Counting(), OneInThree()).results]
         for _ in range(2)
@@ -376,7 +376,7 @@ def test_a_whole_story_is_the_same_every_time() -> None:
     assert images[0] == images[1]
 
 
-def test_a_story_starts_from_the_requests_first_image_else_from_the_first_one_drawn() -> None:
+def test_a_story_starts_from_the_requests_first_image_or_the_first_generated_one() -> None:
     results = tell(REQUEST, OnePlan(), Counting(), None).results
     assert first_image((RED, BLUE), results) is RED
     assert first_image((), results) == results[0].image

@@ -22,7 +22,7 @@ from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, S
 
 REQUEST = Request(text="two pages")
 PLAN = Plan(steps=(Step(number=1, prompt="a house"), Step(number=2, prompt="add a sun")))
-UNREADABLE = Verdict(success=None, reasoning="Nobody understands this.")
+UNREADABLE = Verdict(success=None, reasoning="This is not a verdict.")
 WRONG = Verdict(success=False, refined_prompt="")
 GONE = ChatError("No server: 503.")
 
@@ -31,31 +31,31 @@ class Other(Verdicts):
     identity = "another critic"
 
 
-def events(critic: CriticLike, generator: Counting, folder: Path, tries: int = 5) -> list[Event]:
-    settings = RunSettings(max_attempts=tries)
+def events(critic: CriticLike, generator: Counting, folder: Path, attempts: int = 5) -> list[Event]:
+    settings = RunSettings(max_attempts=attempts)
     return list(run(REQUEST, None, generator, critic, settings, Journal(folder), PLAN))
 
 
-def test_two_in_a_row_stop_the_run_and_another_critic_goes_on_with_its_images(tmp_path: Path) -> None:
+def test_two_missing_verdicts_stop_the_run_and_another_critic_resumes_it(tmp_path: Path) -> None:
     generator = Counting()
-    with pytest.raises(AnswerError, match=r"verdicts in order. Nobody.*--critic.*images are saved"):
+    with pytest.raises(AnswerError, match=r"verdicts in order. This is not.*--critic.*images are saved"):
         events(Verdicts(*[UNREADABLE] * 9), generator, tmp_path)
     assert len(generator.drawn) == 2
     stopped = load_trajectory(tmp_path)
-    assert len(stopped.results[0].attempts) == 2, "what was recorded can be read all the same"
+    assert len(stopped.results[0].attempts) == 2, "recorded attempts are still readable"
     generator = Counting()
     finished = events(Other(WRONG, True, True), generator, tmp_path)[-1]
     assert isinstance(finished, Finished)
     assert [result.stop_reason for result in finished.trajectory.results] == [StopReason.accepted] * 2
-    assert len(generator.drawn) == 1, "both tries of the first step were there"
+    assert len(generator.drawn) == 1, "both attempts of the first step were saved"
 
 
-def test_the_row_goes_on_over_steps_and_over_runs(tmp_path: Path) -> None:
+def test_missing_verdicts_are_counted_over_steps_and_runs(tmp_path: Path) -> None:
     generator = Counting()
     with pytest.raises(AnswerError):
-        events(Verdicts(UNREADABLE, UNREADABLE), generator, tmp_path, tries=2)
+        events(Verdicts(UNREADABLE, UNREADABLE), generator, tmp_path, attempts=2)
     with pytest.raises(AnswerError):
-        events(Verdicts(UNREADABLE), generator, tmp_path, tries=5)
+        events(Verdicts(UNREADABLE), generator, tmp_path, attempts=5)
     assert len(generator.drawn) == 3
 
 
@@ -77,7 +77,7 @@ def test_two_failed_judgements_stop_the_run_and_their_images_are_judged_by_the_n
     critic = Verdicts(True, *[GONE] * 9)
     with pytest.raises(ChatError, match=r"in a row failed.*in order. No server: 503.*images are saved"):
         events(critic, generator, tmp_path)
-    assert len(generator.drawn) == 3, "no third attempt is drawn unjudged"
+    assert len(generator.drawn) == 3, "no third attempt is generated without a verdict"
     stopped = load_trajectory(tmp_path)
     assert not (tmp_path / "trajectory.json").exists(), "it is not complete"
     assert stopped.results[0].stop_reason is StopReason.accepted
@@ -86,17 +86,17 @@ def test_two_failed_judgements_stop_the_run_and_their_images_are_judged_by_the_n
     finished = events(critic, generator, tmp_path)[-1]
     assert isinstance(finished, Finished)
     assert [result.stop_reason for result in finished.trajectory.results] == [StopReason.accepted] * 2
-    assert generator.drawn == [] and len(critic.shown) == 2, "both images of the second step were there"
+    assert generator.drawn == [] and len(critic.shown) == 2, "both images of the second step were saved"
 
 
 def test_failed_judgements_are_counted_over_steps(tmp_path: Path) -> None:
     generator = Counting()
     with pytest.raises(ChatError):
-        events(Verdicts(WRONG, GONE, GONE), generator, tmp_path, tries=2)
+        events(Verdicts(WRONG, GONE, GONE), generator, tmp_path, attempts=2)
     assert len(generator.drawn) == 3
 
 
-def test_images_that_are_judged_together_have_one_judgement(tmp_path: Path) -> None:
+def test_images_judged_together_count_as_one_judgment(tmp_path: Path) -> None:
     class Together(Verdicts):
         judges_together = True
 
@@ -117,15 +117,15 @@ def test_the_stop_is_the_same_without_a_journal() -> None:
         list(run(REQUEST, None, Counting(), Verdicts(GONE, GONE), RunSettings(), None, PLAN))
 
 
-def test_a_recorded_row_stops_nothing(tmp_path: Path) -> None:
+def test_recorded_missing_verdicts_do_not_stop_a_run(tmp_path: Path) -> None:
     """Runs of earlier versions have such records and stay unchanged."""
     with pytest.raises(AnswerError):
-        events(Verdicts(*[UNREADABLE] * 2), Counting(), tmp_path, tries=2)
-    finished = events(Verdicts(True), Counting(), tmp_path, tries=2)[-1]
+        events(Verdicts(*[UNREADABLE] * 2), Counting(), tmp_path, attempts=2)
+    finished = events(Verdicts(True), Counting(), tmp_path, attempts=2)[-1]
     assert isinstance(finished, Finished)
 
 
-def test_a_planner_as_critic_is_named_and_not_made_to_write_a_verdict() -> None:
+def test_a_planner_as_critic_is_named_and_gets_no_retry() -> None:
     """A grammar makes any model write a verdict, which would be worthless."""
     image = Picture(Image.new("RGB", (8, 8)))
     chat = ScriptedChat([write_plan(PLAN), '{"success": true}'])

@@ -59,20 +59,20 @@ def test_candidates_meet_at_several_services_and_are_those_of_one(match: str) ->
         expected = story([alone], match)
     with image_service() as one, image_service() as other:
         meets = threading.Barrier(3)
-        one.meets = other.meets = meets  # nobody is answered before three are there
+        one.meets = other.meets = meets  # no request is answered before three have arrived
         found = story([one, other], match)
         assert one.requests and other.requests
     assert without_seconds(found) == without_seconds(expected)
 
 
-def test_no_candidate_spends_its_deadline_behind_another() -> None:
+def test_candidates_do_not_queue_at_a_service_with_one_worker() -> None:
     with image_service() as one:
         one.meets = alone = Alone()
         story([one], workers=1)
         assert len(one.requests) >= 3 and not alone.met
 
 
-def test_a_draw_that_fails_is_one_candidates_fault() -> None:
+def test_a_failed_generation_affects_one_candidate() -> None:
     with image_service() as one, image_service() as other:
         one.faults = [(200, b'{"success": false, "error": "no boat"}')]
         attempts = [attempt for result in story([one, other]).results for attempt in result.attempts]
@@ -80,7 +80,7 @@ def test_a_draw_that_fails_is_one_candidates_fault() -> None:
     assert len(failed) == 1 and "no boat" in failed[0].message
 
 
-def test_who_stops_in_the_middle_stops_the_others() -> None:
+def test_cancelling_stops_all_candidates() -> None:
     with image_service() as one, image_service() as other:
         for service in (one, other):
             service.health = {"identity": "painter/1", "workers": {"alive": 2}}

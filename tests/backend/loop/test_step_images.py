@@ -60,20 +60,20 @@ def images(tmp_path: Path) -> Path:
     return folder
 
 
-def test_masks_and_references_are_drawn_with_and_drawn_once(images: Path, tmp_path: Path) -> None:
+def test_masks_and_references_are_used_and_cached(images: Path, tmp_path: Path) -> None:
     own = {"mask": "masks/left.png", "reference": "fox.png"}
     plain = drawn(plan({}, {}), tmp_path / "run")
     given = with_step_images(plan({}, own), images)
     first = drawn(given, tmp_path / "run")
     assert first.results[0] == plain.results[0] and first.results[1].image != plain.results[1].image
     assert records(tmp_path / "run") == 3 and drawn(given, tmp_path / "run") == first
-    # Under the same name, another picture is another draw.
+    # Another image under the same name has another cache key.
     Image.new("RGB", (8, 8), "blue").save(images / "fox.png")
     second = drawn(with_step_images(plan({}, own), images), tmp_path / "run")
     assert records(tmp_path / "run") == 4 and second.results[1].image != first.results[1].image
 
 
-def test_a_run_has_them_wherever_it_goes(images: Path, tmp_path: Path) -> None:
+def test_a_moved_run_keeps_its_step_images(images: Path, tmp_path: Path) -> None:
     given = with_step_images(plan({}, {"mask": "masks/left.png"}, {"reference": "fox.png"}), images)
     story = drawn(given, tmp_path / "run")
     for path in sorted(images.rglob("*.png")):
@@ -88,7 +88,7 @@ def test_a_run_has_them_wherever_it_goes(images: Path, tmp_path: Path) -> None:
     assert export_by_name("page", story, tmp_path / "page").exists()
 
 
-def test_a_plan_in_the_runs_folder_names_files_beside_it(images: Path, tmp_path: Path) -> None:
+def test_a_plan_in_the_run_folder_names_files_next_to_it(images: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     drawn(plan({}, {}), folder)
     written = json.loads((folder / "plan.json").read_text())
@@ -106,7 +106,7 @@ def test_a_plan_in_the_runs_folder_names_files_beside_it(images: Path, tmp_path:
 
 
 @pytest.mark.parametrize(("name", "white"), [("masks/left.png", (0, 0)), ("painted.png [input]", (7, 7))])
-def test_a_mask_is_what_is_white_or_transparent(images: Path, name: str, white: tuple[int, int]) -> None:
+def test_a_mask_covers_white_or_transparent_pixels(images: Path, name: str, white: tuple[int, int]) -> None:
     mask = with_step_images(plan({}, {"mask": name}), images).steps[1].settings.mask
     assert mask is not None and mask.picture is not None
     found = [mask.picture.image.getpixel(place) for place in (white, (7 - white[0], 7 - white[1]))]
@@ -124,7 +124,7 @@ def test_a_mask_is_what_is_white_or_transparent(images: Path, name: str, white: 
         ({"reference": "link.png"}, "Step 2, reference: The image 'link.png' is behind a link"),
     ],
 )
-def test_what_cannot_be_read_is_one_line_with_the_step(images: Path, settings: Any, reason: str) -> None:
+def test_an_unreadable_image_gives_one_line_with_the_step(images: Path, settings: Any, reason: str) -> None:
     (images.parent / "secret.png").write_bytes((images / "fox.png").read_bytes())
     (images / "link.png").symlink_to(images.parent / "secret.png")
     with pytest.raises(SettingsError, match=reason) as refused:
@@ -139,7 +139,7 @@ def test_what_cannot_be_read_is_one_line_with_the_step(images: Path, settings: A
         (({"reference": "fox.png"},), "Step 1 sets its own reference"),
     ],
 )
-def test_a_generator_that_cannot_refuses_before_the_first_step(
+def test_an_unsupported_generator_raises_before_the_first_step(
     images: Path, tmp_path: Path, settings: Any, reason: str
 ) -> None:
     generator = Counting()
@@ -149,11 +149,11 @@ def test_a_generator_that_cannot_refuses_before_the_first_step(
 
 
 @pytest.mark.parametrize("settings", [({"mask": "fox.png"},), ({}, {"mask": "fox.png", "source": "text"})])
-def test_a_mask_without_an_image_to_change_is_refused(images: Path, tmp_path: Path, settings: Any) -> None:
+def test_a_mask_without_a_source_image_is_rejected(images: Path, tmp_path: Path, settings: Any) -> None:
     with pytest.raises(SettingsError, match="has a mask, but it generates from text"):
         drawn(with_step_images(plan(*settings), images), tmp_path / "run")
 
 
-def test_names_that_were_not_read_are_refused(tmp_path: Path) -> None:
+def test_names_of_unread_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"Step 2, reference: the image 'fox.png' was not loaded"):
         drawn(plan({}, {"reference": "fox.png"}), tmp_path / "run")

@@ -52,7 +52,7 @@ def told(told_plan: Plan, generator: Generator | None = None, critic=None, **res
     return last.trajectory
 
 
-def test_a_step_edits_what_it_says() -> None:
+def test_a_step_edits_its_own_source() -> None:
     sources = ({}, {}, {"source": 1}, {"source": "text"}, {"source": "first"}, {"source": "previous"})
     results = told(plan(*sources, {"source": "anchor"}), request=GIVEN).results
     images = [result.image for result in results]
@@ -60,7 +60,7 @@ def test_a_step_edits_what_it_says() -> None:
     assert [result.attempts[0].source for result in results] == expected
 
 
-def test_a_seed_is_that_of_the_first_try_and_tries_are_the_steps_own() -> None:
+def test_a_step_has_its_own_first_seed_and_number_of_attempts() -> None:
     critic = Verdicts(*[False] * 6)
     first, second, third = told(plan({"seed": 77, "tries": 3}, {"tries": 1}, {}), Counting(), critic,
                                 settings=RunSettings(max_attempts=2)).results  # fmt: skip
@@ -76,7 +76,7 @@ def test_a_seed_is_that_of_the_first_try_and_tries_are_the_steps_own() -> None:
     assert [attempt.seed for attempt in same.results[0].attempts] == [5, 5]
 
 
-def test_a_step_with_tries_is_judged_where_the_run_judges_nothing() -> None:
+def test_a_step_with_attempts_is_judged_in_a_run_without_judging() -> None:
     trajectory = told(
         plan({}, {"tries": 2}), Counting(), Verdicts(False, True), settings=RunSettings(max_attempts=1)
     )
@@ -85,7 +85,7 @@ def test_a_step_with_tries_is_judged_where_the_run_judges_nothing() -> None:
 
 
 @pytest.mark.parametrize("match", ["off", TO_SOURCE, TO_FIRST])
-def test_denoise_and_negative_are_drawn_with_and_drawn_once(tmp_path: Path, match: str) -> None:
+def test_denoise_and_negative_are_used_and_cached(tmp_path: Path, match: str) -> None:
     def drawn(*settings: dict[str, Any]) -> Trajectory:
         generator = color_matched(FakeGenerator(16), match)
         return told(plan(*settings), generator, store=Journal(tmp_path))
@@ -111,7 +111,7 @@ def test_denoise_and_negative_are_drawn_with_and_drawn_once(tmp_path: Path, matc
         (({"negative": "x"},), "Step 1 sets its own negative"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_before_the_first_step(settings, reason: str) -> None:
+def test_unsupported_settings_are_rejected_before_the_first_step(settings, reason: str) -> None:
     generator = Counting()
     assert not isinstance(generator, TakesStepSettings)
     with pytest.raises(SettingsError, match=reason):
@@ -119,7 +119,7 @@ def test_what_cannot_be_honoured_is_refused_before_the_first_step(settings, reas
     assert generator.drawn == []
 
 
-def test_a_source_that_was_not_drawn_is_the_steps_fault() -> None:
+def test_a_missing_source_image_is_an_error_of_the_step() -> None:
     generator = Counting(failures=[GeneratorError("no memory"), None])
     results = told(plan({}, {}, {"source": 1}, {}), generator).results
     fault = results[2].attempts[0].error
@@ -135,14 +135,14 @@ def test_a_plan_without_settings_is_written_as_before() -> None:
     assert Plan.model_validate_json(own.model_dump_json()) == own
 
 
-def test_draws_ahead_are_those_that_are_wanted() -> None:
+def test_images_generated_ahead_are_used() -> None:
     generator = Counting()
     settings = RunSettings(draw_ahead=True)
     told(plan({}, {}, {"source": 1, "seed": 9}), generator, Verdicts(True, True, True), settings=settings)
     assert len(generator.drawn) == 3
 
 
-def test_nodes_of_a_graph_draw_a_step_from_what_it_edits() -> None:
+def test_nodes_of_a_graph_generate_a_step_from_its_source() -> None:
     story = plan({}, {}, {"source": 1, "seed": 11}, {"denoise": 0.5})
     drawn = told(plan({}, {})).results
     wanted = first_draw(run_from_plan(REQUEST, story, 3, None, 0, drawn))
@@ -156,7 +156,7 @@ def test_nodes_of_a_graph_draw_a_step_from_what_it_edits() -> None:
         run_from_plan(REQUEST, anchored, 2, None, 0)
 
 
-def test_a_redraw_is_another_image_and_keeps_to_the_steps_own_seed_where_one_seed_rules() -> None:
+def test_a_redraw_differs_and_keeps_the_steps_seed_under_the_seed_rule() -> None:
     step = Step(number=2, prompt="a", settings=StepSettings(seed=77))
     drawn = [Attempt(prompt="a", seed=77)]
     one_seed, each = RunSettings(seed=5, seed_rule="every step"), RunSettings(seed=5)

@@ -38,7 +38,7 @@ def told(plan: Plan, critic=None, store=None) -> Trajectory:
     return last.trajectory
 
 
-def test_every_prompt_is_drawn_and_judged_behind_the_style() -> None:
+def test_every_prompt_is_generated_and_judged_after_the_style() -> None:
     critic = Verdicts(REFUSED, AGAIN, True, True)
     first, second = told(INK, critic).results
     drawn = ["a house", "a red house", "a blue house"]
@@ -54,7 +54,7 @@ def test_without_a_style_everything_is_written_as_before() -> None:
     assert Plan.model_validate_json(INK.model_dump_json()) == INK
 
 
-def test_another_style_draws_anew_and_the_same_does_not(tmp_path: Path) -> None:
+def test_another_style_generates_again_and_the_same_does_not(tmp_path: Path) -> None:
     told(INK, store=Journal(tmp_path))
     generator = Counting()
     again = list(run(REQUEST, OnePlan(INK), generator, None, RunSettings(), Journal(tmp_path)))[-1]
@@ -74,7 +74,7 @@ def test_a_record_of_a_run_with_a_style_is_read_back(tmp_path: Path) -> None:
     assert [entry.drawn_with for entry in record.entries] == drawn
 
 
-def test_nodes_that_draw_by_themselves_get_the_style_too(tmp_path: Path) -> None:
+def test_external_nodes_also_get_the_style(tmp_path: Path) -> None:
     external_run = run_from_plan(REQUEST, INK, 2, None, seed=0)
     try:
         ExternalAttempts(external_run, "nodes", RunSettings(), tmp_path).follow(
@@ -84,19 +84,19 @@ def test_nodes_that_draw_by_themselves_get_the_style_too(tmp_path: Path) -> None
         assert missing.wanted.prompt == "Ink on paper. add a sun"
 
 
-def test_draws_ahead_are_those_that_are_wanted() -> None:
+def test_images_generated_ahead_are_used() -> None:
     generator = Counting()
     settings = RunSettings(draw_ahead=True)
     list(run(REQUEST, OnePlan(INK), generator, Verdicts(True, True), settings, InMemoryStore()))
     assert len(generator.drawn) == 2
 
 
-def test_a_sentence_ends_once() -> None:
+def test_the_style_ends_with_one_period() -> None:
     assert in_style("a", "Ink.") == "Ink. a" and in_style("a", "水墨。") == "水墨。 a"
     assert in_style("a", " ") == "a" and in_style("Ink. a", "Ink") == "Ink. a"
 
 
-def test_a_refinement_without_room_for_the_style_is_not_drawn() -> None:
+def test_a_refined_prompt_without_room_for_the_style_is_not_used() -> None:
     long = Verdict(success=False, refined_prompt="x" * MAX_TEXT)
     attempts = told(INK, Verdicts(long, True, True)).results[0].attempts
     assert attempts[1].prompt == attempts[0].prompt

@@ -37,13 +37,13 @@ def carried_out(
     return told, events[-1].trajectory
 
 
-def test_accept_at_without_probabilities_is_said_once_and_everywhere(tmp_path: Path) -> None:
+def test_accept_at_without_probabilities_is_reported_once_everywhere(tmp_path: Path) -> None:
     told, trajectory = carried_out(Verdicts(True, False, True, True), tmp_path)
     assert told == ["accept_at"] and trajectory.unused == ("accept_at",)
     assert SAID in report(trajectory) and SAID in render(trajectory)
     assert load_trajectory(tmp_path) == trajectory
     (tmp_path / "trajectory.json").unlink()
-    assert load_trajectory(tmp_path).unused == ("accept_at",), "as its records tell"
+    assert load_trajectory(tmp_path).unused == ("accept_at",), "as recorded"
     told, _ = carried_out(Verdicts(), tmp_path)
     assert told == ["accept_at"], "once per run, also of one that only reads"
 
@@ -52,7 +52,7 @@ def test_accept_at_without_probabilities_is_said_once_and_everywhere(tmp_path: P
     ("answers", "accept_at"),
     [((SURE,) * 3, 0.8), ((True,) * 3, None), ((Verdict(success=None), SURE, SURE, SURE), 0.8)],
 )
-def test_nothing_is_said_of_what_had_an_effect(
+def test_settings_with_an_effect_are_not_reported(
     tmp_path: Path, answers: tuple, accept_at: float | None
 ) -> None:
     told, trajectory = carried_out(Verdicts(*answers), tmp_path, accept_at)
@@ -60,7 +60,7 @@ def test_nothing_is_said_of_what_had_an_effect(
     assert "unused" not in trajectory.model_dump(), "earlier versions read it"
 
 
-def test_a_service_that_takes_no_seed_is_named(tmp_path: Path) -> None:
+def test_a_service_without_seeds_is_reported(tmp_path: Path) -> None:
     told, trajectory = carried_out(Verdicts(*[SURE] * 3), tmp_path, generator=Unseeded())
     assert told == ["seed"] and "seed had no effect" in report(trajectory)
 
@@ -72,5 +72,5 @@ def test_constrained_decoding_that_a_backend_cannot_do_is_named() -> None:
     assert Critic(ScriptedChat([]), constrained_decoding="always").unused_settings == (
         "constrained_decoding",
     )
-    assert Critic(ScriptedChat([])).unused_settings == (), "it was not asked for"
+    assert Critic(ScriptedChat([])).unused_settings == (), "it was not set"
     assert Critic(Constraining([]), constrained_decoding="always").unused_settings == ()

@@ -21,7 +21,7 @@ def two_threads() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("variables", "threads"), [({}, 1), ({"OMP_NUM_THREADS": "2"}, 2)])
-def test_one_thread_unless_someone_set_a_number(
+def test_one_thread_is_used_unless_the_environment_sets_a_number(
     two_threads: None, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], threads: int
 ) -> None:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):

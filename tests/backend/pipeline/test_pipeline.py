@@ -54,7 +54,7 @@ class OwnCritic:
         return Verdict(success=self.asked > 1, refined_prompt=f"{original_prompt}, please")
 
 
-def test_objects_of_ones_own(tmp_path: Path) -> None:
+def test_custom_objects_are_used(tmp_path: Path) -> None:
     critic = OwnCritic()
     pipeline = Pipeline(OwnPlanner(), open_generator("fake:32"), critic)
     story = pipeline("Two boats.", tmp_path / "run")
@@ -81,7 +81,7 @@ def test_a_stopped_stream_is_resumed(tmp_path: Path) -> None:
     assert [one.reused for one in drawn] == [True, False]
 
 
-def test_a_stream_that_is_left_open_can_be_finished(tmp_path: Path) -> None:
+def test_an_abandoned_stream_can_be_finished(tmp_path: Path) -> None:
     pipeline = Pipeline(OwnPlanner(), "fake:32", None)
     stream = pipeline.stream("Two boats.", tmp_path / "run")
     for event in stream:
@@ -100,7 +100,7 @@ def test_a_given_plan_needs_no_planner_and_one_attempt_no_critic() -> None:
         story.export("page")
 
 
-def test_constraints_reach_a_plan_and_are_refused_for_a_planner_that_takes_none() -> None:
+def test_constraints_reach_a_plan_and_raise_for_a_planner_without_support() -> None:
     constraints = PlanConstraints(style="Ink on paper.")
     story = Pipeline("tinyworld", "fake", None, constraints=constraints)("x", plan=PLAN)
     assert story.trajectory.plan.style == "Ink on paper."

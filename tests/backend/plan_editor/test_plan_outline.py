@@ -20,7 +20,7 @@ from interleave_thinker.backend.plan_editor.merge import apply_edits, editable, 
 from interleave_thinker.backend.plan_editor.outline import write_outline
 from interleave_thinker.backend.types import Plan, Step, StepImage, StepSettings
 
-# Besides any text: texts that look like the outline's own marks.
+# Any text, and texts that look like the outline's own marks.
 MARKS = ["draw: a", "text:", "1. two", "| a", "|", "[locked]", "made from: 12", '\\"a"', "\\", '"a"', "\n",
 " ", "\r", "\x85", "\u2028", "日本：", "{", "["]  # fmt: skip
 pieces = st.one_of(st.sampled_from(MARKS), st.text(max_size=8))
@@ -70,7 +70,7 @@ def test_json_is_read_back_exactly(plan: EditedPlan) -> None:
 
 
 @given(st.text(max_size=200) | st.lists(st.sampled_from(MARKS), max_size=12).map("\n".join))
-def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
+def test_any_text_is_parsed_or_raises_one_line(text: str) -> None:
     try:
         edits = read_edits(text)
     except PlanTextError as error:
@@ -85,7 +85,7 @@ def steps_of(text: str) -> tuple[Step, ...]:
     return tuple(one.step for one in edits.steps)
 
 
-def test_what_a_person_writes_is_understood() -> None:
+def test_common_handwritten_forms_are_parsed() -> None:
     first, second, third = steps_of(
         "1) The harbour\r\n  Draw: a calm bay\r\n  at dawn\r\n\r\n  in mist\r\n  caption: Early.\r\n\r\n"
         "2. a red boat enters\r\n3. The end [Locked]\r\n  text：Good night.\r\n  draw:\r\n"
@@ -102,7 +102,7 @@ def test_what_a_person_writes_is_understood() -> None:
 @pytest.mark.parametrize(
     ("numbers", "expected"), [([1, 3, 2], [1, 2, 3]), ([4, 4, 9], [4, 5, 6]), ([2, 5, 7], [2, 5, 7])]
 )
-def test_moved_and_added_steps_are_numbered_anew(numbers: list[int], expected: list[int]) -> None:
+def test_moved_and_added_steps_are_renumbered(numbers: list[int], expected: list[int]) -> None:
     text = "\n".join(f"{number}. step {index}" for index, number in enumerate(numbers))
     steps = steps_of(text)
     assert [step.number for step in steps] == expected
@@ -149,13 +149,13 @@ def test_moved_and_added_steps_are_numbered_anew(numbers: list[int], expected: l
         (json.dumps([{"prompt": "a"}] * 101), r"at most 100 steps"),
     ],
 )  # fmt: skip
-def test_a_broken_plan_is_refused_at_its_place(text: str, reason: str) -> None:
+def test_an_invalid_plan_raises_with_its_place(text: str, reason: str) -> None:
     with pytest.raises(PlanTextError, match=reason) as error:
         read_edits(text)
     assert "\n" not in str(error.value) and len(str(error.value)) < 300
 
 
-def test_a_published_plan_is_read_as_it_is_meant() -> None:
+def test_a_published_plan_is_parsed_correctly() -> None:
     published = [
         {"step_number": 0, "step_name": "a", "instruction": "i", "prompt": "p", "auxiliary_text": None},
         {"step_number": 1, "instruction": "only words", "prompt": None, "auxiliary_text": None},
@@ -174,7 +174,7 @@ def test_a_published_plan_is_read_as_it_is_meant() -> None:
 @pytest.mark.parametrize(
     "unit", [" ", "\n", "|\n", "1.", "[locked] ", "a: ", "\\", '"', "{", "[", "\t|", "made from: "]
 )
-def test_hostile_text_takes_no_time(unit: str) -> None:
+def test_hostile_text_is_parsed_fast(unit: str) -> None:
     started = time.process_time()
     for text in (
         unit * (MAX_PLAN_TEXT // len(unit)),
@@ -250,14 +250,14 @@ def test_edits_of_this_plan_are_the_plan() -> None:
     assert not done.is_stale and "step 2 changed by hand" in done.note
 
 
-def test_a_new_plan_keeps_locked_and_changed_steps_and_says_so() -> None:
+def test_a_new_plan_keeps_locked_and_changed_steps_and_reports_it() -> None:
     old, new = plan("a", "b", "c"), plan("x", "y", "z", "w")
     done = apply_edits(edited(old, {2: "B"}, lock=(3,)), new)
     assert prompts(done.plan) == ["x", "B", "c", "w"] and done.is_stale
     assert "steps 2 and 3 as you wrote or locked them, steps 1 and 4 new" in done.note
     same = apply_edits(edited(old, {2: "B"}), plan("a", "b", "y"))
     assert "step 2 as you wrote or locked it, step 3 new" in same.note, (
-        "what the planner wrote before is not new"
+        "an earlier plan of the planner is not new"
     )
     again = apply_edits(done.edited, new)
     assert again.plan == done.plan and not again.is_stale
@@ -269,7 +269,7 @@ def test_a_kept_step_beyond_a_shorter_plan_stays() -> None:
     assert [(step.number, step.prompt) for step in done.plan.steps] == [(1, "x"), (3, "c")]
 
 
-def test_lost_deletions_are_said() -> None:
+def test_lost_deletions_are_reported() -> None:
     old = plan("a", "b", "c")
     edits = editable(old)
     shorter = edits.model_copy(update={"steps": edits.steps[:1] + edits.steps[2:]})
@@ -283,12 +283,12 @@ def test_a_text_of_unknown_origin_is_the_whole_plan() -> None:
     assert prompts(done.plan) == ["a", "b"] and "not used" in done.note
 
 
-def test_neither_plan_nor_text_says_what_to_do() -> None:
+def test_a_missing_plan_and_text_raise_with_advice() -> None:
     with pytest.raises(PlanTextError, match="Connect a Planner, or write"):
         apply_edits(None, None)
 
 
-def test_a_digest_is_of_the_words_alone() -> None:
+def test_a_digest_depends_only_on_the_text() -> None:
     one = Step(number=1, prompt="a")
     assert step_digest(one) == step_digest(Step(number=5, prompt="a", instruction=""))
     assert step_digest(one) != step_digest(Step(number=1, auxiliary_text="a"))

@@ -167,7 +167,7 @@ def image(shade: int) -> Picture:
 
 @pytest.mark.parametrize(("form", "share"), [(None, 0.95), ("planner_outline", 0.9), ("planner_part", 0.8)])
 @pytest.mark.parametrize("images", [(), (image(1),)])
-def test_two_requests_begin_alike(form: str | None, share: float, images: tuple[Picture, ...]) -> None:
+def test_two_requests_share_a_prefix(form: str | None, share: float, images: tuple[Picture, ...]) -> None:
     own = default_prompt_set()
     values = dict.fromkeys(("how_many", "outline", "always", "so_far", "count", "first", "last"), "Seven.")
     first, second = (
@@ -179,7 +179,7 @@ def test_two_requests_begin_alike(form: str | None, share: float, images: tuple[
     assert beginning(first, second) >= share
 
 
-def test_parts_of_one_plan_begin_alike() -> None:
+def test_parts_of_one_plan_share_a_prefix() -> None:
     own, request = default_prompt_set(), Request(text="Tell a story about two boats in a storm, in 30 steps.")
     values = {"outline": "1. Two boats.\n2. A storm." * 10, "always": "Two boats.", "count": "30"}
     first, second = (
@@ -190,7 +190,7 @@ def test_parts_of_one_plan_begin_alike() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_attempts_and_steps_begin_alike(name: str) -> None:
+def test_attempts_and_steps_share_a_prefix(name: str) -> None:
     """Attempts share the image before the step and the goal, and all steps the instructions."""
     own = named_prompt_set(name)
     goal = "Put a red boat on the sea."
@@ -222,7 +222,7 @@ def test_the_number_of_steps_is_the_last_line_of_a_question() -> None:
     assert last_line("Draw a house in 4 steps.", earlier) == "Draw a house in 4 steps."
 
 
-def test_the_parts_of_a_long_plan_are_asked_for_in_full() -> None:
+def test_the_parts_of_a_long_plan_are_requested_in_full() -> None:
     """The rules for steps and prompts come before the answer format, which the parts replace."""
     own = default_prompt_set()
     for point in PLANNER_POINTS.values():
@@ -259,7 +259,7 @@ def test_a_set_with_parts_is_stored_with_them_and_one_without_has_none(tmp_path:
     assert whole.digest != own.digest
 
 
-def test_half_of_the_parts_is_a_clear_error(tmp_path: Path) -> None:
+def test_incomplete_part_templates_raise_a_clear_error(tmp_path: Path) -> None:
     own = default_prompt_set()
     own.save(tmp_path)
     (tmp_path / "planner_part.txt").unlink()
@@ -278,7 +278,7 @@ def test_values_are_never_scanned_for_slots(first: str, second: str) -> None:
     assert fill(template, original_instruction=hostile, rewritten_prompt=second) == f"{hostile}|{second}"
 
 
-def test_the_official_wording_is_read_without_running_it(tmp_path: Path) -> None:
+def test_the_official_prompts_are_read_without_running_code(tmp_path: Path) -> None:
     imported = import_official(checkout(tmp_path / "repository", OFFICIAL))
     assert imported.planner_text == 'Plan {text_input}\nas {"a": 1}.'
     assert imported.planner_images == "Look, then plan {text_input}!"
@@ -325,7 +325,7 @@ def test_an_imported_set_is_stored_beside_a_checkpoint(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_another_module_is_refused_in_words(source: str, said: str, tmp_path: Path) -> None:
+def test_another_module_raises_a_clear_error(source: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=said):
         import_official(checkout(tmp_path, source))
 

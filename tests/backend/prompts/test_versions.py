@@ -14,7 +14,7 @@ from interleave_thinker.backend.report.text import report
 from interleave_thinker.backend.types import Trajectory
 
 
-def test_a_changed_wording_needs_a_number_of_its_own() -> None:
+def test_a_changed_prompt_set_needs_a_new_version() -> None:
     assert KNOWN[default_prompt_set().digest].startswith("default ")
     for name in NAMES:
         assert KNOWN[named_prompt_set(name).digest].startswith(f"{name} ")
@@ -26,7 +26,7 @@ def asked_in(digests: str) -> Trajectory:
     return made.model_copy(update={"identities": made.identities.model_copy(update={"prompt_set": digests})})
 
 
-def test_a_set_of_somebody_else_is_said_to_be_one() -> None:
+def test_a_foreign_prompt_set_is_named_as_such() -> None:
     own = default_prompt_set().digest
     other = PromptSet(planner_text="a", planner_images="b", critic="c").digest
     assert described(f"{own}+{other}") == f"{KNOWN[own]} ({own}), not the pack's own ({other})"

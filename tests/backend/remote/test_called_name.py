@@ -23,7 +23,7 @@ from interleave_thinker.backend.remote.called_name import called_name, is_addres
         ("", "", False, False),
     ],
 )
-def test_a_name_is_of_this_machine_alone(host: str, name: str, address: bool, own: bool) -> None:
+def test_only_names_of_this_machine_are_accepted(host: str, name: str, address: bool, own: bool) -> None:
     assert called_name(host) == name
     assert (is_address(name), is_this_machine(name)) == (address, own)
 

@@ -102,7 +102,7 @@ def test_errors_are_one_clean_line(server: HostileServer, client: str, name: str
         ask(client, server.url(name))
     except (ChatError, GeneratorError) as error:
         assert is_clean(str(error)), str(error)
-        assert error.__cause__ is None, "a traceback would show what the server said"
+        assert error.__cause__ is None, "a traceback would show the server's answer"
     else:
         assert (client, name) == ("image", "NaN") or client == "chat" or name.startswith("echo")
     assert not server.stolen, "followed a redirect"
@@ -186,7 +186,7 @@ def test_echoed_key_is_masked(server: HostileServer, name: str, caplog: pytest.L
     st.text(st.characters(codec="utf-8"), max_size=40),
     st.integers(1, 12),
 )
-def test_pieces_of_any_size_hide_what_the_whole_text_hides(
+def test_chunks_of_any_size_are_masked_like_the_whole_text(
     before: str, form: str, after: str, size: int
 ) -> None:
     text = f"{before} {ECHOES[form](KEY)} {after}"

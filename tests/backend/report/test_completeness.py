@@ -66,7 +66,7 @@ def ended(reason: StopReason, attempts: list[Attempt], **more: Any) -> StepResul
 
 
 @pytest.mark.parametrize(("reason", "attempts", "lack"), CASES)
-def test_a_step_lacks_what_its_result_depends_on(
+def test_a_steps_result_decides_what_it_lacks(
     reason: StopReason, attempts: list[Attempt], lack: Lack | None
 ) -> None:
     result = ended(reason, attempts)
@@ -80,7 +80,7 @@ def test_every_stop_reason_is_one_of_the_cases() -> None:
     assert {reason for reason, *_ in CASES} == set(StopReason)
 
 
-def test_steps_that_were_not_reached_are_missing_where_they_are_asked_for() -> None:
+def test_unreached_steps_are_reported_as_missing() -> None:
     result = ended(StopReason.accepted, [FINE])
     trajectory = Trajectory(request=Request(text="a"), plan=Plan(steps=STEPS), results=(result,))
     assert lacks(trajectory) == {Lack.not_reached: [2, 3]}

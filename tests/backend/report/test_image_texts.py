@@ -26,7 +26,7 @@ def result(number: int, kind: str) -> StepResult:
 
 
 @given(st.lists(st.sampled_from([DRAWN, WORDS, FAILED]), max_size=12))
-def test_one_text_for_every_image_and_no_words_lost(kinds: list[str]) -> None:
+def test_every_image_has_a_text_and_no_words_are_lost(kinds: list[str]) -> None:
     results = [result(number, kind) for number, kind in enumerate(kinds, start=1)]
     texts = image_texts(results)
     drawn = [each for each in results if each.image]
@@ -38,7 +38,7 @@ def test_one_text_for_every_image_and_no_words_lost(kinds: list[str]) -> None:
         assert said == [each.step.auxiliary_text for each in results if each.step.auxiliary_text]
 
 
-def test_words_stand_with_the_image_before_them_and_at_the_beginning_with_the_first() -> None:
+def test_texts_belong_to_the_preceding_image_or_the_first() -> None:
     kinds = [WORDS, DRAWN, WORDS, DRAWN]
     texts = image_texts([result(number, kind) for number, kind in enumerate(kinds, start=1)])
     assert texts == ["words 1\n\nprompt 2\n\nwords 3", "prompt 4"]

@@ -1,4 +1,4 @@
-"""Texts of exports in ten languages: every text of an export is translated, and there are no others."""
+"""Texts of exports in ten languages: every text of an export is translated, and no text is unused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def content(language: str) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("language", OTHERS)
-def test_every_language_has_what_exports_say_and_no_word_twice(language: str) -> None:
+def test_every_language_translates_all_export_texts_without_duplicates(language: str) -> None:
     known = content(language)
     assert said_by_exports() | FROM_ELSEWHERE <= known["view"].keys() | known["export"].keys()
     assert known["export"].keys() <= said_by_exports() | FROM_ELSEWHERE
@@ -57,7 +57,7 @@ def test_lines_of_the_run_are_found_by_their_pattern() -> None:
 
 @pytest.mark.parametrize("language", OTHERS)
 @pytest.mark.parametrize("first", [None, Drift(color=9.5, structure=1.0)])
-def test_drift_is_said_in_the_language(language: str, first: Drift | None) -> None:
+def test_drift_is_reported_in_the_language(language: str, first: Drift | None) -> None:
     sentence = StepDrift(from_source=Drift(color=1.24, structure=0.078), from_anchor=first).sentence
     said = words_in(language).heard(sentence)
     assert "1.2" in said and "8%" in said and ("100%" in said) == (first is not None)
@@ -65,7 +65,7 @@ def test_drift_is_said_in_the_language(language: str, first: Drift | None) -> No
 
 
 @pytest.mark.parametrize("language", ["", "de", "../zh", "EN"])
-def test_a_language_that_there_is_not_is_refused(language: str, tmp_path: Path) -> None:
+def test_an_unknown_language_is_rejected(language: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="is not supported"):
         export_by_name("page", make_trajectory(), tmp_path, language=language)
 
@@ -94,9 +94,7 @@ def test_a_page_is_in_the_language_and_the_story_as_it_was_written(
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_what_is_drawn_is_another_picture_in_another_language_and_with_a_title(
-    name: str, tmp_path: Path
-) -> None:
+def test_language_and_title_change_the_rendered_image(name: str, tmp_path: Path) -> None:
     assert {"audience", "title", "language"} <= options_of(name)
     forms = {"english": {}, "french": {"language": "fr"}, "titled": {"title": "A title of its own"}}
     every = {"attempts": True} if name in ANIMATIONS else {}
@@ -107,12 +105,12 @@ def test_what_is_drawn_is_another_picture_in_another_language_and_with_a_title(
     assert len(made) == 3
 
 
-def test_an_export_for_programs_takes_no_language() -> None:
+def test_an_export_for_programs_rejects_a_language() -> None:
     for name in ("record", "story", "zip"):
         assert "language" not in options_of(name)
 
 
-def test_words_whose_letters_no_font_has_are_drawn_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_without_a_font_are_rendered_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(typesetting, "_has", lambda name, letter: letter.isascii())
     assert typesetting.drawable(words_in("ko")).tag == "en"
     assert typesetting.drawable(words_in("en")).tag == "en"

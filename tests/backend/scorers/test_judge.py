@@ -76,7 +76,7 @@ def test_other_replies_are_rejected(text: str) -> None:
         read_scores(text)
 
 
-def test_unreadable_score_is_requested_once_more_and_then_an_error() -> None:
+def test_an_unreadable_score_is_requested_again_and_then_raises() -> None:
     chat = ScriptedChat(["good", "[8, 7]", "[9, 9]"])
     assert ChatJudge(chat).score(BEFORE, AFTER, "a boat") == Score(semantics=7, quality=9)
     assert "good" in str(chat.requests[1].messages[2].content[0])

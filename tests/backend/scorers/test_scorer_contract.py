@@ -40,7 +40,7 @@ FACTORIES: dict[str, Callable[[Path, bool], str]] = {
     "judge": judge,
     "judge-v1": lambda folder, right: judge(folder, right, "judge-v1"),
 }
-"""Returns a scorer's spec. `right` tells a scripted scorer which image it will be shown."""
+"""Functions that return a scorer's spec. `right`: whether a scripted scorer is shown the right image."""
 
 
 def test_every_registered_scorer_is_tested() -> None:

@@ -45,7 +45,7 @@ def doctor(*arguments: str) -> Any:
 
 
 @pytest.mark.parametrize("name", list(SHAPES))
-def test_agents_are_counted_as_their_classes_have_it(name: str) -> None:
+def test_agent_weights_match_their_classes(name: str) -> None:
     torch = pytest.importorskip("torch")
     from transformers import Qwen3VLForConditionalGeneration
 
@@ -199,7 +199,7 @@ def test_a_single_file_is_known_by_its_weights(tmp_path: Path) -> None:
         (["sdxl", "--size", "big"], "WIDTHxHEIGHT"),
     ],
 )
-def test_invalid_plan_arguments_are_one_line_of_error(arguments: list[str], message: str) -> None:
+def test_invalid_plan_arguments_give_a_one_line_error(arguments: list[str], message: str) -> None:
     result = doctor(*arguments)
     assert result.exit_code != 0
     assert message in result.output and len(result.output.strip().splitlines()) == 1
@@ -208,9 +208,9 @@ def test_invalid_plan_arguments_are_one_line_of_error(arguments: list[str], mess
 def test_command_prints_a_table_and_json() -> None:
     table = doctor("flux2-klein-4b").output
     assert "24 GB" in table and "planner first" in table and "missing" not in table
-    told = json.loads(doctor("qwen-image-edit", "--size", "768x1344", "--json").output)
-    assert told["size"] == [768, 1344] and [card["card"] for card in told["cards"]] == [12, 16, 24, 48, 80]
-    assert told["cards"][0]["finest"] is None and told["cards"][-1]["finest"]["arrangement"]
+    shown = json.loads(doctor("qwen-image-edit", "--size", "768x1344", "--json").output)
+    assert shown["size"] == [768, 1344] and [gpu["card"] for gpu in shown["cards"]] == [12, 16, 24, 48, 80]
+    assert shown["cards"][0]["finest"] is None and shown["cards"][-1]["finest"]["arrangement"]
     assert "does not fit" in doctor("qwen-image-edit").output
 
 
@@ -224,7 +224,7 @@ def test_critic_needs_less_for_smaller_images() -> None:
     assert critic_work(CRITIC_8B, "bf16", 512 * 512) < critic_work(CRITIC_8B, "bf16", 1024 * 1024)
 
 
-def test_drawing_needs_what_its_largest_part_needs() -> None:
+def test_generation_needs_the_memory_of_its_largest_part() -> None:
     shape, area = KNOWN["sdxl"], 1024 * 1024
     assert image_work(shape, area) == pytest.approx(1.1 * shape.vae.work(area), rel=1e-6)
     assert image_work(shape, area, bytes_each=4) == pytest.approx(2 * image_work(shape, area), rel=1e-6)

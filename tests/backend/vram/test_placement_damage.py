@@ -46,7 +46,9 @@ def edited(role: str, folder: Path, file: str, change: dict[str, Any]) -> str:
         {"vision_config:deepstack_visual_indexes": None},
     ],
 )
-def test_invalid_agent_configuration_is_one_line(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_an_invalid_agent_configuration_gives_a_one_line_error(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
     folder = edited("critic", tmp_path / "agent", "config.json", change)
     result = doctor("sd15", "--critic", folder)
     assert result.exit_code != 0 and isinstance(result.exception, SystemExit)
@@ -64,7 +66,7 @@ def test_invalid_agent_configuration_is_one_line(tmp_path: Path, change: dict[st
         ("codec/config.json", {"channels": float("inf")}),
     ],
 )
-def test_invalid_pipeline_configuration_is_one_line(
+def test_an_invalid_pipeline_configuration_gives_a_one_line_error(
     tmp_path: Path, file: str, change: dict[str, Any]
 ) -> None:
     folder = edited("generator", tmp_path / "pipeline", file, change)
@@ -74,7 +76,7 @@ def test_invalid_pipeline_configuration_is_one_line(
 
 
 @pytest.mark.parametrize("side", [b"1e400", b"-5", b'"9"', b"9" * 5000, b"[2]"])
-def test_a_header_that_lies_about_shapes_is_one_error(tmp_path: Path, side: bytes) -> None:
+def test_a_header_with_false_shapes_raises_one_error(tmp_path: Path, side: bytes) -> None:
     path = tmp_path / "mine.safetensors"
     text = b'{"a": {"dtype": "BF16", "shape": [' + side + b'], "data_offsets": [0, 0]}}'
     path.write_bytes(len(text).to_bytes(8, "little") + text)
@@ -83,7 +85,7 @@ def test_a_header_that_lies_about_shapes_is_one_error(tmp_path: Path, side: byte
 
 
 @pytest.mark.parametrize("path", ["x" * 5000, "~nobody-of-this-name/x", "~\0"])
-def test_invalid_file_name_is_one_error(path: str) -> None:
+def test_an_invalid_file_name_gives_one_error(path: str) -> None:
     with pytest.raises(SettingsError, match=r"not a valid path|Cannot find the checkpoint"):
         named_agent(path)
     with pytest.raises(SettingsError, match=r"not a valid path|Unknown image model"):
@@ -105,5 +107,5 @@ def test_pipe_as_file_does_not_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reserve", ["inf", "nan", "-1", "1e300"])
-def test_an_impossible_reserve_is_wrong_usage(reserve: str) -> None:
+def test_an_impossible_reserve_is_a_usage_error(reserve: str) -> None:
     assert doctor("sd15", "--reserve", reserve).exit_code == 2

@@ -74,7 +74,7 @@ def test_decoding_and_encoding() -> None:
     ("name", "decode", "encode"),
     [("flux2-klein-4b", 2.5543, 1.6172), ("qwen-image-edit", 4.436, 2.8372)],
 )
-def test_convolutions_take_what_a_gpu_was_seen_to_take(name: str, decode: float, encode: float) -> None:
+def test_convolution_memory_matches_gpu_measurements(name: str, decode: float, encode: float) -> None:
     """GB at 1024 x 1024 on an H100, by `python -m benchmarks.image_peaks`."""
     vae = KNOWN[name].vae
     assert vae.work(SIDE * SIDE) / 1e9 == pytest.approx(decode, rel=0.01)
@@ -125,7 +125,7 @@ def test_seeing_an_image() -> None:
     )
 
 
-def test_the_count_sees_what_lives_together() -> None:
+def test_the_count_includes_tensors_alive_together() -> None:
     weights = torch.nn.Linear(4, 4)
     with live_bytes(weights) as count:
         first = weights(torch.zeros(100, 4))
@@ -133,7 +133,7 @@ def test_the_count_sees_what_lives_together() -> None:
         del first
         for _ in range(10):
             (kept + 1).sum()
-    assert count.now() == 100 * 4 * 4, "what was freed is taken off"
+    assert count.now() == 100 * 4 * 4, "freed memory is subtracted"
     assert 2 * 1600 <= count.peak <= 3 * 1600
 
 

@@ -137,7 +137,7 @@ def test_an_edited_submission_of_ueval_gives_a_one_line_error(entry: str, tmp_pa
 
 
 @pytest.mark.parametrize("images", ["3", "null", '{"a": 1}'])
-def test_an_edited_submission_of_comm_is_a_fault(images: str, tmp_path: Path) -> None:
+def test_an_edited_submission_of_comm_is_reported(images: str, tmp_path: Path) -> None:
     made = Made("comm", tmp_path)
     path = made.submission / made.items[0].id / "results.json"
     path.write_text(

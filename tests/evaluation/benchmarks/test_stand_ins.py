@@ -118,7 +118,7 @@ def written(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-def test_rise_gets_its_constants_and_its_table_is_read(
+def test_rise_gets_its_constants_and_its_table_is_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RiseEvaluator, "needs", ())
@@ -127,7 +127,7 @@ def test_rise_gets_its_constants_and_its_table_is_read(
     found = scored(out, checkout)
     assert found.judged is not None
     assert found.judged.official == {"score": 100.0, "accuracy": 1.0}
-    assert found.unscored == 1, "what could not be read is not left out of the mean"
+    assert found.unscored == 1, "unreadable values count in the mean"
     assert sorted(one["score"] for one in found.values.values()) == [0.0] + [1.0] * 7
     written(checkout, {"gpt_eval.py": "api_key = 1\ndef main(): pass\n"})
     with pytest.raises(EvaluatorError, match=r"does not define api_base .unsupported version"):

@@ -307,7 +307,7 @@ def test_a_story_without_a_run_is_a_gap(tmp_path: Path) -> None:
         ("11/shots/shot_09.png", "does not belong to the story"),
     ],
 )
-def test_ambiguous_folders_are_faults(made: str, reason: str, tmp_path: Path) -> None:
+def test_ambiguous_folders_are_rejected(made: str, reason: str, tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))[:2]
     BENCHMARK.write(
         SubmissionPlace(tmp_path, tmp_path), [(item, answer(n, 4)) for n, item in enumerate(items)]

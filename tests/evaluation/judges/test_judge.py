@@ -48,7 +48,7 @@ def picture(color: tuple[int, int, int]) -> Picture:
     return Picture(Image.new("RGB", (8, 8), color))
 
 
-def test_a_question_is_asked_once_and_a_second_judge_knows_the_answer(tmp_path: Path) -> None:
+def test_each_question_is_sent_once_and_a_second_judge_reads_the_cache(tmp_path: Path) -> None:
     asked = question("Is it red?", picture((255, 0, 0)))
     chat = Answers("<think>Hm.</think>yes", "no", "drawn")
     judge = BenchmarkJudge(chat, tmp_path / "answers.sqlite")

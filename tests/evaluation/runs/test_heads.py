@@ -50,9 +50,9 @@ def test_the_first_version_of_wise_is_rejected(tmp_path: Path, monkeypatch: pyte
 
 
 def test_licenses_are_read_from_a_models_own_folder(tmp_path: Path) -> None:
-    card = tmp_path / "model" / "README.md"
-    card.parent.mkdir()
-    spec = f"transformers:{card.parent}"
+    model_card = tmp_path / "model" / "README.md"
+    model_card.parent.mkdir()
+    spec = f"transformers:{model_card.parent}"
     models = {"planner": spec, "critic": "none", "generator": "images:x@https://api.example.com"}
     for text, expected in (
         ("---\nlanguage: en\nlicense: apache-2.0\n---\nlicense: mit\n", "apache-2.0"),
@@ -61,9 +61,9 @@ def test_licenses_are_read_from_a_models_own_folder(tmp_path: Path) -> None:
         ("---\nlicense:\n  - mit\n---\n", UNKNOWN),
         ("", UNKNOWN),
     ):
-        card.write_text(text)
+        model_card.write_text(text)
         assert licences_of(models) == {"planner": expected, "critic": "no model", "generator": UNKNOWN}
-    card.write_bytes(b"\xff---\nlicense: \xff\n---\n")
+    model_card.write_bytes(b"\xff---\nlicense: \xff\n---\n")
     assert licences_of({"planner": spec}) == {"planner": UNKNOWN}
 
 

@@ -114,7 +114,7 @@ def scored(
     return found, judges[-1]
 
 
-def test_an_evaluator_runs_unchanged_and_costs_nothing_the_second_time(
+def test_an_evaluator_runs_unchanged_and_is_cached(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
@@ -135,7 +135,7 @@ def test_an_evaluator_runs_unchanged_and_costs_nothing_the_second_time(
     assert "sk-very-secret" not in json.dumps(seen)
     assert seen["environment"]["HOME"] != os.environ.get("HOME")
     assert seen["key"].isalnum(), "an argument that begins with a dash is taken for an option"
-    assert seen["key"] not in seen["command"], "who lists processes sees no key"
+    assert seen["key"] not in seen["command"], "a process list does not show the key"
     log = (out / "official" / "evaluator.log").read_text()
     assert "judging" in log and seen["key"] not in log + lines
 

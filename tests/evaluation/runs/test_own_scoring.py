@@ -123,7 +123,7 @@ def scored(chat: Saying, out: Path, repeats: int = 1, order_swap: bool = False) 
 
 
 @pytest.mark.parametrize("name", JUDGED)
-def test_the_best_and_the_worst_judge(name: str, tmp_path: Path) -> None:
+def test_the_best_and_the_worst_judge_give_the_extreme_scores(name: str, tmp_path: Path) -> None:
     out = collected(name, tmp_path)
     for rate, expected in (("1", 1.0), ("0", 0.0)):
         judge = open_judge(f"fake:{rate}", out / "answers.sqlite")
@@ -160,7 +160,7 @@ def test_unread_answers_count_zero_and_are_reported(tmp_path: Path) -> None:
         scored(Saying(lambda words, pictures, seed: "hm"), other)
 
 
-def test_a_gap_is_not_asked_about_and_counts_zero(tmp_path: Path) -> None:
+def test_a_missing_image_is_not_judged_and_counts_zero(tmp_path: Path) -> None:
     out = collected("specv", tmp_path, down="How to 3?")
     chat = Saying(lambda words, pictures, seed: "yes" if "Is it 1?" in words else "no")
     found = scored(chat, out)
@@ -179,7 +179,7 @@ def test_interrupted_scoring_continues_without_repeating_questions(tmp_path: Pat
     first, second = Saying(down), Saying(lambda words, pictures, seed: "yes")
     with pytest.raises(ChatError, match="is down"):
         scored(first, out)
-    kept = first.asked - 2  # a failed question is asked twice
+    kept = first.asked - 2  # a failed question is sent twice
     scored(second, out)
     assert 0 <= kept < 16 and second.asked <= 16 - kept + 4
     third = Saying(lambda words, pictures, seed: "yes")
@@ -199,7 +199,7 @@ def test_one_failure_stops_questions_about_all_items(tmp_path: Path) -> None:
     chat = Saying(down_for_one)
     with pytest.raises(ChatError, match="is down"):
         scored(chat, out)
-    assert chat.asked - 2 < 3 * 6, "items that were begun are not asked about to their ends"
+    assert chat.asked - 2 < 3 * 6, "started items are not finished"
 
 
 def test_repeats_show_the_judges_consistency(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_repeats_show_the_judges_consistency(tmp_path: Path) -> None:
     assert any("range 0.889" in line for line in as_lines(found))
 
 
-def test_compared_images_are_asked_about_in_both_orders(tmp_path: Path) -> None:
+def test_compared_images_are_judged_in_both_orders(tmp_path: Path) -> None:
     out = collected("rise", tmp_path)
 
     def partial(words: str, pictures: list[Picture], seed: int) -> str:

@@ -51,7 +51,7 @@ def page(browser: Any, host: ComfyServer) -> Iterator[Any]:
     page.on("dialog", lambda dialog: dialog.accept())
 
     def note(said: Any) -> None:
-        # What the front end asks for in vain or too early when it starts is its own affair.
+        # Requests of the front end that fail during its start do not concern the pack.
         start = said.text.startswith(AT_START) and "interleave" not in said.location.get("url", "")
         lost = said.type == "warning" and "ubgraph not found" in said.text
         if lost or (said.type == "error" and not start):

@@ -1,4 +1,4 @@
-"""The front end in a browser: what is asked of it, a graph opened and run, a screenshot taken."""
+"""Controls the front end in a browser: opens and runs graphs, reads values, takes screenshots."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def ran(page: Any, settle_ms: int = 500) -> None:
 
 
 def keeps_progress(page: Any) -> bool:
-    """Whether a node's line of progress stays after the run: it did up to 1.49, in 1.58 it goes."""
+    """Return whether a node's progress line stays after the run: up to 1.49 it stays, in 1.58 it does not."""
     version = page.evaluate("() => window.__COMFYUI_FRONTEND_VERSION__ ?? '0.0'")
     return tuple(int(part) for part in version.split(".")[:2]) < (1, 58)
 
@@ -113,7 +113,7 @@ def photographed(page: Any, name: str, folder: Path) -> None:
 
 
 def screenshot(page: Any, name: str, folder: Path) -> None:
-    """Write what is to be seen to `folder`, or where INTERLEAVE_SCREENSHOTS says."""
+    """Take a screenshot and write it to `folder` or to the folder INTERLEAVE_SCREENSHOTS."""
     folder = Path(os.environ.get("INTERLEAVE_SCREENSHOTS") or folder)
     folder.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=folder / f"{name}.png")

@@ -16,7 +16,7 @@ from ..graphs.examples import need_checkpoints, twin
 from .page import opened, ran, screenshot
 
 READS_TEMPLATES = (1, 41)
-"""The front end from which on App mode shows what a template names."""
+"""The first front end whose App mode shows the inputs and outputs that a template names."""
 VERSION = "() => window.__COMFYUI_FRONTEND_VERSION__.split('.').map(Number)"
 TOGGLE = "() => app.extensionManager.command.execute('Comfy.ToggleLinear')"
 WITH_TEXT = """text => [...document.querySelectorAll('textarea')]

@@ -28,14 +28,14 @@ CLOSE_UP = f"""() => {{
 }}"""
 APART = """async () => {
   const columns = [['agent', 'loader'], ['open'], ['paint'], ['tint', 'preview'], ['close'],
-    ['out', 'tries', 'text', 'accepted', 'final']];
+    ['out', 'attempts', 'text', 'accepted', 'final']];
   const graph = app.graph.serialize();
   columns.forEach((ids, column) => ids.forEach((id, row) => {
     const node = graph.nodes.find(one => String(one.id) === id);
     if (!node) return;
     node.pos = [column * 460 + (column > 4 ? 120 : 0), row * 330];
     if (id === 'close') node.size = [420, 720];
-    if (['out', 'tries'].includes(id)) node.size = [240, 260];
+    if (['out', 'attempts'].includes(id)) node.size = [240, 260];
   }));
   // Where the front end lays nodes out itself, a node has its place only if it came into the graph with it.
   await app.loadGraphData(graph);
@@ -80,13 +80,13 @@ def test_a_pair_is_followed_corrected_and_continued(
     opened(page, pair(request, None, replies=replies))
     ran(page)
     screenshot(page, f"pair-{how}-finished", tmp_path)
-    tries = page.locator(".it-attempt")
-    assert tries.count() == 2 and page.locator(".it-card").count() == 1
+    attempts = page.locator(".it-attempt")
+    assert attempts.count() == 2 and page.locator(".it-card").count() == 1
     assert page.locator(".it-prompt ins").first.text_content().strip() == "with a door"
     painted = ran_in(host).count("paint")
-    tries.nth(0).locator("summary").click()
-    tries.nth(0).get_by_title("This image is wrong (recorded as feedback for training)").click()
-    tries.nth(0).get_by_text("Use this attempt").click()
+    attempts.nth(0).locator("summary").click()
+    attempts.nth(0).get_by_title("This image is wrong (recorded as feedback for training)").click()
+    attempts.nth(0).get_by_text("Use this attempt").click()
     page.get_by_text("Your choice for step 1 takes effect with the next run.").wait_for()
     screenshot(page, f"pair-{how}-choice", tmp_path)
     (folder,) = journals(host, request)
@@ -116,7 +116,7 @@ def test_a_batch_is_shown_as_candidates(canvas: tuple[Any, str], tmp_path: Path)
     assert page.faults == []
 
 
-def test_a_cancelled_try_is_shown_as_stopped(canvas: tuple[Any, str], tmp_path: Path) -> None:
+def test_a_cancelled_attempt_is_shown_as_stopped(canvas: tuple[Any, str], tmp_path: Path) -> None:
     page, how = canvas
     opened(page, with_body(pair(f"stopped in {how}", None, 3), "paint", seconds=4.0))
     page.evaluate(STARTED)
@@ -135,7 +135,7 @@ def test_a_cancelled_try_is_shown_as_stopped(canvas: tuple[Any, str], tmp_path: 
     assert page.faults == []
 
 
-def test_a_pair_in_a_subgraph_runs_without_a_fault(page: Any, tmp_path: Path) -> None:
+def test_a_pair_in_a_subgraph_runs(page: Any, tmp_path: Path) -> None:
     opened(page, pair("pair in a subgraph", 3))
     assert len(page.evaluate(INTO_ONE_NODE)) == 4
     for _ in range(2):

@@ -65,7 +65,7 @@ def test_the_host_serves_the_blueprint(host: ComfyServer) -> None:
     assert [entry["name"] for entry in ours] == [NAME]
 
 
-def test_the_whole_pipeline_is_one_node(page: Any, host: ComfyServer, tmp_path: Path) -> None:
+def test_the_pipeline_blueprint_is_one_node(page: Any, host: ComfyServer, tmp_path: Path) -> None:
     with requirements(host, "flux2_klein_4b_story"):
         page.evaluate("() => app.graph.clear()")
         found_by_name(page)
@@ -92,5 +92,5 @@ def test_the_whole_pipeline_is_one_node(page: Any, host: ComfyServer, tmp_path: 
     assert page.evaluate(SHOWN) == 2
     assert "$$canvas-image-preview" in page.evaluate(EXPOSED)
     if keeps_progress(page):
-        assert page.evaluate(SAID).startswith("2 steps"), "what a node inside says stands outside, too"
+        assert page.evaluate(SAID).startswith("2 steps"), "messages of an inner node are also shown outside"
     assert page.faults == []

@@ -46,13 +46,13 @@ WITHOUT_OWN_CRITIC = """() => {
   app.ownCritic.back();
   app.graph.remove(app.ownCritic.critic);
 }"""
-"""As judged_by_the_critic does it, for the time of a run."""
+"""Like `judged_by_the_critic`, for the duration of a run."""
 SHOWING = """() => app.graph._nodes.filter(node => node.mode === 0 && node.type !== 'LoadImage' &&
     (node.imgs?.length ?? 0) > 0)
   .map(node => node.type)"""
 SHOWN_KINDS = {"InterleaveStoryboard", "PreviewImage", "SaveImage"}
 SHOWS = f"kinds => {{ const shown = ({SHOWING})(); return kinds.every(kind => shown.includes(kind)) }}"
-"""Images are fetched only when the node is drawn, and take their time on a busy machine."""
+"""Wait for images, which are fetched only when the node is painted, slowly on a busy machine."""
 BACKWARDS = """() => Array.from(app.graph.links.values()).map(link => [
   app.graph.getNodeById(link.origin_id), app.graph.getNodeById(link.target_id),
 ]).filter(([from, to]) => from.pos[0] > to.pos[0]).map(([from, to]) => `${from.title} -> ${to.title}`)"""
@@ -87,14 +87,14 @@ def set_values(page: Any, changes: list[Any]) -> None:
 
 
 def assert_tidy(page: Any) -> None:
-    """Nothing overlaps, nothing stands across the border of a group, and everything goes on to the right."""
+    """Assert that nothing overlaps or crosses the border of a group, and that all links run to the right."""
     nodes, groups = page.evaluate(BOXES), page.evaluate(GROUPS)
     for index, one in enumerate(nodes):
         for other in nodes[index + 1 :]:
             assert apart(one["box"], other["box"]), f"{one['name']} overlaps {other['name']}"
         for group in groups:
             assert apart(one["box"], group["box"]) or inside(one["box"], group["box"]), (
-                f"{one['name']} stands across the border of {group['name']}"
+                f"{one['name']} crosses the border of {group['name']}"
             )
     back = page.evaluate(BACKWARDS)
     assert back == [], f"wires that lead to the left: {back}"
@@ -125,7 +125,7 @@ def known_inputs(node: dict[str, Any], wanted: dict[str, Any] | None) -> dict[st
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_template_opens_whole_tidy_and_runs(
+def test_a_template_opens_completely_and_tidily_and_runs(
     page: Any, host: ComfyServer, name: str, tmp_path: Path
 ) -> None:
     with requirements(host, name) as changes:
@@ -148,8 +148,8 @@ def test_a_template_opens_whole_tidy_and_runs(
     assert page.outside == []
 
 
-def test_feedback_goes_round(page: Any, host: ComfyServer, tmp_path: Path) -> None:
-    """What the note of the template says: run, unmute the last group, choose the story, run."""
+def test_feedback_is_saved_and_shown_again(page: Any, host: ComfyServer, tmp_path: Path) -> None:
+    """Follow the template's note: run, unmute the last group, choose the story, run."""
     name = "feedback_round_trip"
     with requirements(host, name):
         opened(page, name)
@@ -174,12 +174,12 @@ def test_a_missing_agent_is_explained_in_the_browser(page: Any, host: ComfyServe
         "'Nobody-8B'"
     )
     page.evaluate("() => { app.queuePrompt(0, 1) }")
-    # Newer front ends show which input it is about, and the words when they are asked for.
+    # Newer front ends show only the input's name; the message is behind a button.
     words, details = page.get_by_text("The agent 'Nobody-8B'"), page.get_by_text("View details")
     words.or_(details).first.wait_for()
     if details.is_visible():
         details.click()
         page.get_by_label("Info for Load Agent - agent").click()
     words.first.wait_for()
-    # Newer front ends keep the panel open for whoever comes next.
+    # Newer front ends would keep the panel open for the next test.
     setting(host, "Comfy.RightSidePanel.IsOpen", False)

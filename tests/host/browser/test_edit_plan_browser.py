@@ -138,7 +138,7 @@ def test_the_planners_plan_is_changed_moved_locked_and_deleted(planned: Any) -> 
     ran(page)
 
 
-def test_a_step_has_settings_of_its_own(planned: Any, tmp_path: Path) -> None:
+def test_a_step_has_its_own_settings(planned: Any, tmp_path: Path) -> None:
     page = planned
     toggle = row(page, 3).get_by_label("Settings of this step")
     assert toggle.get_attribute("aria-expanded") == "false"
@@ -155,7 +155,7 @@ def test_a_step_has_settings_of_its_own(planned: Any, tmp_path: Path) -> None:
     row(page, 3).get_by_role("spinbutton", name="Attempts").fill("2")
     row(page, 3).get_by_role("spinbutton", name="Attempts").fill(
         "0"
-    )  # is no number of tries, so nothing is written
+    )  # 0 is not a valid number of attempts, so nothing is written
     page.locator(".itp-style").fill("Ink on paper")
     photographed(page, "edit-plan-settings", tmp_path)
     assert steps(page)[2].step.settings == StepSettings(source=1, seed=77, tries=2)
@@ -183,7 +183,7 @@ def test_queued_again_the_planner_does_not_run_again(planned: Any) -> None:
     ran(page)  # the scripted agent has no second reply
 
 
-def test_a_new_plan_is_shown_and_taken_when_asked(planned: Any, tmp_path: Path) -> None:
+def test_a_new_plan_is_shown_and_applied_on_request(planned: Any, tmp_path: Path) -> None:
     page = planned
     row(page, 2).locator("textarea").first.fill("by hand")
     row(page, 3).get_by_label("Locked").click()
@@ -199,7 +199,7 @@ def test_a_new_plan_is_shown_and_taken_when_asked(planned: Any, tmp_path: Path) 
     assert prompts(page) == ["x", "y", PROMPTS[2], "w"]
 
 
-def test_a_typed_fault_is_shown_at_once_and_mended(planned: Any, tmp_path: Path) -> None:
+def test_a_typing_error_is_shown_at_once_and_can_be_fixed(planned: Any, tmp_path: Path) -> None:
     page = planned
     page.get_by_role("button", name="Edit as text").click()
     page.evaluate(SET_TEXT, "1. House\n   drow: a house")
@@ -223,7 +223,7 @@ def test_a_saved_workflow_brings_its_edits_back(planned: Any) -> None:
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
-def test_it_looks_right_in_both_themes(planned: Any, theme: str, tmp_path: Path) -> None:
+def test_the_plan_editor_is_readable_in_both_themes(planned: Any, theme: str, tmp_path: Path) -> None:
     page = planned
     try:
         page.evaluate("name => app.extensionManager.setting.set('Comfy.ColorPalette', name)", theme)

@@ -88,7 +88,7 @@ def exporting(request: str) -> Graph:
     return graph
 
 
-def test_a_button_opens_what_was_written(exported: tuple[Any, str], tmp_path: Path) -> None:
+def test_a_button_opens_the_export(exported: tuple[Any, str], tmp_path: Path) -> None:
     page, kind = exported
     buttons = dict(page.evaluate(EXPORTS))
     assert {format: one["label"] for format, one in buttons.items()} == {
@@ -135,7 +135,7 @@ def test_a_dropped_file_opens_its_graph(exported: tuple[Any, str]) -> None:
         assert "a house" in prompts and "InterleaveCriticLoop" in prompts, format
 
 
-def test_a_plan_of_another_length_is_said_in_a_notice_once(page: Any, tmp_path: Path) -> None:
+def test_a_plan_of_another_length_shows_one_notice(page: Any, tmp_path: Path) -> None:
     page.wait_for_function(WORKFLOW_READY)  # the front end's first graph would come over this one
     replies = [reply("a", "b", thought="a notice"), reply("a", thought="a notice")]
     page.evaluate(PLANNED, [json.dumps(replies), "told in a notice"])
@@ -148,4 +148,4 @@ def test_a_plan_of_another_length_is_said_in_a_notice_once(page: Any, tmp_path: 
     notice.locator("xpath=ancestor::*[.//button][1]").get_by_role("button").first.click()
     notice.wait_for(state="detached")
     ran(page, settle_ms=1500)
-    assert notice.count() == 0, "the host's cache says it again"
+    assert notice.count() == 0, "a cached result shows it again"

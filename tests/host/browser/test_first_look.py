@@ -18,7 +18,7 @@ from ..server.comfy_server import ComfyServer
 from .page import opened, screenshot, setting
 
 READABLE = 8 / 14
-"""Scale below which the canvas draws no text."""
+"""Scale below which the canvas shows no text."""
 MIN_GAP = 6
 BOXES = """() => {
   const {scale, offset} = app.canvas.ds;
@@ -64,7 +64,7 @@ def small(canvas: tuple[Any, str], host: ComfyServer) -> Iterator[tuple[Any, str
 
 
 def gap(one: Box, other: Box) -> float:
-    """How far two boxes are apart, below 0 where they overlap."""
+    """Return the distance of two boxes, below 0 if they overlap."""
     across = max(other[0] - one[0] - one[2], one[0] - other[0] - other[2])
     down = max(other[1] - one[1] - one[3], one[1] - other[1] - other[3])
     return max(across, down)
@@ -91,7 +91,7 @@ def faults(nodes: list[dict[str, Any]], groups: list[dict[str, Any]]) -> list[st
     ]
 
 
-def test_every_template_is_readable_and_nothing_touches(small: tuple[Any, str], tmp_path: Path) -> None:
+def test_every_template_is_readable_without_overlaps(small: tuple[Any, str], tmp_path: Path) -> None:
     page, way = small
     wrong = {}
     for name in NAMES:
@@ -123,7 +123,7 @@ def test_a_view_that_a_person_saved_stays(small: tuple[Any, str]) -> None:
         ("zh", "InterleaveEditPlan", ["图像 1", "图像 2", "图像 3", "图像 4"]),
     ],
 )
-def test_inputs_that_grow_have_names_of_one_kind(
+def test_growing_inputs_have_consistent_names(
     page: Any, host: ComfyServer, language: str, kind: str, names: list[str]
 ) -> None:
     setting(host, "Comfy.Locale", language)

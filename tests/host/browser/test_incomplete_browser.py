@@ -48,7 +48,7 @@ ASIDE = """() => {
   const others = app.graph._nodes.filter(one => one.pos[0] > loop.pos[0]);
   for (const one of others) one.pos = [one.pos[0] + 500, one.pos[1]];
 }"""
-"""The node is about to be made wide."""
+"""Moves the nodes to the right aside, since the loop becomes wider."""
 EXECUTED = """() => {
   window.executed = [];
   app.api.addEventListener('executing', ({detail}) => executed.push(String(detail?.node ?? detail)));
@@ -60,7 +60,7 @@ def titled(graph: Graph, name: str, title: str) -> Graph:
 
 
 def both(name: str) -> Graph:
-    """Two stories in one graph, each with a storyboard; the second has a title of its own."""
+    """Two stories in one graph, each with a storyboard; the second has its own title."""
     first, second = loop(f"{name} first", replies=REFUSED), loop(f"{name} second", replies=REFUSED)
 
     def moved(value: Any) -> Any:
@@ -73,7 +73,7 @@ def both(name: str) -> Graph:
     return titled(first | more, "loop2", "second story")
 
 
-def test_a_run_that_is_not_complete_says_what_is_missing(
+def test_an_incomplete_run_lists_what_is_missing(
     canvas: tuple[Any, str], host: ComfyServer, tmp_path: Path
 ) -> None:
     page, how = canvas
@@ -127,7 +127,7 @@ def test_one_of_two_stories_is_redrawn_alone(page: Any, host: ComfyServer) -> No
 
 
 @pytest.mark.parametrize("kind", ["somebody else's", "subgraph"])
-def test_a_run_is_shown_to_a_workflow_that_has_not_seen_it(page: Any, host: ComfyServer, kind: str) -> None:
+def test_a_run_is_shown_in_another_workflow(page: Any, host: ComfyServer, kind: str) -> None:
     name = f"from the cache for {kind.replace(' ', '-').replace(chr(39), '')}"
     graph = loop(name)
     graph["edit"] = node("InterleaveEditPlan", plan="@plan", edits="")

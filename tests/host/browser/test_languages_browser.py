@@ -29,7 +29,7 @@ from .page import (
     setting,
 )
 
-# The first graph is opened after the app is ready: whatever is on the canvas before that is lost.
+# The first graph is opened after the app is ready, since anything on the canvas before that is lost.
 SIZE = (64, 64)
 OUTSIDE = """() => [...document.querySelectorAll('.it-live button, .it-live .it-badge, .itp-plan button')]
   .filter(one => one.offsetParent && one.scrollWidth > one.clientWidth + 1).map(one => one.textContent)"""
@@ -67,7 +67,7 @@ def french(page: Any, host: ComfyServer) -> Iterator[Any]:
     setting(host, "Comfy.Locale", "en")
 
 
-def test_a_story_is_told_in_french(french: Any, tmp_path: Path) -> None:
+def test_a_story_is_generated_in_french(french: Any, tmp_path: Path) -> None:
     page = french
     replies = [verdict(False, "a red house with a door", 0.25), verdict(True, "", 0.9)]
     replies += [verdict(False, "a tree", 0.1)] * 4
@@ -105,7 +105,7 @@ def test_the_language_changes_with_the_setting(french: Any, host: ComfyServer, t
     assert page.evaluate(OUTSIDE) == []
     page.evaluate(SET_LANGUAGE, "en")
     page.get_by_role("button", name="Add step").wait_for()
-    # A language without words of ours is English, as its node texts are.
+    # A language that the pack does not support is shown in English, like its node texts.
     page.evaluate(SET_LANGUAGE, "ar")
     page.wait_for_timeout(1000)
     page.get_by_role("button", name="Add step").wait_for()

@@ -32,7 +32,7 @@ HOSTILE = 'a house <img src=x onerror="window.hacked = 1"><script>window.hacked 
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
-def test_a_story_is_followed_while_it_is_drawn(
+def test_the_live_view_follows_a_story_during_generation(
     page: Any,
     host: ComfyServer,
     theme: str,
@@ -83,10 +83,10 @@ FIRST_WORD_TAKES_LONG = """() => {
     return whole(...asked);
   };
 }"""
-"""A second word is said while the first is on its way."""
+"""Sends a second feedback entry while the first request is still running."""
 
 
-def test_a_person_compares_corrects_and_goes_on(
+def test_a_user_compares_corrects_and_resumes(
     page: Any,
     host: ComfyServer,
     tmp_path: Path,
@@ -139,7 +139,7 @@ def test_a_person_compares_corrects_and_goes_on(
 
 
 def test_a_hundred_nodes_are_not_slowed_down(page: Any) -> None:
-    """Drawing the canvas runs no code of the pack: a frame with a hundred loops takes no longer."""
+    """Painting the canvas runs no code of the pack, so a hundred loops do not make a frame slower."""
     milliseconds = page.evaluate("""async () => {
       app.graph.clear();
       for (let index = 0; index < 100; index++) {

@@ -44,7 +44,7 @@ COMPARED = """() => {
 
 
 def edited(request: str) -> Graph:
-    """A story of two steps by hand, the first right at its second try."""
+    """Return a manual story of two steps; the first is accepted at attempt 2."""
     refused = verdict(False, "a house, larger", 0.2)
     refused["text"] = refused["text"].replace("looked", request)
     replies = [refused, *[verdict(True, "", 0.9)] * 8]
@@ -60,7 +60,7 @@ def states(page: Any) -> list[str]:
     return page.locator(".itp-state").all_inner_texts()
 
 
-def test_every_row_has_the_picture_and_the_state_of_its_step(canvas: tuple[Any, str], tmp_path: Path) -> None:
+def test_every_row_has_the_image_and_the_state_of_its_step(canvas: tuple[Any, str], tmp_path: Path) -> None:
     page, kind = canvas
     page.evaluate(LAID_OUT, edited(f"Rows {kind}"))
     page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 2")

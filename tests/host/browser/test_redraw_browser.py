@@ -25,7 +25,7 @@ STARTED = "() => { app.queuePrompt(0, 1) }"
 
 
 def judged(request: str, **settings: Any) -> Graph:
-    """A story of two steps, the first right at its second try; what follows is accepted."""
+    """Return a story of two steps; the first is accepted at attempt 2, everything after it at once."""
     # The scripted critic counts its replies, those of this request alone.
     refused = verdict(False, "a house, larger", 0.2)
     refused["text"] = refused["text"].replace("looked", request)
@@ -34,7 +34,7 @@ def judged(request: str, **settings: Any) -> Graph:
 
 
 def requests_of(page: Any) -> list[str]:
-    """Addresses that the page asks for from now on."""
+    """Return a list that collects the addresses requested by the page from now on."""
     seen: list[str] = []
     page.on("request", lambda request: seen.append(request.url))
     return seen
@@ -44,7 +44,7 @@ def drawn(folder: Path) -> set[str]:
     return {path.name for path in (folder / "attempts").iterdir()}
 
 
-def test_a_step_is_redrawn_with_the_artists_prompt(
+def test_a_step_is_redrawn_with_the_users_prompt(
     canvas: tuple[Any, str], host: ComfyServer, tmp_path: Path
 ) -> None:
     page, how = canvas
@@ -71,14 +71,16 @@ def test_a_step_is_redrawn_with_the_artists_prompt(
     first, second = trajectory["results"]
     assert first["chosen"] == 2 and first["attempts"][2]["prompt"] == OWN
     assert first["attempts"][2]["redraw"] == {"by": "user", "number": 1}
-    assert second["attempts"][0]["source"] == first["attempts"][2]["image"], "what follows is drawn from it"
-    assert len(drawn(folder) - before) == 2, "this step and what follows from it, and nothing else"
+    assert second["attempts"][0]["source"] == first["attempts"][2]["image"], (
+        "later steps are generated from it"
+    )
+    assert len(drawn(folder) - before) == 2, "only this step and those that depend on it"
     words = [json.loads(line) for line in (folder / "feedback.jsonl").read_text().splitlines()]
     assert (words[-1]["attempt"], words[-1]["better_prompt"]) == (1, OWN), "it is feedback at the same time"
     page.wait_for_timeout(500)
     screenshot(page, f"redraw-{how}-redrawn", tmp_path)
     assert page.outside == [] and page.faults == []
-    if how == "vue":  # a graph takes long to be drawn there
+    if how == "vue":  # rendering a graph takes long there
         return
     page.get_by_text("Redraw this step").click()
     page.wait_for_function("() => document.querySelectorAll('.it-attempt').length === 4")
@@ -88,7 +90,7 @@ def test_a_step_is_redrawn_with_the_artists_prompt(
     assert again["attempts"][3]["seed"] != again["attempts"][2]["seed"]
 
 
-def test_the_loop_at_that_step_takes_the_prompt_for_its_next_try(page: Any, host: ComfyServer) -> None:
+def test_the_running_loop_uses_the_prompt_for_its_next_attempt(page: Any, host: ComfyServer) -> None:
     request = "redrawn while it is drawn"
     graph = judged(request)
     graph["critic"]["inputs"]["seconds_per_word"] = 0.4
@@ -106,7 +108,7 @@ def test_the_loop_at_that_step_takes_the_prompt_for_its_next_try(page: Any, host
     assert [one["prompt"] for one in first["attempts"]] == ["a house", OWN] and first["chosen"] == 1
 
 
-def test_pictures_open_in_full_size(canvas: tuple[Any, str], tmp_path: Path) -> None:
+def test_images_open_in_full_size(canvas: tuple[Any, str], tmp_path: Path) -> None:
     page, how = canvas
     opened_graph(page, judged(f"full size in {how}"))
     if how == "vue":
@@ -118,7 +120,7 @@ def test_pictures_open_in_full_size(canvas: tuple[Any, str], tmp_path: Path) -> 
     page.wait_for_function("() => document.querySelectorAll('.it-card-image:not([hidden])').length === 2")
     page.wait_for_timeout(500)
     shown = page.evaluate("() => [...document.querySelectorAll('.it-live img[src]')].map(one => one.src)")
-    assert shown and all("/thumbnail?" in url for url in shown), "no full picture before it is opened"
+    assert shown and all("/thumbnail?" in url for url in shown), "no full-size image before it is opened"
     assert any("/thumbnail?" in url for url in seen)
     card = page.get_by_role("button", name="Step 1 in full size")
     card.focus()
@@ -191,7 +193,7 @@ TREE = """
       - button "Compare in full size"
       - slider "Position of the dividing line"
 """
-"""What a screen reader is given, by role and name; the words of the attempts lie between."""
+"""The accessibility tree by role and name; the texts of the attempts are in between."""
 
 
 def test_a_screen_reader_finds_steps_attempts_and_verdicts(page: Any) -> None:

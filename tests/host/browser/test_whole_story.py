@@ -76,7 +76,7 @@ LAID_OUT = """([places, sizes]) => {
 
 
 def afternoon() -> Graph:
-    """Plan, edit, draw and judge, show, export and share: one graph."""
+    """Return one graph that plans, edits, generates, judges, shows, exports and shares."""
     return {
         "planning": node("InterleaveLoadAgent", agent="tiny world planner"),
         "judging": node("InterleaveLoadAgent", agent="tiny world critic"),
@@ -108,7 +108,7 @@ def story_of(folder: Path) -> dict[str, Any]:
 
 
 def newest(host: ComfyServer) -> Path:
-    """The run's folder that was written last: one page at a time asks this server."""
+    """Return the newest run folder; only one page at a time uses this server."""
     runs = (host.base / "output" / "interleave-thinker").glob("*/trajectory.json")
     return max(runs, key=lambda path: path.stat().st_mtime_ns).parent
 
@@ -145,13 +145,13 @@ def run_on(page: Any) -> None:
 
 
 def shown(page: Any, kind: str) -> None:
-    """Bring a node into view, alone and as it would be worked at."""
+    """Show only this node, at the size in which a user works with it."""
     page.evaluate(CLOSE_TO, kind)
     page.wait_for_timeout(500)
 
 
 def extended_by_hand(page: Any) -> None:
-    """Four steps more than the planner wrote, and settings for some of the ten."""
+    """Add four steps to the plan, and settings for some of the ten."""
     shown(page, "InterleaveEditPlan")
     for prompt in BY_HAND:
         page.get_by_role("button", name="Add step").click()
@@ -164,27 +164,27 @@ def extended_by_hand(page: Any) -> None:
 
 
 def redrawn(page: Any, number: int, prompt: str) -> None:
-    """A step's picture drawn once more with a prompt of the artist's own, from the live view."""
+    """Redraw a step's image from the live view, with the user's own prompt."""
     shown(page, "InterleaveCriticLoop")
     page.locator(".it-card-head").nth(number - 1).click()
     last = page.locator(".it-attempt").last
-    tries = page.locator(".it-attempt").count()
+    count = page.locator(".it-attempt").count()
     last.get_by_text("Better prompt", exact=True).click()
     last.locator("textarea").fill(prompt)
     last.get_by_text("Redraw with it").click()
-    more = f"() => document.querySelectorAll('.it-attempt').length > {tries}"
+    more = f"() => document.querySelectorAll('.it-attempt').length > {count}"
     page.wait_for_function(more)
     page.wait_for_selector(FINISHED, state="attached")
     page.wait_for_timeout(500)
 
 
 def pages_of(story: dict[str, Any]) -> list[str]:
-    """The image that was kept at every step."""
+    """Return the chosen image of every step."""
     return [one["attempts"][one["chosen"]]["image"] for one in story["results"]]
 
 
 def look_at(page: Any, file: Path, name: str, folder: Path) -> None:
-    """A screenshot of an exported page."""
+    """Take a screenshot of an exported page."""
     view = page.context.new_page()
     view.set_viewport_size({"width": 1600, "height": 1000})
     view.goto(file.as_uri())
@@ -228,8 +228,10 @@ def test_a_story_of_ten_steps(page: Any, host: ComfyServer, tmp_path: Path) -> N
     page.evaluate(CHANGED, ["InterleavePlanner", "request", ANOTHER])
     run_on(page)
     page.get_by_text("The planner wrote a new plan").first.wait_for()
-    assert not page.get_by_text("Step 2 is generated again with the next run.").is_visible(), "of the run before"
-    photographed(page, "afternoon-4-planned-anew", tmp_path)
+    assert not page.get_by_text("Step 2 is generated again with the next run.").is_visible(), (
+        "of the run before"
+    )
+    photographed(page, "afternoon-4-planned-again", tmp_path)
     page.get_by_role("button", name="Show new steps").click()
     photographed(page, "afternoon-5-new-plan-taken", tmp_path)
 
@@ -238,7 +240,7 @@ def test_a_story_of_ten_steps(page: Any, host: ComfyServer, tmp_path: Path) -> N
     story = story_of(last)
     assert len(story["results"]) == 10, "the four by hand stay"
     assert "yellow moon" in story["results"][5]["step"]["prompt"]
-    assert pages_of(story)[0] == before[0], "the first page is not drawn again"
+    assert pages_of(story)[0] == before[0], "the first image is not generated again"
     photographed(page, "afternoon-6-drawn", tmp_path)
 
     made = host.base / "output" / "afternoon"

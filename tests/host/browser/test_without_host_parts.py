@@ -36,7 +36,7 @@ LINES = ("a setting for the language", "vueNodesMode", "processMouseWheel", "onD
 
 
 def reloaded_without(page: Any, *names: str) -> list[str]:
-    """Load the page again; what the pack gets as `app` lacks these. Returns what it says from now on."""
+    """Reload the page with these parts missing in `app`. Return the list of later console lines."""
     said: list[str] = []
     page.on("console", lambda line: said.append(line.text) if "InterleaveThinker:" in line.text else None)
     body = WITHOUT_NAMES.replace("NAMES", json.dumps(names))
@@ -65,14 +65,14 @@ def french(page: Any, host: ComfyServer) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", ["ui", "extensionManager"])
-def test_either_way_to_the_settings_gives_the_language(french: Any, name: str) -> None:
+def test_both_settings_apis_give_the_language(french: Any, name: str) -> None:
     said = reloaded_without(french, name)
     opened_graph(french, story("host parts", ["a"], (64, 64)))
     french.get_by_text("Les étapes apparaissent ici").first.wait_for()
     assert said == []
 
 
-def test_without_all_of_it_a_story_is_told_in_english(french: Any, tmp_path: Path) -> None:
+def test_without_the_host_parts_a_story_runs_in_english(french: Any, tmp_path: Path) -> None:
     page = french
     page.add_init_script(WITHOUT_MODE)
     said = reloaded_without(page, "ui", "extensionManager", "canvas", "rootGraph")

@@ -37,7 +37,7 @@ def french(page: Any, host: ComfyServer) -> Iterator[Any]:
     setting(host, "Comfy.Locale", "en")
 
 
-def test_without_its_words_a_language_is_english_until_they_come(french: Any) -> None:
+def test_a_language_is_english_until_its_texts_load(french: Any) -> None:
     page = french
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text) if "nterleave" in message.text else None)
@@ -57,7 +57,7 @@ def test_without_its_words_a_language_is_english_until_they_come(french: Any) ->
     page.get_by_role("button", name="Add step").wait_for()
 
 
-def test_a_plan_that_is_too_much_is_refused_in_a_line_and_mended(page: Any, tmp_path: Path) -> None:
+def test_a_plan_that_is_too_large_shows_one_line_and_can_be_fixed(page: Any, tmp_path: Path) -> None:
     edit_plan(page)
     for text, line in TOO_MUCH.items():
         page.evaluate(SET_TEXT, text)

@@ -1,4 +1,4 @@
-"""With the same weights, seed and prompt our nodes draw the pixels of the official FLUX.2 klein graphs."""
+"""With the same weights, seed and prompt, the nodes give the pixels of the official FLUX.2 klein graphs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_story_is_a_chain_of_edits(host: ComfyServer) -> None:
 
 
 def test_source_prompt_and_seed_all_show_in_the_pixels(host: ComfyServer) -> None:
-    """Guards the guards: with weights that ignored one of them the equalities above would mean nothing."""
+    """Each input changes the image; otherwise the equalities above would prove nothing."""
     name = host.put_input(photograph((128, 128), seed=3), "sensitive.png")
     other = host.put_input(photograph((128, 128), seed=4), "sensitive-other.png")
     area = 128 * 128 / 1024**2

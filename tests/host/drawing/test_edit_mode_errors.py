@@ -43,7 +43,7 @@ def test_an_edit_mode_that_does_not_fit(host: ComfyServer, family: str, edit: st
         ("z-image", {"guidance": 3.0}, "no guidance in addition to cfg"),
     ],
 )
-def test_a_setting_that_would_be_ignored_is_refused(
+def test_a_setting_that_would_be_ignored_is_rejected(
     host: ComfyServer, photos: tuple[str, str, str], family: str, options: dict[str, Any], words: str
 ) -> None:
     count = options.pop("references", 0) if "references" in options else 0
@@ -62,7 +62,7 @@ def with_part(family: str, part: str, other: str, edit: str = "auto") -> Graph:
     ("family", "other"),
     [("flux2 dev", "sd15"), ("sd15", "flux2 dev"), ("sd15", "z-image"), ("omnigen2", "qwen image")],
 )
-def test_a_vae_of_another_family(host: ComfyServer, family: str, other: str) -> None:
+def test_a_vae_of_another_family_raises(host: ComfyServer, family: str, other: str) -> None:
     words = failure(host, with_part(family, "vae", other))
     assert "VAE does not belong to" in words and "Connect the VAE" in words
 
@@ -70,7 +70,7 @@ def test_a_vae_of_another_family(host: ComfyServer, family: str, other: str) -> 
 @pytest.mark.parametrize(
     ("family", "other"), [("flux2 dev", "sd15"), ("sd15", "z-image"), ("z-image", "sdxl"), ("sdxl", "sd15")]
 )
-def test_a_text_encoder_of_another_family(host: ComfyServer, family: str, other: str) -> None:
+def test_a_text_encoder_of_another_family_raises(host: ComfyServer, family: str, other: str) -> None:
     words = failure(host, with_part(family, "clip", other))
     assert "text encoder does not belong to" in words or "CLIP or VAE belongs to another model" in words
 

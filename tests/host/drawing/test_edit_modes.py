@@ -1,4 +1,4 @@
-"""Every edit mode draws the pixels of its family's official graph: same weights, seed, prompt and images."""
+"""Every edit mode gives the pixels of its family's official graph with the same weights, seed and inputs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_kontext(host: ComfyServer, photos: tuple[str, str, str]) -> None:
 
 
 @pytest.mark.parametrize("size", [(150, 100), (64, 64), (60, 200)])
-def test_kontext_at_a_megapixel_takes_the_size_of_the_host_s_node(
+def test_kontext_at_a_megapixel_uses_the_size_of_the_hosts_node(
     host: ComfyServer, size: tuple[int, int]
 ) -> None:
     name = host.put_input(photograph(size, 24), f"shape-{size[0]}x{size[1]}.png")
@@ -208,7 +208,7 @@ def test_z_image_omni_reads_its_references(host: ComfyServer, photos: tuple[str,
     assert np.abs(one - other).mean() > 0.05 and np.abs(one - two).mean() > 0.05
 
 
-def test_references_alone_show_in_the_first_picture(host: ComfyServer, photos: tuple[str, str, str]) -> None:
+def test_references_alone_affect_the_first_image(host: ComfyServer, photos: tuple[str, str, str]) -> None:
     def drawn(family: str, edit: str, *references: str) -> np.ndarray:
         graph = ours(
             family,

@@ -37,7 +37,7 @@ EDITS: dict[str, tuple[Any, int]] = {
     "mage flow": (official.mage_flow, 3),
     "hidream o1": (official.hidream_o1, 3),
 }
-"""The official graph, and the most images that it is tried with."""
+"""The official graph, and the maximum number of images that it is tested with."""
 
 
 @pytest.mark.parametrize("guided", [{}, GUIDED], ids=["cfg 1", "cfg 4"])
@@ -62,7 +62,9 @@ def test_edits(
 
 
 @pytest.mark.parametrize("family", ["boogu", "joyimage", "mage flow"])
-def test_a_source_of_another_size_is_scaled_as_the_graph_scales_it(host: ComfyServer, family: str) -> None:
+def test_a_source_of_another_size_is_scaled_like_in_the_official_graph(
+    host: ComfyServer, family: str
+) -> None:
     knows(host, family)
     name = host.put_input(photograph((256, 128), 26), "wide.png")
     options = {"edit": "encode node", "seed": SEED, "image": name}
@@ -71,9 +73,7 @@ def test_a_source_of_another_size_is_scaled_as_the_graph_scales_it(host: ComfySe
     assert drawn.shape[1] > drawn.shape[0]
 
 
-def test_mage_flow_s_references_are_shown_as_they_are(
-    host: ComfyServer, photos: tuple[str, str, str]
-) -> None:
+def test_mage_flows_references_are_not_scaled(host: ComfyServer, photos: tuple[str, str, str]) -> None:
     knows(host, "mage flow")
     shown = photos[0], host.put_input(photograph((200, 72), 27), "long.png")
     options = {"edit": "encode node", "seed": SEED, "image": shown[0], "references": shown[1:]}
@@ -126,7 +126,7 @@ def test_image_to_image(host: ComfyServer, photos: tuple[str, str, str], family:
     differ(host, drawn, image_to_image(family, "a fox", DRAWN, photos[1], 0.6, **GUIDED), MIN_DIFF)
 
 
-def test_a_host_without_the_node_says_so(host: ComfyServer) -> None:
+def test_a_host_without_the_node_raises_an_error(host: ComfyServer) -> None:
     graph = ours("qwen image", "unknown class", ["a fox"], SIZE, edit="encode node")
     with pytest.raises(HostError, match="does not know an encode node for QwenImage models"):
         host.run(graph)

@@ -12,7 +12,7 @@ from ..server.rigs import results_of
 
 @pytest.fixture(scope="module")
 def rig(host_home: HostHome) -> dict[str, Any]:
-    """What `encoding_cache_rig.py` drew and counted."""
+    """Images and counts of `encoding_cache_rig.py`."""
     return results_of(host_home, "encoding_cache_rig")
 
 

@@ -148,9 +148,7 @@ def test_the_wires_are_the_same(host_home: HostHome, name: str, graph: Graph) ->
         ("image_joyai_image_edit", newer.joyimage_edit("p", 1, ("a",), (64, 64), negative="n")),
     ],
 )
-def test_the_wires_are_the_same_with_what_sizes_the_image_outside(
-    host_home: HostHome, name: str, graph: Graph
-) -> None:
+def test_links_are_the_same_with_the_image_size_outside(host_home: HostHome, name: str, graph: Graph) -> None:
     wanted, found = wires_of_graph(graph), wires_of_template(template(host_home, name), None)
     assert wanted == found, wanted ^ found
 

@@ -43,7 +43,7 @@ def service() -> Iterator[ImageService]:
         yield running
 
 
-def test_a_diffusers_pipeline_draws_and_edits(host: ComfyServer, pipeline: str) -> None:
+def test_a_diffusers_pipeline_generates_and_edits(host: ComfyServer, pipeline: str) -> None:
     graph = drawn_by(
         "InterleaveDiffusersGenerator", "diffusers", ["a house", "a tree"], pipeline=pipeline, download=False
     )
@@ -55,11 +55,11 @@ def test_a_diffusers_pipeline_draws_and_edits(host: ComfyServer, pipeline: str) 
 
 
 def draws_of(host: ComfyServer, request: str) -> int:
-    """Draws in the journals of a request."""
+    """Return the recorded attempts in the journals of a request."""
     return sum(len(list((folder / "attempts").iterdir())) for folder in journals(host, request))
 
 
-def test_a_mask_says_what_an_edit_may_change(host: ComfyServer) -> None:
+def test_a_mask_limits_the_edit(host: ComfyServer) -> None:
     folder = host.base / "models" / "diffusers" / "tiny-fill"
     folder.parent.mkdir(parents=True, exist_ok=True)
     tiny_pipelines.flux_fill(folder)
@@ -80,7 +80,7 @@ def test_a_mask_says_what_an_edit_may_change(host: ComfyServer) -> None:
         drawn(0.0)
 
 
-def test_a_mask_that_the_pipeline_would_ignore_is_refused(host: ComfyServer, pipeline: str) -> None:
+def test_a_mask_that_the_pipeline_would_ignore_is_rejected(host: ComfyServer, pipeline: str) -> None:
     graph = drawn_by(
         "InterleaveDiffusersGenerator", "no mask", ["a"], pipeline=pipeline, download=False, mask="@mask"
     )
@@ -89,7 +89,7 @@ def test_a_mask_that_the_pipeline_would_ignore_is_refused(host: ComfyServer, pip
         host.run(graph)
 
 
-def test_a_lora_is_one_of_the_hosts_list_and_laid_over_the_pipeline(host: ComfyServer, pipeline: str) -> None:
+def test_a_lora_from_the_hosts_list_is_applied_to_the_pipeline(host: ComfyServer, pipeline: str) -> None:
     loras = host.base / "models" / "loras"
     loras.mkdir(parents=True, exist_ok=True)
     save_file({"nobody.lora_A.weight": torch.ones(2, 2)}, loras / "of-another.safetensors")
@@ -112,19 +112,19 @@ def test_a_lora_is_one_of_the_hosts_list_and_laid_over_the_pipeline(host: ComfyS
 
 
 @pytest.mark.parametrize("name", ["", "../agents", "/etc", "no-such-folder"])
-def test_a_pipeline_that_is_not_there(host: ComfyServer, pipeline: str, name: str) -> None:
+def test_a_missing_pipeline_raises(host: ComfyServer, pipeline: str, name: str) -> None:
     graph = drawn_by("InterleaveDiffusersGenerator", "missing", ["a"], pipeline=name, download=False)
     with pytest.raises(HostError, match=r"was not found in .*tiny-sd"):
         host.run(graph)
 
 
-def test_nothing_is_downloaded_unasked(host: ComfyServer) -> None:
+def test_nothing_is_downloaded_by_default(host: ComfyServer) -> None:
     graph = drawn_by("InterleaveDiffusersGenerator", "hub", ["a"], pipeline="nobody/nothing", download=False)
     with pytest.raises(HostError, match=r"nobody/nothing.*local model cache"):
         host.run(graph)
 
 
-def test_a_service_draws_and_edits(host: ComfyServer, service: ImageService) -> None:
+def test_a_service_generates_and_edits(host: ComfyServer, service: ImageService) -> None:
     graph = drawn_by("InterleaveServiceGenerator", "service", ["a house", "a tree"], url=service.url)
     outputs = host.run(graph)
     assert not np.array_equal(pixels(host, outputs), pixels(host, outputs, index=1))
@@ -141,7 +141,7 @@ def test_two_services_share_a_story(host: ComfyServer, service: ImageService) ->
         assert len(service.requests) + len(other.requests) == 12 and service.requests and other.requests
         asked = len(service.requests)
         host.run(drawn_by("InterleaveServiceGenerator", "two services", prompts, url=service.url))
-        assert len(service.requests) == asked, "one of them alone is the same generator"
+        assert len(service.requests) == asked, "a single one of them has the same identity"
         other.health = {"identity": "painter/2"}
         graph = drawn_by("InterleaveServiceGenerator", "two services", prompts, url=both)
         with pytest.raises(HostError, match="different models"):
@@ -152,7 +152,7 @@ def test_two_services_share_a_story(host: ComfyServer, service: ImageService) ->
 
 
 @pytest.mark.parametrize("hosted", [False, True])
-def test_a_server_of_the_images_api_draws_and_edits(host: ComfyServer, hosted: bool) -> None:
+def test_a_server_of_the_images_api_generates_and_edits(host: ComfyServer, hosted: bool) -> None:
     with images_service(hosted) as server:
         inputs = {"steps": 0} if hosted else {}
         graph = drawn_by(
@@ -174,7 +174,7 @@ def test_a_server_of_the_images_api_draws_and_edits(host: ComfyServer, hosted: b
         ({"model": "painter"}, "only for the OpenAI Images API"),
         ({"url": "http://127.0.0.1:9,@/etc/hosts"}, "not a valid URL of a service"),
         ({"url": "file:///etc/passwd"}, "not a valid URL of a service"),
-        ({"url": "http://127.0.0.1:9"}, "5 tries"),
+        ({"url": "http://127.0.0.1:9"}, "6 attempts"),
         ({"width": 64, "height": 0}, "Only one of width and height"),
     ],
 )
@@ -186,7 +186,7 @@ def test_a_service_that_cannot_be_used(
         host.run(graph)
 
 
-def test_a_colour_match_is_another_generator(host: ComfyServer, service: ImageService) -> None:
+def test_color_match_changes_the_generators_identity(host: ComfyServer, service: ImageService) -> None:
     for match in ("off", "to the source", "to the first image"):
         graph = drawn_by(
             "InterleaveServiceGenerator", "matched", ["a", "b"], url=service.url, color_match=match

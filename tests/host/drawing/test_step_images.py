@@ -34,7 +34,7 @@ def square(hole: tuple[int, int, int, int] = HOLE) -> Image.Image:
     return mask
 
 
-def test_a_steps_mask_is_drawn_as_a_connected_one(host: ComfyServer, photos: tuple[str, str, str]) -> None:
+def test_a_steps_mask_acts_like_a_connected_one(host: ComfyServer, photos: tuple[str, str, str]) -> None:
     name = host.put_input(square(), "step mask.png")
     painted = Image.new("RGBA", SIZE, (0, 0, 0, 255))
     painted.paste((0, 0, 0, 0), HOLE)
@@ -51,13 +51,13 @@ def test_a_steps_mask_is_drawn_as_a_connected_one(host: ComfyServer, photos: tup
     drawn = same(host, by_hand(story, f"mask: {name}"), connected)
     same(host, by_hand(story, "mask: painted mask.png [input]"), connected)
     differ(host, drawn, story, 0.02)
-    # Painted over under the same name: another mask, so another draw.
+    # Painted over under the same name: another mask, so another cache key.
     host.put_input(square((0, 0, 64, 128)), name)
     again = pixels(host, host.run(by_hand(story, f"mask: {name}")))
     assert np.abs(again.astype(int) - drawn).mean() > 0.02
 
 
-def test_a_steps_reference_is_drawn_as_a_pinned_one(host: ComfyServer, photos: tuple[str, str, str]) -> None:
+def test_a_steps_reference_acts_like_a_pinned_one(host: ComfyServer, photos: tuple[str, str, str]) -> None:
     options = {"image": photos[0], "seed": 13, "scheduler": "flux2"}
     story = ours("flux2 dev", "shown by a step", [FIRST], SIZE, **options)
     pinned = ours("flux2 dev", "shown by a wire", [FIRST], SIZE, references=[photos[1]], **options)
@@ -76,7 +76,7 @@ def test_a_steps_reference_is_drawn_as_a_pinned_one(host: ComfyServer, photos: t
         ),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(
+def test_impossible_step_images_raise_one_line(
     host: ComfyServer, photos: tuple[str, str, str], settings: str, reason: str
 ) -> None:
     options: dict[str, Any] = {"image": photos[0], **EDIT}

@@ -78,7 +78,7 @@ def test_guider_sampler_sigmas_and_noise(host: ComfyServer) -> None:
     differ(host, drawn, story, MIN_DIFF)
 
 
-def test_an_edit_takes_the_last_part_of_the_sigmas(host: ComfyServer, photos: tuple[str, str, str]) -> None:
+def test_an_edit_uses_the_last_part_of_the_sigmas(host: ComfyServer, photos: tuple[str, str, str]) -> None:
     options = {"seed": SEED, "cfg": 7.0, "negative": "blurry", "image": photos[0], "denoise": 0.5}
     story = ours("sd15", "own sampling of an edit", [FIRST], SIZE, **options)
     theirs = by_hand(DRAWN, node("VAEEncode", pixels="@source", vae=VAE), ["split", 1])
@@ -125,7 +125,7 @@ def test_ideogram4_with_its_second_model_and_schedule(host: ComfyServer) -> None
     same(host, mine, theirs)
 
 
-def test_a_ready_made_negative(host: ComfyServer) -> None:
+def test_a_connected_negative_is_used(host: ComfyServer) -> None:
     story = ours("sd15", "negative", [FIRST], SIZE, seed=SEED, cfg=3.0)
     mine = with_options(story, {"bad": encoded("blurry")}, negative="@bad")
     drawn = same(
@@ -175,7 +175,7 @@ def mask() -> Graph:
 
 
 def pasted(graph: Graph) -> Graph:
-    """A hand-wired graph whose latent is masked, and what it draws pasted over the source."""
+    """Return a hand-wired graph whose latent is masked and whose image is pasted over the source."""
     latent = graph.pop("latent") | {}
     graph |= mask() | {
         "unmasked": latent,
@@ -189,7 +189,7 @@ def pasted(graph: Graph) -> Graph:
     return graph
 
 
-def test_a_mask_says_what_an_edit_may_change(host: ComfyServer, photos: tuple[str, str, str]) -> None:
+def test_a_mask_limits_the_edit(host: ComfyServer, photos: tuple[str, str, str]) -> None:
     options = {"image": photos[0], "denoise": 0.7, "cfg": 3.0, "negative": "blurry", "seed": SEED}
     mine = with_options(ours("sd15", "masked", [FIRST], SIZE, **options), mask(), mask="@mask")
     theirs = loaded("sd15") | text(FIRST, "blurry")
@@ -228,7 +228,7 @@ def test_a_masked_edit_by_references_begins_from_the_source(
     same(host, mine, pasted(theirs | custom_sampler(DRAWN, guider, sigmas)))
 
 
-def test_a_step_without_an_image_before_it_is_not_masked(host: ComfyServer) -> None:
+def test_a_step_without_a_source_image_is_not_masked(host: ComfyServer) -> None:
     story = ours("sd15", "masked text", [FIRST], SIZE, seed=SEED)
     theirs = loaded("sd15") | text(FIRST, None) | empty() | ksampler(DRAWN, "@latent")
     same(host, with_options(story, mask(), mask="@mask"), theirs)
@@ -245,10 +245,8 @@ CHANGES: list[tuple[str, Any, Any]] = [
 ]
 
 
-def test_each_part_belongs_to_what_a_draw_is_found_by(
-    host: ComfyServer, photos: tuple[str, str, str]
-) -> None:
-    """The same request goes on in the same folder: an equal picture would be the one drawn before."""
+def test_each_part_is_in_the_cache_key_of_an_image(host: ComfyServer, photos: tuple[str, str, str]) -> None:
+    """The same request resumes in the same folder, so an equal image would come from the cache."""
 
     def drawn(change: tuple[str, Any, Any] | None) -> np.ndarray:
         options = {"image": photos[0], "seed": SEED, "cfg": 3.0, "denoise": 0.8}
@@ -264,7 +262,7 @@ def test_each_part_belongs_to_what_a_draw_is_found_by(
     for change in CHANGES:
         assert np.abs(drawn(change) - first).mean() > 0.01, change
     before = made(host, "found by its parts")
-    # Every node is made anew; but each try has a seed of its own, so that nothing of an image has changed.
+    # The changed seed is not used, since each attempt has its own: the cached image stays valid.
     assert (drawn(("own_noise", "noise_seed", 5)) == first).all()
     assert made(host, "found by its parts") == before
 
@@ -325,7 +323,7 @@ def test_each_part_belongs_to_what_a_draw_is_found_by(
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_contradictory_settings_are_rejected(
     host: ComfyServer, settings: dict[str, Any], parts: Graph, inputs: dict[str, Any], words: str
 ) -> None:
     graph = with_options(ours("sd15", f"refused {words}", [FIRST], SIZE, **settings), parts, **inputs)
@@ -333,7 +331,7 @@ def test_what_makes_no_sense_is_refused(
         host.run(graph)
 
 
-def test_a_mask_of_another_shape_is_refused(host: ComfyServer, photos: tuple[str, str, str]) -> None:
+def test_a_mask_of_another_shape_is_rejected(host: ComfyServer, photos: tuple[str, str, str]) -> None:
     parts = {"wide": node("SolidMask", value=1.0, width=64, height=32)}
     graph = with_options(ours("sd15", "wide mask", [FIRST], SIZE, image=photos[0]), parts, mask="@wide")
     with pytest.raises(HostError, match="have different shapes"):

@@ -34,7 +34,7 @@ def pair(
             keep="best",
         ),
         "out": node("PreviewImage", images="@close"),
-        "tries": node("PreviewImage", images=["close", 3]),
+        "attempts": node("PreviewImage", images=["close", 3]),
         "text": node("PreviewAny", source=["close", 1]),
         "accepted": node("PreviewAny", source=["close", 2]),
         "final": node("PreviewAny", source=["close", 4]),
@@ -56,6 +56,6 @@ def without(graph: Graph, which: str, name: str) -> Graph:
 
 
 def count(answer: dict[str, Any]) -> tuple[int, int, int]:
-    """How often the checkpoint, the sampler and the tint ran."""
+    """Return how often the checkpoint loader, the sampler and the tint node ran."""
     words = [line.split()[0] for line in answer["ran"]]
     return words.count("load"), words.count("paint"), words.count("tint")

@@ -11,4 +11,4 @@ FOUND_HERE = {
     ("InterleaveRemoteAgent", "prompts"),
     ("InterleaveLoadTrajectory", "story"),
 }
-"""Lists that show what lies in a folder, beside a few words of ours."""
+"""Lists that show the contents of a folder and a few fixed values of the pack."""

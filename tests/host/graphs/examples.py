@@ -43,7 +43,7 @@ INPUT_IMAGE = "example.png"
 
 @dataclass(frozen=True)
 class Change:
-    """What is set at the nodes of a class, at all of them or at those of a title."""
+    """Values to set at the nodes of a class: at all of them, or at those with a title."""
 
     class_type: str
     inputs: dict[str, Any]
@@ -56,7 +56,7 @@ def twin(name: str) -> Graph:
 
 
 def need_checkpoints() -> None:
-    """Skip a test for which the tiny world's agents and generator are not there."""
+    """Skip the test if the tiny world's agents and generator are missing."""
     missing = [part for part in ("planner", "critic", "generator") if not (CHECKPOINTS / part).is_dir()]
     if missing:
         pytest.skip(f"The tiny world's {', '.join(missing)} must be trained first: {CHECKPOINTS} has none.")
@@ -93,7 +93,7 @@ def requirements(host: ComfyServer, name: str) -> Iterator[list[Change]]:
 
 
 def small(name: str, side: int = 128) -> list[Change]:
-    """A request that the tiny world's agents understand, small images and few tries."""
+    """Return changes for a short run: a request for the tiny world's agents, small images, few attempts."""
     request = "<image> " * SHOWN_IMAGES.get(name, 0) + REQUEST
     size = {"width": side, "height": side}
     plan = {"request": request, "step_count": 0, "captions": "as asked"}
@@ -126,7 +126,7 @@ SHOWN_IMAGES = {
     "robot_manipulation": 1,
     "sub_task_annotation": 3,
 }
-"""How many images a graph shows its planner."""
+"""Number of images that a graph passes to its planner."""
 
 JUDGED = (
     "your_own_nodes_until_right",
@@ -143,7 +143,7 @@ LISTED = ("a_list_of_stories",)
 
 
 def remote(stack: ExitStack) -> list[Change]:
-    """Servers that plan, judge and draw, and their addresses."""
+    """Start servers that plan, judge and generate, and yield their addresses."""
     plan = json.dumps({"execution_plan": STEPS})
     verdict = json.dumps({"previous_step_success": True, "refine_prompt": ""})
     planner = stack.enter_context(chat_server(f"<think>easy</think><answer>{plan}</answer>"))
@@ -199,6 +199,6 @@ def judged_by_the_critic(graph: Graph) -> Graph:
 
 
 def id_of(graph: Graph, class_type: str) -> str:
-    """Id of the only node of a class."""
+    """Return the id of the only node of a class."""
     (found,) = [key for key, node in graph.items() if node["class_type"] == class_type]
     return found

@@ -18,7 +18,7 @@ VAE = "flux2-vae.safetensors"
 
 
 def node(class_type: str, **inputs: Any) -> dict[str, Any]:
-    """One node of a graph in API form; an input that is a node's id alone means its first output."""
+    """Return one node of a graph in API form. An input "@ID" is the first output of node ID."""
     links = {name: [value[1:], 0] if isinstance(value, str) and value.startswith("@") else value
              for name, value in inputs.items()}  # fmt: skip
     return {"class_type": class_type, "inputs": links}

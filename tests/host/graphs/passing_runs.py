@@ -62,7 +62,7 @@ def overflowing(name: str, failures: int, **more: Any) -> Graph:
     return {**graph, "tint": tint}
 
 
-def tries(name: str, away: int) -> Graph:
+def attempts(name: str, away: int) -> Graph:
     """Two attempts of an Attempt End; the first is not judged while the critic is away."""
     graph = pair(name, None, max_attempts=2)
     refused = [verdict(False, "", 0.2)] * 2  # without a better prompt: what was tried since stays as it is

@@ -1,4 +1,4 @@
-"""What the scripted agent answers: a planner's plans and a critic's verdicts, as text."""
+"""Replies of the scripted agent: a planner's plans and a critic's verdicts, as text."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def verdict(success: bool, refined: str = "", probability: float | None = None) 
     return {"text": text, "tokens": 9, "probability": probability}
 
 
-def verdicts(accepted_at: int | None, tries: int = 9) -> list[dict[str, Any]]:
-    """Replies that refuse every try with a better prompt, and accept the given one (1-based)."""
+def verdicts(accepted_at: int | None, attempts: int = 9) -> list[dict[str, Any]]:
+    """Return replies that reject every attempt with a better prompt, and accept the given one (1-based)."""
     return [
         verdict(number == accepted_at, f"better {number}", 0.9 if number == accepted_at else 0.1 * number)
-        for number in range(1, tries + 1)
+        for number in range(1, attempts + 1)
     ]
 
 

@@ -56,7 +56,7 @@ LOADERS = {
 
 
 def names() -> list[str]:
-    """The examples that tell a whole story."""
+    """Return the names of the examples that generate a whole story."""
     graphs = {path.stem: _read(path) for path in sorted(API.glob("*.json"))}
     return [
         name
@@ -92,7 +92,7 @@ def skill_graph(name: str) -> Graph:
 
 
 def slots(graph: Graph) -> dict[str, dict[str, Any]]:
-    """What a program sets, by name: `address` is NODE.INPUT, `value` what the graph has."""
+    """A value that programs can set, by name: `address` is NODE.INPUT, `value` the graph's own."""
     found: dict[str, dict[str, Any]] = {}
     for key, node in graph.items():
         for name, value in node["inputs"].items():
@@ -114,7 +114,7 @@ def slots(graph: Graph) -> dict[str, dict[str, Any]]:
 
 
 def files() -> dict[str, str]:
-    """Every file of the skill that is made, by name."""
+    """Return every generated file of the skill by name."""
     graphs = {name: skill_graph(name) for name in names()}
     made = {f"{name}.json": _text(graph) for name, graph in graphs.items()}
     made[SLOTS_FILE] = _text({name: slots(graph) for name, graph in graphs.items()})

@@ -14,10 +14,10 @@ from typing import Any
 AFTER_RUN = ("fixed", "increment", "decrement", "randomize")
 SEEDS = ("seed", "noise_seed")
 NOTE_COLORS = {"color": "#2b3a4a", "bgcolor": "#14181d"}
-"""Dark, since newer front ends write notes in grey, and commands in them in blue, on whatever colour."""
+"""Dark, since newer front ends show notes in gray, and commands in blue, on any background color."""
 SCREEN = (1600, 900)
 MARGINS = (75, 100, 25, 40)
-"""Pixels left, top, right and bottom that the front ends' own bars take of a screen."""
+"""Pixels at the left, top, right and bottom that are covered by the front ends' own bars."""
 RUNS = 0
 """Mode of a node that is neither muted nor bypassed."""
 
@@ -31,10 +31,10 @@ SHOWN_INPUTS = (
     ("InterleaveTryOpen", "seed"),
     ("InterleaveCriticLoop", "seed"),
 )
-"""In the order in which App mode shows them."""
+"""Inputs in the order of App mode."""
 
 SHOWN_OUTPUTS = ("InterleaveStoryboard", "SaveImage", "PreviewImage", "PreviewAny")
-"""The first kind of which there is one."""
+"""App mode shows the first of these types that the graph contains."""
 
 WITHOUT_APP = {"feedback_round_trip": "its second half is unmuted on the canvas after the first run"}
 """Templates that App mode is not for, with the reason."""
@@ -49,7 +49,7 @@ def completed(workflow: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def bounds(workflow: dict[str, Any]) -> tuple[float, float, float, float]:
-    """Left, top, right and bottom of all nodes, with their titles, and groups."""
+    """Return left, top, right and bottom of all nodes (with titles) and groups."""
     boxes = [(*node["pos"], *node["size"], 30) for node in workflow["nodes"]]
     boxes += [(*group["bounding"], 0) for group in workflow["groups"]]
     return (
@@ -61,7 +61,7 @@ def bounds(workflow: dict[str, Any]) -> tuple[float, float, float, float]:
 
 
 def view(workflow: dict[str, Any]) -> dict[str, Any]:
-    """Scale and offset at which the whole graph lies on SCREEN, clear of the bars."""
+    """Return the scale and offset that fit the whole graph into SCREEN, outside of the bars."""
     left, top, right, bottom = bounds(workflow)
     width = SCREEN[0] - MARGINS[0] - MARGINS[2]
     height = SCREEN[1] - MARGINS[1] - MARGINS[3]
@@ -91,7 +91,7 @@ def with_named_values(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def named(node: dict[str, Any], values: list[Any]) -> dict[str, Any]:
-    """A node's widget values by name. Raises ValueError if there are more or fewer than its inputs tell."""
+    """A node's widget values by name. Raises ValueError if their number does not match its inputs."""
     if node["type"] in ("MarkdownNote", "Note"):
         return {"text": values[0]}
     names: list[str] = []
@@ -111,7 +111,7 @@ def named(node: dict[str, Any], values: list[Any]) -> dict[str, Any]:
 
 
 def shown_in_app(workflow: dict[str, Any]) -> dict[str, list[Any]]:
-    """What App mode shows: `inputs` as node id and widget name, `outputs` as node ids."""
+    """Return the content of App mode: `inputs` as node id and widget name, `outputs` as node ids."""
     nodes = [node for node in workflow["nodes"] if node.get("mode", RUNS) == RUNS]
     inputs = [
         [node["id"], name]
@@ -124,7 +124,7 @@ def shown_in_app(workflow: dict[str, Any]) -> dict[str, list[Any]]:
 
 
 def is_typed_in(node: dict[str, Any], name: str) -> bool:
-    """Whether this input has a widget and no wire."""
+    """Return whether this input has a widget and no link."""
     return any(
         one.get("widget", {}).get("name") == name and one.get("link") is None for one in node["inputs"]
     )

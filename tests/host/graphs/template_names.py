@@ -1,8 +1,8 @@
 """The templates in order from first to last: a short name for tests and programs, and the file's name.
 
 The front ends show a pack's template under its file's name alone, as title and as description, so
-the file's name is a sentence that says what one gets, with its number before it. Graphs in API form, tests
-and the skill go by the short name, which stays when the sentence changes.
+the file's name is a number and a short description of the result. Graphs in API form, tests and the skill
+use the short name, which stays when the description changes.
 """
 
 from __future__ import annotations
@@ -37,5 +37,5 @@ NAMES = tuple(FILE_NAMES)
 
 
 def template_path(name: str) -> Path:
-    """Where a template lies, by its short name; its picture lies beside it."""
+    """Return the path of a template by its short name. Its image is in the same folder."""
     return WORKFLOWS / f"{FILE_NAMES[name]}.json"

@@ -50,7 +50,7 @@ def options(host: ComfyServer, name: str) -> list[str]:
 
 
 def planning(**agent_inputs: Any) -> Graph:
-    """Load Agent with these inputs, asked for a plan."""
+    """Return a graph that plans with Load Agent and these inputs."""
     given = {"class_type": "InterleaveLoadAgent", **agent_inputs}
     kind = given.pop("class_type")
     return {
@@ -117,7 +117,7 @@ def test_cancel_stops_an_agent_in_the_middle_of_a_reply(host: ComfyServer, agent
     assert cancelled_within(host, started) < 30
 
 
-def test_a_planner_as_critic_is_stopped_and_a_critic_goes_on(host: ComfyServer) -> None:
+def test_a_planner_as_critic_stops_the_run_and_a_critic_resumes_it(host: ComfyServer) -> None:
     need_checkpoints()
     graph = story("planner as critic", ["a red house in the middle"], (64, 64), max_attempts=9)
     graph["critic"] = node("InterleaveLoadAgent", agent="tiny world planner")
@@ -126,11 +126,11 @@ def test_a_planner_as_critic_is_stopped_and_a_critic_goes_on(host: ComfyServer) 
         host.run(graph)
     graph["critic"]["inputs"]["agent"] = "tiny world critic"
     graph["loop"]["inputs"]["max_attempts"] = 2
-    assert "try 2: " in host.run(graph)["report"]["text"][0]
+    assert "attempt 2: " in host.run(graph)["report"]["text"][0]
 
 
 def test_candidates_are_judged_together(host: ComfyServer) -> None:
-    """Each then has the same share of the seconds of all."""
+    """Judged together, each image has the same share of the total time."""
     need_checkpoints()
     graph = story("together", ["a house"], (64, 64), max_attempts=4)
     graph["critic"] = node("InterleaveLoadAgent", agent="tiny world critic")
@@ -142,7 +142,7 @@ def test_candidates_are_judged_together(host: ComfyServer) -> None:
     assert len(verdicts) == 4 and len({one["seconds"] for one in verdicts}) == 1
 
 
-def test_strictness_is_the_loops_where_it_has_none(host: ComfyServer) -> None:
+def test_strictness_of_the_agent_applies_if_the_loop_has_none(host: ComfyServer) -> None:
     """The agent's strictness counts if the loop has none; the loop's own wins."""
     need_checkpoints()
 
@@ -172,7 +172,7 @@ def test_strictness_is_the_loops_where_it_has_none(host: ComfyServer) -> None:
         ({"agent": AGENT, "hub_id": "Qwen/Qwen3-VL-8B", "download": True}, "HF_HUB_OFFLINE"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(
+def test_impossible_settings_raise_one_line(
     host: ComfyServer, agent: Path, inputs: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(HostError, match=said):
@@ -196,7 +196,7 @@ def broken(agent: Path, name: str) -> Path:
     return folder
 
 
-def test_a_checkpoint_that_is_none_says_what_is_wrong(host: ComfyServer, agent: Path) -> None:
+def test_an_invalid_checkpoint_reports_its_fault(host: ComfyServer, agent: Path) -> None:
     (broken(agent, "no-weights") / "model.safetensors").unlink()
     (broken(agent, "text") / "model.safetensors").write_text("Access denied. Please log in.\n" * 9)
     (broken(agent, "pointer") / "model.safetensors").write_text(
@@ -219,7 +219,7 @@ def test_a_checkpoint_that_is_none_says_what_is_wrong(host: ComfyServer, agent: 
 
 
 def test_an_untested_family_is_brought_onto_the_device_and_named(host: ComfyServer, agent: Path) -> None:
-    """Random weights write no verdict, which the loop says; the way there is that of every agent."""
+    """Random weights write no verdict, which the loop reports; all else works as with any agent."""
     save_family("glm4v", agent.parent / "tiny-glm")
     assert "someone/tiny-glm" in options(host, "agent")
     graph = story("untested family", ["a house"], (64, 64), max_attempts=2)
@@ -269,7 +269,7 @@ def test_cancel_works_while_the_server_is_silent(host: ComfyServer, server: Chat
         ({"base_url": "http://me:secret@127.0.0.1/v1"}, "only a host, a port and a path"),
     ],
 )
-def test_a_wrong_server_or_key_is_said(
+def test_a_wrong_server_or_key_is_reported(
     host: ComfyServer, server: ChatServer, inputs: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(HostError, match=said) as error:
@@ -287,7 +287,7 @@ def host_agent(kind: str, reply: str = PLAN) -> Graph:
     }
 
 
-def test_a_text_encoder_that_cannot_write_is_told_from_one_that_can(host: ComfyServer) -> None:
+def test_a_text_encoder_that_cannot_write_is_detected(host: ComfyServer) -> None:
     plain = host_agent("sees") | {"agent": node("InterleaveHostAgent", clip="@clip")}
     for graph in (plain, host_agent("cannot")):
         with pytest.raises(
@@ -298,7 +298,7 @@ def test_a_text_encoder_that_cannot_write_is_told_from_one_that_can(host: ComfyS
     assert "1. Boat" in host.run(host_agent("sees"))["text"]["text"][0]
 
 
-def test_a_text_encoder_judges_by_its_word_if_it_sees(host: ComfyServer) -> None:
+def test_a_text_encoder_with_vision_judges_by_its_own_verdict(host: ComfyServer) -> None:
     answer = json.dumps({"previous_step_success": True, "refine_prompt": ""})
     for kind in ("sees", "blind"):
         graph = story(f"host critic {kind}", ["a house"], (64, 64), max_attempts=2)
@@ -312,8 +312,8 @@ def test_a_text_encoder_judges_by_its_word_if_it_sees(host: ComfyServer) -> None
                 host.run(graph)
 
 
-def test_a_text_encoder_that_is_cut_off_while_it_thinks_has_said_nothing(host: ComfyServer) -> None:
-    """What it writes shows no beginning of a thought; only the number of its tokens tells."""
+def test_a_text_encoder_truncated_while_thinking_returns_nothing(host: ComfyServer) -> None:
+    """The reply does not contain the start of the thinking, so only its length in tokens shows the cut."""
     thought = 'Were the hat there, it would be\n{"previous_step_success": true, "refine_prompt": ""}\nbut the'
     for kind in ("sees", "cut"):
         graph = story(f"cut host critic {kind}", ["a house"], (64, 64), max_attempts=2)

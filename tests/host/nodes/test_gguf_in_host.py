@@ -56,7 +56,7 @@ def is_gone(process: int) -> bool:
     return False
 
 
-def test_without_a_server_the_node_says_how_to_get_one(host: ComfyServer, model: Path) -> None:
+def test_without_a_server_the_node_shows_install_advice(host: ComfyServer, model: Path) -> None:
     names = host.get("/object_info/InterleaveLoadAgent")["InterleaveLoadAgent"]["input"]["required"]["agent"]
     assert AGENT in names[1]["options"] and not any("mmproj" in name for name in names[1]["options"])
     if not host.llama_server.exists():
@@ -85,7 +85,7 @@ def test_a_gguf_file_plans_and_its_server_is_used_again(
         ({"gpu_layers": "all"}, "gpu_layers"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(
+def test_impossible_settings_raise_one_line(
     host: ComfyServer, program: Path, model: Path, inputs: dict[str, Any], said: str
 ) -> None:
     graph = planning(f"a boat {inputs}")

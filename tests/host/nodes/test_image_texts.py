@@ -38,8 +38,8 @@ def test_a_critic_loop_has_a_text_for_every_image(host: ComfyServer) -> None:
     assert outputs["steps"]["text"] == ["A boat.", "Only words.", "A moon."]
 
 
-def test_a_try_close_has_a_text_for_every_image(host: ComfyServer) -> None:
-    graph = edited(STORY, request="image texts of tries") | pair("", 1, plan=["edit", 0])
+def test_attempt_end_has_a_text_for_every_image(host: ComfyServer) -> None:
+    graph = edited(STORY, request="image texts of attempts") | pair("", 1, plan=["edit", 0])
     graph["texts"] = node("PreviewAny", source=["close", 6])
     outputs = host.run(graph)
     assert outputs["texts"]["text"] == TEXTS

@@ -42,7 +42,7 @@ def said(outputs: dict[str, Any], name: str) -> str:
     return outputs[name]["text"][0]
 
 
-def test_a_verdict_comes_out_in_all_its_parts(host: ComfyServer) -> None:
+def test_the_judge_node_outputs_every_part_of_a_verdict(host: ComfyServer) -> None:
     outputs = host.run(judged(verdict(False, "a blacker page", 0.25)))
     assert said(outputs, "success") == "False" and said(outputs, "probability") == "0.25"
     assert said(outputs, "prompt") == "a blacker page" and said(outputs, "reasoning") == "looked"
@@ -51,7 +51,7 @@ def test_a_verdict_comes_out_in_all_its_parts(host: ComfyServer) -> None:
     assert outputs["judge"]["text"] == [text]
 
 
-def test_an_accepted_image_keeps_the_prompt_that_it_was_drawn_with(host: ComfyServer) -> None:
+def test_an_accepted_image_keeps_its_prompt(host: ComfyServer) -> None:
     graph = judged(verdict(True, "another", 0.9), before=True, prompt="as drawn")
     outputs = host.run(graph)
     assert said(outputs, "success") == "True" and said(outputs, "prompt") == "as drawn"
@@ -75,7 +75,7 @@ def test_accept_at_is_the_loop_s_rule(host: ComfyServer, accept_at: float, passe
         ("custom", True),
     ],
 )
-def test_strictness_wins_over_accept_at_unless_it_is_custom(
+def test_strictness_overrides_accept_at_unless_custom(
     host: ComfyServer, strictness: str, passes: bool
 ) -> None:
     accept_at = 0.35 if strictness == "custom" else 0.99
@@ -84,7 +84,7 @@ def test_strictness_wins_over_accept_at_unless_it_is_custom(
     assert said(outputs, "success") == str(passes)
 
 
-def test_a_probability_that_is_not_reported_is_not_made_up(host: ComfyServer) -> None:
+def test_a_missing_probability_is_not_invented(host: ComfyServer) -> None:
     outputs = host.run(judged(*[verdict(True)] * 2))
     assert said(outputs, "success") == "True" and "probability" not in outputs
     assert said(outputs, "text").startswith("Accepted") and "P(success)" not in said(outputs, "text")
@@ -93,12 +93,12 @@ def test_a_probability_that_is_not_reported_is_not_made_up(host: ComfyServer) ->
     assert said(strict, "success") == "True" and "accept_at had no effect" in said(strict, "text")
 
 
-def test_a_reply_that_cannot_be_read_is_an_error_that_shows_it(host: ComfyServer) -> None:
-    with pytest.raises(HostError, match=r"could not be understood.*lovely picture"):
+def test_an_unreadable_reply_raises_and_is_quoted(host: ComfyServer) -> None:
+    with pytest.raises(HostError, match=r"could not be parsed.*lovely picture"):
         host.run(judged("What a lovely picture!", "Such a lovely picture!"))
 
 
-def test_a_missing_instruction_is_refused_before_anything_runs(host: ComfyServer) -> None:
+def test_a_missing_instruction_is_rejected_before_anything_runs(host: ComfyServer) -> None:
     with pytest.raises(HostError, match="instruction is empty") as refused:
         host.queue(judged(verdict(True), instruction="  "))
     faults = json.loads(refused.value.details)["node_errors"]["judge"]["errors"]
@@ -112,7 +112,9 @@ def test_a_missing_instruction_is_refused_before_anything_runs(host: ComfyServer
         ({"after": "@many"}, "'after': expected one image, got 3"),
     ],
 )
-def test_what_cannot_be_judged_says_so(host: ComfyServer, inputs: dict[str, str], message: str) -> None:
+def test_an_image_that_cannot_be_judged_raises_an_error(
+    host: ComfyServer, inputs: dict[str, str], message: str
+) -> None:
     graph = judged(verdict(True), **inputs)
     graph["blank"] = node("PrimitiveString", value="  ")
     graph["many"] = node("EmptyImage", width=64, height=64, batch_size=3, color=BLACK)

@@ -19,51 +19,51 @@ AGENT = "memory/critic"
 
 @pytest.fixture(scope="module")
 def rig(host_home: HostHome) -> dict[str, Any]:
-    """What the host's memory manager did in every scenario of `memory_rig.py`."""
+    """Results of the host's memory manager in every scenario of `memory_rig.py`."""
     need_checkpoints()
     return results_of(host_home, "memory_rig")
 
 
 @pytest.mark.parametrize("state", ["normal", "lowvram", "novram", "highvram"])
-def test_agents_and_image_model_take_turns_and_none_is_ever_half_there(
+def test_agents_and_image_model_take_turns_and_are_never_partially_loaded(
     rig: dict[str, Any], state: str
 ) -> None:
-    # Two agents speak three times each on a card that holds one of them.
+    # Two agents reply three times each on a GPU with room for one of them.
     assert rig[state] == {"half": [], "arrivals": 6, "within": True}
 
 
-def test_the_planner_leaves_for_good_and_the_others_stay(rig: dict[str, Any]) -> None:
+def test_the_planner_is_offloaded_and_the_others_stay(rig: dict[str, Any]) -> None:
     assert rig["planner_first"] == {"planner": [1.0, 0.0], "critic": 1.0, "image_model": 1.0, "arrivals": 2}
 
 
-def test_a_host_that_does_not_show_what_is_loaded_makes_room_itself(rig: dict[str, Any]) -> None:
+def test_a_host_without_a_model_list_frees_memory_itself(rig: dict[str, Any]) -> None:
     seen = rig["without_a_list"]
     assert seen["critic"] == 1.0 and seen["planner"][0] == 1.0
     assert seen != rig["planner_first"], "nothing was taken away"
 
 
-def test_an_agent_stays_between_calls_where_there_is_room(rig: dict[str, Any]) -> None:
-    assert rig["stays"] == {"arrivals": 1, "on_card": 1.0}
+def test_an_agent_stays_loaded_between_calls_if_memory_allows(rig: dict[str, Any]) -> None:
+    assert rig["stays"] == {"arrivals": 1, "on_gpu": 1.0}
 
 
 def test_planner_and_critic_on_one_base_are_one_model_to_the_manager(rig: dict[str, Any]) -> None:
     assert rig["shared"] == {"same": True, "managed": 1, "arrivals": 1}
 
 
-def test_unloading_gives_everything_back(rig: dict[str, Any]) -> None:
+def test_unloading_frees_everything(rig: dict[str, Any]) -> None:
     seen = rig["unloaded"]
     assert seen["before"] > 1_000_000 and seen["after"] == 0
     assert seen["arrivals"] == 2, "the next call brings it again"
-    assert seen["freed"] and seen["left"] == 0, "what nobody holds is gone"
+    assert seen["freed"] and seen["left"] == 0, "weights without references are freed"
 
 
-def test_an_agent_larger_than_the_card_is_refused_before_anything_is_evicted(rig: dict[str, Any]) -> None:
+def test_an_agent_larger_than_the_gpu_is_rejected_before_anything_is_evicted(rig: dict[str, Any]) -> None:
     seen = rig["too_big"]
     assert "The agent needs" in seen["said"] and "8-bit or 4-bit" in seen["said"]
     assert seen["image_model"] == 1.0 and seen["agent"] == 0.0
 
 
-def test_running_out_of_memory_leaves_nothing_half_and_says_what_to_lower(rig: dict[str, Any]) -> None:
+def test_running_out_of_memory_loads_nothing_partially_and_gives_advice(rig: dict[str, Any]) -> None:
     for scenario, share in (("runs_out_while_loading", 0.0), ("runs_out_while_writing", 1.0)):
         seen = rig[scenario]
         assert "ran out of memory" in seen["said"] and "8-bit or 4-bit" in seen["said"]
@@ -71,9 +71,9 @@ def test_running_out_of_memory_leaves_nothing_half_and_says_what_to_lower(rig: d
         assert seen["agent"] == share and seen["then"], "the next call works"
 
 
-def test_the_host_is_asked_for_what_the_reply_is_reckoned_to_take(rig: dict[str, Any]) -> None:
+def test_the_host_reserves_the_estimated_memory_of_the_reply(rig: dict[str, Any]) -> None:
     seen = rig["asked"]
-    assert seen["words"] == seen["reckoned"]
+    assert seen["words"] == seen["estimate"]
     assert seen["images"] > seen["words"] and seen["longer"] > seen["words"]
 
 
@@ -82,10 +82,10 @@ def test_weights_that_cannot_be_moved_are_read_again(rig: dict[str, Any]) -> Non
     assert rig["reread"] == expected
 
 
-def test_a_server_on_the_card_ends_when_its_room_is_wanted(rig: dict[str, Any]) -> None:
+def test_a_server_on_the_gpu_ends_when_its_memory_is_needed(rig: dict[str, Any]) -> None:
     seen = rig["server"]
-    assert seen["alone"] == 1.0 and seen["beside"] < 1.0, "room is made before the server starts"
-    assert seen["ended"] == [0, 0, 1, 2], "it stays between replies, and ends when asked for its room"
+    assert seen["alone"] == 1.0 and seen["with_server"] < 1.0, "room is made before the server starts"
+    assert seen["ended"] == [0, 0, 1, 2], "it stays between replies, and ends when its memory is needed"
 
 
 def agent_graph(request: str) -> Graph:

@@ -43,7 +43,7 @@ def test_every_node_is_offered(host: ComfyServer) -> None:
     assert agents[:2] == ["tiny world planner", "tiny world critic"]
 
 
-def test_servers_of_agents_and_of_images_have_addresses_of_their_own(host: ComfyServer) -> None:
+def test_agent_and_image_servers_have_separate_addresses(host: ComfyServer) -> None:
     info = host.get("/object_info")
     agents = info["InterleaveRemoteAgent"]["input"]["required"]["base_url"][1]["default"]
     images = info["InterleaveServiceGenerator"]["input"]["required"]["url"][1]["default"]
@@ -62,7 +62,7 @@ def test_a_step_is_redrawn_until_the_critic_accepts(host: ComfyServer) -> None:
     assert len(outputs["loop"]["images"]) == 2
 
 
-def test_a_run_goes_on_from_its_journal(host: ComfyServer) -> None:
+def test_a_run_resumes_from_its_journal(host: ComfyServer) -> None:
     accepting = json.dumps([verdict(True)] * 3)
     first = host.run(story("go on", ["a", "b"], SIZE, critic=accepting, max_attempts=2))
     (folder,) = journals(host, "go on")
@@ -76,13 +76,13 @@ def test_a_run_goes_on_from_its_journal(host: ComfyServer) -> None:
     assert first["loop"]["images"]
 
 
-def test_without_a_critic_every_step_is_drawn_once(host: ComfyServer) -> None:
+def test_without_a_critic_every_step_is_generated_once(host: ComfyServer) -> None:
     outputs = host.run(story("no critic", ["a", "b"], SIZE, max_attempts=5))
     assert report_of(outputs).count("Not judged by a critic") == 2
     assert len(outputs["out"]["images"]) == 2
 
 
-def test_a_story_of_text_alone_runs(host: ComfyServer) -> None:
+def test_a_text_only_story_runs(host: ComfyServer) -> None:
     outputs = host.run(story("words", ["# Once upon a time.", "# The end."], SIZE))
     assert report_of(outputs).count("Text only") == 2
     assert "out" not in outputs  # nothing to save, and no error
@@ -96,7 +96,7 @@ def test_image_to_image_starts_from_the_source(host: ComfyServer) -> None:
     assert images[0][0] == images[1][0] and images[0][1] != images[1][1]
 
 
-def test_cancel_stops_the_run_and_keeps_what_is_finished(host: ComfyServer) -> None:
+def test_cancelling_stops_the_run_and_keeps_finished_steps(host: ComfyServer) -> None:
     graph = story("cancelled", [f"picture {number}" for number in range(60)], SIZE, steps=40)
     started = host.queue(graph)
     deadline = time.monotonic() + 60
@@ -119,7 +119,7 @@ def test_cancel_stops_the_run_and_keeps_what_is_finished(host: ComfyServer) -> N
     assert len(outputs["out"]["images"]) == len(kept)
 
 
-def test_a_changed_model_or_setting_is_drawn_anew(host: ComfyServer) -> None:
+def test_a_changed_model_or_setting_generates_again(host: ComfyServer) -> None:
     graph = story("identity", ["a"], SIZE)
     host.run(graph)
     (folder,) = journals(host, "identity")
@@ -145,7 +145,7 @@ def with_agent(name: str) -> Graph:
     }
 
 
-def test_a_missing_agent_says_where_to_put_it(host: ComfyServer) -> None:
+def test_a_missing_agent_raises_with_its_folder(host: ComfyServer) -> None:
     with pytest.raises(HostError, match=r"The agent 'Unknown-8B' was not found.*interleave_agents"):
         host.run(with_agent("Unknown-8B"))
 
@@ -155,7 +155,7 @@ def test_an_agent_name_cannot_leave_the_folders(host: ComfyServer) -> None:
         host.run(with_agent("../../checkpoints"))
 
 
-def test_an_unreadable_plan_says_so(host: ComfyServer) -> None:
+def test_an_unreadable_plan_raises_an_error(host: ComfyServer) -> None:
     graph = {
         "agent": node("InterleaveTestAgent", replies=json.dumps(["no plan", "still none"])),
         "planner": node("InterleavePlanner", agent="@agent", request="a boat"),
@@ -165,7 +165,7 @@ def test_an_unreadable_plan_says_so(host: ComfyServer) -> None:
         host.run(graph)
 
 
-def test_a_plan_comes_out_as_a_value_and_as_text(host: ComfyServer) -> None:
+def test_the_planner_outputs_a_plan_and_its_text(host: ComfyServer) -> None:
     steps = [
         {
             "step_number": 1,

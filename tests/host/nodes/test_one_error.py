@@ -50,7 +50,7 @@ def errors(host: ComfyServer, graph: Graph) -> list[tuple[str, str]]:
         ("InterleaveLoadTrajectory", {"story": "gone"}, "gone"),
     ],
 )
-def test_one_wrong_input_is_one_error_at_it(
+def test_one_wrong_input_gives_one_error_at_this_input(
     host: ComfyServer, kind: str, given: dict[str, Any], said: str
 ) -> None:
     need_checkpoints()
@@ -59,7 +59,7 @@ def test_one_wrong_input_is_one_error_at_it(
     assert re.search(said, details), details
 
 
-def test_a_plan_that_cannot_be_read_is_one_error_whatever_images_are_connected(host: ComfyServer) -> None:
+def test_an_unreadable_plan_gives_one_error_with_any_images(host: ComfyServer) -> None:
     graph = edited("{", **{"images.image0": ["seen", 0], "images.image1": ["seen", 0]})
     graph["seen"] = node("LoadImage", image=host.put_input(Image.new("RGB", (8, 8)), PICTURE))
     ((name, _),) = errors(host, graph)

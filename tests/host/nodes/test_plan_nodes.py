@@ -21,7 +21,7 @@ from ..server.comfy_server import ComfyServer, HostError
 
 
 def shown(outputs: dict[str, Any]) -> dict[str, Any]:
-    """What Edit Plan sends to the browser."""
+    """Return the message of Edit Plan to the browser."""
     (sent,) = outputs["edit"]["interleave_plan"]
     return sent
 
@@ -39,7 +39,7 @@ def test_a_planner_sees_every_connected_image(host: ComfyServer) -> None:
         host.run(graph)
 
 
-def test_of_plans_of_a_wrong_length_the_nearest_is_taken_with_a_warning(host: ComfyServer) -> None:
+def test_the_closest_plan_of_a_wrong_length_is_used_with_a_warning(host: ComfyServer) -> None:
     outputs = host.run(planned(reply("a", "b"), reply("a", "b", "c"), request="counted", step_count=3))
     assert "3. Step 3" in text_of(outputs, "planned") and "planner" not in outputs
     counts = {"request": "counted again", "step_count": 3}
@@ -59,7 +59,7 @@ def test_a_plan_of_many_steps_is_written_in_parts(host: ComfyServer) -> None:
     assert "first half" in text_of(outputs, "thought") and "second half" in text_of(outputs, "thought")
 
 
-def test_a_plan_of_many_steps_goes_on_with_the_part_that_is_missing(host: ComfyServer) -> None:
+def test_a_long_plan_resumes_at_the_missing_part(host: ComfyServer) -> None:
     outline = json.dumps({"outline": [f"{number}. Mile {number}." for number in range(1, 14)], "always": ""})
     parts = [
         json.dumps({"execution_plan": [{"step_number": at, "auxiliary_text": f"Mile {at}."} for at in some]})
@@ -83,8 +83,8 @@ def test_a_plan_of_many_steps_goes_on_with_the_part_that_is_missing(host: ComfyS
     assert not list((host.base / "output" / "interleave-thinker").glob("*-plan-*"))
 
 
-def test_the_report_names_the_wording_that_the_planner_was_asked_in(host: ComfyServer) -> None:
-    graph = planned(reply("a"), request="whose wording")
+def test_the_report_names_the_planners_prompt_set(host: ComfyServer) -> None:
+    graph = planned(reply("a"), request="which prompt set")
     graph["generator"] = node("InterleaveTinyWorldGenerator")
     graph["loop"] = node(
         "InterleaveCriticLoop", plan=["planner", 0], generator="@generator", max_attempts=1, accept_at=0.0,
@@ -94,7 +94,7 @@ def test_the_report_names_the_wording_that_the_planner_was_asked_in(host: ComfyS
     assert f"default 2 ({default_prompt_set().digest})" in text_of(host.run(graph), "report")
 
 
-def test_a_style_stands_before_every_prompt_that_is_drawn(host: ComfyServer) -> None:
+def test_a_style_precedes_every_generated_prompt(host: ComfyServer) -> None:
     graph = edited(
         "1. a red house\n2. add a tree", planned(reply("x"), request="styled", style="Ink on paper")
     )
@@ -113,7 +113,7 @@ def test_a_style_stands_before_every_prompt_that_is_drawn(host: ComfyServer) -> 
     assert trajectory["plan"]["style"] == "Ink on paper"
 
 
-def test_a_step_by_hand_is_drawn_with_its_own_settings(host: ComfyServer) -> None:
+def test_a_manual_step_is_generated_with_its_own_settings(host: ComfyServer) -> None:
     text = "1. a red house\n2. add a tree\n3. Sun\n  draw: add a sun\n  source: step 1\n  seed: 77"
     graph = edited(text, request="Settings by hand") | {
         "generator": node("InterleaveTinyWorldGenerator"),
@@ -135,28 +135,28 @@ def test_a_step_by_hand_is_drawn_with_its_own_settings(host: ComfyServer) -> Non
         host.run(graph)
 
 
-def test_another_seed_is_another_plan_and_the_same_the_same(host: ComfyServer) -> None:
-    """By a real agent, which draws its answer."""
+def test_the_seed_determines_the_plan(host: ComfyServer) -> None:
+    """With a real agent, which samples its answer."""
     need_checkpoints()
 
     def plan(seed: int, exact_count: bool = False) -> str:
         graph = twin("tiny_world_story")
         name = id_of(graph, "InterleavePlanner")
-        # Hot, so that a model of two million weights has something else to say. The count, of which nothing
-        # is asked, has the node run again.
+        # A high temperature, so that a model of two million weights gives different answers. The count is not
+        # part of the prompt, but a changed one makes the node run again.
         graph[name]["inputs"] |= {"seed": seed, "temperature": 2.0, "exact_count": exact_count}
         agent = graph[name]["inputs"]["agent"][0]
         wanted = {name: graph[name], agent: graph[agent], "text": node("PreviewAny", source=[name, 1])}
         try:
             return text_of(host.run(wanted))
-        except HostError as error:  # what it drew was no plan, twice
+        except HostError as error:  # two samples in a row were not valid plans
             return str(error)
 
     assert plan(1) == plan(1, exact_count=True)
     assert len({plan(seed) for seed in range(1, 5)}) > 1
 
 
-def test_the_tiny_planner_says_what_it_does_not_know(host: ComfyServer) -> None:
+def test_the_tiny_planner_names_unknown_words(host: ComfyServer) -> None:
     need_checkpoints()
     graph = twin("tiny_world_story")
     graph[id_of(graph, "InterleavePlanner")]["inputs"] |= {"request": "Add a white owl.", "step_count": 2}
@@ -172,7 +172,7 @@ def test_captions_can_be_left_out(host: ComfyServer) -> None:
     assert text_of(outputs, "planned") == "1. Step 1\n   draw: a"
 
 
-def test_edits_stay_when_the_planner_writes_another_plan(host: ComfyServer) -> None:
+def test_edits_are_kept_with_a_new_plan(host: ComfyServer) -> None:
     first = planned(reply("a", "b", "c"), request="stay")
     untouched = host.run(edited("", first))
     assert text_of(untouched) == text_of(untouched, "planned")
@@ -190,7 +190,7 @@ def test_edits_stay_when_the_planner_writes_another_plan(host: ComfyServer) -> N
     assert shown(again)["result"]["execution_plan"][2]["locked"]
 
 
-def test_a_plan_by_hand_is_drawn_without_a_planner(host: ComfyServer) -> None:
+def test_a_manual_plan_is_generated_without_a_planner(host: ComfyServer) -> None:
     graph = edited(
         "1. a red house\n2. add a tree\n3. The end\n   text: Good night.", request="Twelve images by hand"
     )
@@ -228,14 +228,14 @@ def test_a_plan_by_hand_is_drawn_without_a_planner(host: ComfyServer) -> None:
         ("1. ../../etc/passwd\nmade from: ../..", "'made from' line is damaged"),
     ],
 )  # fmt: skip
-def test_a_broken_plan_is_refused_before_anything_runs(host: ComfyServer, edits: str, reason: str) -> None:
+def test_an_invalid_plan_is_rejected_before_anything_runs(host: ComfyServer, edits: str, reason: str) -> None:
     with pytest.raises(HostError) as refused:
         host.queue(edited(edits))
     errors = json.loads(refused.value.details)["node_errors"]["edit"]["errors"]
     assert len(errors) == 1 and reason in errors[0]["details"] and "\n" not in errors[0]["details"]
 
 
-def test_a_broken_plan_on_a_wire_is_refused_when_it_comes(host: ComfyServer) -> None:
+def test_an_invalid_plan_from_a_link_is_rejected_during_the_run(host: ComfyServer) -> None:
     graph = edited("") | {"typed": node("PrimitiveString", value="1. House\n  a house")}
     graph["edit"]["inputs"]["edits"] = ["typed", 0]
     with pytest.raises(
@@ -248,7 +248,9 @@ def test_a_broken_plan_on_a_wire_is_refused_when_it_comes(host: ComfyServer) -> 
     ("request_text", "reason"),
     [(" ", "the request is empty"), ("x" * 100_001, "has 100001 characters")],
 )
-def test_a_request_out_of_bounds_is_one_line(host: ComfyServer, request_text: str, reason: str) -> None:
+def test_a_request_out_of_bounds_gives_a_one_line_error(
+    host: ComfyServer, request_text: str, reason: str
+) -> None:
     with pytest.raises(HostError, match=reason) as error:
         host.queue(planned(reply("a"), request=request_text))
     faults = [
@@ -266,7 +268,7 @@ def test_a_request_out_of_bounds_is_one_line(host: ComfyServer, request_text: st
 @pytest.mark.parametrize(
     "graph", [edited("1. a \ud800"), edited("1. a", request="\ud800"), planned("", request="\ud800")]
 )
-def test_half_a_character_is_refused(host: ComfyServer, graph: Graph) -> None:
+def test_a_lone_surrogate_is_rejected(host: ComfyServer, graph: Graph) -> None:
     body = json.dumps({"prompt": graph, "client_id": "tests"})
     answer = httpx.post(
         f"{host.url}/prompt", content=body, headers={"Content-Type": "application/json"}, timeout=60
@@ -277,12 +279,12 @@ def test_half_a_character_is_refused(host: ComfyServer, graph: Graph) -> None:
     assert "half a character" in message and host.get("/system_stats")
 
 
-def test_neither_planner_nor_text_says_what_to_do(host: ComfyServer) -> None:
+def test_a_missing_planner_and_text_raise_with_advice(host: ComfyServer) -> None:
     with pytest.raises(HostError, match=r"The plan is empty\. Connect a Planner, or write steps"):
         host.run(edited(""))
 
 
-def test_cancel_ends_the_planning_within_a_word(host: ComfyServer) -> None:
+def test_cancelling_stops_planning_within_a_token(host: ComfyServer) -> None:
     graph = planned(reply(*["word " * 200] * 5), request="cancelled while planning", seconds=0.02)
     started = host.queue(graph)
     deadline = time.monotonic() + 60
@@ -297,7 +299,7 @@ def test_cancel_ends_the_planning_within_a_word(host: ComfyServer) -> None:
     assert "draw: a" in text_of(host.run(planned(reply("a"), request="after the cancel")), "planned")
 
 
-def test_the_list_editor_is_told_how_a_text_is_read(host: ComfyServer) -> None:
+def test_the_list_editor_gets_the_parsed_text(host: ComfyServer) -> None:
     good = host.post("/interleave-thinker/plan", {"text": "1. House [locked]\n draw: a house"}).json()
     assert good["plan"]["execution_plan"][0]["locked"] and json.loads(good["json_text"]) == good["plan"]
     bad = host.post("/interleave-thinker/plan", {"text": "1. House\n drow: a"}).json()

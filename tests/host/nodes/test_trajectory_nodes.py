@@ -140,7 +140,7 @@ def test_a_story_in_one_file_is_the_same_in_this_host_and_in_another(
 @pytest.mark.parametrize(
     "kind", ["parent folder", "link", "bomb that lies", "encrypted", "overlapping", "zip64 end"]
 )
-def test_a_hostile_story_in_one_file_is_refused_in_one_line(host: ComfyServer, kind: str) -> None:
+def test_a_hostile_story_file_raises_one_line(host: ComfyServer, kind: str) -> None:
     path = host.base / "input" / f"{kind.replace(' ', '-')}.zip"
     path.write_bytes(KINDS[kind](OTHER_HOST.read_bytes()))
     before = sorted(host.base.rglob("*"))
@@ -174,13 +174,13 @@ def test_a_record_in_the_input_folder_is_a_story(host: ComfyServer, run: Traject
 @pytest.mark.parametrize(
     "story", ["output/../../etc", "/etc", "output/none", "", "output/kept/../kept", "\0", "(no story yet)"]
 )
-def test_what_is_not_in_the_list_is_not_loaded(host: ComfyServer, story: str) -> None:
+def test_a_story_outside_of_the_list_is_not_loaded(host: ComfyServer, story: str) -> None:
     with pytest.raises(HostError, match=r"The story .* was not found"):
         host.run(graph(story, "InterleaveExport", **export()))
 
 
 @pytest.mark.parametrize("damage", ["truncated", "newer", "foreign", "picture"])
-def test_a_damaged_story_is_one_line(host: ComfyServer, run: Trajectory, damage: str) -> None:
+def test_a_damaged_story_gives_a_one_line_error(host: ComfyServer, run: Trajectory, damage: str) -> None:
     folder = host.base / "input" / damage
     save_trajectory(run, folder)
     file = folder / "trajectory.json"
@@ -205,7 +205,7 @@ def test_a_record_shows_no_image_from_outside_its_folder(host: ComfyServer) -> N
     entry = {"step": 1, "prompt": "p", "target_img": "../../secret.png"}
     (folder / "execution_record.json").write_text(json.dumps({"steps": [entry]}))
     outputs = host.run(graph("input/outside", "InterleaveExport", **export()))
-    assert outputs, "an image that is not there is missing, as one on another machine is"
+    assert outputs, "an absent image is reported as missing, like one on another machine"
     before = {path.name for path in host.base.joinpath("output").rglob("*.png")}
     assert "secret.png" not in before
 
@@ -217,7 +217,7 @@ PREFIXES = (
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_a_name_that_leads_outside_is_refused_before_anything_runs(
+def test_a_name_that_leads_outside_is_rejected_before_anything_runs(
     host: ComfyServer, run: Trajectory, prefix: str
 ) -> None:
     (host.base / "output" / "host.db").touch()
@@ -300,7 +300,7 @@ def test_feedback_is_kept_with_the_run_and_as_training_data(host: ComfyServer, r
         ({"word": "better prompt", "better_prompt": "x" * 30_000}, "at most 20000"),
     ],
 )
-def test_feedback_on_nothing_is_one_line(
+def test_feedback_without_an_attempt_gives_a_one_line_error(
     host: ComfyServer, run: Trajectory, changed: dict[str, Any], message: str
 ) -> None:
     made = graph(name_of(host, run), "InterleaveFeedback", **feedback(**changed))

@@ -13,7 +13,7 @@ from ..server.rigs import results_of
 
 @pytest.fixture(scope="module")
 def rig(host_home: HostHome) -> dict[str, Any]:
-    """What `writing_rig.py` found, by text encoder; without those that the host does not know."""
+    """Results of `writing_rig.py` by text encoder, without those that the host does not have."""
     return results_of(host_home, "writing_rig")
 
 
@@ -29,7 +29,7 @@ def rig(host_home: HostHome) -> dict[str, Any]:
         ("minimax", "places the images|cut off"),
     ],
 )
-def test_encoders_that_cannot_write_about_images_are_refused(
+def test_encoders_that_cannot_write_about_images_are_rejected(
     rig: dict[str, Any], encoder: str, reason: str
 ) -> None:
     if encoder not in rig:
@@ -40,7 +40,7 @@ def test_encoders_that_cannot_write_about_images_are_refused(
 
 
 @pytest.mark.parametrize("encoder", ["qwen3vl_4b", "qwen3vl_8b", "boogu", "krea2", "mage flow", "ideogram 4"])
-def test_every_qwen3_vl_is_taken_and_sees_images_where_they_stand(rig: dict[str, Any], encoder: str) -> None:
+def test_every_qwen3_vl_is_accepted_and_sees_images_in_order(rig: dict[str, Any], encoder: str) -> None:
     if encoder not in rig:
         pytest.skip("this ComfyUI does not know it")
     assert rig[encoder] == {"refused": "", "seen": 2, "marks": True}

@@ -1,4 +1,4 @@
-"""What several tests of the pack in a host need."""
+"""Fixtures for several tests of the pack in a host."""
 
 from __future__ import annotations
 

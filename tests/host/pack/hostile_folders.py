@@ -40,7 +40,7 @@ def make_folders(parent: Path, trajectory: Trajectory, outside: Path) -> list[st
 
 
 def png(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
-    """A PNG that says it is this large, with hardly any pixels in it."""
+    """Return a PNG that declares this size but contains hardly any pixels."""
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     pixels = zlib.compress(b"\0" * 10_000)
     parts = [(b"IHDR", header), *chunks, (b"IDAT", pixels), (b"IEND", b"")]
@@ -51,7 +51,7 @@ def png(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
 
 
 def picture(folder: Path) -> Path:
-    """A picture of the story."""
+    """Return the path of an image of the story."""
     return sorted((folder / "pictures").iterdir())[0]
 
 
@@ -90,7 +90,7 @@ def linked(name: str) -> Spoil:
 
 
 def unreadable(name: str) -> Spoil:
-    """A pipe: whoever opens it to read waits until somebody writes."""
+    """Replace the file by a named pipe, which blocks every reader until something is written."""
 
     def spoil(folder: Path, outside: Path) -> None:
         (folder / name).unlink(missing_ok=True)
@@ -109,7 +109,7 @@ def large(name: str) -> Spoil:
 
 
 def bomb() -> bytes:
-    """64 million pixels in a few kilobytes: as many as are read at all."""
+    """Write 64 million pixels in a few kilobytes, the maximum size that is read."""
     from io import BytesIO
 
     buffer = BytesIO()

@@ -76,7 +76,7 @@ LEFT_OUT = frozenset({("InterleaveRemoteAgent", "timeout"), ("InterleaveLoadAgen
 
 @dataclass(frozen=True)
 class Hostile:
-    """One hostile graph under a name that says what is wrong with it."""
+    """One hostile graph, named after its fault."""
 
     kind: str
     name: str
@@ -115,7 +115,7 @@ def with_value(graph: Graph, key: str, name: str, value: Any) -> Graph:
 
 
 def whole_graphs(story_name: str, service: str) -> dict[str, tuple[Graph, str]]:
-    """For every node with widgets a graph that runs, and the key of the node in it."""
+    """Return for every node with widgets a graph that runs, and the key of the node in it."""
     drawn = story("hostile", ["a"], (16, 16), steps=1)
     by_service = {name: drawn[name] for name in ("plan", "loop", "report")} | {
         "generator": node(
@@ -132,7 +132,7 @@ def whole_graphs(story_name: str, service: str) -> dict[str, tuple[Graph, str]]:
     judged = judging(agent(json.dumps([verdict(True)])))
     loaded = {"load": node("InterleaveLoadTrajectory", story=story_name)}
     return {
-        # Without an instruction the Judge ends right after the agent was opened: nothing is asked of it.
+        # Without an instruction the Judge ends right after opening the agent, before any request.
         "InterleaveLoadAgent": (judging(node("InterleaveLoadAgent", agent="tiny world critic"), ""), "agent"),
         "InterleaveRemoteAgent": (
             judging(node("InterleaveRemoteAgent", base_url="http://127.0.0.1:9/v1", model="m", key_variable=""), ""),
@@ -177,12 +177,12 @@ def whole_graphs(story_name: str, service: str) -> dict[str, tuple[Graph, str]]:
 
 
 def agent(replies: str) -> dict[str, Any]:
-    """A scripted agent that gives these replies (a JSON list)."""
+    """Return a scripted agent with these replies (a JSON list)."""
     return node("InterleaveTestAgent", replies=replies)
 
 
 def planning(speaker: dict[str, Any], **inputs: Any) -> Graph:
-    """A Planner that asks this agent."""
+    """Return a graph with a Planner that uses this agent."""
     return {
         "agent": speaker,
         "planner": node("InterleavePlanner", agent="@agent", request="a boat", **inputs),
@@ -191,7 +191,7 @@ def planning(speaker: dict[str, Any], **inputs: Any) -> Graph:
 
 
 def judging(speaker: dict[str, Any], instruction: str = "a black page") -> Graph:
-    """A Judge that asks this agent."""
+    """Return a graph with a Judge that uses this agent."""
     return {
         "agent": speaker,
         "after": node("EmptyImage", width=16, height=16, batch_size=1, color=0),
@@ -228,7 +228,7 @@ def shown(story_name: str) -> Graph:
 
 
 def step(number: Any, **fields: Any) -> dict[str, Any]:
-    """One step of a plan as JSON."""
+    """Return one step of a plan as JSON."""
     return {"step_number": number, "step_name": "s", "prompt": "a", "auxiliary_text": "t"} | fields
 
 

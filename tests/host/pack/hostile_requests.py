@@ -75,7 +75,7 @@ def encoded(body: dict[str, Any]) -> bytes:
 
 
 def fault_of_answer(client: httpx.Client, asked: Asked) -> str:
-    """What is wrong with how a request was answered; empty for an answer or one line of refusal."""
+    """Return what is wrong with the response; empty for a normal one or a one-line error."""
     more: Any = (
         {"params": asked.query}
         if asked.method == "GET"
@@ -83,7 +83,7 @@ def fault_of_answer(client: httpx.Client, asked: Asked) -> str:
     )
     answer = client.request(asked.method, asked.path, **more)
     if answer.status_code == 200:
-        return "" if isinstance(answer.json(), dict) else "an answer that is no object"
+        return "" if isinstance(answer.json(), dict) else "an answer that is not an object"
     if answer.status_code in (413, 414) or (
         answer.status_code == 400 and "json" not in answer.headers["content-type"]
     ):

@@ -1,4 +1,4 @@
-"""Queues hostile graphs in the real host, a good prompt behind each, and says what ended badly."""
+"""Queues hostile graphs in the real host, each followed by a good prompt, and reports the failures."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def ended(client: httpx.Client, prompt_id: str, deadline: float) -> Any:
 
 
 def fault_of_refusal(refusal: dict[str, Any]) -> str:
-    """What is wrong with how an input was refused; empty for a line that says what and where."""
+    """Return what is wrong with the error for a rejected input; empty if one line names fault and place."""
     found = [error for of_node in refusal["node_errors"].values() for error in of_node["errors"]]
     if not found:
         return f"refused without a node: {refusal['error']}"
@@ -102,7 +102,7 @@ def fault_of_refusal(refusal: dict[str, Any]) -> str:
 
 
 def fault_of_end(status: dict[str, Any]) -> str:
-    """What is wrong with how a prompt ended; empty for success and for one line of an error of the pack."""
+    """Return what is wrong with how a prompt ended; empty for success and for a one-line error of the pack."""
     if status["status_str"] == "success":
         return ""
     error = next(body for kind, body in status["messages"] if kind == "execution_error")
@@ -114,7 +114,7 @@ def fault_of_end(status: dict[str, Any]) -> str:
 
 
 def unclear(message: str) -> str:
-    """Why a message is no clear line; empty if it is one."""
+    """Return why a message is not one clear line; empty if it is one."""
     if not message or "Traceback" in message:
         return "says nothing" if not message else "a traceback"
     if not message.isprintable() and any(ord(sign) < 32 or "\ud800" <= sign <= "\udfff" for sign in message):
@@ -137,7 +137,7 @@ def written_files(host: ComfyServer) -> set[tuple[str, int]]:
 
 
 def a_run(host: ComfyServer) -> tuple[str, str]:
-    """A finished run in the host's output folder: its name, and the digest of one of its pictures."""
+    """Return the name of a finished run in the host's output folder, and the digest of one of its images."""
     folder = host.base / "output" / "interleave-thinker" / "hostile-run-abcd1234"
     if not folder.exists():
         save_trajectory(make_trajectory(3, request="Hostile"), folder)

@@ -36,7 +36,7 @@ def sockets(info: dict[str, Any], story_name: str, service: str) -> Iterator[Hos
 
 
 def graphs_with_sockets(story_name: str, service: str) -> dict[str, tuple[Graph, str]]:
-    """For every node with sockets a graph that runs, and the key of the node in it."""
+    """Return for every node with sockets a graph that runs, and the key of the node in it."""
     graphs = whole_graphs(story_name, service)
     drawn, _ = graphs["InterleaveStepGenerator"]
     edited = {

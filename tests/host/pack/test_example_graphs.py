@@ -26,7 +26,7 @@ OFFICIAL = (
     "sdxl_simple_example",
 )
 OFFICIAL_OF = {"one_encoder_two_jobs": ("image_mage_flow_edit_turbo_int8",)}
-"""Templates whose official one is in newer hosts alone."""
+"""Templates whose official version is only in newer hosts."""
 
 
 def workflow(name: str) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def workflow(name: str) -> dict[str, Any]:
 
 
 def model_links(graph: Any) -> Iterator[tuple[str, str, str]]:
-    """(name, url, directory) of every model that a graph, or a graph in it, says where to find."""
+    """Return (name, url, directory) of every model with a download link in a graph or its subgraphs."""
     if isinstance(graph, dict):
         for one in graph.get("properties", {}).get("models", []) if "type" in graph else []:
             yield one["name"], one["url"].removesuffix("?download=true"), one["directory"]
@@ -44,7 +44,7 @@ def model_links(graph: Any) -> Iterator[tuple[str, str, str]]:
             yield from model_links(part)
 
 
-def test_the_host_lists_all_as_templates_with_a_picture(host: ComfyServer) -> None:
+def test_the_host_lists_all_templates_with_an_image(host: ComfyServer) -> None:
     assert set(host.get("/workflow_templates")[PACK]) == set(FILE_NAMES.values())
     for name in FILE_NAMES.values():
         assert host.get(f"/api/workflow_templates/{PACK}/{name}.json")["nodes"]
@@ -102,7 +102,7 @@ def test_a_template_runs(host: ComfyServer, name: str) -> None:
         assert len(outputs[id_of(graph, "InterleaveCriticLoop")]["images"]) == 2
 
 
-def test_the_tiny_world_story_is_told(host: ComfyServer) -> None:
+def test_the_tiny_world_story_is_generated(host: ComfyServer) -> None:
     with requirements(host, "tiny_world_story"):
         graph = twin("tiny_world_story")
         outputs = host.run(graph)
@@ -113,7 +113,7 @@ def test_the_tiny_world_story_is_told(host: ComfyServer) -> None:
     assert host.image(sheet).size[0] > 300
 
 
-def test_one_verdict_accepts_and_one_refuses_with_a_reason_and_no_model_at_all(host: ComfyServer) -> None:
+def test_one_verdict_accepts_and_one_rejects_with_a_reason_without_a_model(host: ComfyServer) -> None:
     graph = twin("judge_only")
     outputs = host.run(graph)
     said = {

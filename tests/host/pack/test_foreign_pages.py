@@ -78,7 +78,7 @@ def statuses(host: ComfyServer, headers: dict[str, str]) -> set[int]:
 
 
 def own(host: ComfyServer) -> list[dict[str, str]]:
-    """What browsers and programs send that are to be answered."""
+    """Headers of browsers and programs that are allowed."""
     port = host.url.rpartition(":")[2]
     return [
         {},
@@ -122,11 +122,11 @@ REBOUND = [
     {"Host": "["},
     {"Host": ""},
 ]
-"""What comes of a page whose name was made to resolve to this machine."""
+"""Headers sent by a page whose host name was made to resolve to this machine (DNS rebinding)."""
 
 
 @pytest.mark.parametrize("which", ["host", "open_host"])
-def test_pages_of_other_sites_are_refused(which: str, request: pytest.FixtureRequest) -> None:
+def test_pages_of_other_sites_are_rejected(which: str, request: pytest.FixtureRequest) -> None:
     host: ComfyServer = request.getfixturevalue(which)
     folder = a_run(host)
     for headers in FOREIGN:
@@ -138,7 +138,7 @@ def test_pages_of_other_sites_are_refused(which: str, request: pytest.FixtureReq
     assert decided.steps and decided.redraws
 
 
-def test_names_of_other_machines_are_refused_where_it_listens_for_this_one(
+def test_host_names_of_other_machines_are_rejected_on_a_local_server(
     host: ComfyServer, open_host: ComfyServer
 ) -> None:
     folder = a_run(host)
@@ -161,13 +161,13 @@ def test_a_host_that_listens_for_others_is_called_as_they_like(lan_host: ComfySe
         assert statuses(lan_host, headers) == {403}, headers
 
 
-def test_the_page_that_the_artist_named_is_answered(host: ComfyServer, open_host: ComfyServer) -> None:
+def test_the_origin_that_the_user_allowed_is_answered(host: ComfyServer, open_host: ComfyServer) -> None:
     friend = {"Origin": FRIEND, "Sec-Fetch-Site": "cross-site"}
     assert statuses(open_host, friend) == {200}
     assert statuses(host, friend) == {403}
 
 
-def test_forty_picks_at_once_are_all_kept(host: ComfyServer) -> None:
+def test_forty_parallel_picks_are_all_kept(host: ComfyServer) -> None:
     picture = next((a_run(host) / "pictures").iterdir()).stem
     plan = Plan(steps=tuple(Step(number=number, prompt="a house") for number in range(1, 41)))
     (a_run(host) / "plan.json").write_text(plan.model_dump_json())

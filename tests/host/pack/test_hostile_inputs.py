@@ -114,7 +114,7 @@ SERVED: dict[str, tuple[str, Callable[[], Iterator[bytes]]]] = {
 
 
 class _Hostile(BaseHTTPRequestHandler):
-    """Says under /NAME/v1 what SERVED has for it, until the other side hangs up."""
+    """Sends under /NAME/v1 the content of SERVED until the client disconnects."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["content-length"]))

@@ -14,7 +14,7 @@ from .hostile_runs import a_run, drive
 from .hostile_sockets import sockets
 
 SHARE = 13
-"""One in so many sockets' values: others for each socket, since there are not as many values."""
+"""Every 13th case is run. A socket does not have 13 values, so each one is tested with other values."""
 
 
 def test_every_socket_of_every_node(host: ComfyServer, story_name: str) -> None:
@@ -24,7 +24,7 @@ def test_every_socket_of_every_node(host: ComfyServer, story_name: str) -> None:
     assert len(cases) >= 2000 and ends["error"] >= len(cases) // SHARE // 2
 
 
-def test_requests_of_pages(host: ComfyServer) -> None:
+def test_hostile_requests_get_clear_answers(host: ComfyServer) -> None:
     run, picture = a_run(host)
     with httpx.Client(base_url=host.url, timeout=60) as client:
         asked = list(requests(run, picture))

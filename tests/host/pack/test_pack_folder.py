@@ -18,9 +18,7 @@ from ..server.comfy_server import PACK, ComfyServer
 FOLDER = "Interleave Thinker v1.0 (copy)"
 
 
-def test_the_published_files_in_a_folder_of_another_name_tell_a_story(
-    host_home: HostHome, tmp_path: Path
-) -> None:
+def test_the_published_files_run_in_a_folder_of_another_name(host_home: HostHome, tmp_path: Path) -> None:
     need_checkpoints()
     server = ComfyServer(host_home, tmp_path / "base")
     server.lay_out()

@@ -30,7 +30,7 @@ def shown_default(options: dict[str, Any]) -> str:
     return f"`{'on' if value else 'off'}`" if isinstance(value, bool) else f"`{value}`"
 
 
-def test_every_input_is_on_the_page_with_its_default(host: ComfyServer) -> None:
+def test_the_reference_page_lists_every_input_with_its_default(host: ComfyServer) -> None:
     nodes = {
         name: node
         for name, node in host.get("/object_info").items()

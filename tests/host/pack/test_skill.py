@@ -23,7 +23,7 @@ def graph_of(name: str) -> Graph:
 
 
 def with_slots(name: str, /, **values: Any) -> Graph:
-    """A graph with these slots set, as SKILL.md says."""
+    """Return a graph with these slots set, as described in SKILL.md."""
     graph = graph_of(name)
     slots = json.loads((SKILL / SLOTS_FILE).read_text(encoding="utf-8"))[name]
     for slot, value in values.items():
@@ -40,7 +40,7 @@ def story_of(host: ComfyServer, outputs: dict[str, Any]) -> tuple[StoryFile, str
 
 
 def test_the_graphs_are_those_of_the_examples() -> None:
-    """`python tests/host/graphs/skill.py` makes them anew."""
+    """`python tests/host/graphs/skill.py` writes them again."""
     made = files()
     assert {path.name for path in SKILL.iterdir()} == {*made, "SKILL.md"}
     for name, text in made.items():
@@ -56,7 +56,7 @@ def test_the_skill_names_every_graph_and_state() -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_graph_has_only_what_the_host_knows(host: ComfyServer, name: str) -> None:
+def test_a_graph_has_only_nodes_and_inputs_of_the_host(host: ComfyServer, name: str) -> None:
     known = host.get("/object_info")
     for key, node in graph_of(name).items():
         definition = known[node["class_type"]]["input"]
@@ -80,8 +80,8 @@ def test_a_story_is_queued_and_read(host: ComfyServer) -> None:
         assert picture.size == (step.image.width, step.image.height)
 
 
-def test_a_plan_of_ones_own_takes_the_planners_place(host: ComfyServer) -> None:
-    """As SKILL.md says: the node of one graph in another."""
+def test_a_custom_plan_replaces_the_planner(host: ComfyServer) -> None:
+    """Use the node of one graph in another, as described in SKILL.md."""
     need_checkpoints()
     graph = with_slots("tiny_world_story", tries=2)
     graph["edit_plan"] = with_slots(

@@ -20,7 +20,7 @@ def workflow(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_template_has_what_newer_front_ends_read(name: str) -> None:
+def test_a_template_has_the_fields_of_newer_front_ends(name: str) -> None:
     assert workflow(name) == completed(workflow(name), name), HOW
 
 

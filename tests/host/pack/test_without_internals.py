@@ -16,13 +16,13 @@ from ..server.runs import ran_in
 TAKEN = ("execution.IsChangedCache", "comfy.model_management.current_loaded_models")
 LINES = (
     "this ComfyUI does not have execution.IsChangedCache: with --cache-none, Attempt End generates images",
-    "this ComfyUI has no comfy.model_management.current_loaded_models: an agent stays on the card",
+    "this ComfyUI does not have comfy.model_management.current_loaded_models: an agent stays on the GPU",
 )
 
 
 @pytest.fixture(scope="module")
 def bare(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComfyServer]:
-    """A server without them that keeps no results, where they are used most."""
+    """Start a server without these internals and without a cache, where they matter most."""
     server = ComfyServer(host_home, tmp_path_factory.mktemp("bare") / "base", "--cache-none")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INTERLEAVE_TEST_WITHOUT", ",".join(TAKEN))
@@ -34,20 +34,20 @@ def bare(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def tinted(words: str, kind: str) -> Graph:
-    """Accepted at attempt 2; what comes after the sampler is of another class."""
+    """Return a pair accepted at attempt 2 whose node after the sampler has this class."""
     graph = pair(words, None, replies=[verdict(False, "better"), verdict(True)] * 2)
     return {**graph, "tint": {**graph["tint"], "class_type": kind}}
 
 
 def painted(host: ComfyServer, graph: Graph) -> int:
-    """How many images were drawn for a graph."""
+    """Run a graph and return the number of generated images."""
     before = ran_in(host).count("paint")
     outputs = host.run(graph)
     assert outputs["out"]["images"]
     return ran_in(host).count("paint") - before
 
 
-def test_the_log_says_what_is_different(bare: ComfyServer, host: ComfyServer) -> None:
+def test_the_log_reports_the_missing_internals(bare: ComfyServer, host: ComfyServer) -> None:
     log = bare.log_path.read_text(errors="replace")
     assert all(log.count(f"InterleaveThinker: {line}") == 1 for line in LINES), log
     whole = host.log_path.read_text(errors="replace")
@@ -56,11 +56,11 @@ def test_the_log_says_what_is_different(bare: ComfyServer, host: ComfyServer) ->
     )
 
 
-def test_nodes_that_watch_for_changes_are_drawn_anew_and_others_are_not(bare: ComfyServer) -> None:
+def test_only_nodes_that_detect_changes_generate_again(bare: ComfyServer) -> None:
     watching, plain = tinted("watching", "InterleaveTestWatching"), tinted("plain", "InterleaveTestTint")
     assert [painted(bare, watching) for _ in range(2)] == [2, 2]
     assert [painted(bare, plain) for _ in range(2)] == [2, 0]
 
 
-def test_a_story_is_told(bare: ComfyServer) -> None:
+def test_a_story_is_generated(bare: ComfyServer) -> None:
     assert len(bare.run(story("without", ["a", "b"], (64, 64)))["out"]["images"]) == 2

@@ -1,4 +1,4 @@
-"""The running host serves our words and help pages, and they are about the nodes as they are."""
+"""The running host serves our texts and help pages, and they match its nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OFFERED_IF_INSTALLED = {"8-bit", "4-bit"}
 
 @pytest.fixture(scope="module")
 def nodes(host: ComfyServer) -> dict[str, Any]:
-    """What the host says of the pack's nodes, those aside that only expansions use."""
+    """The host's descriptions of the pack's nodes, without those that only expansions use."""
     return {
         name: node
         for name, node in host.get("/object_info").items()
@@ -48,14 +48,14 @@ def grown(name: str, options: dict[str, Any]) -> dict[str, str]:
     return {f"{name}_{one}": inner["tooltip"] for one in names}
 
 
-def test_all_languages_are_served_whole(host: ComfyServer) -> None:
+def test_all_languages_are_served_completely(host: ComfyServer) -> None:
     served = host.get("/i18n")
     for language in LANGUAGES:
         ours = json.loads((ROOT / "locales" / language / "nodeDefs.json").read_text(encoding="utf-8"))
         assert {node: served[language]["nodeDefs"][node] for node in ours} == ours, language
 
 
-def test_the_english_words_are_those_of_the_nodes(nodes: dict[str, Any], english: dict[str, Any]) -> None:
+def test_the_english_texts_are_those_of_the_nodes(nodes: dict[str, Any], english: dict[str, Any]) -> None:
     assert set(english) == set(nodes)
     for name, node in nodes.items():
         words, inputs = english[name], declared_inputs(node)

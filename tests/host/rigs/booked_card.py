@@ -1,9 +1,8 @@
-"""A card that exists only in the books, for rigs in the host's own Python (`host_modules`).
+"""Simulates a GPU for rigs that run in the host's own Python (`host_modules`).
 
-The card is the device `cpu:0`, which torch computes on like on any CPU but which compares unequal
-to `cpu`; where each weight is, is noted whenever a module is moved, and the room that is left follows from
-that. So what the host's memory manager decides on a machine with little memory can be watched on one without
-a card.
+The GPU is the device `cpu:0`: torch computes on it like on any CPU, but it compares unequal to `cpu`. Every
+move of a module is recorded, and the free memory is computed from that. So the decisions of the host's memory
+manager on a GPU with little memory can be tested on a machine without a GPU.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import torch
 
 from interleave_thinker.nodes.host import memory as ours
 
-CPU, CARD = torch.device("cpu"), torch.device("cpu", 0)
+CPU, GPU = torch.device("cpu"), torch.device("cpu", 0)
 KILO = 1024
 
 
@@ -47,8 +46,8 @@ class Identities:
         return (one for one in [held() for held in list(self._held.values())] if one is not None)
 
 
-class Card:
-    """The books of the card: its size, what lies on it, and how often an agent was brought there."""
+class SimulatedGpu:
+    """Records the size of the GPU, the weights on it, and how often an agent was loaded."""
 
     def __init__(self) -> None:
         self.size = 1 << 40
@@ -61,7 +60,7 @@ class Card:
 
     def note(self, module: torch.nn.Module, device: torch.device) -> None:
         for one in module.parameters():
-            if device != CARD:
+            if device != GPU:
                 self.weights.discard(one)
             elif one not in self.weights:
                 if self.real_size is not None and self.used() + one.nbytes > self.real_size:
@@ -69,54 +68,54 @@ class Card:
                 self.weights.add(one)
 
 
-card = Card()
+gpu = SimulatedGpu()
 move = torch.nn.Module.to
 
 
 def noted_move(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
     target = args[0] if args else kwargs.get("device")
     if isinstance(target, (torch.device, str)):
-        card.note(module, torch.device(target))
+        gpu.note(module, torch.device(target))
     return move(module, *args, **kwargs)
 
 
 def counted_load(patcher: Any, *args: Any, **kwargs: Any) -> Any:
-    card.arrivals += 1
+    gpu.arrivals += 1
     return load(patcher, *args, **kwargs)
 
 
 load = ours._WholePatcher.load
 ours._WholePatcher.load = counted_load
 torch.nn.Module.to = noted_move
-mm.get_torch_device = lambda: CARD
+mm.get_torch_device = lambda: GPU
 mm.is_device_cpu = lambda device: device == CPU
 mm.minimum_inference_memory = lambda: 64 * KILO
 mm.extra_reserved_memory = lambda: 0
-mm.get_total_memory = lambda device=None, torch_total_too=False: card.size
+mm.get_total_memory = lambda device=None, torch_total_too=False: gpu.size
 
 
 def free(device: Any = None, torch_free_too: bool = False) -> Any:
-    left = card.size - card.used() if device in (None, CARD) else 1 << 40
+    left = gpu.size - gpu.used() if device in (None, GPU) else 1 << 40
     return (left, left) if torch_free_too else left
 
 
 mm.get_free_memory = free
 
 
-def on_card(module: torch.nn.Module) -> float:
-    """Share of a module's weights that are on the card."""
-    sizes = [(one.nbytes, one in card.weights) for one in module.parameters()]
+def on_gpu(module: torch.nn.Module) -> float:
+    """Return the share of a module's weights that are on the GPU."""
+    sizes = [(one.nbytes, one in gpu.weights) for one in module.parameters()]
     return sum(size for size, there in sizes if there) / max(1, sum(size for size, _ in sizes))
 
 
 @contextmanager
 def fresh(size: int, state: Any = None) -> Iterator[None]:
-    """An empty card of this size, in one of the host's memory states."""
+    """Provide an empty GPU of this size in bytes, in one of the host's memory states."""
     mm.vram_state = state or mm.VRAMState.NORMAL_VRAM
-    card.size, card.real_size, card.arrivals = size, None, 0
+    gpu.size, gpu.real_size, gpu.arrivals = size, None, 0
     try:
         yield
     finally:
-        card.size, card.real_size = 1 << 40, None
+        gpu.size, gpu.real_size = 1 << 40, None
         mm.unload_all_models()
         gc.collect()

@@ -19,7 +19,7 @@ CACHES = {"classic": "CLASSIC", "lru": "LRU", "ram": "RAM_PRESSURE", "none": "NO
 
 
 class Listener:
-    """What the executor takes for its server; keeps what it says."""
+    """Replaces the server of the executor and records its messages."""
 
     client_id: str | None = "rig"
     last_node_id = None
@@ -35,7 +35,7 @@ class Listener:
 
 
 async def main(scenarios: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """For every scenario the answers to its prompts: nodes that ran, how it ended, what was shown."""
+    """Return for each scenario the results of its prompts: nodes that ran, status, outputs."""
     import_module("utils.install_util")  # before nodes, which puts a folder first that shadows it
     from comfy.cli_args import args
     from execution import CacheType, PromptExecutor, validate_prompt
@@ -81,7 +81,7 @@ async def main(scenarios: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 def failure(listener: Listener) -> str:
-    """What the executor said went wrong, empty if nothing did."""
+    """Return the error reported by the executor; empty if there was none."""
     return next(
         (data["exception_message"].strip() for event, data in listener.said if event == "execution_error"), ""
     )

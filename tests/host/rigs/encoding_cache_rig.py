@@ -32,7 +32,7 @@ DRAWS = [
     ("a red sun", SOURCES[1], 4),
     ("a house", None, 1),
 ]
-"""A step from text, three tries of an edit, another source, and the first again."""
+"""A step from text, three attempts of an edit, another source, and the first again."""
 
 
 def drawn(family: str, settings: SamplingSettings, encoding_cache: EncodingCacheSettings) -> dict[str, Any]:
@@ -47,8 +47,7 @@ FAMILIES = {
     "flux2 dev": SMALL,
     "sd15": SMALL.model_copy(update={"cfg": 4.0, "scheduler": "normal"}),
 }
-"""One that is shown its source as a reference, one that begins from its source's latent and looks at the
-negative."""
+"""One family with its source as a reference; one that starts from its latent and uses the negative."""
 
 if __name__ == "__main__":
     asyncio.run(nodes.init_builtin_extra_nodes())

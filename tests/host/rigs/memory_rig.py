@@ -20,7 +20,7 @@ import host_modules  # the host and the pack; first
 import comfy.model_management as mm
 import comfy.ops
 import torch
-from booked_card import CARD, CPU, KILO, card, fresh, on_card
+from booked_card import CPU, GPU, KILO, fresh, gpu, on_gpu
 from comfy.model_patcher import ModelPatcher
 from shim.prestartup_script import Without
 
@@ -38,7 +38,7 @@ TINY = Path(host_modules.ROOT) / "tinyworld" / "runtime" / "checkpoints"
 
 
 def agent(role: str, on: bool = True) -> tuple[ManagedChat, Any]:
-    """A managed agent and its torch module, which refuses to compute unless all of it is on the card."""
+    """Return a managed agent and its torch module, which raises unless it is fully on the GPU."""
     chat = open_chat(f"transformers:{TINY / role}", device="cpu", share=on)
     module = chat.model
     module.register_forward_pre_hook(lambda *_: check_whole(module))
@@ -46,14 +46,14 @@ def agent(role: str, on: bool = True) -> tuple[ManagedChat, Any]:
 
 
 def check_whole(module: torch.nn.Module) -> None:
-    if on_card(module) != 1:
-        raise RuntimeError(f"computes with {on_card(module):.0%} of its weights on the card")
+    if on_gpu(module) != 1:
+        raise RuntimeError(f"computes with {on_gpu(module):.0%} of its weights on the GPU")
 
 
 def diffusion(kilobytes: int) -> ModelPatcher:
     """A model whose layers the host can cast on demand, as its diffusion models are."""
     layers = [comfy.ops.manual_cast.Linear(128, 128, bias=False) for _ in range(kilobytes // 64)]
-    return ModelPatcher(torch.nn.Sequential(*layers), load_device=CARD, offload_device=CPU)
+    return ModelPatcher(torch.nn.Sequential(*layers), load_device=GPU, offload_device=CPU)
 
 
 def agents_loaded() -> int:
@@ -61,13 +61,13 @@ def agents_loaded() -> int:
 
 
 def alternate(state: Any) -> dict[str, Any]:
-    """Planner, critic and image model take turns on a card that holds about one of them."""
+    """Planner, critic and image model take turns on a GPU with room for about one of them."""
     planner, planner_module = agent("planner")
     critic, critic_module = agent("critic")
     largest = max(ours.bytes_of(planner_module), ours.bytes_of(critic_module))
     image_model = diffusion(int(largest * 0.8) // KILO)
     shares, most = [], 0
-    # The manager asks for a tenth more than the weights, so that is what "holds one of them" means.
+    # The manager reserves a tenth more than the weights, so "room for one" means that much.
     with fresh(int(largest * 1.25) + 512 * KILO, state):
         for _ in range(3):
             for speaker in (planner, None, critic, None):
@@ -75,10 +75,10 @@ def alternate(state: Any) -> dict[str, Any]:
                     mm.load_models_gpu([image_model], memory_required=64 * KILO)
                 else:
                     speaker.reply(ASK, SHORT)
-                shares += [on_card(planner_module), on_card(critic_module)]
-                most = max(most, card.used())
-        arrivals = card.arrivals
-        within = most <= card.size
+                shares += [on_gpu(planner_module), on_gpu(critic_module)]
+                most = max(most, gpu.used())
+        arrivals = gpu.arrivals
+        within = most <= gpu.size
     return {"half": [s for s in shares if 0 < s < 1], "arrivals": arrivals, "within": within}
 
 
@@ -89,13 +89,13 @@ def planner_first() -> dict[str, Any]:
     image_model = diffusion(ours.bytes_of(critic_module) // KILO)
     with fresh(int(ours.bytes_of(critic_module) * 2.3) + 512 * KILO):
         planner.reply(ASK, SHORT)
-        at_first = on_card(planner_module)
+        at_first = on_gpu(planner_module)
         offload_others(critic)
         for _ in range(3):
             mm.load_models_gpu([image_model], memory_required=64 * KILO)
             critic.reply(ASK, SHORT)
-        return {"planner": [at_first, on_card(planner_module)], "critic": on_card(critic_module),
-                "image_model": on_card(image_model.model), "arrivals": card.arrivals}  # fmt: skip
+        return {"planner": [at_first, on_gpu(planner_module)], "critic": on_gpu(critic_module),
+                "image_model": on_gpu(image_model.model), "arrivals": gpu.arrivals}  # fmt: skip
 
 
 def without_a_list() -> dict[str, Any]:
@@ -109,37 +109,37 @@ def without_a_list() -> dict[str, Any]:
 
 
 def stays() -> dict[str, Any]:
-    """Calls in a row, with an image model beside it for which there is room."""
+    """Repeated calls, with an image model that also fits."""
     chat, module = agent("critic")
     image_model = diffusion(256)
     with fresh(64 * KILO * KILO):
         for _ in range(4):
             chat.reply(ASK, SHORT)
             mm.load_models_gpu([image_model], memory_required=64 * KILO)
-        return {"arrivals": card.arrivals, "on_card": on_card(module)}
+        return {"arrivals": gpu.arrivals, "on_gpu": on_gpu(module)}
 
 
 def shared() -> dict[str, Any]:
-    """Two agents on one base are one model; one of them staying, it stays."""
+    """Two agents on one base are one model, which stays loaded if one of them stays."""
     first, module = agent("critic")
     second, again = agent("critic")
     with fresh(64 * KILO * KILO):
         first.reply(ASK, SHORT)
         offload_others(second)
         second.reply(ASK, SHORT)
-        return {"same": module is again, "managed": agents_loaded(), "arrivals": card.arrivals}
+        return {"same": module is again, "managed": agents_loaded(), "arrivals": gpu.arrivals}
 
 
 def unloaded() -> dict[str, Any]:
-    """The host's button takes all of it back; the next call brings it again; dropped, nothing is left."""
+    """The unload button frees all memory; the next call loads the agent again; deleting it leaves nothing."""
     chat, module = agent("critic")
     with fresh(64 * KILO * KILO):
         chat.reply(ASK, SHORT)
-        before = card.used()
+        before = gpu.used()
         mm.unload_all_models()
-        after = card.used()
+        after = gpu.used()
         chat.reply(ASK, SHORT)
-        arrivals = card.arrivals
+        arrivals = gpu.arrivals
         gone = weakref.ref(module)
         module._forward_pre_hooks.clear()
         del chat, module
@@ -150,23 +150,23 @@ def unloaded() -> dict[str, Any]:
 
 
 def too_big() -> dict[str, Any]:
-    """An agent larger than the card: said at once, and the image model stays."""
+    """An agent larger than the GPU raises at once, and the image model stays loaded."""
     chat, module = agent("critic")
     image_model = diffusion(256)
     with fresh(ours.bytes_of(module) // 2):
         mm.load_models_gpu([image_model], memory_required=0)
-        return {"said": said(lambda: chat.reply(ASK, SHORT)), "image_model": on_card(image_model.model),
-                "agent": on_card(module)}  # fmt: skip
+        return {"said": said(lambda: chat.reply(ASK, SHORT)), "image_model": on_gpu(image_model.model),
+                "agent": on_gpu(module)}  # fmt: skip
 
 
 def runs_out_while_loading() -> dict[str, Any]:
-    """The card has less than it says: what arrived goes back."""
+    """The GPU has less memory than reported, so the loaded part is offloaded again."""
     chat, module = agent("critic")
     with fresh(64 * KILO * KILO):
-        card.real_size = ours.bytes_of(module) // 2
+        gpu.real_size = ours.bytes_of(module) // 2
         text = said(lambda: chat.reply(ASK, SHORT))
-        on = on_card(module)
-        card.real_size = None
+        on = on_gpu(module)
+        gpu.real_size = None
         return {"said": text, "agent": on, "then": bool(chat.reply(ASK, SHORT).tokens)}
 
 
@@ -180,7 +180,7 @@ def runs_out_while_writing() -> dict[str, Any]:
         hook = module.lm_head.register_forward_pre_hook(fail)
         text = said(lambda: chat.reply(ASK, SHORT))
         hook.remove()
-        return {"said": text, "agent": on_card(module), "then": bool(chat.reply(ASK, SHORT).tokens)}
+        return {"said": text, "agent": on_gpu(module), "then": bool(chat.reply(ASK, SHORT).tokens)}
 
 
 def reread() -> dict[str, Any]:
@@ -190,16 +190,16 @@ def reread() -> dict[str, Any]:
     managed = ours.ManagedModel.of_reloadable(base.base)
     size = managed.size
     with fresh(int(size * 1.2) + 256 * KILO):
-        card_holds = agents_loaded()
+        held_at_first = agents_loaded()
         managed.ensure_loaded(KILO)
         kept = base.base.model is not None
-        mm.free_memory(2 * card.size, CARD)
+        mm.free_memory(2 * gpu.size, GPU)
         forgotten = base.base.model is None
         managed.ensure_loaded(KILO)
         again = base.base.model is not None
         mm.unload_all_models()
         same = base.reply(ASK, SHORT).text == before
-    return {"registered": card_holds, "kept": kept, "forgotten": forgotten, "again": again, "same": same}
+    return {"registered": held_at_first, "kept": kept, "forgotten": forgotten, "again": again, "same": same}
 
 
 def server() -> dict[str, Any]:
@@ -228,17 +228,17 @@ def server() -> dict[str, Any]:
     with fresh(1024 * KILO):
         image_model = diffusion(640)
         mm.load_models_gpu([image_model])
-        alone = on_card(image_model.model)
+        alone = on_gpu(image_model.model)
         chat.reply(ASK, SHORT)
-        beside, ended = on_card(image_model.model), process.ended
+        with_server, ended = on_gpu(image_model.model), process.ended
         chat.reply(ASK, SHORT)
         stays = process.ended
-        mm.free_memory(2 * card.size, CARD)
+        mm.free_memory(2 * gpu.size, GPU)
         evicted = process.ended
         chat.reply(ASK, SHORT)
         offload_others(None)
         left = process.ended
-    return {"alone": alone, "beside": beside, "ended": [ended, stays, evicted, left]}
+    return {"alone": alone, "with_server": with_server, "ended": [ended, stays, evicted, left]}
 
 
 def asked() -> dict[str, Any]:
@@ -260,9 +260,9 @@ def asked() -> dict[str, Any]:
         finally:
             mm.load_models_gpu = inner
     each = module.dtype.itemsize / 2
-    reckoned = agent_work(agent_shape(module.config.to_dict()), 7 // 3, [], SHORT.max_tokens) * 1.1 * each
+    estimate = agent_work(agent_shape(module.config.to_dict()), 7 // 3, [], SHORT.max_tokens) * 1.1 * each
     longer = chat.working_bytes(ASK, 500)
-    return {"words": wanted[0], "images": wanted[1], "reckoned": int(reckoned), "longer": longer}
+    return {"words": wanted[0], "images": wanted[1], "estimate": int(estimate), "longer": longer}
 
 
 def said(act: Callable[[], object]) -> str:

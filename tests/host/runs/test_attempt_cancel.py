@@ -13,7 +13,7 @@ from ..server.runs import ran_in
 
 
 def waited_for(host: ComfyServer, line: str, times: int) -> None:
-    """Wait until a test node has written this line so many times."""
+    """Wait until a test node has written this line `times` times."""
     deadline = time.monotonic() + 60
     while ran_in(host).count(line) < times:
         assert "Exception during processing" not in host.log_tail(8), host.log_tail()
@@ -26,10 +26,10 @@ def cancel(host: ComfyServer, started: str) -> None:
     host.post("/interrupt")
     entry = host.wait(started)
     assert [kind for kind, _ in entry["status"]["messages"]][-1] == "execution_interrupted"
-    assert time.monotonic() - pressed < 15, "the critic alone would speak for 20 s"
+    assert time.monotonic() - pressed < 15, "the critic's reply alone would take 20 s"
 
 
-def test_cancel_in_the_body_keeps_the_tries_before(host: ComfyServer) -> None:
+def test_cancelling_in_the_body_keeps_earlier_attempts(host: ComfyServer) -> None:
     graph = pair("cancelled body", None, 4)
     slow = with_body(graph, "paint", seconds=0.4)
     before = ran_in(host).count("paint")
@@ -42,7 +42,7 @@ def test_cancel_in_the_body_keeps_the_tries_before(host: ComfyServer) -> None:
     assert "4 attempts used up" in outputs["text"]["text"][0]
 
 
-def test_cancel_while_judging_stops_within_a_word(host: ComfyServer) -> None:
+def test_cancelling_while_judging_stops_within_a_token(host: ComfyServer) -> None:
     graph = pair("cancelled judge", None, 3)
     graph["agent"] = node("InterleaveTestSlowAgent", seconds_a_word=0.05, words=400)
     before = ran_in(host).count("ask")
@@ -55,6 +55,6 @@ def test_cancel_while_judging_stops_within_a_word(host: ComfyServer) -> None:
     assert ran_in(host).count("paint") - painted == 2
 
 
-def test_the_server_refuses_a_close_without_an_open(host: ComfyServer) -> None:
+def test_the_server_rejects_attempt_end_without_attempt_start(host: ComfyServer) -> None:
     with pytest.raises(HostError, match="opened"):
         host.run(without(pair("a boat", 1), "close", "opened"))

@@ -53,7 +53,7 @@ def slow_agent(graph: Graph, seconds_a_word: float) -> Graph:
     return {**graph, "agent": node("InterleaveTestSlowAgent", seconds_a_word=seconds_a_word, words=200)}
 
 
-def test_every_try_is_heard_once_in_few_bytes(host: ComfyServer, listener: Listener) -> None:
+def test_every_attempt_is_sent_once_in_few_bytes(host: ComfyServer, listener: Listener) -> None:
     host.run(pair("heard pair", 3))
     messages = heard_of(listener)
     assert {message.data["node"] for message in messages} == {"close"}
@@ -62,7 +62,7 @@ def test_every_try_is_heard_once_in_few_bytes(host: ComfyServer, listener: Liste
     assert state["step", 1, None]["sentence"] == "Accepted at attempt 3"
     attempts = [state["attempt", 1, number] for number in range(3)]
     assert [one["outcome"] for one in attempts] == ["refused", "refused", "accepted"]
-    assert not any(one["reused"] for one in attempts), "what was just drawn is not from before"
+    assert not any(one["reused"] for one in attempts), "a new image is not marked as reused"
     assert all(one["image"] and one["seconds"] > 0 for one in attempts)
     statuses = Counter(
         (one.data["shown"]["attempt"], one.data["shown"]["status"])
@@ -74,11 +74,13 @@ def test_every_try_is_heard_once_in_few_bytes(host: ComfyServer, listener: Liste
     for message in messages:
         sizes[message.data["shown"].get("attempt")] += message.size
     assert max(sizes.values()) < 20_000
-    print(f"bytes of a try: {sum(message.size for message in messages) / 3:.0f}")
+    print(f"bytes per attempt: {sum(message.size for message in messages) / 3:.0f}")
     assert state_of(host) == {key: one for key, one in state.items() if key[0] != "words"}
 
 
-def test_the_first_try_is_shown_while_it_is_drawn_and_judged(host: ComfyServer, listener: Listener) -> None:
+def test_the_first_attempt_is_shown_while_it_is_generated_and_judged(
+    host: ComfyServer, listener: Listener
+) -> None:
     graph = slow_agent(with_body(pair("slow pair", None, 1), "paint", seconds=1.0, batch=2, vary=True), 0.01)
     started = host.queue(graph)
     listener.wait_for(lambda message: shows(message, "attempt"))
@@ -98,7 +100,7 @@ def shows(message: Heard, kind: str) -> bool:
     return message.kind == "interleave-thinker" and message.data["shown"]["kind"] == kind
 
 
-def test_a_cancel_in_the_body_is_shown_and_the_next_run_goes_on(host: ComfyServer) -> None:
+def test_cancelling_in_the_body_is_shown_and_the_next_run_resumes(host: ComfyServer) -> None:
     graph = with_body(pair("stopped pair", None, 3), "paint", seconds=0.5)
     before = ran_in(host).count("paint")
     started = host.queue(graph)
@@ -116,7 +118,7 @@ def test_a_cancel_in_the_body_is_shown_and_the_next_run_goes_on(host: ComfyServe
     assert [state["attempt", 1, number]["reused"] for number in range(3)] == [True, False, False]
 
 
-def test_a_cancel_while_judging_is_the_runs_own(host: ComfyServer, listener: Listener) -> None:
+def test_cancelling_while_judging_cancels_the_run(host: ComfyServer, listener: Listener) -> None:
     started = host.queue(slow_agent(pair("judged pair", None, 3), 0.05))
     listener.wait_for(lambda message: shows(message, "words"))
     host.post("/interrupt")
@@ -144,14 +146,14 @@ def test_a_batch_is_shown_and_recorded_as_candidates(host: ComfyServer) -> None:
     assert len({one["image"]["digest"] for one in attempts}) == 3
     assert state["step", 1, None]["chosen"] == 1
     (folder,) = journals(host, "live batch")
-    assert len(list((folder / "attempts").iterdir())) == 1, "one draw"
+    assert len(list((folder / "attempts").iterdir())) == 1, "one batch"
     assert len(list((folder / "verdicts").iterdir())) == 3, "three judgements"
     answer = httpx.get(f"{host.url}{ROUTE}/run", params={"run": folder.name}).raise_for_status()
     replayed = newest(answer.json()["messages"])
     assert [replayed["attempt", 1, number]["of"] for number in range(3)] == [3, 3, 3]
 
 
-def test_a_critic_that_fails_stops_the_tries(host: ComfyServer) -> None:
+def test_a_failed_critic_stops_the_attempts(host: ComfyServer) -> None:
     with pytest.raises(HostError, match=r"Two judgements in a row failed.*has 1 replies.*images are saved"):
         host.run(pair("failing pair", None, replies=[verdict(False, "another")]))
     (folder,) = journals(host, "failing pair")

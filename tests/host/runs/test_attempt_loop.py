@@ -1,13 +1,13 @@
 """Attempt Start and Attempt End in the real host: how often each node ran, with each of the host's caches.
 
-    nodes that ran: checkpoint, sampler, what comes after it   classic   lru     ram     none
-    accepted at try 1                                          1 1 1     1 1 1   1 1 1   1 1 1
+    nodes that ran: checkpoint, sampler, the node after it     classic   lru     ram     none
+    accepted at attempt 1                                      1 1 1     1 1 1   1 1 1   1 1 1
     ... queued again                                           0 0 0     0 0 0   0 0 0   0 0 0
-    accepted at try 3 of 5                                     1 3 3     1 3 3   1 3 3   1 3 3
+    accepted at attempt 3 of 5                                 1 3 3     1 3 3   1 3 3   1 3 3
     ... queued again                                           0 0 0     0 0 0   0 0 0   0 0 0
-    never accepted, 3 tries                                    1 3 3     1 3 3   1 3 3   1 3 3
+    never accepted, 3 attempts                                 1 3 3     1 3 3   1 3 3   1 3 3
     ... queued again                                           0 0 0     0 0 0   0 0 0   0 0 0
-    ... 5 tries instead                                        0 2 2     0 2 2   0 2 2   1 2 2
+    ... 5 attempts instead                                     0 2 2     0 2 2   0 2 2   1 2 2
 
 A preview inside the body changes only --cache-none, where the host runs every preview of a graph, and with it
 the first attempt, each time the graph is queued.
@@ -78,7 +78,7 @@ def scenario(cache: str, *prompts: Graph) -> dict[str, Any]:
 
 
 def twice(words: str) -> Graph:
-    """Accepted at attempt 2, and once more if the critic is asked again."""
+    """Accept attempt 2, and again if the critic is called once more."""
     return pair(words, None, replies=[verdict(False, "better"), verdict(True)] * 2)
 
 
@@ -103,7 +103,7 @@ PAGE = node("EmptyImage", width=64, height=64, batch_size=1, color=0xFFFFFF)
 
 
 def chain(last: int, words: str = "") -> Graph:
-    """Step 1 accepted at try 2; step 3 goes on from it and is never accepted in `last` tries."""
+    """Accept step 1 at attempt 2; step 3 continues from it and is never accepted in `last` attempts."""
     first = editing(pair("", 2, plan=["plan", 0], step=1))
     second = {f"{name}2": one for name, one in editing(pair("", None, last)).items()}
     renamed = {
@@ -124,33 +124,33 @@ def chain(last: int, words: str = "") -> Graph:
 
 
 def all_steps(words: str) -> Graph:
-    """One pair for the whole plan: step 1 accepted at try 2, step 3 at try 1."""
+    """Return one pair for the whole plan: step 1 is accepted at attempt 2, step 3 at attempt 1."""
     replies = [verdict(False, "a large house"), verdict(True), verdict(True)]
     graph = editing(pair("", None, replies=replies, plan=["plan", 0]))
     return {**graph, "page": PAGE, "plan": planned(f"{words} steps")}
 
 
 def best_of(words: str, size: int, **more: Any) -> Graph:
-    """Of every `size` images judged the second is the most probable, and none is accepted."""
+    """Return a graph that accepts none: of every `size` images, the second is the most probable."""
     replies = [verdict(False, f"better {one}", 0.4 if one % size == 1 else 0.1) for one in range(4 * size)]
     return pair(words, None, replies=replies, **more)
 
 
-def batch_of(words: str, size: int, tries: int) -> Graph:
-    """The body gives a batch of different images, and `tries` of these are drawn."""
-    return with_body(best_of(words, size, max_attempts=tries), "paint", batch=size, vary=True)
+def batch_of(words: str, size: int, attempts: int) -> Graph:
+    """Return a graph whose body returns a batch of different images, `attempts` in total."""
+    return with_body(best_of(words, size, max_attempts=attempts), "paint", batch=size, vary=True)
 
 
-def listed(words: str, tries: int, preview: bool = False) -> Graph:
+def listed(words: str, attempts: int, preview: bool = False) -> Graph:
     """Attempt Start has a list of two prompts: one story is accepted at attempt 2, the other never."""
     replies = [verdict(False, "better 1"), verdict(True)]
-    replies += [verdict(False, f"other {number}") for number in range(tries)]
-    graph = pair(["prompts", 0], None, tries, preview=preview, replies=replies)
+    replies += [verdict(False, f"other {number}") for number in range(attempts)]
+    graph = pair(["prompts", 0], None, attempts, preview=preview, replies=replies)
     return {**graph, "prompts": node("InterleaveTestList", words=f"{words} one\n{words} two")}
 
 
 def list_of_images(words: str) -> Graph:
-    """The body makes a list of images of one try."""
+    """Return a graph whose body makes a list of images for one attempt."""
     graph = with_body(pair(words, 1), "close", image=["split", 0])
     return {**graph, "split": node("InterleaveTestSplit", image="@tint")}
 
@@ -159,7 +159,7 @@ WRONG: dict[str, tuple[Graph, str]] = {
     "prompt": (pair("a" * 200_000, 1), "200000 characters"),
     "seed": ({**pair("a boat", 1, seed=["big", 0]), "big": node("PrimitiveInt", value=2**60)},
     "0 to 281474976710656"),
-    "tries": (
+    "attempts": (
         {**with_body(pair("a boat", 1), "close", max_attempts=["big", 0]), "big": node("PrimitiveInt",
         value=0)},
         "max_attempts",
@@ -188,7 +188,7 @@ WRONG: dict[str, tuple[Graph, str]] = {
 
 @pytest.fixture(scope="module")
 def ran(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    return answers_of(host_home, tmp_path_factory.mktemp("tries"), scenarios())
+    return answers_of(host_home, tmp_path_factory.mktemp("attempts"), scenarios())
 
 
 def text(answer: dict[str, Any], name: str) -> str:
@@ -197,7 +197,7 @@ def text(answer: dict[str, Any], name: str) -> str:
 
 @pytest.mark.parametrize("case", EXPECTED)
 @pytest.mark.parametrize("cache", CACHES)
-def test_only_what_is_new_runs(ran: Answers, cache: str, case: str) -> None:
+def test_only_new_attempts_run(ran: Answers, cache: str, case: str) -> None:
     expected = EXPECTED_WITHOUT_CACHE if cache == "none" else EXPECTED
     answers = ran[f"{cache} {case}"]
     assert [answer["error"] for answer in answers] == [""] * len(answers)
@@ -206,12 +206,12 @@ def test_only_what_is_new_runs(ran: Answers, cache: str, case: str) -> None:
 
 @pytest.mark.parametrize("case", EXPECTED)
 @pytest.mark.parametrize("cache", CACHES)
-def test_a_preview_in_the_body_shows_every_try(ran: Answers, cache: str, case: str) -> None:
+def test_a_preview_in_the_body_shows_every_attempt(ran: Answers, cache: str, case: str) -> None:
     answers = ran[f"{cache} previewed {case}"]
     expected = PREVIEWED_WITHOUT_CACHE if cache == "none" else EXPECTED
     assert [count(answer) for answer in answers] == expected[case]
-    tries = {"at 1": 1, "at 3": 3, "never": 3}[case]
-    assert answers[0]["shown_at"].count("preview") == tries
+    attempts = {"at 1": 1, "at 3": 3, "never": 3}[case]
+    assert answers[0]["shown_at"].count("preview") == attempts
     if case == "never":
         assert answers[2]["shown_at"].count("preview") >= 2
 
@@ -224,26 +224,26 @@ def test_results_are_the_same_with_every_cache_and_queued_again(ran: Answers) ->
                 assert text(answer, "accepted") == "True"
                 assert "Accepted at attempt 3" in text(answer, "text")
                 assert len(answer["outputs"]["out"]["images"]) == 1
-                assert len(answer["outputs"]["tries"]["images"]) == 3
+                assert len(answer["outputs"]["attempts"]["images"]) == 3
             raised = ran[f"{name} never"][2]
             assert text(raised, "accepted") == "False"
             assert "5 attempts used up" in text(raised, "text")
-            assert len(raised["outputs"]["tries"]["images"]) == 5
+            assert len(raised["outputs"]["attempts"]["images"]) == 5
 
 
-def test_every_try_has_a_prompt_and_a_seed_of_its_own(ran: Answers) -> None:
+def test_every_attempt_has_its_own_prompt_and_seed(ran: Answers) -> None:
     lines = [line.split() for line in ran["classic never"][0]["ran"] if line.startswith("paint")]
     assert [" ".join(line[1:-1]) for line in lines] == ["classic never", "better 1", "better 2"]
     assert len({line[-1] for line in lines}) == 3
 
 
-def test_what_is_in_the_output_folder_is_not_drawn_again(ran: Answers) -> None:
+def test_images_in_the_output_folder_are_not_generated_again(ran: Answers) -> None:
     assert count(ran["after a restart"][0]) == (0, 0, 0)
     assert text(ran["after a restart"][0], "final") == "better 2"
     assert [count(answer)[1] for answer in ran["small lru"]] == [3, 2]
 
 
-def test_a_changed_body_is_drawn_anew(ran: Answers) -> None:
+def test_a_changed_body_generates_again(ran: Answers) -> None:
     assert [count(answer)[1:] for answer in ran["changed"]] == [(2, 2), (1, 2)]
 
 
@@ -251,7 +251,7 @@ def test_a_body_that_always_changes_is_never_taken_from_the_folder(ran: Answers)
     assert [count(answer)[2] for answer in ran["always new"]] == [2, 2]
 
 
-def test_pairs_in_a_chain_make_one_story(ran: Answers) -> None:
+def test_chained_pairs_make_one_story(ran: Answers) -> None:
     first, again, fewer = ran["chain"]
     assert [answer["error"] for answer in (first, again, fewer)] == [""] * 3
     assert count(first) == (1, 7, 7)  # two checkpoints with one signature: the second is the first's, cached
@@ -263,45 +263,45 @@ def test_pairs_in_a_chain_make_one_story(ran: Answers) -> None:
     assert count(ran["chain none"][0]) == (2, 7, 7)
 
 
-def test_one_pair_draws_all_steps_of_a_plan(ran: Answers) -> None:
+def test_one_pair_generates_all_steps_of_a_plan(ran: Answers) -> None:
     first, again = ran["all steps"]
     assert first["error"] == "" and count(first) == (1, 3, 3) and count(again) == (0, 0, 0)
     assert len(first["outputs"]["out"]["images"]) == 2
-    assert len(first["outputs"]["tries"]["images"]) == 3
+    assert len(first["outputs"]["attempts"]["images"]) == 3
     assert text(first, "final") == "add a tree" and text(first, "accepted") == "True"
     assert "2. " in text(first, "text") and "Text only" in text(first, "text")
     assert count(ran["all steps none"][0]) == (1, 3, 3)
 
 
-def test_of_a_batch_the_critic_keeps_the_best(ran: Answers) -> None:
+def test_the_critic_keeps_the_best_image_of_a_batch(ran: Answers) -> None:
     first, again, more = ran["batches"]
     assert [answer["error"] for answer in (first, again, more)] == [""] * 3
     assert [count(answer)[1] for answer in (first, again, more)] == [2, 0, 2], "a batch is one run"
-    assert len(first["outputs"]["tries"]["images"]) == 6
+    assert len(first["outputs"]["attempts"]["images"]) == 6
     assert "Never accepted: 6 attempts used up, attempt 5 kept" in text(first, "text")
-    assert text(first, "final") == "better 1", "the best candidate's prompt is drawn next"
-    assert len(more["outputs"]["tries"]["images"]) == 12
+    assert text(first, "final") == "better 1", "the best candidate's prompt is used next"
+    assert len(more["outputs"]["attempts"]["images"]) == 12
     judged, again = ran["one batch"]
-    assert "try 2 kept" in text(judged, "text") and "P(success) 40%" in text(judged, "text")
+    assert "attempt 2 kept" in text(judged, "text") and "P(success) 40%" in text(judged, "text")
     assert count(again)[1] == 0 and text(again, "text") == text(judged, "text")
 
 
-def test_candidates_are_drawn_one_by_one_and_the_best_kept(ran: Answers) -> None:
+def test_candidates_are_generated_one_by_one_and_the_best_kept(ran: Answers) -> None:
     (answer,) = ran["candidates"]
     lines = [line.split() for line in answer["ran"] if line.startswith("paint")]
     assert len({line[-1] for line in lines}) == 3 and {line[1] for line in lines} == {"candidates"}
     assert "3 attempts used up, attempt 2 kept" in text(answer, "text")
 
 
-@pytest.mark.parametrize(("name", "tries"), [("list", 3), ("list previewed", 2), ("list none", 2)])
-def test_a_list_is_one_story_an_item(ran: Answers, name: str, tries: int) -> None:
+@pytest.mark.parametrize(("name", "attempts"), [("list", 3), ("list previewed", 2), ("list none", 2)])
+def test_a_list_gives_one_story_per_item(ran: Answers, name: str, attempts: int) -> None:
     first, *again = ran[name]
-    assert first["error"] == "" and count(first) == (1, 2 + tries, 2 + tries)
+    assert first["error"] == "" and count(first) == (1, 2 + attempts, 2 + attempts)
     accepted, never = first["outputs"]["text"]["text"]
-    assert "Accepted at attempt 2" in accepted and f"{tries} attempts used up" in never
+    assert "Accepted at attempt 2" in accepted and f"{attempts} attempts used up" in never
     assert first["outputs"]["accepted"]["text"] == ["True", "False"]
     assert len(first["outputs"]["out"]["images"]) == 2
-    assert len(first["outputs"]["tries"]["images"]) == 2 + tries
+    assert len(first["outputs"]["attempts"]["images"]) == 2 + attempts
     assert first["outputs"]["final"]["text"][0] == "better 1"
     if name != "list previewed":
         painted = [line.split(" ", 1)[1] for line in first["ran"] if line.startswith("paint")]
@@ -309,23 +309,23 @@ def test_a_list_is_one_story_an_item(ran: Answers, name: str, tries: int) -> Non
     assert [count(answer) for answer in again] == [(0, 0, 0)] * len(again)
 
 
-def test_a_list_of_images_of_one_try_is_refused(ran: Answers) -> None:
+def test_a_list_of_images_for_one_attempt_is_rejected(ran: Answers) -> None:
     assert "a list of 2 batches instead of one" in ran["list of images"][0]["error"]
 
 
-def test_without_a_critic_it_is_drawn_once(ran: Answers) -> None:
+def test_without_a_critic_one_image_is_generated(ran: Answers) -> None:
     assert count(ran["no critic"][0]) == (1, 1, 1)
     assert text(ran["no critic"][0], "accepted") == "False"
 
 
 def test_keep_and_strictness_are_those_of_the_loop(ran: Answers) -> None:
-    assert "try 3 kept" in text(ran["last"][0], "text")
+    assert "attempt 3 kept" in text(ran["last"][0], "text")
     assert count(ran["strict"][0]) == (1, 5, 5)
     assert "Never accepted" in text(ran["strict"][0], "text")
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_work_says_so_and_draws_nothing(ran: Answers, name: str) -> None:
+def test_impossible_graphs_raise_without_generating(ran: Answers, name: str) -> None:
     (answer,) = ran[f"wrong {name}"]
     assert WRONG[name][1] in answer["error"]
     assert count(answer)[1] <= (1 if name == "batch" else 0)

@@ -76,7 +76,7 @@ def test_the_next_prompt_runs_and_memory_returns(host: ComfyServer, phase: Any) 
     assert host.get("/queue") == {"queue_running": [], "queue_pending": []}
 
 
-def test_a_plan_that_was_cancelled_is_made_anew(host: ComfyServer) -> None:
+def test_a_cancelled_plan_is_generated_again(host: ComfyServer) -> None:
     graph = planned(reply(*["word " * 200] * 5), request="planned again", seconds=0.02)
     started = host.queue(graph)
     wait_until(host, lambda: is_running(host))
@@ -85,8 +85,8 @@ def test_a_plan_that_was_cancelled_is_made_anew(host: ComfyServer) -> None:
     assert "draw: b" in text_of(host.run(planned(reply("b"), request="planned again")), "planned")
 
 
-def test_a_cancelled_run_goes_on_again_and_again(host: ComfyServer) -> None:
-    """Cancelled at every step anew, a run still ends, and no picture is drawn a second time."""
+def test_a_run_resumes_after_every_cancellation(host: ComfyServer) -> None:
+    """A run that is cancelled again at each step still ends, and generates no image twice."""
     request = "cancelled again and again"
     graph = story(request, [f"picture {number}" for number in range(4)], SIZE, steps=60)
     kept: dict[str, int] = {}

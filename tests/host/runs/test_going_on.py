@@ -30,13 +30,13 @@ def critical(request: str, prompts: list[str], replies: int, slow: float = 0.0, 
     return graph
 
 
-def test_nothing_changed_nothing_runs(host: ComfyServer) -> None:
+def test_an_unchanged_graph_runs_nothing(host: ComfyServer) -> None:
     graph = critical("unchanged", ["a", "b"], 2)
     host.run(graph)
     assert ran(host.wait(host.queue(graph))) == set()
 
 
-def test_a_changed_step_is_drawn_from_there_on(host: ComfyServer) -> None:
+def test_a_changed_step_regenerates_from_there_on(host: ComfyServer) -> None:
     prompts = ["a", "b", "c", "d", "e"]
     # Two verdicts are left to the critic after the first run: steps 1 to 3 must not ask again.
     host.run(critical("changed step", prompts, 7))
@@ -80,7 +80,7 @@ def test_cancel_while_judging(host: ComfyServer) -> None:
     assert len([name for name in after if name.startswith("attempts")]) == 2
 
 
-def test_a_killed_server_goes_on(host_home: HostHome, tmp_path: Path) -> None:
+def test_a_killed_server_resumes(host_home: HostHome, tmp_path: Path) -> None:
     """No word and no image that was finished before a SIGKILL is made again by the next server."""
     server = ComfyServer(host_home, tmp_path / "base")
     graph = critical("killed", [f"picture {number}" for number in range(5)], 5, steps=25)
@@ -118,4 +118,4 @@ def test_a_critic_that_fails_stops_the_loop_and_its_images_are_judged_later(host
     before = attempts_of(host, "failing critic")
     assert len(before) == 3, "one of the first step and two of the next"
     host.run(critical("failing critic", ["a", "b"], 3))
-    assert attempts_of(host, "failing critic") == before, "no image was drawn again"
+    assert attempts_of(host, "failing critic") == before, "no image was generated again"

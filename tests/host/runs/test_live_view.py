@@ -1,4 +1,4 @@
-"""What a browser hears of a run in the real host, what it may ask, and what a person's choice changes."""
+"""Messages to a browser about a run in the real host, its allowed requests, and the effect of picks."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_browser_hears_everything_in_few_bytes(host: ComfyServer, listener: Li
     assert everything / 2 < 1_000_000
 
 
-def test_who_connects_in_the_middle_gets_the_state(host: ComfyServer, listener: Listener) -> None:
+def test_a_late_client_gets_the_state(host: ComfyServer, listener: Listener) -> None:
     graph = judged_story("in the middle", ["a house"], [long_verdict(True, "", 0.9)])
     graph["critic"]["inputs"]["seconds_per_word"] = 0.03
     started = host.queue(graph)
@@ -113,14 +113,14 @@ def test_who_connects_in_the_middle_gets_the_state(host: ComfyServer, listener: 
     streamed = newest([message.data for message in listener.shown()])
     assert newest(state_of(host)["messages"]) == {
         key: shown for key, shown in streamed.items() if key[0] != "words"
-    }, "the state is what was streamed; the words have become the verdict's reasoning"
+    }, "the state equals the streamed messages; the text is now the verdict's reasoning"
 
 
 def shows(message: Heard, kind: str) -> bool:
     return message.kind == "interleave-thinker" and message.data["shown"]["kind"] == kind
 
 
-def test_a_picked_try_is_taken_with_the_next_run(host: ComfyServer) -> None:
+def test_a_picked_attempt_is_used_with_the_next_run(host: ComfyServer) -> None:
     replies = [
         verdict(False, "a house, better", 0.3), verdict(True, "", 0.9), verdict(True, "", 0.8),
         verdict(True, "", 0.7),
@@ -140,10 +140,12 @@ def test_a_picked_try_is_taken_with_the_next_run(host: ComfyServer) -> None:
     assert chosen_images(second)[0] == f"{refused}.png" != chosen_images(first)[0]
     assert chosen_images(second)[1] != chosen_images(first)[1]
     assert "Attempt 1 picked by hand" in second["report"]["text"][0]
-    assert len({path.name for path in (folder / "attempts").iterdir()} - before) == 1, "only step 2 was drawn"
+    assert len({path.name for path in (folder / "attempts").iterdir()} - before) == 1, (
+        "only step 2 was generated"
+    )
     assert executed(host.wait(host.queue(graph))) == set()
     (folder / "choices.json").unlink()
-    assert chosen_images(host.run(graph)) == chosen_images(first), "the file alone does the same"
+    assert chosen_images(host.run(graph)) == chosen_images(first), "editing only the file has the same effect"
 
 
 def executed(entry: dict[str, Any]) -> set[str]:
@@ -152,7 +154,7 @@ def executed(entry: dict[str, Any]) -> set[str]:
     return set(entry["prompt"][2]) - set(cached)
 
 
-def test_a_word_on_a_try_is_kept(host: ComfyServer) -> None:
+def test_feedback_on_an_attempt_is_kept(host: ComfyServer) -> None:
     host.run(judged_story("worded", ["a house"], [verdict(True, "", 0.9)]))
     (folder,) = journals(host, "worded")
     word = {"step": 1, "attempt": 0, "accepted": False, "better_prompt": "a red house <b>"}
@@ -178,7 +180,7 @@ def test_a_word_on_a_try_is_kept(host: ComfyServer) -> None:
         ("x" * 300_000, 413),
     ],
 )
-def test_hostile_requests_are_refused_in_a_line(host: ComfyServer, body: Any, status: int) -> None:
+def test_hostile_requests_get_a_one_line_error(host: ComfyServer, body: Any, status: int) -> None:
     before = set(host.base.glob("**/choices.json"))
     answer = host.post(f"{ROUTE}/choice", body)
     assert answer.status_code == status
@@ -202,7 +204,7 @@ def test_only_the_hosts_own_pages_may_write(host: ComfyServer) -> None:
     assert asked(host, "live", node="1", more="2").status_code == 400
 
 
-def test_the_time_budget_ends_a_run_that_goes_on_later(host: ComfyServer) -> None:
+def test_the_time_budget_ends_a_run_that_resumes_later(host: ComfyServer) -> None:
     graph = story("budget", [f"picture {number}" for number in range(40)], SIZE, steps=20)
     graph["loop"]["inputs"]["time_budget"] = 1.0
     first = host.run(graph)
@@ -211,7 +213,7 @@ def test_the_time_budget_ends_a_run_that_goes_on_later(host: ComfyServer) -> Non
     assert len(chosen_images(host.run(graph))) > len(chosen_images(first)) > 0
 
 
-def test_the_same_seed_for_every_try(host: ComfyServer) -> None:
+def test_seed_rule_uses_the_same_seed_for_every_attempt(host: ComfyServer) -> None:
     graph = judged_story("one seed", ["a house"], [verdict(False, f"house {one}", 0.1) for one in range(3)])
     graph["loop"]["inputs"]["seed_rule"] = "every step"
     host.run(graph)

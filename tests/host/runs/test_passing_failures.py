@@ -13,13 +13,13 @@ from support.host_home import HostHome
 
 from ..graphs.attempt_pairs import CACHES
 from ..graphs.klein import Graph, node
-from ..graphs.passing_runs import loop, overflowing, tries
+from ..graphs.passing_runs import attempts, loop, overflowing
 from ..graphs.replies import verdict
 from ..server.rigs import answers_of
 
 Answers = dict[str, list[dict[str, Any]]]
 REFUSED = [verdict(False, "", 0.2)] * 6
-"""Of three steps, each with two tries that are judged."""
+"""Replies for three steps with two judged attempts each."""
 
 
 def elsewhere(graph: Graph) -> Graph:
@@ -42,11 +42,11 @@ def scenarios() -> dict[str, dict[str, Any]]:
     for cache in CACHES:
         memory = loop(f"memory {cache}", failures=2)
         judge = loop(f"judge {cache}", replies=REFUSED, away=1, max_attempts=2, candidates=2, keep="last")
-        pair = tries(f"tries {cache}", away=1)
+        pair = attempts(f"attempts {cache}", away=1)
         made |= {
             f"memory {cache}": {"cache": cache, "prompts": [memory] * 4},
             f"judge {cache}": {"cache": cache, "prompts": [judge] * 3},
-            f"tries {cache}": {"cache": cache, "prompts": [pair] * 3},
+            f"attempts {cache}": {"cache": cache, "prompts": [pair] * 3},
         }
     other, moved = loop("another"), loop("moved", failures=2)
     again = loop("in between", failures=2)
@@ -69,7 +69,7 @@ def answers(host_home: HostHome, tmp_path_factory: pytest.TempPathFactory) -> An
 
 
 def ran(answers: Answers, name: str) -> list[list[str]]:
-    """The nodes and draws of every prompt of a scenario."""
+    """Return the nodes and attempts of every prompt of a scenario."""
     assert [answer["error"] for answer in answers[name]] == [""] * len(answers[name])
     return [answer["ran"] for answer in answers[name]]
 
@@ -84,13 +84,13 @@ def test_when_memory_is_free_again_the_missing_steps_are_generated(answers: Answ
     first, second, *others = ran(answers, f"memory {cache}")
     assert made(first) == ["draw a house"]
     assert made(second) == ["draw a tree", "draw a tree at night"]
-    assert second.count("tint") == 3, "what hangs on the run is made again"
+    assert second.count("tint") == 3, "nodes that depend on the run execute again"
     for later in others:
         assert made(later) == [] and (cache == "none" or later == []), "a complete run is a cache hit"
 
 
 @pytest.mark.parametrize("cache", CACHES)
-def test_when_the_server_is_back_the_missing_verdict_is_asked_for(answers: Answers, cache: str) -> None:
+def test_a_missing_verdict_is_requested_once_the_server_is_back(answers: Answers, cache: str) -> None:
     first, second, third = ran(answers, f"judge {cache}")
     assert len(made(first)) == 6 + 5, made(first)
     assert made(second) == ["ask"] and "tint" in second
@@ -99,42 +99,42 @@ def test_when_the_server_is_back_the_missing_verdict_is_asked_for(answers: Answe
 
 @pytest.mark.parametrize("cache", CACHES)
 def test_a_pair_is_judged_when_the_server_is_back(answers: Answers, cache: str) -> None:
-    first, second, third = ran(answers, f"tries {cache}")
+    first, second, third = ran(answers, f"attempts {cache}")
     assert [line.split()[0] for line in made(first)] == ["paint", "paint", "ask"]
     assert made(second) == ["ask"] and "tint" in second
     assert made(third) == [] and (cache == "none" or third == [])
 
 
-def test_a_cache_of_several_results_does_not_give_an_incomplete_one(answers: Answers) -> None:
+def test_the_cache_does_not_return_an_incomplete_result(answers: Answers) -> None:
     first, other, again, *hits = ran(answers, "in between")
     assert made(first) == ["draw a house"] and len(made(other)) == 3
     assert made(again) == ["draw a tree", "draw a tree at night"]
     assert hits == [[], []], "complete runs of a node, one after the other"
 
 
-def test_a_node_at_another_place_does_not_get_an_incomplete_result(answers: Answers) -> None:
+def test_a_node_in_a_subgraph_does_not_get_an_incomplete_result(answers: Answers) -> None:
     first, second, third = ran(answers, "moved")
     assert made(first) == ["draw a house"]
     assert made(second) == ["draw a tree", "draw a tree at night"]
     assert third == []
 
 
-@pytest.mark.parametrize("kind", ["memory", "tries"])
+@pytest.mark.parametrize("kind", ["memory", "attempts"])
 def test_a_result_in_the_cache_names_its_run(answers: Answers, kind: str) -> None:
     shown = answers[f"{kind} classic"][-1]["outputs"]["loop" if kind == "memory" else "close"]
     assert shown["interleave_runs"][0].startswith(f"{kind}-classic-")
 
 
-def test_an_image_that_is_not_finite_is_a_failed_try(answers: Answers) -> None:
+def test_a_non_finite_image_is_a_failed_attempt(answers: Answers) -> None:
     first, second = ran(answers, "overflow")
     assert [line.split()[0] for line in first] == ["load", "paint", "tint", "paint", "tint"]
-    assert second == [], "the accepted try is a cache hit"
+    assert second == [], "the accepted attempt is a cache hit"
     shown = answers["overflow"][0]["outputs"]
     assert "NaN or infinite" in shown["text"]["text"][0] and shown["accepted"]["text"] == ["True"]
-    assert len(shown["tries"]["images"]) == 1
+    assert len(shown["attempts"]["images"]) == 1
 
 
-def test_tries_without_any_finite_image_say_so_and_are_made_again(answers: Answers) -> None:
+def test_attempts_without_finite_images_report_it_and_are_repeated(answers: Answers) -> None:
     failed, again = answers["all overflow"]
     assert "No image was generated" in failed["error"] and "--fp32-vae" in failed["error"]
     assert again["error"] == "" and again["outputs"]["accepted"]["text"] == ["True"]
@@ -145,7 +145,7 @@ def test_a_story_is_not_accepted_if_a_step_has_no_image(answers: Answers) -> Non
     assert len(shown["out"]["images"]) == 1 and shown["accepted"]["text"] == ["False"]
 
 
-def test_every_run_within_a_time_budget_goes_on(answers: Answers) -> None:
+def test_every_run_within_a_time_budget_resumes(answers: Answers) -> None:
     runs = ran(answers, "budget")
     assert [made(lines) for lines in runs] == [
         ["draw a house"],

@@ -23,7 +23,7 @@ OWN = "a red house with a green door"
 
 
 def judged(request: str) -> Graph:
-    """A story of two steps, the first right at its second try."""
+    """Return a story of two steps; the first is accepted at attempt 2."""
     refused = verdict(False, "a house, larger", 0.2)
     refused["text"] = refused["text"].replace("looked", request)
     replies = [refused, *[verdict(True, "", 0.9)] * 8]
@@ -42,7 +42,7 @@ def drawn(folder: Path) -> set[str]:
     return {path.name for path in (folder / "attempts").iterdir()}
 
 
-def test_queued_again_the_loop_draws_what_was_asked_for(host: ComfyServer) -> None:
+def test_queued_again_the_loop_generates_the_requested_redraw(host: ComfyServer) -> None:
     graph = judged("asked for")
     first = host.run(graph)
     (folder,) = journals(host, "asked for")
@@ -64,7 +64,7 @@ def test_queued_again_the_loop_draws_what_was_asked_for(host: ComfyServer) -> No
     assert [one["redraw"] for one in attempts if one["step"] == 1] == [0, 0, 1]
 
 
-def test_a_run_whose_folder_was_deleted_is_made_again(host: ComfyServer) -> None:
+def test_a_run_with_a_deleted_folder_is_generated_again(host: ComfyServer) -> None:
     graph = story("deleted", ["a house", "a tree"], SIZE)
     host.run(graph)
     (folder,) = journals(host, "deleted")
@@ -78,7 +78,7 @@ def test_a_run_whose_folder_was_deleted_is_made_again(host: ComfyServer) -> None
     assert all((folder / "pictures" / one["filename"]).is_file() for one in outputs["loop"]["images"])
 
 
-def test_a_pair_draws_what_was_asked_for_with_its_own_nodes(host: ComfyServer) -> None:
+def test_a_pair_generates_the_requested_redraw_with_its_own_nodes(host: ComfyServer) -> None:
     graph = pair("pair asked for", 2)
     host.run(graph)
     (folder,) = journals(host, "pair asked for")
@@ -88,10 +88,10 @@ def test_a_pair_draws_what_was_asked_for_with_its_own_nodes(host: ComfyServer) -
     assert ran_in(host).count("paint") == painted + 1
     redrawn = results(folder)[0]
     assert (redrawn["chosen"], redrawn["attempts"][-1]["prompt"]) == (2, OWN)
-    assert outputs["final"]["text"] == [OWN], "what hangs on it is made anew"
+    assert outputs["final"]["text"] == [OWN], "nodes that depend on it run again"
 
 
-def test_thumbnails_are_small_and_kept_by_the_browser(host: ComfyServer) -> None:
+def test_thumbnails_are_small_and_cached_by_the_browser(host: ComfyServer) -> None:
     host.run(judged("small pictures"))
     (folder,) = journals(host, "small pictures")
     picture = results(folder)[0]["attempts"][0]["image"]
@@ -109,7 +109,7 @@ def test_thumbnails_are_small_and_kept_by_the_browser(host: ComfyServer) -> None
     "request_",
     [{"step": 9}, {"picture": "f" * 40}, {"prompt": "x" * 20_001}, {"by": "me"}, {"run": "../../input"}],
 )
-def test_what_cannot_be_asked_for_is_refused(host: ComfyServer, request_: dict[str, Any]) -> None:
+def test_an_impossible_redraw_request_is_rejected(host: ComfyServer, request_: dict[str, Any]) -> None:
     if not journals(host, "refused redraws"):
         host.run(judged("refused redraws"))
     (folder,) = journals(host, "refused redraws")

@@ -1,4 +1,4 @@
-"""Cancel while an image service hangs: the next prompt runs at once, wherever the service was asked."""
+"""Cancel while an image service hangs: the next prompt runs at once, whichever node called the service."""
 
 from __future__ import annotations
 

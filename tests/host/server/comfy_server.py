@@ -41,7 +41,7 @@ def known_options(home: HostHome) -> frozenset[str]:
 
 
 class HostError(AssertionError):
-    """The host refused or failed a prompt; `details` is what it answered."""
+    """The host rejected or failed a prompt; `details` is its response."""
 
     def __init__(self, message: str, details: Any = None) -> None:
         super().__init__(message)
@@ -78,7 +78,7 @@ class ComfyServer:
             "--database-url", f"sqlite:///{self.base / 'host.db'}",
             "--extra-model-paths-config", str(self.base / EXTRA_PATHS), *self.more,
         ]  # fmt: skip
-        # Newer hosts look for assets only if they are asked to, and do not know the option.
+        # Newer hosts look for assets only on request, and do not know the option.
         if NO_SCAN in known_options(self.home):
             command.append(NO_SCAN)
         if self.home.front_end is not None:
@@ -93,7 +93,7 @@ class ComfyServer:
         self._await_answer()
 
     def kill(self) -> None:
-        """End the server process as a crash would: at once, with nothing put in order."""
+        """Kill the server process without cleanup, as in a crash."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(timeout=10)
@@ -160,14 +160,14 @@ class ComfyServer:
         return self._http.post(self.url + path, json=body)
 
     def queue(self, prompt: dict[str, Any]) -> str:
-        """Queue a prompt in API form; raises HostError with the node errors if the host refuses it."""
+        """Queue a prompt in API form; raises HostError with the node errors if the host rejects it."""
         answer = self.post("/prompt", {"prompt": prompt, "client_id": "tests"})
         if answer.status_code != 200:
             raise HostError(f"The host refused the prompt: {answer.text[:2000]}", answer.text)
         return answer.json()["prompt_id"]
 
     def wait(self, prompt_id: str, seconds: float = 180.0) -> dict[str, Any]:
-        """The history entry of a queued prompt, when it has ended in whatever way."""
+        """Wait until a queued prompt has ended, successfully or not, and return its history entry."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             entry = self.get(f"/history/{prompt_id}").get(prompt_id)

@@ -57,7 +57,7 @@ class Listener:
         self._thread.join(timeout=10)
 
     def wait_for(self, wanted: Callable[[Heard], bool], seconds: float = 60.0) -> Heard:
-        """The first message that is wanted, heard already or to come."""
+        """Return the first matching message, among those received or later ones."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             found = next((message for message in list(self.heard) if wanted(message)), None)

@@ -1,4 +1,4 @@
-"""Images as arrays: what the server drew, and photographs for it to edit."""
+"""Images as arrays: the server's results, and photographs for it to edit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pixels(host: ComfyServer, outputs: dict, node: str = "out", index: int = 0) 
 
 
 def same(host: ComfyServer, mine: Graph, theirs: Graph) -> np.ndarray:
-    """Assert that both graphs draw the same pixels; returns them."""
+    """Assert that both graphs generate the same pixels, and return them."""
     drawn = pixels(host, host.run(mine))
     np.testing.assert_array_equal(drawn, pixels(host, host.run(theirs)))
     return drawn

@@ -1,4 +1,4 @@
-"""Starts the rigs: programs that run in the host's own Python without its server, and print what they saw."""
+"""Starts the rigs: programs that run in the host's own Python without its server, and print their results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESULTS = "RESULTS "
 
 
 def results_of(home: HostHome, rig: str) -> dict[str, Any]:
-    """What a rig of this name (a file in `rigs/`) printed as its results."""
+    """Run the rig of this name (a file in `rigs/`) and return its printed results."""
     command = [str(home.python), str(RIGS / f"{rig}.py"), str(home.folder), str(ROOT)]
     ended = subprocess.run(
         command, cwd=home.folder, env=environment(), capture_output=True, text=True, timeout=240
@@ -29,7 +29,7 @@ def results_of(home: HostHome, rig: str) -> dict[str, Any]:
 
 
 def environment() -> dict[str, str]:
-    """What every program of the host is started with: one thread, no downloads."""
+    """Return the environment of every program of the host: one thread, no downloads."""
     return {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 

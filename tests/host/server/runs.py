@@ -1,4 +1,4 @@
-"""What runs leave in the server's output folder, and prompts that are cancelled while they run."""
+"""Reads the files of runs in the server's output folder, and cancels running prompts."""
 
 from __future__ import annotations
 

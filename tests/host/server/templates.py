@@ -1,4 +1,4 @@
-"""The templates that are installed beside the host."""
+"""Finds the templates that are installed with the host."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Nodes for tests alone that write down when they run: a checkpoint, a sampler and what comes after it.
+"""Test nodes that record when they run: a checkpoint loader, a sampler and a node after it.
 
-Counting is by a file in the output folder, so it counts what the host really ran, in whatever
-process.
+They count in a file in the output folder, so the count is what the host really ran, in any process.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def note(line: str) -> None:
 
 
 class CountedLoader:
-    """Stands for a checkpoint loader."""
+    """Simulates a checkpoint loader."""
 
     CATEGORY = CATEGORY
     FUNCTION = "load"
@@ -43,7 +42,7 @@ class CountedLoader:
 
 
 class CountedPaint:
-    """Stands for a sampler: the picture of a model, a prompt, a seed and an image."""
+    """Simulates a sampler: generates an image from a model, a prompt, a seed and an image."""
 
     CATEGORY = CATEGORY
     FUNCTION = "paint"
@@ -85,7 +84,7 @@ class CountedPaint:
 
 
 class CountedTint:
-    """Stands for what comes after the sampler."""
+    """Simulates a node after the sampler."""
 
     CATEGORY = CATEGORY
     FUNCTION = "tint"
@@ -101,7 +100,7 @@ class CountedTint:
 
 
 class TextList:
-    """Stands for whatever gives a list of texts: one for each line."""
+    """Returns a list of texts, one per line, like any node with a list output."""
 
     CATEGORY = CATEGORY
     FUNCTION = "split"
@@ -141,7 +140,7 @@ class AlwaysNew(CountedTint):
 
 
 class Watching(CountedTint):
-    """The same, and it says itself that nothing has changed."""
+    """The same node, which also reports that nothing has changed."""
 
     @classmethod
     def IS_CHANGED(cls, **inputs: Any) -> str:
@@ -149,7 +148,7 @@ class Watching(CountedTint):
 
 
 class SlowAgent:
-    """An agent that takes its time over every word of one reply, which refuses."""
+    """An agent that pauses after every word of one rejecting reply."""
 
     CATEGORY = CATEGORY
     FUNCTION = "agent"

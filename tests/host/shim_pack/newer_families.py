@@ -161,7 +161,7 @@ def hidream_o1_clip() -> Any:
 
 
 def ernie_clip() -> Any:
-    """Its own tokenizer lies in the checkpoint; Qwen's stands in for it."""
+    """Return ERNIE's text encoder with Qwen's tokenizer, since its own is part of the checkpoint."""
     import comfy.text_encoders.ernie as encoder
     import comfy.text_encoders.qwen3vl as qwen3vl
     from comfy import sd1_clip

@@ -95,7 +95,7 @@ ODD: dict[str, Any] = {
 
 
 class OddValue:
-    """A value of ODD by its name, or what is given, on an output of any kind."""
+    """Returns a value of ODD by name, or the given value, on an output of any type."""
 
     CATEGORY = CATEGORY
     FUNCTION = "value"

@@ -24,7 +24,7 @@ def _fails(name: str, failures: int) -> bool:
 
 
 class PassingGenerator:
-    """A generator whose draws of prompts with the word `word` fail for the first `failures` times."""
+    """A generator that fails the first `failures` times for prompts with the word `word`."""
 
     CATEGORY = CATEGORY
     FUNCTION = "generator"
@@ -82,7 +82,7 @@ class PassingAgent:
 
 
 class PassingOverflow(CountedTint):
-    """What comes after a sampler whose images are infinite for the first `failures` times."""
+    """A node after the sampler whose images are not finite for the first `failures` times."""
 
     @classmethod
     def INPUT_TYPES(cls) -> dict[str, Any]:

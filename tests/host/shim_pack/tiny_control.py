@@ -15,7 +15,7 @@ from .tiny_weights import random_weights
 
 
 class TinyControlNet:
-    """A ControlNet of Stable Diffusion 1's kind; made anew for every run, as a loader would."""
+    """A ControlNet for Stable Diffusion 1; created for every run, like by a loader."""
 
     CATEGORY = "InterleaveThinker tests"
     FUNCTION = "load"

@@ -1,7 +1,7 @@
-"""Files that stand for the models of the example graphs: the host's own loaders give a tiny family for them.
+"""Stand-in files for the models of the example graphs: the host's own loaders return a tiny family for them.
 
 The graphs keep their official loader nodes and file names. A stand-in is a text file that names a
-family; whatever is no stand-in goes through the host's original loader.
+family; any other file goes through the host's original loader.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def answer_for(loader: type, method: str, folder: str, parts: tuple[int, ...]) -
         family = family_of(folder_paths.get_full_path(folder, chosen))
         if family is None:
             return original(self, *([name] if name else []), *args, **inputs)
-        # Made anew: a model that outlives its patched clones is a leak to the host, which then collects
-        # garbage all the time.
+        # Created each time: the host takes a model that outlives its patched clones for a leak, and then
+        # collects garbage all the time.
         with torch.inference_mode(False):
             return tuple(STAND_IN_MODELS[family][part]() for part in parts)
 

@@ -80,7 +80,7 @@ def accept_tiny_weights() -> None:
     def sized_autoencoder(ddconfig: dict, **kwargs: object) -> object:
         if vae_sizes:
             ddconfig = {**ddconfig, "ch": vae_sizes[-1][0], "ch_mult": vae_sizes[-1][1]}
-            # Newer hosts size the decoder by itself, with the official multipliers; here both are alike.
+            # Newer hosts size the decoder separately, with the official multipliers; here both are the same.
             kwargs.pop("decoder_ddconfig", None)
         return autoencoder(ddconfig=ddconfig, **kwargs)
 

@@ -1,4 +1,4 @@
-"""A real text encoder of the host that draws with its random weights, and writes what a good agent would."""
+"""A real text encoder of the host: encodes with random weights, and writes replies of a good agent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def writing(clip: Any) -> Any:
 
 
 def sees(tokens: Any) -> bool:
-    """Whether an image stands among the tokens of a text."""
+    """Return whether the tokens of a text contain an image."""
     if isinstance(tokens, dict):
         return tokens.get("type") == "image" or any(map(sees, tokens.values()))
     return isinstance(tokens, list | tuple) and any(map(sees, tokens))

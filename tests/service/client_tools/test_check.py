@@ -40,7 +40,7 @@ def test_service_that_only_edits_passes_the_check(service: StandInService) -> No
     assert found(service.url) == {"health": True, "text": None, "edit": True, "again": True}
 
 
-def test_unreachable_service_is_one_line() -> None:
+def test_an_unreachable_service_gives_one_line() -> None:
     (finding,) = ServiceCheck("http://127.0.0.1:9", None, ASKED).findings()
     assert finding.right is False
     assert "failed" in finding.said
@@ -49,7 +49,7 @@ def test_unreachable_service_is_one_line() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b'{"success": true}', b'{"success": true, "edited_image": "no image"}', b"\xff" * 50]
 )
-def test_answers_without_an_image_are_faults(body: bytes) -> None:
+def test_responses_without_an_image_are_failures(body: bytes) -> None:
     with image_service() as service:
         service.faults = [(200, body), (200, body)]
         assert found(service.url)["edit"] is False

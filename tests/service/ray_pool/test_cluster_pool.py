@@ -70,7 +70,7 @@ async def learned(handles: Mapping[str, Handle], seconds: float) -> RayPool:
     return pool
 
 
-def test_each_model_is_waited_for_by_itself_and_not_for_ever() -> None:
+def test_each_model_has_its_own_loading_timeout() -> None:
     for shared in (False, True):
         handles: dict[str, Handle] = {"": Handle("", load)} if shared else {n: Handle(n, load) for n in NAMES}
         pool = asyncio.run(learned(handles, 0.05))

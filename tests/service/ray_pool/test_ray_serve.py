@@ -81,7 +81,7 @@ def until_learned(client: httpx.Client, replicas: int) -> dict[str, Any]:
         time.sleep(0.2)
 
 
-def test_two_replicas_and_batches_draw_the_library_s_pixels(ray_cluster: None) -> None:
+def test_two_replicas_and_batches_generate_the_librarys_pixels(ray_cluster: None) -> None:
     models = [
         ModelSettings(name="painter", generator="fake:32", devices=("cpu", "cpu")),
         ModelSettings(name="other", generator="fake:48"),
@@ -98,7 +98,7 @@ def test_two_replicas_and_batches_draw_the_library_s_pixels(ray_cluster: None) -
         assert page.text.startswith("<!doctype html>")
 
 
-def test_one_replica_takes_turns_with_more_models_than_it_holds(ray_cluster: None) -> None:
+def test_one_replica_alternates_between_more_models_than_fit(ray_cluster: None) -> None:
     models = [ModelSettings(name=f"p{side}", generator=f"fake:{side}") for side in (16, 24, 32)]
     with deployed(models, ClusterSettings(models_each=1, replica_cpus=0.1)) as client:
         until_learned(client, replicas=1)
@@ -108,13 +108,13 @@ def test_one_replica_takes_turns_with_more_models_than_it_holds(ray_cluster: Non
         assert Picture.from_base64(by_header.json()["edited_image"]).size == (24, 24)
 
 
-def test_a_model_that_does_not_load_is_one_error(ray_cluster: None, tmp_path: Path) -> None:
+def test_a_model_that_does_not_load_gives_one_error(ray_cluster: None, tmp_path: Path) -> None:
     models = [ModelSettings(name="bad", generator=f"diffusers:{tmp_path / 'nothing'}")]
     with pytest.raises(SettingsError, match="cannot be deployed on the cluster"), deployed(models):
         pass
 
 
-def test_the_key_must_be_where_the_app_runs(ray_cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_must_exist_where_the_app_runs(ray_cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLEAVE_SERVICE_KEY", "sesame")  # of this process; Ray's have none
     models = [ModelSettings(name="painter", generator="fake:32")]
     with pytest.raises(SettingsError, match="INTERLEAVE_SERVICE_KEY is not set"), deployed(models):

@@ -99,7 +99,7 @@ def shot(page: Any, name: str) -> None:
         page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
 
 
-def test_the_form_draws_and_edits(tab: Any, pool: SmallPool) -> None:
+def test_the_form_generates_and_edits(tab: Any, pool: SmallPool) -> None:
     with served_app(pool) as url:
         tab.goto(url)
         tab.locator("#state.good").wait_for()
@@ -107,7 +107,7 @@ def test_the_form_draws_and_edits(tab: Any, pool: SmallPool) -> None:
         tab.fill("[name=seed]", "7")
         tab.press("[name=prompt]", "Control+Enter")
         tab.locator("#result img").wait_for()
-        assert tab.locator("#models").is_hidden(), "there is but one model"
+        assert tab.locator("#models").is_hidden(), "only one model exists"
         assert tab.locator("[data-takes=guidance]").is_hidden(), "the painter has no guidance"
         assert "a red boat (seed 7, 64×64" in tab.inner_text("#result figcaption")
         tab.locator("#recent figure").wait_for()
@@ -148,7 +148,7 @@ def test_model_names_and_errors_are_shown_as_text(tab: Any, pool: SmallPool) -> 
         shot(tab, "faults")
 
 
-def test_the_key_is_asked_for_where_there_is_one(
+def test_the_page_asks_for_the_key_if_one_is_set(
     tab: Any, pool: SmallPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INTERLEAVE_SERVICE_KEY", "sesame")

@@ -78,7 +78,7 @@ def test_jobs_end_with_their_parent(tmp_path: Path) -> None:
     job = int((folder / "pid").read_text())
     deadline = time.monotonic() + 60
     while runs(job):
-        assert time.monotonic() < deadline, "the job goes on alone"
+        assert time.monotonic() < deadline, "the job still runs without its parent"
         time.sleep(0.05)
 
 

@@ -61,7 +61,7 @@ def test_teachers_have_the_documented_habits() -> None:
         found = read_prompt(refined)
         assert found is not None
         edit, clauses = found
-        assert all(clause.holds(drawn.expected) for clause in clauses), "what is stated is true"
+        assert all(clause.holds(drawn.expected) for clause in clauses), "the statements are true"
         kinds["other" if edit != drawn.edit else "stated" if clauses else "same"] += 1
     assert abs(kinds["other"] / 600 - REMEDIES["another edit"]) < 0.06
     assert kinds["same"] / 600 >= REMEDIES["repeated"] - 0.06
@@ -104,7 +104,7 @@ def test_trajectories_are_filtered_as_published(faulty: tuple[int, ...], kept: l
     assert [one.prompt for one in filtered(taught(*faulty))] == kept
 
 
-def test_the_shared_agent_is_taught_one_step_at_a_time() -> None:
+def test_the_shared_agent_is_trained_one_step_at_a_time() -> None:
     story = random_story(Random(3), "train", steps=3)
     steps = [next_step(story, done).steps for done in range(4)]
     assert [len(one) for one in steps] == [1, 1, 1, 1]
@@ -112,7 +112,7 @@ def test_the_shared_agent_is_taught_one_step_at_a_time() -> None:
     assert steps[3][0].name == NO_MORE and steps[3][0].prompt is None
 
 
-def test_the_shared_agent_is_asked_after_each_step() -> None:
+def test_the_shared_agent_is_measured_after_each_step() -> None:
     story = random_story(Random(3), "train", steps=3)
     answers = [write_plan(next_step(story, done)) for done in range(4)]
     assert right_next_steps(story, Planner(ScriptedChat(answers))) == [True] * 4
@@ -120,7 +120,7 @@ def test_the_shared_agent_is_asked_after_each_step() -> None:
     assert right_next_steps(story, Planner(ScriptedChat(forgets))) == [True, False, True, False]
 
 
-def test_a_story_is_planned_while_it_is_drawn() -> None:
+def test_steps_are_planned_one_by_one_during_generation() -> None:
     story = random_story(Random(3), "train", steps=3)
     answers = [write_plan(next_step(story, done)) for done in range(4)]
     verdicts = [write_verdict(Verdict(success=number != 1)) for number in range(4)]
@@ -128,7 +128,7 @@ def test_a_story_is_planned_while_it_is_drawn() -> None:
     generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
     settings = RunSettings(max_attempts=3, seed=1)
     pages, draws = run_step_by_step(request_of(story), planner, critic, generator, settings, InMemoryStore())
-    assert pages is not None and len(pages) == 3 and draws == 4, "the second step was drawn twice"
+    assert pages is not None and len(pages) == 3 and draws == 4, "the second step had two attempts"
     pages, draws = run_step_by_step(
         request_of(story), Planner(ScriptedChat(["?"] * 9)), critic, generator, settings, InMemoryStore()
     )

@@ -111,11 +111,11 @@ def test_a_given_start_is_used_unchanged(tmp_path: Path) -> None:
         claim(out, settings)
 
 
-def test_the_start_that_is_kept_repeats_requests_and_judges(tmp_path: Path) -> None:
+def test_the_saved_start_agents_repeat_requests_and_judge(tmp_path: Path) -> None:
     start.check_start(AGENTS)
     asked = make_repeats(tmp_path, 20, start.ASKED_SEED + 1)
     base, novice = (agent_in(AGENTS / name, AblationSettings()) for name in ("base", "novice"))
-    # 0.98 of 100 when this was written; a base that had not learned to copy repeated none.
+    # Measured: 0.98 of 100. A base that was not trained to copy repeated none.
     assert start.repeated(base, asked, tmp_path) >= 17
     rng = Random(1)
     pages = [rendered(rng) for _ in range(40)]

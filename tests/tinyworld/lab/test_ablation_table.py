@@ -116,9 +116,9 @@ def test_a_difference_interval_can_be_below_zero_without_a_lost_story() -> None:
 def test_full_sft_attempts_are_not_compared_with_the_papers_full_rl(tmp_path: Path) -> None:
     settings = AblationSettings(seeds=2)
     write_seeds(tmp_path, settings)
-    tries = findings_of(outcomes_in(tmp_path, settings, "", "0")).tries
-    assert [one.published for one in tries["sft"]] == [None, None]
-    assert [one.published for one in tries["rl"]] == [pytest.approx(5.1), pytest.approx(1.0)]
+    by_attempts = findings_of(outcomes_in(tmp_path, settings, "", "0")).tries
+    assert [one.published for one in by_attempts["sft"]] == [None, None]
+    assert [one.published for one in by_attempts["rl"]] == [pytest.approx(5.1), pytest.approx(1.0)]
 
 
 def test_commits_are_those_that_worked_at_a_seed(tmp_path: Path) -> None:

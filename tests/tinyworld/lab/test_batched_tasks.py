@@ -71,7 +71,7 @@ def test_batched_stories_equal_single_ones() -> None:
         for step in run_story(number, story, story.plan, artist, Oracle(), StoryRuns((3,)))[3].steps
     ]
     assert side_by_side(artist, 5) == alone and sum(alone) > 0
-    assert max(artist.at_once) == 5, "what five stories ask for is drawn at once"
+    assert max(artist.at_once) == 5, "the images of five stories are generated in one batch"
 
 
 def test_batches_are_the_same_every_time() -> None:
@@ -116,7 +116,7 @@ def test_one_task_runs_at_a_time() -> None:
     assert most == [1] * 18
 
 
-def test_a_critic_that_says_nothing_readable_loses_stories_it_is_asked_about_alone() -> None:
+def test_unreadable_verdicts_fail_only_stories_that_are_judged() -> None:
     class Mute:
         identity, prompt_set_digest = "mute", ""
 
@@ -127,7 +127,7 @@ def test_a_critic_that_says_nothing_readable_loses_stories_it_is_asked_about_alo
     with pytest.raises(AnswerError):
         run_story(0, story, story.plan, Draughtsman(), Mute(), StoryRuns((1, 3)))
     outcomes = run_story(0, story, story.plan, Draughtsman(), Mute(), StoryRuns((1, 3), unreadable="lost"))
-    assert outcomes[1].draws == len(story.pages), "with one attempt nobody is asked"
+    assert outcomes[1].draws == len(story.pages), "with one attempt no critic is called"
     assert outcomes[3] == lost(story)
 
 
@@ -142,9 +142,9 @@ def test_errors_are_raised_in_the_asking_task() -> None:
     def asks() -> str:
         with pytest.raises(AnswerError, match="unreadable"):
             together.ask("plan", None)
-        return "went on"
+        return "continued"
 
-    assert together.run([asks] * 2) == ["went on"] * 2, "and another run begins anew"
+    assert together.run([asks] * 2) == ["continued"] * 2, "and another run starts again"
 
     def breaks() -> None:
         raise KeyError("a task's own")
@@ -153,7 +153,7 @@ def test_errors_are_raised_in_the_asking_task() -> None:
         together.run([breaks, asks])
 
 
-def test_the_generator_alone_gets_the_requests_phrases() -> None:
+def test_without_agents_the_generator_gets_the_requests_phrases() -> None:
     for story in (random_story(Random(number), "evaluate") for number in range(40)):
         plan = plan_from_phrases(story)
         assert len(plan.steps) == len(story.pages)

@@ -30,7 +30,7 @@ from interleave_thinker.training.data.rows.sft import SftMessage, SftRow, read_r
 from interleave_thinker.training.statistics.intervals import share
 
 
-def test_a_storys_plan_leads_to_its_pages() -> None:
+def test_a_storys_plan_produces_its_pages() -> None:
     rng = Random(1)
     for _ in range(200):
         story = random_story(rng, "train")
@@ -71,7 +71,7 @@ def test_clauses_remove_mistakes() -> None:
     assert wrong["precise"] < 0.25 * wrong["terse"]
 
 
-def test_rows_about_pages_say_what_is_there(tmp_path: Path) -> None:
+def test_rows_describe_the_content_of_pages(tmp_path: Path) -> None:
     rng, pages = Random(3), critic_data.ImageFolder(tmp_path / "pages")
     verdicts = []
     for _ in range(200):
@@ -120,7 +120,7 @@ def test_an_image_with_another_instruction_is_rejected() -> None:
     assert made > 70
 
 
-def test_rows_of_equal_length_share_a_batch_and_none_is_lost(tmp_path: Path) -> None:
+def test_rows_of_equal_length_share_a_batch_without_loss(tmp_path: Path) -> None:
     rows = planner_data.make(tmp_path, 203, seed=5)
     ordered = planner_data.in_buckets(rows, 8, seed=1)
     assert sorted(map(str, ordered)) == sorted(map(str, rows))

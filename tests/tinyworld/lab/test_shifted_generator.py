@@ -84,7 +84,7 @@ def test_the_simulated_user_judges_exactly_and_gives_better_prompts(
     assert first.image is not None and not TinyWorldScorer().success(None, first.image, PROMPT)
     given = feedback_on(1, 0, PROMPT, first)
     assert given is not None and given.accepted is False and given.better_prompt == NAMED
-    assert feedback_on(2, 0, "add a white star at the top left", second) is None, "nobody could tell"
+    assert feedback_on(2, 0, "add a white star at the top left", second) is None, "the fault cannot be seen"
     assert annotate(folder) == annotate(folder) == 1
     assert len(read_feedback(folder)) == 1
 

@@ -127,7 +127,7 @@ def test_a_planner_is_made_and_answers(tmp_path: Path) -> None:
     assert not (tmp_path / "mistyped").exists()
 
 
-def test_base_agents_have_read_single_sentences_and_described_pages_and_no_more(tmp_path: Path) -> None:
+def test_base_agents_train_only_on_single_sentences_and_page_descriptions(tmp_path: Path) -> None:
     lines: list[str] = []
     recipe = BaseRecipe(sentences=64, described=64, planner_layers=1, critic_layers=1)
     planner, critic = train_base(tmp_path, recipe, lines.append)
@@ -151,7 +151,7 @@ def test_a_generator_without_correct_images_is_an_error(pipeline: Path) -> None:
         balanced(load_pipeline(pipeline), 2, seed=1)
 
 
-def test_a_critic_is_made_from_real_pages_and_answers(tmp_path: Path) -> None:
+def test_a_critic_is_trained_on_real_pages_and_replies(tmp_path: Path) -> None:
     pipeline = checkpoint("generator")
     lines: list[str] = []
     recipe = CriticRecipe(

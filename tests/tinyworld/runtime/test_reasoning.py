@@ -16,7 +16,7 @@ RIGHT_SUN = (
 )
 
 
-def test_a_page_that_is_right_is_said_to_be() -> None:
+def test_a_correct_page_is_described_as_correct() -> None:
     gone = "was middle red boat want middle nothing see middle nothing yes"
     assert as_english(f"{RIGHT_PAGE}; {RIGHT_SUN}; {gone}; so yes") == (
         "All is as it should be: the sea page and a yellow sun at the top right. "
@@ -53,12 +53,12 @@ def test_a_page_that_is_right_is_said_to_be() -> None:
         ),
     ],
 )
-def test_a_fault_comes_first(cell: str, sentence: str) -> None:
+def test_a_fault_is_described_first(cell: str, sentence: str) -> None:
     said = as_english(f"{RIGHT_PAGE}; {cell}; {RIGHT_SUN}; so no")
     assert said == f"{sentence} As it should be: the sea page and a yellow sun at the top right."
 
 
-def test_a_wrong_page_is_said() -> None:
+def test_a_wrong_page_is_described_as_wrong() -> None:
     said = as_english("was page sea want page night see page sea no; so no")
     assert said == "The page should be night, but it is sea."
 
@@ -74,7 +74,7 @@ def test_a_wrong_page_is_said() -> None:
         f"{RIGHT_PAGE}; {RIGHT_SUN.replace('see top right', 'see left')}; so yes",
     ],
 )
-def test_another_text_or_one_that_contradicts_itself_is_shown_as_it_is(text: str) -> None:
+def test_other_or_contradictory_texts_are_shown_unchanged(text: str) -> None:
     assert as_english(text) == text
 
 

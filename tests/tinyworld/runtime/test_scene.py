@@ -63,7 +63,7 @@ PAGE = Scene(2).put(2, SUN).put(4, BOAT)
 
 
 @given(scenes)
-def test_a_drawn_page_is_read_back_exactly(scene: Scene) -> None:
+def test_a_rendered_page_is_parsed_exactly(scene: Scene) -> None:
     assert read_image(draw(scene)).scene == scene
 
 
@@ -77,7 +77,7 @@ def test_reading_a_prompt_never_fails(text: str) -> None:
     read_prompt(text)
 
 
-def test_no_two_contents_of_a_cell_look_alike() -> None:
+def test_contents_of_a_cell_look_different() -> None:
     """Measure the margins that the reader relies on over the whole atlas."""
     tiles = atlas().reshape(-1, IDENTITIES, CELL * CELL * 3).astype(np.float32)
     for group in tiles:
@@ -87,7 +87,7 @@ def test_no_two_contents_of_a_cell_look_alike() -> None:
         assert distance.min() > TOLERANCE + MARGIN
 
 
-def test_threads_that_ask_for_the_atlas_at_once_make_it_once() -> None:
+def test_parallel_threads_build_the_atlas_once() -> None:
     """Sixty threads that each made their own took twenty processor seconds."""
     drawing._atlas.cache_clear()
     together = Barrier(8)
@@ -133,7 +133,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_the_scorer_sees_every_kind_of_fault(kind: str) -> None:
+def test_the_scorer_detects_every_kind_of_fault(kind: str) -> None:
     page, wrong = FAULTS[kind]
     scorer, before, after = TinyWorldScorer(), draw(PAGE), draw(page)
     score = scorer.score(before, after, "move the boat to the bottom left")
@@ -159,7 +159,7 @@ def test_unscorable_images_are_errors(instruction: str) -> None:
         TinyWorldScorer().score(None, draw(PAGE), instruction)
 
 
-def test_edits_apply_only_where_they_have_something_to_do() -> None:
+def test_edits_apply_only_to_matching_objects() -> None:
     assert applies(Add(identity_of("red", "fish"), 0), PAGE)
     assert not applies(Add(identity_of("red", "fish"), 2), PAGE)
     assert not applies(Remove("fish"), PAGE)
@@ -169,7 +169,7 @@ def test_edits_apply_only_where_they_have_something_to_do() -> None:
     assert Replace("sun", BOAT).apply(PAGE).cells[2] == BOAT
 
 
-def test_cells_are_told_apart_by_name() -> None:
+def test_cells_are_distinguished_by_name() -> None:
     assert len(set(CELLS)) == 9
     rng = Random(0)
     for _ in range(50):

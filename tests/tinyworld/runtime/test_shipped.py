@@ -64,7 +64,7 @@ def test_plans_are_exact(planner: Planner) -> None:
     assert measured.exact.rate >= 0.9
 
 
-def test_precise_prompts_are_drawn_more_reliably_than_terse_ones(generator: TinyWorldGenerator) -> None:
+def test_precise_prompts_are_generated_more_reliably_than_terse_ones(generator: TinyWorldGenerator) -> None:
     rng = Random("shipped draws")
     right = {"terse": 0, "precise": 0}
     for seed in range(180):
@@ -81,7 +81,7 @@ def test_precise_prompts_are_drawn_more_reliably_than_terse_ones(generator: Tiny
     assert right["precise"] > right["terse"] + 4
 
 
-def test_verdicts_are_right_about_real_pages(critic: Critic, generator: TinyWorldGenerator) -> None:
+def test_verdicts_on_real_pages_are_correct(critic: Critic, generator: TinyWorldGenerator) -> None:
     measured = measure_critic(critic, balanced(generator.pipeline, 80, seed=4321))
     assert measured.parsed.rate == 1.0
     assert measured.accuracy.rate >= 0.87

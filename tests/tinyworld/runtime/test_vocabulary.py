@@ -57,7 +57,7 @@ def test_the_error_is_short(text: str) -> None:
         assert len(str(error)) < 1500
 
 
-def test_the_planner_is_not_asked() -> None:
+def test_the_planner_is_not_called() -> None:
     class Silent:
         identity, prompt_set = "silent", None
 

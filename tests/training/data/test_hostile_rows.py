@@ -44,7 +44,7 @@ def test_spoiled_files_give_a_result_or_one_line(tmp_path: Path) -> None:
         '{"messages": 7}',
     ],
 )
-def test_values_of_another_kind_are_one_line(row: str, tmp_path: Path) -> None:
+def test_values_of_another_type_give_one_line(row: str, tmp_path: Path) -> None:
     from interleave_thinker.backend.errors import SettingsError
     from interleave_thinker.training.data.pack.pack import Packing
     from interleave_thinker.training.data.pack.settings import CardData

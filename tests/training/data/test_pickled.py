@@ -59,14 +59,14 @@ def test_plain_lists_of_all_writers(content: bytes, tmp_path: Path) -> None:
     assert list(pickled_items(written(tmp_path, content))) == READ
 
 
-def test_what_torch_itself_writes(tmp_path: Path) -> None:
+def test_pickles_written_by_torch_are_read(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     for old in (False, True):
         torch.save(ITEMS, tmp_path / "a.pth", _use_new_zipfile_serialization=not old)
         assert list(pickled_items(tmp_path / "a.pth")) == READ
 
 
-def test_items_that_are_not_plain_are_left_out(tmp_path: Path) -> None:
+def test_items_of_other_types_are_left_out(tmp_path: Path) -> None:
     loop: list[Any] = []
     loop.append(loop)
     wide: list[Any] = []
@@ -96,7 +96,7 @@ def test_items_that_are_not_plain_are_left_out(tmp_path: Path) -> None:
         (b"\x80\x04\x8e" + struct.pack("<Q", 2**40) + b"x", "damaged|memory"),
     ],
 )
-def test_what_is_refused(
+def test_invalid_pickles_are_rejected(
     content: bytes, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -106,11 +106,11 @@ def test_what_is_refused(
     assert [one.name for one in tmp_path.iterdir()] == ["train_data.pth"]
 
 
-def test_a_pickle_that_takes_for_ever_is_ended(tmp_path: Path) -> None:
+def test_a_pickle_that_takes_too_long_is_aborted(tmp_path: Path) -> None:
     pair: tuple[Any, ...] = ()
     for _ in range(60):
         pair = (pair, pair)
-    # A dictionary with such a key asks for its hash: two to the power of sixty steps.
+    # A dictionary with such a key computes its hash: two to the power of sixty steps.
     long = b"\x80\x02}" + pickle.dumps(pair, 2)[2:-1] + b"K\x01s."
     begun = time.monotonic()
     with pytest.raises(SettingsError, match="too long"):
@@ -118,7 +118,7 @@ def test_a_pickle_that_takes_for_ever_is_ended(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 20
 
 
-def test_the_time_of_who_reads_is_not_the_pickles(tmp_path: Path) -> None:
+def test_the_time_limit_excludes_the_consumer(tmp_path: Path) -> None:
     # More than a pipe holds, so the child is still at it while its reader does something else.
     items = pickled_items(written(tmp_path, pickle.dumps(["x" * 100_000] * 20)), seconds=2)
     next(items)

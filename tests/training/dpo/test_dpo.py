@@ -92,7 +92,7 @@ class Killed(BaseException):
     """Represents a killed process: the exception is not caught."""
 
 
-def test_a_killed_training_goes_on_to_the_same_critic(data: Path, tmp_path: Path) -> None:
+def test_a_killed_training_resumes_to_the_same_critic(data: Path, tmp_path: Path) -> None:
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     lines: list[str] = []
     final = run(data, straight, lines.append)
@@ -157,7 +157,7 @@ def test_the_images_of_a_pair_reach_the_model(data: Path, tmp_path: Path) -> Non
     assert seen[0] != pytest.approx(blind[0], rel=1e-3)
 
 
-def test_a_critic_that_collapses_is_stopped_and_the_last_good_one_kept(
+def test_a_collapsing_critic_stops_training_and_the_last_good_one_is_kept(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from interleave_thinker.training.dpo import task
@@ -184,7 +184,7 @@ def test_no_image_of_a_check_is_trained_on(data: Path) -> None:
         split_pairs(rows[:3], 4)
 
 
-def test_one_command_from_a_recipe(data: Path, tmp_path: Path) -> None:
+def test_one_command_trains_from_a_recipe(data: Path, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     from interleave_thinker.cli.train.command import app

@@ -52,11 +52,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows, _ = read_planner_rl(make_planner_rl(folder, 40, 1, StoryKind(2, 2)))
     paged = [row for row in rows if row.images]
     plain = [row for row in rows if not row.images]
-    wording = prompt_set_of(checkpoint("planner"))
-    assert wording is not None
+    prompt_set = prompt_set_of(checkpoint("planner"))
+    assert prompt_set is not None
     pairs = []
     for row in [one for both in zip(plain[:6], paged[:6], strict=False) for one in both]:
-        asked = planner_question(row, folder, folder / "shown", wording)
+        asked = planner_question(row, folder, folder / "shown", prompt_set)
         parts = asked["prompt"][0]["content"]
         text = "".join("<image>" if part["type"] == "image" else part["text"] for part in parts)
         plans = [Plan(steps=tuple(some)) for some in (row.reference, row.reference[:-1])]
@@ -82,7 +82,7 @@ def run(data: Path, out: Path, judge: Any = None, **changes: Any) -> Path:
 
 
 @pytest.mark.parametrize("judge", [SimulatedWorld(), None], ids=["judged", "form alone"])
-def test_plans_of_requests_with_and_without_a_page_are_learned(
+def test_plans_of_requests_with_and_without_an_image_are_trained_on(
     data: Path, tmp_path: Path, judge: Any
 ) -> None:
     assert (run(data, tmp_path, judge) / "prompt_set").is_dir()

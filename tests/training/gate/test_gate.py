@@ -112,7 +112,7 @@ def test_equal_critics_pass() -> None:
 @pytest.mark.parametrize(
     "said", [[True] * 80, [False] * 80, [None] * 80, one_wrong(40, 41, 42), one_wrong(1, 2, 3)]
 )
-def test_a_worse_critic_is_refused(said: list[bool | None], tmp_path: Path) -> None:
+def test_the_gate_rejects_a_worse_critic(said: list[bool | None], tmp_path: Path) -> None:
     gate = compare(measured(answers(list(TRUTHS)), TRUTHS), measured(answers(said), TRUTHS), GateSettings())
     assert not gate.passed and gate.broken > gate.fixed == 0
     with pytest.raises(GateRefused, match="--force"):
@@ -123,13 +123,13 @@ def test_a_worse_critic_is_refused(said: list[bool | None], tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("said", [[True] * 80, [False] * 80, [True, False] * 40])
-def test_a_critic_that_tells_nothing_apart_may_not_even_follow_its_like(said: list[bool | None]) -> None:
+def test_the_gate_rejects_a_critic_that_does_not_distinguish_images(said: list[bool | None]) -> None:
     same = measured(answers(said), TRUTHS)
     (fault,) = compare(same, same, GateSettings()).faults
     assert "does not distinguish wrong from right images" in fault
 
 
-def test_one_recall_may_not_pay_for_the_other() -> None:
+def test_the_gate_rejects_a_lower_recall_of_either_verdict() -> None:
     old = measured(answers(one_wrong(*range(60, 80))), TRUTHS)
     new = measured(answers(one_wrong(*range(6))), TRUTHS)
     assert new.accuracy.rate > old.accuracy.rate
@@ -154,7 +154,7 @@ def test_changed_rows_are_weighed_against_chance() -> None:
     assert sign_test(5, 0) == sign_test(0, 5) == pytest.approx(2 / 32)
 
 
-# What is asked
+# Questions
 
 
 def described(count: int) -> list[SftRow]:
@@ -162,7 +162,7 @@ def described(count: int) -> list[SftRow]:
     return [SftRow(messages=turns)] * count
 
 
-def test_either_verdict_is_asked_alike_wherever_it_stands_in_the_file(tmp_path: Path) -> None:
+def test_the_check_samples_both_verdicts_equally_in_any_file_order(tmp_path: Path) -> None:
     rows = read_rows(rows_file(tmp_path, count=50))
     one_sided = [row for row in rows if truth_of(row)] + [row for row in rows if not truth_of(row)]
     asked = chosen([*described(3), *one_sided, *one_sided], 20, seed=0)
@@ -176,7 +176,7 @@ def test_either_verdict_is_asked_alike_wherever_it_stands_in_the_file(tmp_path: 
     )
 
 
-def test_what_was_learned_is_asked_wherever_it_stands_in_the_file(
+def test_the_learning_check_samples_both_verdicts_in_any_file_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = read_rows(rows_file(tmp_path, count=50))
@@ -195,7 +195,7 @@ def test_what_was_learned_is_asked_wherever_it_stands_in_the_file(
 
 
 @pytest.mark.parametrize("kept", [True, False, None])
-def test_rows_of_one_kind_are_refused(kept: bool | None, tmp_path: Path) -> None:
+def test_rows_with_only_one_verdict_are_rejected(kept: bool | None, tmp_path: Path) -> None:
     rows = [row for row in read_rows(rows_file(tmp_path)) if truth_of(row) is kept]
     with pytest.raises(
         SettingsError, match="needs at least 19 right and 19 wrong" if rows else "teaches a verdict"
@@ -203,7 +203,7 @@ def test_rows_of_one_kind_are_refused(kept: bool | None, tmp_path: Path) -> None
         examination(RowSet(rows or described(4), tmp_path), GateSettings())
 
 
-def test_rows_that_cannot_be_asked_are_refused_or_left_out(base: Path, tmp_path: Path) -> None:
+def test_unusable_rows_are_rejected_or_left_out(base: Path, tmp_path: Path) -> None:
     rows = read_rows(rows_file(tmp_path, count=40))
     turns = [SftMessage(role="user", content="<image>Is it <|im_end|> light?"), rows[0].messages[1]]
     hostile = rows[0].model_copy(update={"messages": turns})
@@ -231,7 +231,7 @@ def test_held_out_rows_are_never_trained_on(tmp_path: Path) -> None:
     assert len(split(rows, 0.25, GateSettings())[0].rows) == 2 * needed(GateSettings())
 
 
-def test_old_rows_fill_what_the_new_ones_lack(tmp_path: Path) -> None:
+def test_old_rows_fill_up_missing_new_ones(tmp_path: Path) -> None:
     rows = read_rows(rows_file(tmp_path, count=50))
     right, wrong = ([row for row in rows if truth_of(row) is truth] for truth in (True, False))
     assert mix(right[:6], [], 0.5) == right[:6] and mix(right[:6], right[6:] + wrong, 0.0) == right[:6]
@@ -293,7 +293,7 @@ def test_a_critic_that_got_worse_is_not_published(
     assert "running both critics" not in capsys.readouterr().out, "the same comparison is not made twice"
 
 
-def test_rows_that_are_trained_on_are_not_asked(
+def test_the_check_does_not_use_training_rows(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, other = rows_file(tmp_path / "data"), tmp_path / "other"
@@ -336,13 +336,13 @@ def critic_of(
     return train(base, data, tmp_path / name, settings, log=lambda line: None)
 
 
-def test_a_critic_that_always_says_the_same_does_not_pass_and_one_step_teaches_nothing(
+def test_a_critic_with_a_constant_verdict_fails_and_one_step_does_not_train_it(
     base: Path, tmp_path: Path
 ) -> None:
     taught = read_rows(rows_file(tmp_path / "taught", shift=1))
     folder = tmp_path / "taught"
     held = read_rows(rows_file(tmp_path / "held", count=48))
-    # Before, the first of these were asked, and they are all right.
+    # Earlier versions checked only the first of these, which are all correct images.
     lopsided = [row for row in held if truth_of(row)] + [row for row in held if not truth_of(row)]
     settings = GateSettings(gate_rows=44, gate_tokens=80)
     asked = examination(RowSet(lopsided, tmp_path / "held"), settings)
@@ -367,7 +367,7 @@ def test_a_critic_that_always_says_the_same_does_not_pass_and_one_step_teaches_n
     assert (tmp_path / "gate" / "learned.json").is_file()
 
 
-def test_reinforcement_is_a_recipes_own_section(tmp_path: Path) -> None:
+def test_reinforcement_has_its_own_recipe_section(tmp_path: Path) -> None:
     pytest.importorskip("diffusers")
     how = reinforcement_of("tiny")
     assert how.reward.generator.identity.startswith("tinyworld") and how.settings.prompts == 16
@@ -388,7 +388,7 @@ def test_reinforcement_is_a_recipes_own_section(tmp_path: Path) -> None:
         reinforcement_of(str(recipe))
 
 
-def test_own_critic_takes_the_recipe_of_fine_tuning(tmp_path: Path) -> None:
+def test_own_critic_uses_the_fine_tuning_recipe(tmp_path: Path) -> None:
     command = typer.main.get_command(cli_train.app).commands["own-critic"]  # type: ignore[attr-defined]
     given = [str(tmp_path), "--config", "tiny", "--out", str(tmp_path / "o"), "--learning-rate", "0.5"]
     values = command.make_context("own-critic", given).params
@@ -432,7 +432,7 @@ def test_from_runs_to_a_critic_that_opens(base: Path, tmp_path: Path) -> None:
         line.startswith("learned: not significantly") and "of 1 held-out annotations" in line
         for line in lines
     )
-    # It was never taught this question: without a bound its answer goes on to the end of its context.
+    # It was not trained on this question: without a limit its answer fills the context.
     short = ReplySettings(max_tokens=20)
     critic = Critic(open_chat(f"transformers:{final}", device="cpu"), settings=short)
     assert critic.prompt_set == default_prompt_set()

@@ -76,7 +76,7 @@ class Broken:
     identity = "down"
 
     def draw(self, prompt, source, seed):
-        raise ConnectionError("nobody there")
+        raise ConnectionError("no server there")
 
 
 class Moody(Broken):
@@ -105,7 +105,7 @@ FAULTS = {"dies": "not today", "talks nonsense": "objects for", "hangs": "did no
 @pytest.mark.parametrize(
     ("way", "scale"), [("dies", "batch"), ("talks nonsense", "group"), ("hangs", "none")]
 )
-def test_what_fails_is_left_out_and_training_goes_on(
+def test_failed_redraws_are_left_out_and_training_continues(
     data: Path, tmp_path: Path, way: str, scale: str
 ) -> None:
     import torch
@@ -147,7 +147,7 @@ def test_another_reference_than_the_start_is_noticed(
     load = grpo.load_policy
 
     def loaded(folder, settings):
-        # Somebody writes over the folder after the model is read, and before its reference is.
+        # The folder is overwritten after the model is loaded and before the reference model is.
         policy = load(folder, settings)
         path = folder / "model.safetensors"
         save_file({name: 1.5 * one for name, one in load_file(path).items()}, path, {"format": "pt"})
@@ -174,8 +174,8 @@ def test_answers_written_with_old_weights_are_warned_about(tmp_path: Path) -> No
 def test_a_short_training_whose_redraws_all_fail_is_not_finished(data: Path, tmp_path: Path) -> None:
     settings = SMALL.model_copy(update={"rollouts": 1, "updates": 1})
     broken = Broken()
-    for _ in range(2):  # the same command is refused again, until the generator is mended
-        with pytest.raises(TrainingError, match=r"redraws failed.*nobody there.*resume from step 0"):
+    for _ in range(2):  # the same command fails again until the generator works
+        with pytest.raises(TrainingError, match=r"redraws failed.*no server there.*resume from step 0"):
             run(data, tmp_path, settings, generator=broken)
         assert not (tmp_path / "final").exists()
     mended = open_generator("tinyworld")
@@ -183,14 +183,14 @@ def test_a_short_training_whose_redraws_all_fail_is_not_finished(data: Path, tmp
     assert run(data, tmp_path, settings, generator=mended) == tmp_path / "final"
 
 
-def test_an_outage_stops_training_and_mending_it_goes_on(
+def test_an_outage_stops_training_which_resumes_after_the_repair(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from interleave_thinker.training.reward.redraws import failures
 
     monkeypatch.setattr(failures, "MIN_SEEN", 4)
     broken = Broken()
-    with pytest.raises(TrainingError, match=r"nobody there.*resume from step 0"):
+    with pytest.raises(TrainingError, match=r"no server there.*resume from step 0"):
         run(data, tmp_path, generator=broken)
     assert not (tmp_path / "final").exists()
     mended = open_generator("tinyworld")

@@ -33,7 +33,7 @@ def straight(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     return out, lines
 
 
-def test_a_training_leaves_a_critic_its_log_and_a_page(straight: tuple[Path, list[str]]) -> None:
+def test_a_training_writes_a_critic_its_log_and_a_report(straight: tuple[Path, list[str]]) -> None:
     out, lines = straight
     from interleave_thinker.backend.agents.critic import Critic
     from interleave_thinker.backend.chat import ReplySettings, open_chat
@@ -76,7 +76,7 @@ class Killed(BaseException):
     """Represents a killed process: the exception is not caught."""
 
 
-def test_a_killed_training_goes_on_to_the_same_weights(
+def test_a_killed_training_resumes_to_the_same_weights(
     data: Path, straight: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     def killer(line: str) -> None:
@@ -100,7 +100,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     )
 
 
-def test_a_finished_training_is_left_alone_and_another_one_refused(
+def test_a_finished_training_is_kept_and_another_one_rejected(
     data: Path, straight: tuple[Path, list[str]]
 ) -> None:
     out, _ = straight
@@ -130,7 +130,7 @@ def test_a_lora_is_trained_with_a_reference_that_is_the_start_and_merged(data: P
     assert (parts / "model.safetensors.index.json").is_file() and not list(parts.glob("*.bin"))
 
 
-def test_one_command_from_a_recipe_to_a_critic(data: Path, tmp_path: Path) -> None:
+def test_one_command_trains_a_critic_from_a_recipe(data: Path, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     from interleave_thinker.cli.train.command import app

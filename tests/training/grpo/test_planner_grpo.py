@@ -71,7 +71,7 @@ def weights(folder: Path) -> bytes:
     return (folder / "model.safetensors").read_bytes()
 
 
-def test_a_killed_training_goes_on_to_the_same_planner(data: Path, tmp_path: Path) -> None:
+def test_a_killed_training_resumes_to_the_same_planner(data: Path, tmp_path: Path) -> None:
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     lines: list[str] = []
     final = run(data, straight, lines.append)
@@ -86,7 +86,7 @@ def test_a_killed_training_goes_on_to_the_same_planner(data: Path, tmp_path: Pat
     first = (straight / "rollouts" / "step_000000.jsonl").read_text().splitlines()
     asked = {json.loads(line)["request"] for line in first}
     paged = {row.request for row in read_planner_rl(data)[0] if row.images}
-    assert asked & paged and asked - paged, "one rollout asks with and without an image"
+    assert asked & paged and asked - paged, "one rollout has requests with and without an image"
     for name in ("checks.json", "rollouts/step_000000.jsonl", "rollouts/step_000002.jsonl"):
         assert (killed / name).read_text() == (straight / name).read_text(), name
     (live,) = [line for line in lines if line.startswith("step 1/4")]
@@ -99,7 +99,7 @@ def test_a_killed_training_goes_on_to_the_same_planner(data: Path, tmp_path: Pat
         run(data, straight, learning_rate=2e-4)
 
 
-def test_a_planner_that_gets_worse_is_stopped_and_the_last_good_one_kept(
+def test_a_declining_planner_stops_training_and_the_last_good_one_is_kept(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from interleave_thinker.training.grpo import planner_task
@@ -115,7 +115,7 @@ def test_a_planner_that_gets_worse_is_stopped_and_the_last_good_one_kept(
     assert (tmp_path / "final" / "prompt_set").is_dir()
 
 
-def test_one_command_from_data_to_a_planner(tmp_path: Path) -> None:
+def test_one_command_trains_a_planner_from_data(tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     from interleave_thinker.cli.data.command import app as data_app

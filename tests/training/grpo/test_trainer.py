@@ -40,7 +40,7 @@ class EveryOther:
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_answers_that_are_left_out_do_not_make_the_others_lighter(
+def test_skipped_answers_do_not_reduce_the_weight_of_others(
     fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths: list[int] = []
@@ -96,7 +96,7 @@ def told(tmp_path: Path, devices: int = 8, **changes: Any) -> Any:
     return config_of(settings_of(values, "critic-grpo"), tmp_path, 100, devices, "none")  # type: ignore[arg-type]
 
 
-def test_the_published_run_is_what_trl_is_told(tmp_path: Path) -> None:
+def test_trl_gets_the_settings_of_the_published_run(tmp_path: Path) -> None:
     config = told(tmp_path)
     assert config.lr_scheduler_type == "constant_with_warmup" and config.warmup_steps == 0
     assert (config.learning_rate, config.weight_decay, config.seed) == (2e-6, 1e-2, 1)
@@ -111,12 +111,12 @@ def test_the_published_run_is_what_trl_is_told(tmp_path: Path) -> None:
     assert values["published_quirks"] is True
 
 
-def test_the_usual_settings_are_ours(tmp_path: Path) -> None:
+def test_the_trainer_gets_the_default_settings(tmp_path: Path) -> None:
     config = config_of(GrpoTraining(device="cpu", per_device_train_batch_size=8), tmp_path, 100, 1, "none")
     assert config.lr_scheduler_type == "cosine" and config.delta is None and not config.use_vllm
 
 
-def test_vllm_is_asked_for_the_cache_of_one_answer(tmp_path: Path) -> None:
+def test_vllm_reserves_the_cache_of_one_answer(tmp_path: Path) -> None:
     config = told(tmp_path)
     assert config.use_vllm and config.vllm_mode == "colocate" and config.vllm_enable_sleep_mode
     assert config.vllm_max_model_length == 16384 + 4096
@@ -135,6 +135,6 @@ def test_vllm_is_asked_for_the_cache_of_one_answer(tmp_path: Path) -> None:
         ({"vllm_tensor_parallel_size": 3}, "--vllm-tensor-parallel-size"),
     ],
 )
-def test_a_vllm_that_cannot_start_is_one_error(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_a_vllm_that_cannot_start_gives_one_error(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=said):
         told(tmp_path, **changes)

@@ -94,7 +94,7 @@ def test_published_rewards_of_every_case(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("color", ["white", "red"])
-def test_a_white_page_before_is_redrawn_from_text(tmp_path: Path, color: str) -> None:
+def test_a_white_source_image_is_redrawn_from_text(tmp_path: Path, color: str) -> None:
     Image.new("RGB", (32, 32), color).save(tmp_path / "before.png")
     sources: list[Picture | None] = []
 
@@ -114,11 +114,11 @@ def test_a_white_page_before_is_redrawn_from_text(tmp_path: Path, color: str) ->
     assert sources == [expected, expected]
 
 
-def test_a_redraw_can_have_its_images_own_seed(tmp_path: Path) -> None:
+def test_a_redraw_can_use_the_seed_of_its_image(tmp_path: Path) -> None:
     seeded = row(False).model_copy(update={"seed": 41})
     artist = Seeing()
     samples(reward(tmp_path, artist, Ten(), seeds="row", draws=2), (answer(False), seeded))
-    assert artist.seeds == [41, row_redraw_seed(seeded, 1, 0)]  # further draws need seeds of their own
+    assert artist.seeds == [41, row_redraw_seed(seeded, 1, 0)]  # further images need their own seeds
     for name, asked, settings in (("a", row(False), {"seeds": "row"}), ("b", seeded, {})):
         (tmp_path / name).mkdir()
         artist = Seeing()
@@ -131,7 +131,7 @@ def test_a_redraw_can_have_its_images_own_seed(tmp_path: Path) -> None:
     assert artist.seeds == [0]
 
 
-def test_refused_without_need_is_redrawn_on_request(tmp_path: Path) -> None:
+def test_an_option_redraws_incorrectly_rejected_images(tmp_path: Path) -> None:
     judge = reward(tmp_path, Artist(), Taste(lambda: Score(semantics=0, quality=5)), redraw="refused")
     accepted, refused = samples(judge, (answer(True), row(True)), (answer(False), row(True)))
     assert not accepted.redrawn and refused.redrawn
@@ -164,7 +164,7 @@ def test_published_quirks(tmp_path: Path) -> None:
     assert failed.overall == pytest.approx(0.8)
 
 
-def test_several_draws_are_averaged_and_nothing_is_drawn_for_a_reward_without_steps(tmp_path: Path) -> None:
+def test_several_redraws_are_averaged_and_a_zero_step_weight_generates_none(tmp_path: Path) -> None:
     artist = Seeing()
     (sample,) = samples(reward(tmp_path, artist, Ten(), draws=3), (answer(False), row(False)))
     assert len(set(artist.seeds)) == 3 and sample.semantic == pytest.approx(0.8)
@@ -176,7 +176,7 @@ def test_several_draws_are_averaged_and_nothing_is_drawn_for_a_reward_without_st
     assert idle.prompts == [] and sample.overall == pytest.approx(0.6)
 
 
-def test_called_as_the_trainer_calls_it(tmp_path: Path) -> None:
+def test_the_reward_accepts_the_trainers_call(tmp_path: Path) -> None:
     judge = reward(tmp_path, Artist(_dies), Ten())
     judge.rollouts = tmp_path / "rollouts"
     texts = [answer(True), answer(False), answer(False)]
@@ -219,7 +219,7 @@ def test_a_leaning_critic_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "warned"), [((1, 9), False), ((9, 1), False), ((3, 7), True), ((7, 3), True)]
 )
-def test_one_verdict_is_no_collapse_if_the_labels_are_one_sided(
+def test_a_constant_verdict_on_one_sided_labels_is_not_a_collapse(
     tmp_path: Path, verdict: bool, labels: tuple[int, int], warned: bool
 ) -> None:
     judge = reward(tmp_path, Artist(), Ten(), semantic_weight=0, quality_weight=0)

@@ -65,8 +65,8 @@ def rewarded(
     return [sample.overall or 0.0 for sample in samples], artist.prompts
 
 
-# Reply, its reward where the image is right (nothing is drawn: 0.5 and 0.5), its reward where it is wrong
-# (the drawn image is perfect: 0.8 and 0.8), and what is drawn then. 0.5 x form + 0.5 x (0.2 x accuracy + 0.8
+# Reply, its reward if the image is right (no image is generated: 0.5 and 0.5), its reward if it is wrong
+# (the new image is perfect: 0.8 and 0.8), and the prompt used then. 0.5 x form + 0.5 x (0.2 x accuracy + 0.8
 # x step).
 TABLE = {
     "as taught, right": (answer(TRUE), 0.8, 0.82, BEFORE),
@@ -135,13 +135,13 @@ def test_the_published_value_of(name: str, tmp_path: Path) -> None:
     (found,), prompts = rewarded(tmp_path, [text], truth=False)
     assert found == pytest.approx(wrong)
     assert prompts == ([] if drawn is NOTHING else [drawn])
-    # The published code draws with the row's rewritten prompt, whatever it is.
+    # The published code generates with any rewritten prompt of the row.
     (found,), prompts = rewarded(tmp_path, [text], truth=False, before="")
     assert found == pytest.approx(wrong)
     assert prompts == ([] if drawn is NOTHING else ["" if drawn == BEFORE else drawn])
 
 
-# Parts of replies. What stands before and after the answer, and whether the form survives it.
+# Parts of replies: text before and after the answer, and whether the reply's form is still valid.
 BEFORES = {
     "": True,
     "<think>so</think>": True,
@@ -158,7 +158,7 @@ AFTERS = {
     "<": True,
     "\n\n": True,
 }
-# What stands for the verdict: (is a bool, equals True, equals False).
+# Values of the verdict: (is a bool, equals True, equals False).
 VERDICTS = {
     "true": (True, True, False),
     "false": (True, False, True),
@@ -172,7 +172,7 @@ VERDICTS = {
     "null": (False, False, False),
     "[]": (False, False, False),
 }
-# What stands for the refined prompt: (is a text, what is drawn, None for nothing).
+# Values of the refined prompt: (is a string, the prompt that is used, None for no image).
 REFINED: dict[str, tuple[bool, str | None]] = {
     '""': (True, BEFORE),
     '"a red boat"': (True, "a red boat"),
@@ -244,7 +244,7 @@ def test_two_thousand_replies(tmp_path: Path, before: str) -> None:
         assert set(prompts) == (set() if truth else drawn)
 
 
-def test_a_hostile_reply_has_a_reward_at_once() -> None:
+def test_a_hostile_reply_is_scored_fast() -> None:
     for text in (
         "<answer>" * 5000,
         "<answer>" + "{" * 5000 + "</answer>",

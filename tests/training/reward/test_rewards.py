@@ -38,7 +38,7 @@ words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
         '<think>x</think> <answer>\n```json\n{"success": true, "refined_prompt": "b"}\n```\n</answer>',
     ],
 )
-def test_the_taught_form_is_one(text: str) -> None:
+def test_the_trained_form_scores_one(text: str) -> None:
     assert format_reward(text) == 1.0
 
 
@@ -91,7 +91,7 @@ def test_a_critic_that_was_taught_to_answer_first_keeps_that_form(text: str, rig
 @given(success=st.booleans(), refined=words, reasoning=words)
 @example(success=False, refined="a", reasoning="an <answer> within the reasoning")
 @example(success=False, refined="</answer>", reasoning="<think>")
-def test_what_the_writer_writes_has_the_form(success: bool, refined: str, reasoning: str) -> None:
+def test_written_replies_have_the_trained_form(success: bool, refined: str, reasoning: str) -> None:
     try:
         text = write_verdict(Verdict(success=success, refined_prompt=refined, reasoning=reasoning))
     except AnswerError:
@@ -139,7 +139,7 @@ def test_the_sum_is_in_range_and_rises_with_every_term(
         assert combine(**{**terms, name: min(1.0, value + more)}) >= whole - 1e-12
 
 
-def test_a_needless_refusal_costs_a_tenth_or_what_it_does_to_the_image() -> None:
+def test_a_wrong_rejection_costs_a_tenth_or_the_loss_of_the_image() -> None:
     accept = combine(format=1, accuracy=1, semantic=0.5, quality=0.5)
     refuse = combine(format=1, accuracy=0, semantic=0.5, quality=0.5)
     assert accept - refuse == pytest.approx(0.1)
@@ -148,7 +148,7 @@ def test_a_needless_refusal_costs_a_tenth_or_what_it_does_to_the_image() -> None
     assert refuse - worst == pytest.approx(0.2)
 
 
-def test_who_is_redrawn() -> None:
+def test_the_reward_selects_the_answers_to_redraw() -> None:
     assert [redraws(t, v) for t in (True, False) for v in (True, False, None)] == [
         False,
         False,
@@ -167,7 +167,7 @@ def test_weights_switch_terms_off() -> None:
     assert combine(format=1, accuracy=1, semantic=0.1, quality=0.9, weights=weights) == pytest.approx(0.6)
 
 
-def test_a_refined_prompt_is_read_as_it_stands() -> None:
+def test_a_refined_prompt_is_read_literally() -> None:
     found = read_answer('<answer>{"previous_step_success": false, "refine_prompt": "red / blue"}</answer>')
     assert found is not None and found.refined_prompt == "red / blue"
     assert read_answer("nothing here") is None

@@ -78,11 +78,11 @@ def same(one: Path, other: Path) -> bool:
 
 
 def opposite(images: Path) -> RowSet:
-    """Rows with answers that are never taught: the more is learned, the higher is their loss."""
+    """Rows with answers that are never trained on: their loss grows with the training."""
     return RowSet([row(100 + number, OTHER) for number in range(4)], images)
 
 
-def test_measured_rows_are_not_learned_and_are_said(base: Path, images: Path, tmp_path: Path) -> None:
+def test_held_out_rows_are_not_trained_on_and_are_reported(base: Path, images: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     tune(base, images, tmp_path, lines.append, rows=rows(40), loss_rows=2, max_steps=4)
     assert any("parameters on 38 rows in 4 steps" in line for line in lines)
@@ -155,14 +155,14 @@ def test_settings_that_failed_before_the_first_step_can_be_corrected(
         tune(base, images, tmp_path, max_length=16, max_steps=1)
 
 
-def test_patience_without_rows_is_refused(base: Path, images: Path, tmp_path: Path) -> None:
+def test_early_stopping_without_held_out_rows_is_rejected(base: Path, images: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--loss-rows"):
         tune(base, images, tmp_path, early_stopping_patience=2)
     with pytest.raises(SettingsError, match="too few"):
         tune(base, images, tmp_path, early_stopping_patience=2, loss_rows=4)
 
 
-def test_a_gates_rows_are_not_the_measured_ones(images: Path) -> None:
+def test_gate_rows_and_held_out_rows_are_disjoint(images: Path) -> None:
     gate = RowSet(rows(60)[50:], images)
     data = SftData(RowSet(rows(50), images), gate).with_held_out(FAST.model_copy(update={"loss_rows": 2}))
     assert data.shown is gate and len(data.losses.rows) == 2 and len(data.rows.rows) == 48
@@ -178,7 +178,7 @@ def test_steps_are_never_more_than_those_of_the_epochs() -> None:
     assert FAST.model_copy(update={"max_steps": 99}).optimizer_steps(16) == 16
 
 
-def test_what_is_not_a_number_neither_is_lowest_nor_stops() -> None:
+def test_a_non_finite_loss_is_never_the_lowest_and_never_stops() -> None:
     history = [{"step": step, "eval_loss": loss} for step, loss in ((2, 0.5), (4, float("nan")), (6, 0.6))]
     losses = measured_losses([{"step": 1, "loss": 0.1}, *history])
     assert losses == {2: 0.5, 6: 0.6} and lowest(losses) == 2 and lowest({}) is None

@@ -166,7 +166,9 @@ def test_answers_are_continued_at_the_right_end(base: Path) -> None:
     assert load_policy(base, FAST).processor.tokenizer.padding_side == "left"
 
 
-def test_only_the_answer_is_learned_and_it_is_said(base: Path, images: Path, tmp_path: Path) -> None:
+def test_only_the_answer_is_trained_on_and_the_log_states_it(
+    base: Path, images: Path, tmp_path: Path
+) -> None:
     lines: list[str] = []
     tune(base, images, tmp_path, lines.append)
     (said,) = [line for line in lines if line.startswith("first row: ")]
@@ -205,7 +207,7 @@ class Killed(BaseException):
     """Represents a killed process."""
 
 
-def test_a_killed_fine_tuning_goes_on_to_the_same_weights(base: Path, images: Path, tmp_path: Path) -> None:
+def test_a_killed_fine_tuning_resumes_to_the_same_weights(base: Path, images: Path, tmp_path: Path) -> None:
     shown = RowSet(rows(17, "Say it."), images)
     straight = tune(base, images, tmp_path / "straight", samples=1, held_out=shown)
 

@@ -41,7 +41,7 @@ def row(answer: str = REFUSED, marked: bool = True, question: str = "Is it light
     return SftRow(messages=turns, images=["0.png"], not_learned=[refined_range(answer)] if marked else [])
 
 
-def test_a_mark_is_kept_in_the_file_and_a_row_without_one_is_written_as_ever(tmp_path: Path) -> None:
+def test_a_mark_is_saved_and_rows_without_one_are_unchanged(tmp_path: Path) -> None:
     page(0).image.save(tmp_path / "0.png")
     write_rows(tmp_path / "rows.json", [row(), row(marked=False)])
     written = json.loads((tmp_path / "rows.json").read_text())
@@ -52,15 +52,13 @@ def test_a_mark_is_kept_in_the_file_and_a_row_without_one_is_written_as_ever(tmp
 
 
 @pytest.mark.parametrize("part", [(5, 5), (6, 5), (-1, 4), (0, len(REFUSED) + 1)])
-def test_a_mark_lies_within_the_answer(part: tuple[int, int]) -> None:
+def test_a_mark_is_within_the_answer(part: tuple[int, int]) -> None:
     with pytest.raises(ValidationError, match="not_learned"):
         SftRow(messages=row().messages, images=["0.png"], not_learned=[part])
 
 
 @given(st.text(min_size=1, max_size=60), st.text(max_size=60), st.booleans())
-def test_the_range_is_the_refined_prompt_whatever_stands_in_the_answer(
-    prompt: str, thought: str, first: bool
-) -> None:
+def test_the_range_is_the_refined_prompt_in_any_answer(prompt: str, thought: str, first: bool) -> None:
     try:
         answer = write_verdict(Verdict(success=False, refined_prompt=prompt, reasoning=thought), first)
     except AnswerError:
@@ -93,7 +91,7 @@ def test_no_loss_falls_on_a_marked_prompt(base: Path, tmp_path: Path) -> None:
     assert completion[0]["not_learned"] == [list(refined_range(REFUSED))]
 
 
-def test_labels_are_taken_away_by_characters(base: Path) -> None:
+def test_labels_are_removed_by_character_range(base: Path) -> None:
     import torch
     from transformers import AutoTokenizer
 
@@ -138,7 +136,7 @@ def masked(base: Path, answer: str, part: tuple[int, int]) -> tuple[list[tuple[i
         (" light", False),
     ],
 )
-def test_a_token_that_is_half_inside_a_part_is_not_learned(base: Path, part: str, within: bool) -> None:
+def test_a_token_partly_inside_a_marked_range_is_not_trained_on(base: Path, part: str, within: bool) -> None:
     """A part that begins or ends within a token, such as `think`, masks all of it and no neighbor."""
     start = REFUSED.index(part)
     end = start + len(part)
@@ -147,7 +145,7 @@ def test_a_token_that_is_half_inside_a_part_is_not_learned(base: Path, part: str
     assert ignored == [any(start <= place < end for place in range(*token)) for token in tokens]
 
 
-def test_a_part_is_found_by_what_stands_around_it(base: Path) -> None:
+def test_a_part_is_located_by_its_context(base: Path) -> None:
     """The same text in the reasoning is learned."""
     answer = REFUSED.replace("<think>dark", f"<think>not {PROMPT}, not {PROMPT}")
     start, end = refined_range(answer)
@@ -156,7 +154,7 @@ def test_a_part_is_found_by_what_stands_around_it(base: Path) -> None:
     assert ignored == [first < end and start < last for first, last in tokens]
 
 
-def test_an_answer_in_other_tokens_than_the_tokenizers_is_refused(base: Path) -> None:
+def test_an_answer_with_tokens_unlike_the_tokenizers_is_rejected(base: Path) -> None:
     """Offsets of another tokenization would mask the wrong tokens."""
     import torch
     from transformers import AutoTokenizer

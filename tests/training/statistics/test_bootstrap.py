@@ -14,7 +14,7 @@ from interleave_thinker.training.statistics.bootstrap import (
 )
 
 
-def test_both_means_and_an_interval_that_is_always_the_same() -> None:
+def test_means_and_intervals_are_reproducible() -> None:
     values = {"many": [1.0] * 30 + [0.0] * 10, "few": [0.0, 0.5, 1.0, 0.0]}
     found = stratified_means(values, seed=1)
     assert found.items.mean == pytest.approx((30 + 1.5) / 44) and found.items.n == 44
@@ -66,26 +66,26 @@ def test_categories_of_one_item_have_an_interval() -> None:
     assert lone.high - lone.low > inside.high - inside.low
 
 
-def test_of_one_item_nothing_is_known_but_the_bounds() -> None:
+def test_one_item_has_the_widest_interval() -> None:
     assert stratified_means({"a": [0.4]}).macro == Mean(mean=0.4, low=0.0, high=1.0, n=1)
     found = stratified_means({"a": [7.0]}).items
     assert (found.low, found.high) == (-np.inf, np.inf) and str(found) == "7.000 [-inf, inf] of 1"
     assert Mean.model_validate_json(found.model_dump_json()) == found
 
 
-def test_an_interval_stays_where_a_mean_can_be() -> None:
+def test_an_interval_stays_within_the_possible_means() -> None:
     found = stratified_means({"a": [1.0, 1.0, 0.0], "b": [1.0]}).items
     assert 0.0 <= found.low < found.mean < found.high <= 1.0
     assert stratified_means({"a": [-1.0, 1.0]}, bounds=OF_DIFFERENCES).items.low == -1.0
     won = {"a": [1.0, 0.0, 1.0, 0.0]}
     assert stratified_means(won).items.low == 0.0
     assert stratified_means(won, bounds=OF_DIFFERENCES).items.low < 0.0, (
-        "none lost is no bound of differences"
+        "without a loss, 0 is still not a lower bound of differences"
     )
 
 
 def test_an_interval_over_seeds_and_items_is_that_of_its_formula() -> None:
-    """A case with a known result: one seed and one item fewer than available are drawn.
+    """A case with a known result: one seed and one item fewer than available are sampled.
 
     Student's t with 14 degrees of freedom is 2.145.
     """
@@ -111,7 +111,7 @@ def test_seeds_that_differ_widen_the_interval_and_more_items_do_not_help() -> No
     assert 0.0 <= apart.low < apart.high <= 1.0
 
 
-def test_intervals_over_seeds_hold_the_truth_at_least_as_often_as_they_say() -> None:
+def test_intervals_over_seeds_have_at_least_their_nominal_coverage() -> None:
     pytest.importorskip("scipy")
     random, covered = np.random.default_rng(4), 0
     for one in range(200):

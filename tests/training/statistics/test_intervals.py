@@ -57,13 +57,13 @@ def test_changed_cases_have_mcnemars_probability(first: int, second: int) -> Non
     assert paired_difference(outcomes, others).p == pytest.approx(mcnemar(first, second), abs=1e-9)
 
 
-def test_no_cases_show_nothing() -> None:
+def test_an_empty_sample_has_no_interval() -> None:
     nothing = share([])
     assert (nothing.rate, nothing.low, nothing.high, nothing.n) == (0.0, 0.0, 1.0, 0)
     assert sign_test(0, 0) == 1.0
 
 
-def test_without_scipy_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_scipy_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "missing", list)
     with pytest.raises(SettingsError, match=r"This requires scipy, not installed here.*training"):
         share([True])

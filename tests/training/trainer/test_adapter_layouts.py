@@ -332,7 +332,7 @@ def test_an_adapter_is_applied_wholly_by_all(
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_an_adapter_is_refused_by_all_in_the_same_words(
+def test_all_readers_reject_an_adapter_with_the_same_message(
     name: str, bases: dict[str, Path], agents: dict[str, Any], tmp_path: Path
 ) -> None:
     base, agent = bases["untied"], agents["untied"]
@@ -374,6 +374,6 @@ def test_adapters_that_change_a_layer_in_two_ways_do_not_share_a_base(
         assert torch.equal(logits(model, agent.base.processor), before)
 
 
-def test_there_are_as_many_layouts_as_said() -> None:
+def test_the_documented_number_of_layouts_is_correct() -> None:
     assert sum(len(both) for both, _ in APPLIED.values()) + len(REFUSED) >= 60
     assert NAMES

@@ -29,7 +29,7 @@ def checkpoint(folder: Path, optimizer: str) -> Path:
 
 
 @pytest.mark.parametrize("optimizer", ["optimizer.pt", "optimizer.bin"])
-def test_one_file_of_the_optimiser_is_enough(tmp_path: Path, optimizer: str) -> None:
+def test_one_optimizer_file_is_enough(tmp_path: Path, optimizer: str) -> None:
     """The second is what FSDP writes for a full state dict."""
     older = checkpoint(tmp_path / "checkpoint-1", optimizer)
     newer = checkpoint(tmp_path / "checkpoint-2", optimizer)
@@ -48,7 +48,9 @@ def test_the_weights_that_are_spread_count_too(tmp_path: Path) -> None:
     assert not is_whole(folder)
 
 
-def test_a_training_goes_on_with_as_many_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_resumes_only_with_the_same_number_of_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With another number of devices, the schedule and the rows of each device would change."""
     monkeypatch.setenv("WORLD_SIZE", "8")
     claim_run(tmp_path, {"learning_rate": 1.0})
@@ -61,7 +63,7 @@ def test_a_training_goes_on_with_as_many_devices(tmp_path: Path, monkeypatch: py
         claim_run(tmp_path, {"learning_rate": 1.0})
 
 
-def test_another_training_is_refused_in_one_short_line(tmp_path: Path) -> None:
+def test_another_training_raises_one_short_line(tmp_path: Path) -> None:
     settings = {f"setting_{number}": number for number in range(38)}
     claim_run(tmp_path, {"stage": "sft", **settings})
     claim_run(tmp_path, {"stage": "sft", **settings})
@@ -88,7 +90,7 @@ def test_a_training_that_failed_without_a_checkpoint_leaves_its_folder_to_other_
     fail(tmp_path, {"learning_rate": 1.0})
     (tmp_path / "checks.json").write_text("{}")
     fail(tmp_path, {"learning_rate": 1.0})
-    assert (tmp_path / "checks.json").exists(), "the same training goes on with what it has"
+    assert (tmp_path / "checks.json").exists(), "the same training keeps its files"
     (tmp_path / "rollouts").mkdir()
     default_prompt_set().save(tmp_path / "prompt_set")
     claim_run(tmp_path, {"learning_rate": 2.0})
@@ -101,7 +103,7 @@ def test_a_training_that_failed_without_a_checkpoint_leaves_its_folder_to_other_
         claim_run(tmp_path, {"learning_rate": 1.0})
 
 
-def test_a_failed_training_that_another_process_went_on_with_keeps_its_folder(tmp_path: Path) -> None:
+def test_a_failed_training_resumed_by_another_process_keeps_its_folder(tmp_path: Path) -> None:
     claim_run(tmp_path, {"learning_rate": 1.0})
     fail(tmp_path, {"learning_rate": 1.0})
     checkpoint(tmp_path / "steps" / "checkpoint-1", "optimizer.pt")
@@ -111,7 +113,7 @@ def test_a_failed_training_that_another_process_went_on_with_keeps_its_folder(tm
     assert (tmp_path / "checks.json").exists()
 
 
-def test_what_a_killed_training_left_half_written_is_removed(tmp_path: Path) -> None:
+def test_half_written_files_of_a_killed_training_are_removed(tmp_path: Path) -> None:
     left = [tmp_path / ".before.json.0123456789abcdef.tmp"]
     left.append(tmp_path / "rollouts" / f".step_000000.jsonl.{'0' * 16}.tmp")
     left.append(tmp_path / "shown" / f".a.png.{'0' * 16}.tmp")

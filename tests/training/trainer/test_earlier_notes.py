@@ -83,9 +83,7 @@ def test_a_training_that_earlier_code_began_is_resumed(
 
 @pytest.mark.parametrize("value", ["[1]", '{"a": 1}', "null", '"unknown"'])
 @pytest.mark.parametrize("name", ["optimizer", "precision", "vllm"])
-def test_a_note_with_a_value_that_there_never_was_is_another_training(
-    name: str, value: str, tmp_path: Path
-) -> None:
+def test_a_record_with_an_unknown_value_is_another_training(name: str, value: str, tmp_path: Path) -> None:
     (tmp_path / "training.json").write_text(f'{{"stage": "any", "{name}": {value}}}')
     with pytest.raises(TrainingError, match="contains a training with different"):
         claim_run(tmp_path, {"stage": "any", "optim": "adamw_torch", "bf16": False, "use_vllm": False})

@@ -84,7 +84,7 @@ def test_an_adapter_learns_and_opens_on_its_base(base: Path, tmp_path: Path) -> 
     assert isinstance(chat.reply(question(0, 255), ReplySettings(max_tokens=3)).text, str)
 
 
-def test_rows_are_measured_in_the_familys_own_tokens(base: Path, tmp_path: Path) -> None:
+def test_row_lengths_use_the_familys_tokenizer(base: Path, tmp_path: Path) -> None:
     rows, processor = row_set(tmp_path), load_processor(base)
     shown = [shown_of(row, tmp_path) for row in rows.rows]
     exact = row_lengths(shown, processor, limit=1)

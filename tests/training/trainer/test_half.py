@@ -32,7 +32,7 @@ def test_a_weight_that_becomes_infinite_is_named(dtype: str, most: float | None,
     assert load_file(tmp_path / "model.safetensors")["large"].dtype == torch.float32
 
 
-def test_merging_into_a_base_of_half_precision_names_it(tmp_path: Path) -> None:
+def test_merging_into_a_half_precision_base_is_reported(tmp_path: Path) -> None:
     base = build_checkpoint(tmp_path / "base")
     adapter = build_adapter(base, tmp_path / "adapter", 1, 0.5)
     config: Any = json.loads((base / "config.json").read_text())

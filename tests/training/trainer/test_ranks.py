@@ -40,7 +40,7 @@ def test_the_first_rank_checks_and_the_others_have_its_check_or_its_error(
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
         assert of_first_rank(check, 2) == "checked"
-    assert len(asked) == 1, "a judge is asked once"
+    assert len(asked) == 1, "the judge is called once"
     sent.clear()
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
@@ -49,13 +49,13 @@ def test_the_first_rank_checks_and_the_others_have_its_check_or_its_error(
     assert len(asked) == 2
 
 
-def test_ranks_wait_as_long_as_the_judge_may_take(tmp_path: Path) -> None:
+def test_ranks_wait_for_the_longest_judge_time(tmp_path: Path) -> None:
     judging = JudgingSettings(score_seconds=300, tries=3, parallel_scores=8)
-    # Eight at a time, three tries each, with pauses of one and two seconds.
+    # Eight at a time, three attempts each, with pauses of one and two seconds.
     assert judging.longest(64) == 8 * (3 * 300 + 3)
     assert judging.longest(65) == 9 * (3 * 300 + 3) and judging.longest(0) == 0
     drawing = DrawingSettings(draw_batch=4, draw_seconds=10, score_seconds=5, tries=2, parallel_draws=2)
-    # Three batches, two at a time; then each image by itself, twice; then the scores.
+    # Three batches, two at a time; then each image on its own, twice; then the scores.
     assert drawing.longest(12) == (2 * 4 + 6 * 2) * 10 + 12 * 2 * 5
 
     def waits(longest: float) -> int:

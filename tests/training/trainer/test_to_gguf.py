@@ -10,7 +10,7 @@ from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.training.trainer.to_gguf import conversion
 
 
-def test_the_two_files_are_found_as_one_agent(tmp_path: Path) -> None:
+def test_the_two_gguf_files_form_one_agent(tmp_path: Path) -> None:
     checkpoint = tmp_path / "my critic's"
     checkpoint.mkdir()
     default_prompt_set().save(checkpoint / "prompt_set")

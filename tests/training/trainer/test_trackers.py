@@ -26,7 +26,7 @@ def trackers(**settings: object) -> list[str]:
     return policy.reports_to(SftTraining(**settings), lambda line: None)  # type: ignore[arg-type]
 
 
-def test_trackers_are_passed_on_in_their_order_once() -> None:
+def test_trackers_are_passed_on_once_in_order() -> None:
     assert trackers(tensorboard=False) == ["none"]
     assert trackers() == ["tensorboard"]
     assert trackers(report_to="trackio, mlflow,trackio") == ["trackio", "mlflow", "tensorboard"]
@@ -40,7 +40,7 @@ def test_transformers_knows_every_tracker(tmp_path: Path) -> None:
     assert config.report_to == ["trackio", "tensorboard"]
 
 
-def test_a_missing_or_unknown_tracker_is_named_before_anything_is_loaded() -> None:
+def test_a_missing_or_unknown_tracker_raises_before_loading() -> None:
     with pytest.raises(SettingsError, match=r"--report-to wandb,mlflow needs wandb .*pip install wandb"):
         policy.check_options(SftTraining(report_to="wandb,mlflow"))
     with pytest.raises(

@@ -70,7 +70,7 @@ def shown(chat: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return areas
 
 
-def test_an_agent_sees_the_size_that_it_was_trained_with(
+def test_an_agent_uses_the_image_size_of_its_training(
     base: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     merged = merge(base, run / "final", tmp_path / "merged")
@@ -94,7 +94,9 @@ def test_an_agent_sees_the_size_that_it_was_trained_with(
     assert Critic(stock).settings.max_pixels == 1_048_576
 
 
-def test_another_size_is_used_and_said_once(base: Path, run: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_image_size_is_used_and_reported_once(
+    base: Path, run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     chat = open_chat(f"transformers:{base}", adapter=str(run / "final"), device="cpu")
     given = ReplySettings(max_pixels=1_048_576)
     with caplog.at_level(logging.WARNING):
@@ -112,7 +114,7 @@ def test_a_damaged_record_is_an_error(base: Path, tmp_path: Path) -> None:
             open_chat(f"transformers:{folder}", device="cpu")
 
 
-def test_a_training_of_an_earlier_version_says_its_size(tmp_path: Path) -> None:
+def test_a_training_of_an_earlier_version_keeps_its_image_size(tmp_path: Path) -> None:
     final = tmp_path / "run" / "final"
     final.mkdir(parents=True)
     (tmp_path / "run" / "training.json").write_text(json.dumps({"stage": "sft", "image_pixels": 589_824}))
@@ -134,7 +136,7 @@ def published(base: Path, folder: Path) -> Path:
     return shutil.copytree(base, folder / "InterleaveThinker-Critic-8B")
 
 
-def test_a_checkpoint_of_others_without_prompt_set_is_named_once(
+def test_a_foreign_checkpoint_without_prompt_set_is_reported_once(
     base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = published(base, tmp_path)
@@ -153,7 +155,7 @@ def test_a_checkpoint_of_others_without_prompt_set_is_named_once(
     assert not caplog.records
 
 
-def test_an_adapter_or_a_step_of_another_program_is_named(
+def test_an_adapter_or_step_of_another_program_is_reported(
     base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     step = shutil.copytree(base, tmp_path / "out" / "checkpoint-40")
@@ -173,7 +175,7 @@ def test_a_step_of_a_training_has_its_runs_prompt_set(run: Path) -> None:
     assert prompt_set_of(run / "elsewhere" / "checkpoint-1") is None
 
 
-def test_the_command_line_takes_the_size(base: Path, run: Path) -> None:
+def test_the_command_line_accepts_the_image_size(base: Path, run: Path) -> None:
     opener = Opener(LocalOptions(device="cpu"))
     options = {"critic": f"transformers:{base}", "critic_adapter": str(run / "final")}
     critic = opener.critic(CriticOptions(**options))

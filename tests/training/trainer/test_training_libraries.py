@@ -15,7 +15,7 @@ from interleave_thinker.backend.machine.libraries import least
 PROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
 
 
-def test_what_pip_is_asked_for_is_what_is_checked() -> None:
+def test_the_checked_versions_are_those_that_pip_installs() -> None:
     extras = dict(re.findall(r"^(\w+) = \[(.*)\]$", PROJECT.read_text(encoding="utf-8"), re.MULTILINE))
     for name in (*libraries.TRAINERS, "peft"):
         assert least(name), name
@@ -27,7 +27,7 @@ def test_what_pip_is_asked_for_is_what_is_checked() -> None:
     ("here", "taken"),
     [("1.13.0", False), ("1.9.1", False), ("1.14.0", True), ("1.14.0.dev0", True), ("2.0", True)],
 )
-def test_a_trl_that_trains_wrongly_is_refused(
+def test_a_trl_version_with_a_training_fault_is_rejected(
     here: str, taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(libraries, "missing", lambda names: [])

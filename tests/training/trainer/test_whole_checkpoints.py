@@ -1,4 +1,4 @@
-"""Incomplete checkpoints are refused by agents, merging and training with the same message."""
+"""Incomplete checkpoints are rejected by agents, merging and training with the same message."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def fine_tune(folder: Path, work: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_a_checkpoint_that_is_not_whole_is_refused_by_all(
+def test_all_readers_reject_an_incomplete_checkpoint(
     kind: str, made: tuple[Path, Path], tmp_path: Path
 ) -> None:
     change, said = DAMAGED[kind]
@@ -120,7 +120,7 @@ def test_a_checkpoint_that_is_not_whole_is_refused_by_all(
     assert not (tmp_path / "merged").exists()
 
 
-def test_merging_a_full_fine_tuning_says_what_it_is(made: tuple[Path, Path], tmp_path: Path) -> None:
+def test_merging_a_full_fine_tuning_raises_an_explanation(made: tuple[Path, Path], tmp_path: Path) -> None:
     base, _ = made
     with pytest.raises(InterleaveError, match=r"not an adapter.*full checkpoint"):
         merge(base, base, tmp_path / "merged")
@@ -141,18 +141,14 @@ def small_files(made: tuple[Path, Path]) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small_files")
-def test_a_disk_that_ends_while_merging_is_an_error_that_leaves_nothing(
-    made: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_full_disk_while_merging_raises_and_leaves_nothing(made: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"merged' cannot be written.*large"):
         merge(*made, tmp_path / "merged")
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.usefixtures("small_files")
-def test_a_disk_that_ends_while_a_training_is_saved_is_an_error(
-    made: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_full_disk_while_saving_a_training_raises(made: tuple[Path, Path], tmp_path: Path) -> None:
     model = load_whole(made[0], dtype=torch.float32)
     accelerator = SimpleNamespace(is_main_process=True, wait_for_everyone=int)
     trainer = SimpleNamespace(accelerator=accelerator, save_model=model.save_pretrained)

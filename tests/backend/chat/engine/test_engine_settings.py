@@ -116,7 +116,7 @@ def counted(chat: Any, messages: list[Message], settings: ReplySettings = WATCH)
     return counts, seen
 
 
-def test_counters_are_what_the_modules_did_and_what_was_saved(checkpoint: Path) -> None:
+def test_counters_match_computed_and_saved_passes(checkpoint: Path) -> None:
     chat = opened(checkpoint, EngineSettings())
     chat.base.engine()
     first, modules = counted(chat, question(255, 20))
@@ -162,7 +162,7 @@ def test_prompt_lookup_saves_passes_and_changes_no_token(checkpoint: Path, inlin
     assert counts.lm_tokens == without.lm_tokens - counts.drafts_used + counts.drafts_read
 
 
-def test_an_adapter_has_entries_of_its_own(
+def test_each_adapter_has_its_own_cache_entries(
     checkpoint: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folders = tiny_checkpoint.two_adapters(tmp_path_factory.getbasetemp())
@@ -177,7 +177,7 @@ def test_an_adapter_has_entries_of_its_own(
         assert (counts.images_seen, counts.images_kept) == (2, 0)
 
 
-def test_a_budget_is_kept_to(checkpoint: Path) -> None:
+def test_a_budget_is_respected(checkpoint: Path) -> None:
     features = 9 * 64 * 4 * 2
     chat = opened(checkpoint, ENGINE.model_copy(update={"vision_bytes": 2 * features}))
     for grey, seen in ((0, 1), (100, 1), (0, 0), (200, 1), (0, 0), (100, 1)):
@@ -206,7 +206,7 @@ def test_prompts_are_the_librarys(checkpoint: Path) -> None:
     theirs = processor(text=[prompt], images=[picture.image for picture in shown], return_tensors="pt")
     assert list(ours.ids) == theirs["input_ids"][0].tolist()
     rope_index = chat.model.model.get_rope_index
-    # transformers asks for the types of tokens in later versions, and tells them from the ids before.
+    # Later versions of transformers need the types of tokens; earlier ones derive them from the ids.
     types = {"mm_token_type_ids": (theirs["input_ids"] == config.image_token_id).int()}
     given = types if "mm_token_type_ids" in inspect.signature(rope_index).parameters else {}
     position_ids, deltas = rope_index(theirs["input_ids"], image_grid_thw=theirs["image_grid_thw"], **given)

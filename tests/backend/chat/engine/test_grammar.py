@@ -49,7 +49,7 @@ def untaught(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return open_chat(f"transformers:{folder}", device="cpu")
 
 
-def test_every_verdict_of_a_model_that_knows_nothing_can_be_read(untaught: Any) -> None:
+def test_every_constrained_verdict_of_a_random_model_is_valid(untaught: Any) -> None:
     seen = set()
     for seed in range(VERDICTS):
         told = {"grammar": "verdict", "seed": seed, "watch_verdict": seed % 2 == 0}
@@ -60,7 +60,7 @@ def test_every_verdict_of_a_model_that_knows_nothing_can_be_read(untaught: Any) 
     assert seen >= {(True, "end"), (True, "verdict"), (False, "end")}
 
 
-def test_every_plan_of_a_model_that_knows_nothing_can_be_read(untaught: Any) -> None:
+def test_every_constrained_plan_of_a_random_model_is_valid(untaught: Any) -> None:
     for seed in range(PLANS):
         told = {"grammar": "plan", "seed": seed, "max_tokens": 330}
         reply = untaught.reply(question(text="plan"), HOT.model_copy(update=told))
@@ -114,7 +114,7 @@ def test_the_shipped_agents_answer_as_they_do_without(role: str) -> None:
         assert held == free
 
 
-def test_the_grammar_lets_through_what_is_written_here_and_nothing_that_cannot_be_read(untaught: Any) -> None:
+def test_the_grammar_accepts_written_replies_and_only_readable_ones(untaught: Any) -> None:
     plan = Plan(
         steps=(Step(number=4, name='a "b"', prompt="x\n<think>"), Step(number=5, auxiliary_text="he's")),
         reasoning="a < b, {'no': 'object'}",
@@ -162,7 +162,7 @@ class Muddled:
     ("hold", "asked"),
     [("never", [None, None]), ("retry", [None, "verdict"]), ("always", ["verdict", "verdict"])],
 )
-def test_by_default_the_second_try_alone_is_held(hold: ConstrainedDecoding, asked: list[str | None]) -> None:
+def test_by_default_only_the_retry_is_constrained(hold: ConstrainedDecoding, asked: list[str | None]) -> None:
     chat = Muddled()
     critic = Critic(chat, constrained_decoding=hold)
     page = Picture.white((8, 8))
@@ -171,7 +171,7 @@ def test_by_default_the_second_try_alone_is_held(hold: ConstrainedDecoding, aske
     assert ("grammar" in critic.identity) == (hold == "always")
 
 
-def test_without_the_library_a_line_says_so(
+def test_without_the_library_a_warning_is_logged(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     chat = open_chat(f"transformers:{checkpoint}", device="cpu")
@@ -187,7 +187,7 @@ def test_without_the_library_a_line_says_so(
     assert caplog.text.count("pip install llguidance") == 1
 
 
-def test_every_outline_and_part_of_a_model_that_knows_nothing_can_be_read(untaught: Any) -> None:
+def test_every_constrained_outline_and_part_of_a_random_model_is_valid(untaught: Any) -> None:
     for seed in range(15):
         for name, read in (("outline", read_outline), ("part", find_plan)):
             told = {"grammar": name, "seed": seed, "max_tokens": 330}
@@ -195,7 +195,7 @@ def test_every_outline_and_part_of_a_model_that_knows_nothing_can_be_read(untaug
             assert read(reply.text) and reply.finish == "end"
 
 
-def test_the_grammars_of_parts_take_what_is_asked_for(untaught: Any) -> None:
+def test_the_grammars_of_parts_accept_the_requested_steps(untaught: Any) -> None:
     assert passes(untaught, "outline", '<answer>{"outline": ["1. a", "2. b"], "always": "ink"}</answer>')
     steps = write_plan(Plan(steps=(Step(number=11, prompt="x"), Step(number=12, auxiliary_text="y"))))
     assert passes(untaught, "part", steps.replace("]}</answer>", '], "state": "night"}</answer>'))

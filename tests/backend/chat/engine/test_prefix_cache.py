@@ -49,7 +49,7 @@ def prompt(*parts: int | str) -> PromptTokens:
         ((1, 2, "a"), (1, "a", 2), 1),
     ],
 )
-def test_what_two_questions_have_in_common(first: Any, second: Any, length: int) -> None:
+def test_the_common_prefix_of_two_questions_is_found(first: Any, second: Any, length: int) -> None:
     assert common_length(prompt(*first), prompt(*second)) == length
 
 
@@ -67,7 +67,7 @@ def opened(checkpoint: Path, **settings: Any) -> Any:
 
 
 @pytest.mark.parametrize("inline", [True, False])
-def test_attempts_of_a_step_read_only_what_is_new(checkpoint: Path, inline: bool) -> None:
+def test_attempts_of_a_step_process_only_new_tokens(checkpoint: Path, inline: bool) -> None:
     chat = opened(checkpoint, inline_layers=inline)
     fresh = opened(checkpoint, inline_layers=inline, prefix_tokens=0)
     read = []
@@ -81,7 +81,7 @@ def test_attempts_of_a_step_read_only_what_is_new(checkpoint: Path, inline: bool
     assert read[0] == 0 and all(tokens > 9 for tokens in read[1:]), "the first image has 9 tokens"
 
 
-def test_another_first_image_is_read_again(checkpoint: Path) -> None:
+def test_another_first_image_is_processed_again(checkpoint: Path) -> None:
     chat = opened(checkpoint)
     chat.reply(question(255, 20), WATCH)
     with counting() as counts:
@@ -90,7 +90,7 @@ def test_another_first_image_is_read_again(checkpoint: Path) -> None:
     assert found.text == opened(checkpoint, prefix_tokens=0).reply(question(30, 20), WATCH).text
 
 
-def test_a_cancelled_answer_leaves_a_cache_that_is_right(checkpoint: Path) -> None:
+def test_a_cancelled_answer_leaves_a_correct_cache(checkpoint: Path) -> None:
     chat = opened(checkpoint)
 
     def cancel(text: str) -> None:
@@ -103,7 +103,7 @@ def test_a_cancelled_answer_leaves_a_cache_that_is_right(checkpoint: Path) -> No
     assert found.text == expected.text
 
 
-def test_one_question_is_kept_whatever_was_asked(checkpoint: Path) -> None:
+def test_the_cache_keeps_exactly_one_question(checkpoint: Path) -> None:
     chat = opened(checkpoint)
     for number in range(200):
         chat.reply(question(255, number), WATCH.model_copy(update={"max_tokens": 2}))
@@ -114,7 +114,7 @@ def test_one_question_is_kept_whatever_was_asked(checkpoint: Path) -> None:
     assert buffer is not None and buffer.shape[-2] <= 512
 
 
-def test_a_long_question_is_not_kept(checkpoint: Path) -> None:
+def test_a_long_question_is_not_cached(checkpoint: Path) -> None:
     chat = opened(checkpoint, prefix_tokens=8)
     chat.reply(question(255, 20), WATCH)
     with counting() as counts:
@@ -122,7 +122,7 @@ def test_a_long_question_is_not_kept(checkpoint: Path) -> None:
     assert counts.prefix_tokens_reused == 0 and chat.model not in prefix_cache._questions
 
 
-def test_the_cache_goes_when_the_weights_leave_the_device(checkpoint: Path) -> None:
+def test_offloading_the_weights_clears_the_cache(checkpoint: Path) -> None:
     chat = opened(checkpoint)
     chat.reply(question(255, 20), WATCH)
     assert chat.model in prefix_cache._questions

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from interleave_thinker.backend.chat.engine.prompt_lookup import PromptLookup
 
 
-def test_the_longest_equal_stretch_goes_on() -> None:
+def test_the_draft_continues_the_longest_match() -> None:
     #         the long one      a shorter one, later
     prompt = [1, 2, 3, 4, 5, 6, 9, 3, 4, 7, 8, 0, 1, 2, 3, 4]
     assert PromptLookup(prompt, 16).draft() == [5, 6, 9, 3]
@@ -25,7 +25,7 @@ def test_no_guess_without_two_equal_tokens() -> None:
 
 
 @given(st.lists(st.integers(0, 3), max_size=60), st.lists(st.integers(0, 3), max_size=20), st.integers(1, 9))
-def test_a_guess_is_a_stretch_that_was_said_after_the_same_words(
+def test_a_draft_is_the_text_that_followed_the_same_tokens(
     prompt: list[int], answer: list[int], limit: int
 ) -> None:
     drafts = PromptLookup(prompt, limit)
@@ -33,7 +33,7 @@ def test_a_guess_is_a_stretch_that_was_said_after_the_same_words(
         drafts.add(token)
     said = [*prompt, *answer]
     guess = drafts.draft()
-    assert guess == PromptLookup(said, limit).draft(), "whatever was prompt and whatever answer"
+    assert guess == PromptLookup(said, limit).draft(), "the split between prompt and answer does not matter"
     assert len(guess) <= limit
     stretches = [said[at : at + 2 + len(guess)] for at in range(len(said) - 2)]
     if guess:

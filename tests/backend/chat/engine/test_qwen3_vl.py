@@ -26,7 +26,7 @@ def model() -> Any:
 
 
 @pytest.mark.parametrize("path", qwen3_vl.LIBRARY_PATHS)
-def test_the_model_has_its_parts_where_they_are_read(model: Any, path: str) -> None:
+def test_the_model_has_the_expected_parts(model: Any, path: str) -> None:
     try:
         attrgetter(path)(model)
     except AttributeError as error:
@@ -34,7 +34,7 @@ def test_the_model_has_its_parts_where_they_are_read(model: Any, path: str) -> N
 
 
 @pytest.mark.parametrize("path", qwen3_vl.LAYER_PATHS)
-def test_a_decoder_layer_has_what_is_read_of_it(model: Any, path: str) -> None:
+def test_a_decoder_layer_has_the_expected_attributes(model: Any, path: str) -> None:
     assert qwen3_vl.has_known_layers(model), f"transformers {transformers.__version__} renamed its layers"
     try:
         attrgetter(path)(model.model.language_model.layers[0])
@@ -42,14 +42,14 @@ def test_a_decoder_layer_has_what_is_read_of_it(model: Any, path: str) -> None:
         pytest.fail(f"transformers {transformers.__version__} lacks {path} ({CHECKED} have it): {error}")
 
 
-def test_the_language_model_takes_what_it_is_given(model: Any) -> None:
+def test_the_language_model_accepts_the_arguments(model: Any) -> None:
     accepted = inspect.signature(type(model.model.language_model).forward).parameters
     missing = set(qwen3_vl.LAYER_ARGUMENTS) - set(accepted)
     assert not missing, f"transformers {transformers.__version__} lacks {missing} ({CHECKED} have them)"
     assert qwen3_vl.cache_argument(type(model.model.language_model)) in accepted, "the cache has a third name"
 
 
-def test_the_cache_has_the_name_that_the_library_takes() -> None:
+def test_the_cache_argument_has_the_librarys_name() -> None:
     class Newer:
         def forward(self, inputs_embeds: Any, cache: Any = None, **others: Any) -> None: ...
 
@@ -59,7 +59,7 @@ def test_the_cache_has_the_name_that_the_library_takes() -> None:
     assert [qwen3_vl.cache_argument(one) for one in (Newer, Older)] == ["cache", "past_key_values"]
 
 
-def test_the_vision_tower_gives_features_for_every_level(model: Any) -> None:
+def test_the_vision_tower_returns_features_of_every_level(model: Any) -> None:
     import torch
 
     vision = model.config.vision_config

@@ -87,12 +87,12 @@ def test_a_fault_in_the_engine_leaves_generate(checkpoint: Path, caplog: pytest.
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_nothing_is_switched_off_where_all_is_exact(checkpoint: Path, dtype: str) -> None:
+def test_exact_optimizations_stay_on(checkpoint: Path, dtype: str) -> None:
     chat = local.open(str(checkpoint), device="cpu", dtype=dtype, share=False, engine=EngineSettings())
     with counting() as counts:
         assert chat.base.engine() is not None
     assert not chat.base.switched_off
-    assert not counts.lm_forwards, "a check is no part of a run"
+    assert not counts.lm_forwards, "a check does not count as part of a run"
 
 
 def opened(
@@ -130,7 +130,7 @@ def breaking(chat: Any, error: BaseException) -> Any:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_whatever_the_engine_ends_in_generate_answers(checkpoint: Path, error: Exception) -> None:
+def test_generate_answers_after_any_engine_failure(checkpoint: Path, error: Exception) -> None:
     expected = opened(checkpoint, engine=EngineSettings(enabled=False)).reply(question(255, 20), WATCH)
     chat = breaking(opened(checkpoint), error)
     assert chat.reply(question(255, 20), WATCH) == expected
@@ -172,7 +172,7 @@ def test_names_that_a_version_lacks_leave_generate(
 
 
 @pytest.mark.parametrize(("dtype", "least", "most"), [("float32", 1e-4, 2e-3), ("bfloat16", 0.013, 0.058)])
-def test_the_least_fault_ever_seen_is_none_of_rounding(
+def test_the_smallest_known_fault_exceeds_rounding(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, least: float, most: float
 ) -> None:
     """The smallest fault was 0.092 (self_check.TOLERANCE_16_BITS)."""
@@ -214,7 +214,7 @@ def test_the_identity_names_what_changes_the_last_bits(checkpoint: Path) -> None
         (lambda tokens, before: tokens == 1, ""),
     ],
 )
-def test_the_identity_is_of_what_the_check_left_on(
+def test_the_identity_depends_on_the_enabled_optimizations(
     checkpoint: Path, wrong: Callable[[int, int], bool], marks: str
 ) -> None:
     plain = opened(checkpoint, engine=PLAIN).identity
@@ -225,7 +225,7 @@ def test_the_identity_is_of_what_the_check_left_on(
     assert chat.identity == before, "it is a key, and must not change after its first use"
 
 
-def test_asked_for_its_name_an_agent_leaves_the_card_as_it_was(checkpoint: Path) -> None:
+def test_reading_the_identity_of_an_agent_does_not_load_it(checkpoint: Path) -> None:
     chat = opened(checkpoint, device="cpu:0")
     with counting() as counts:
         assert chat.identity == opened(checkpoint).identity
@@ -234,7 +234,7 @@ def test_asked_for_its_name_an_agent_leaves_the_card_as_it_was(checkpoint: Path)
     assert (counts.agents_loaded, counts.agents_offloaded) == (1, 0)
 
 
-def test_a_growing_cache_holds_what_the_librarys_holds() -> None:
+def test_a_growing_cache_equals_the_librarys() -> None:
     import torch
     from transformers.cache_utils import DynamicLayer
 
@@ -246,7 +246,7 @@ def test_a_growing_cache_holds_what_the_librarys_holds() -> None:
         for own, other in zip(ours.update(*new), theirs.update(*new), strict=True):
             assert torch.equal(own, other)
     assert ours.get_seq_length() == theirs.get_seq_length()
-    # transformers before 5.4 asks with the new tokens' places, later ones with their number.
+    # transformers before 5.4 passes the positions of the new tokens, later versions their number.
     asked: Any = (
         3 if "query_length" in inspect.signature(theirs.get_mask_sizes).parameters else torch.arange(3)
     )
@@ -275,7 +275,7 @@ def test_a_cache_stays_within_its_bytes() -> None:
     assert (len(cache), cache.bytes) == (0, 0)
 
 
-def test_counting_is_for_those_who_asked() -> None:
+def test_counters_count_only_in_their_own_context() -> None:
     count(draws=5)
     with counting() as outer:
         count(draws=1)

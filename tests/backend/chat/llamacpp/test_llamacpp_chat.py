@@ -66,7 +66,7 @@ def projector_name(model: Path, named: str | None = None) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("beside", "model", "taken"),
+    ("others", "model", "taken"),
     [
         (["mmproj-F32.gguf", "mmproj-F16.gguf", "mmproj-BF16.gguf"], "VL-Q4_K_M.gguf", "mmproj-F16.gguf"),
         (
@@ -80,16 +80,16 @@ def projector_name(model: Path, named: str | None = None) -> str | None:
     ],
 )  # fmt: skip
 def test_the_projector_is_the_one_whose_name_fits(
-    tmp_path: Path, beside: list[str], model: str, taken: str
+    tmp_path: Path, others: list[str], model: str, taken: str
 ) -> None:
-    for name in (*beside, model):
+    for name in (*others, model):
         (tmp_path / name).write_bytes(MODEL)
     if taken:
         assert projector_name(tmp_path / model) == taken
     else:
         with pytest.raises(ChatError, match=r"mmproj-.*gguf|own folder, with its projector"):
             find_gguf(str(tmp_path / model))
-    for name in beside:
+    for name in others:
         assert projector_name(tmp_path / model, str(tmp_path / name)) == name
 
 
@@ -114,7 +114,7 @@ def test_a_model_in_parts_is_its_first_part_and_needs_all(tmp_path: Path) -> Non
         (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
     ],
 )
-def test_a_file_that_is_none_is_refused_before_a_server_starts(
+def test_an_invalid_file_is_rejected_before_a_server_starts(
     tmp_path: Path, content: bytes, said: str
 ) -> None:
     model = write_agent(tmp_path)
@@ -124,7 +124,7 @@ def test_a_file_that_is_none_is_refused_before_a_server_starts(
 
 
 @pytest.mark.parametrize("name", ["no.gguf", "", "mmproj-tiny-F16.gguf", "../x\0.gguf"])
-def test_what_is_no_model_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_file_without_a_model_is_rejected(tmp_path: Path, name: str) -> None:
     write_agent(tmp_path)
     with pytest.raises(ChatError):
         find_gguf(str(tmp_path / name))
@@ -152,7 +152,7 @@ def test_a_model_of_text_alone_plans_requests_without_images(tmp_path: Path) -> 
 # The server
 
 
-def test_no_server_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_server_raises_with_install_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = write_agent(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("LLAMA_SERVER", raising=False)
@@ -174,7 +174,7 @@ def test_the_server_is_found_by_the_environment_and_on_the_path(
             assert open_chat(f"llamacpp:{model}").reply(question(200), PLAIN).text == "Hello."
 
 
-def test_it_is_started_once_with_a_key_of_its_own_and_stops_with_its_last_agent(
+def test_a_server_starts_once_with_its_own_key_and_stops_with_its_last_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LLAMA_ARG_HOST", "0.0.0.0")
@@ -209,7 +209,7 @@ def test_it_is_started_once_with_a_key_of_its_own_and_stops_with_its_last_agent(
         ("ends", r"ended during its answer.*GGML_ASSERT.*restarts it"),
     ],
 )
-def test_a_server_that_dies_says_its_last_lines(tmp_path: Path, fault: str, said: str) -> None:
+def test_a_crashed_server_reports_its_last_lines(tmp_path: Path, fault: str, said: str) -> None:
     chat, _ = opened(tmp_path, fault)
     with pytest.raises(ChatError, match=said) as error:
         chat.reply(question(200), PLAIN)
@@ -229,7 +229,7 @@ def test_a_server_that_hangs_is_stopped_and_the_next_reply_has_a_new_one(tmp_pat
         assert is_gone(starts_of(program)[-1][0])
 
 
-def test_cancelling_works_while_it_starts(tmp_path: Path) -> None:
+def test_cancelling_works_while_a_server_starts(tmp_path: Path) -> None:
     chat, program = opened(tmp_path, "never ready")
 
     def cancel(text: str) -> None:
@@ -273,7 +273,7 @@ def test_a_killed_supervisor_leaves_no_server(tmp_path: Path) -> None:
     assert is_gone(process)
 
 
-def test_options_that_cannot_be_are_refused(tmp_path: Path) -> None:
+def test_impossible_options_are_rejected(tmp_path: Path) -> None:
     for options in ({"context": 5}, {"threads": 0}, {"gpu_layers": -1}, {"context": "many"}):
         with pytest.raises(SettingsError, match="llamacpp"):
             opened(tmp_path, **options)

@@ -30,7 +30,7 @@ def chat() -> Iterator[Any]:
     opened.server.release()
 
 
-def test_it_sees_streams_and_repeats_itself(chat: Any) -> None:
+def test_a_real_server_sees_images_streams_and_is_reproducible(chat: Any) -> None:
     pieces: list[str] = []
     reply = chat.reply(question(20, 200), SHORT, pieces.append)
     assert reply.tokens == 12 and reply.finish == "length" and "".join(pieces) == reply.text
@@ -50,19 +50,19 @@ def test_a_cancelled_reply_leaves_a_server_that_answers(chat: Any) -> None:
     assert chat.reply(question(20), SHORT).finish == "length"
 
 
-def test_a_question_that_is_too_long_says_what_to_do(chat: Any) -> None:
+def test_a_question_that_is_too_long_raises_with_advice(chat: Any) -> None:
     with pytest.raises(ChatError, match=r"Raise context"):
         chat.reply(question(20, text="a word " * 4000), SHORT)
 
 
-def test_it_starts_again_after_it_left(chat: Any) -> None:
+def test_a_real_server_starts_again_after_stopping(chat: Any) -> None:
     before = chat.reply(question(200), SHORT).text
     chat.server.release()
     assert not chat.server.process.runs
     assert chat.reply(question(200), SHORT).text == before
 
 
-def test_a_broken_file_says_llama_cpps_own_reason(tmp_path: Any) -> None:
+def test_a_broken_file_reports_the_reason_of_llama_cpp(tmp_path: Any) -> None:
     from support.fake_llama_server import write_agent
 
     model = write_agent(tmp_path)

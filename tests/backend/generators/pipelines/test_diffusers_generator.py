@@ -83,7 +83,9 @@ def open_tiny(folder: Path, **options: object) -> DiffusersGenerator:
         ("flux_fill", "reference", {"steps": 1, "mask": "half"}),
     ],
 )
-def test_draws_and_edits(build: Build, name: str, mode: str, options: dict, tmp_path: Path) -> None:
+def test_pipelines_generate_and_edit(
+    build: Build, name: str, mode: str, options: dict, tmp_path: Path
+) -> None:
     if "mask" in options:
         options = {**options, "mask": str(half_white(tmp_path))}
     generator = open_tiny(build(name), **{"size": "64x64", **options})
@@ -101,7 +103,7 @@ def test_draws_and_edits(build: Build, name: str, mode: str, options: dict, tmp_
 @pytest.mark.parametrize(
     "name", ["stable_diffusion", "flux2_klein", "flux_kontext", "qwen_image_edit_plus", "longcat_image_edit"]
 )
-def test_the_bytes_of_an_image_are_those_that_diffusers_makes(
+def test_image_bytes_equal_those_of_diffusers(
     build: Build, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generator = open_tiny(build(name), steps=2)
@@ -159,17 +161,17 @@ def test_img2img_at_low_strength_stays_near_the_source(build: Build) -> None:
     assert distance(0.1) > distance(0.9) > 0
 
 
-def test_an_edit_only_pipeline_starts_from_a_white_page(build: Build) -> None:
+def test_an_edit_only_pipeline_starts_from_a_white_image(build: Build) -> None:
     generator = open_tiny(build("qwen_image_edit_plus"), size="64x64", steps=1)
     assert generator.draw("a boat", None, 1) == generator.draw("a boat", Picture.white((64, 64)), 1)
 
 
-def test_distilled_klein_draws_in_four_steps(build: Build) -> None:
+def test_distilled_klein_generates_in_four_steps(build: Build) -> None:
     asked: list[int] = []
     generator = open_tiny(build("flux2_klein"), size="64x64")
     generator.interrupted = lambda: bool(asked.append(1))
     generator.draw("a boat", None, 1)
-    assert len(asked) == 2 + 4, "asked before and after waiting for its turn, and after each of four steps"
+    assert len(asked) == 2 + 4, "checked before and after waiting for the lock, and after each of four steps"
     assert "steps=4" in generator.identity
 
 
@@ -233,7 +235,7 @@ def test_a_lora_shows_in_pixels_and_identity(build: Build, lora: Path) -> None:
     assert opened(lora=str(lora)).identity == styled.identity
 
 
-def test_a_lora_whose_patterns_would_freeze_is_refused(build: Build, lora: Path, tmp_path: Path) -> None:
+def test_a_lora_with_catastrophic_patterns_is_rejected(build: Build, lora: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     hostile = tmp_path / "hostile.safetensors"
@@ -243,7 +245,7 @@ def test_a_lora_whose_patterns_would_freeze_is_refused(build: Build, lora: Path,
         open_tiny(build("stable_diffusion"), lora=str(hostile))
 
 
-def test_a_lora_of_another_model_is_refused(build: Build, lora: Path, tmp_path: Path) -> None:
+def test_a_lora_of_another_model_is_rejected(build: Build, lora: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="fits Flux2KleinPipeline"):
         open_tiny(build("flux2_klein"), lora=str(lora))
     pickled = tmp_path / "style.safetensors"
@@ -291,7 +293,7 @@ def test_large_weights_are_sampled_and_changes_found(tmp_path: Path, monkeypatch
     assert len(seen) == 4
 
 
-def test_bfloat16_draws_and_edits(build: Build) -> None:
+def test_bfloat16_generates_and_edits(build: Build) -> None:
     generator = open_tiny(build("stable_diffusion"), dtype="bfloat16", steps=2)
     assert generator.draw("a boat", scene(), 1).size == generator.draw("a boat", scene(), 2).size == (64, 64)
 
@@ -326,7 +328,7 @@ def test_ignored_or_invalid_options_are_rejected(
         open_tiny(build(name), **options)
 
 
-def test_a_folder_saved_as_its_image_to_image_form_also_draws_from_text(build: Build, tmp_path: Path) -> None:
+def test_a_folder_saved_as_image_to_image_also_generates_from_text(build: Build, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(build("stable_diffusion"), folder)
     index = json.loads((folder / "model_index.json").read_text())
@@ -339,7 +341,7 @@ def test_a_folder_saved_as_its_image_to_image_form_also_draws_from_text(build: B
     assert from_either[0] == from_either[1]
 
 
-def test_loading_is_in_the_asked_number_format(build: Build) -> None:
+def test_loading_uses_the_requested_dtype(build: Build) -> None:
     import torch
 
     for dtype in ("float32", "bfloat16"):
@@ -348,7 +350,7 @@ def test_loading_is_in_the_asked_number_format(build: Build) -> None:
         assert pair.draw is not None and pair.draw.unet is pair.edit.unet, "one set of weights"
 
 
-def test_a_class_that_cannot_edit_is_refused(tmp_path: Path) -> None:
+def test_a_class_that_cannot_edit_is_rejected(tmp_path: Path) -> None:
     from diffusers import DDIMPipeline, DDIMScheduler, UNet2DModel
 
     unet = UNet2DModel(
@@ -382,7 +384,7 @@ def test_folders_without_a_pipeline(tmp_path: Path, index: str | None) -> None:
         open_tiny(tmp_path)
 
 
-def test_code_that_comes_with_the_folder_is_not_run(build: Build, tmp_path: Path) -> None:
+def test_code_in_the_folder_is_not_run(build: Build, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(build("stable_diffusion"), folder)
     ran = tmp_path / "ran"
@@ -423,7 +425,7 @@ def test_damaged_weights_are_a_typed_error(build: Build, tmp_path: Path) -> None
         open_tiny(folder)
 
 
-def test_failures_while_drawing_are_typed_and_say_what_to_lower(
+def test_generation_failures_raise_typed_errors_with_advice(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generator = open_tiny(build("flux2_klein"), size="64x64", steps=1)
@@ -439,7 +441,7 @@ def test_failures_while_drawing_are_typed_and_say_what_to_lower(
         generator.draw("a boat", None, 1)
 
 
-def test_a_step_has_a_denoise_and_a_negative_of_its_own_where_the_pipeline_looks_at_them(
+def test_a_step_can_set_denoise_and_negative_if_the_pipeline_uses_them(
     build: Build,
 ) -> None:
     generator = open_tiny(build("stable_diffusion"), steps=4, size="64x64")
@@ -449,7 +451,7 @@ def test_a_step_has_a_denoise_and_a_negative_of_its_own_where_the_pipeline_looks
     without = generator.with_step_settings(StepSettings(negative="a red sail"))
     assert plain != little.draw("a boat", scene(), 3)
     assert without.draw("a boat", None, 3) != generator.draw("a boat", None, 3)
-    assert generator.draw("a boat", scene(), 3) == plain, "the generator itself stays as it was"
+    assert generator.draw("a boat", scene(), 3) == plain, "the generator itself is unchanged"
     as_opened = open_tiny(build("stable_diffusion"), steps=4, size="64x64", strength=0.3)
     assert as_opened.draw("a boat", scene(), 3) == little.draw("a boat", scene(), 3)
     with pytest.raises(SettingsError, match="leave no sampling step"):
@@ -463,17 +465,17 @@ def test_a_setting_that_would_be_ignored_is_not_taken(build: Build) -> None:
 
 
 @pytest.mark.parametrize(("name", "most"), [("flux2_klein", 8), ("qwen_image_edit_plus", 2)])
-def test_earlier_images_are_shown_beside_the_source_in_order(build: Build, name: str, most: int) -> None:
+def test_earlier_images_are_passed_after_the_source_in_order(build: Build, name: str, most: int) -> None:
     generator = open_generator(f"diffusers:{build(name)}", device="cpu", steps=1, size="64x64")
     assert isinstance(generator, DiffusersGenerator) and generator.max_reference_images == most
     assert "reference" in generator.step_settings
     source, one, other = scene(1), scene(2), scene(3)
 
-    def draw(*beside: Picture, source: Picture | None = source) -> Picture:
-        drawn = generator.with_step_settings(DrawSettings(beside=beside)).draw("a boat", source, 5)
+    def draw(*earlier: Picture, source: Picture | None = source) -> Picture:
+        drawn = generator.with_step_settings(DrawSettings(beside=earlier)).draw("a boat", source, 5)
         assert drawn.size == (64, 64)
         return drawn
 
     assert len({draw().digest, draw(one).digest, draw(one, other).digest, draw(other, one).digest}) == 4
-    assert draw(one, source=None) != draw(source=None), "a step drawn from text, with a reference"
+    assert draw(one, source=None) != draw(source=None), "a step generated from text, with a reference image"
     assert draw() == generator.draw("a boat", source, 5)

@@ -67,7 +67,7 @@ def test_single_image_out_of_memory_is_an_error() -> None:
         BatchedPipeline(Counted(room=0), any_source=True).draw_many(["x", "y"], [None, None], [1, 2])
 
 
-def test_call_has_one_source_if_a_list_means_references() -> None:
+def test_a_call_has_one_source_if_lists_are_references() -> None:
     one, other = Picture.white((64, 64)), Picture(Image.new("RGB", (64, 64)))
     sources = [one, None, other, one, None]
     pipeline = Counted()
@@ -89,7 +89,7 @@ def test_call_has_a_pixel_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["stable_diffusion", "flux2_klein", "flux_kontext"])
-def test_real_pipelines_draw_in_one_call_what_they_draw_alone(
+def test_real_pipelines_generate_the_same_images_in_a_batch(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("diffusers")
@@ -118,7 +118,7 @@ def test_real_pipelines_draw_in_one_call_what_they_draw_alone(
         assert worst <= 2
 
 
-def test_class_not_tested_in_batches_generates_one_by_one(tmp_path: Path) -> None:
+def test_a_class_untested_in_batches_generates_one_by_one(tmp_path: Path) -> None:
     pytest.importorskip("diffusers")
     folder = tiny_pipelines.qwen_image21(tmp_path / "qwen")
     alone: Any = open_generator(f"diffusers:{folder}", device="cpu", steps=1, size="64x64")

@@ -312,7 +312,9 @@ def test_rejected_questions_are_not_kept_in_memory(tmp_path: Path) -> None:
         assert one.client.trouble is not None and one.client.trouble.__traceback__ is None
 
 
-def test_a_judge_that_comes_back_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_that_is_available_again_is_called_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     down = [True]
 
     def answer(messages: Sequence[Message], settings: ReplySettings) -> str:
@@ -323,7 +325,7 @@ def test_a_judge_that_comes_back_is_asked_again(tmp_path: Path, monkeypatch: pyt
     with bridge(tmp_path, answer) as (chat, one, address):
         path = f"{address}/v1/chat/completions"
         assert [post(path, chat_body(str(number)))[0] for number in range(4)] == [503] * 4
-        assert len(chat.asked) == 3, "its client has asked again already"
+        assert len(chat.asked) == 3, "its client has already retried"
         request = urllib.request.Request(path, json.dumps(chat_body("4")).encode())
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(request, timeout=30)

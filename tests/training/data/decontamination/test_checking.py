@@ -57,7 +57,7 @@ def test_every_benchmark_is_read_in_every_form(tmp_path: Path, kind: str, suffix
     assert (kind == "comm") == bool(items[0].ids)
 
 
-def test_a_file_without_the_fields_of_its_kind_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_the_fields_of_its_kind_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     path.write_text('[{"text": "hello"}]')
     with pytest.raises(SettingsError, match="None of the rows in"):

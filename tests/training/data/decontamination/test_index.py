@@ -84,7 +84,7 @@ def test_images_and_ids_are_found(index: Path) -> None:
         assert guard.known_ids(["comm_0007", "x"], "comm") == 1
 
 
-def test_the_frame_of_a_benchmarks_questions_proves_nothing(tmp_path: Path) -> None:
+def test_the_common_frame_of_benchmark_questions_does_not_match(tmp_path: Path) -> None:
     frame = "answer the following question with several images and short texts about"
     with BenchmarkIndex.create(tmp_path / "g.sqlite") as guard:
         words = [
@@ -110,7 +110,7 @@ def test_the_frame_of_a_benchmarks_questions_proves_nothing(tmp_path: Path) -> N
         assert guard.finding(items[0].texts[0]) is not None
 
 
-def test_a_file_is_remembered_once_and_its_text_not_at_all(index: Path) -> None:
+def test_a_file_is_indexed_once_without_its_text(index: Path) -> None:
     with BenchmarkIndex.create(index) as guard:
         assert guard.add("own", [IndexedItem((PROMPT,))], "one") is None
         assert [source.benchmark for source in guard.sources] == ["own", "comm"]
@@ -119,7 +119,7 @@ def test_a_file_is_remembered_once_and_its_text_not_at_all(index: Path) -> None:
         assert word not in content
 
 
-def test_foreign_files_are_refused_in_one_sentence(tmp_path: Path, index: Path) -> None:
+def test_foreign_files_raise_one_sentence(tmp_path: Path, index: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read"):
         BenchmarkIndex.open(tmp_path / "none.sqlite")
     (tmp_path / "text").write_text("hello")
@@ -140,6 +140,6 @@ def test_foreign_files_are_refused_in_one_sentence(tmp_path: Path, index: Path) 
         BenchmarkIndex.open(tmp_path / "view.sqlite")
 
 
-def test_without_the_option_there_is_no_guard() -> None:
+def test_without_the_option_no_guard_is_used() -> None:
     with optional_guard(None) as guard:
         assert guard is None

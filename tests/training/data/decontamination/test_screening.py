@@ -76,7 +76,7 @@ def test_the_filter_leaves_out_runs_of_a_benchmark(
     assert "left out: wise 1" in (tmp_path / "rows" / "report.md").read_text()
 
 
-def test_packing_leaves_out_rows_of_a_benchmark_and_the_card_names_them(
+def test_packing_leaves_out_benchmark_rows_and_the_dataset_card_lists_them(
     runs: Path, index: Path, tmp_path: Path
 ) -> None:
     critic_rows(runs, tmp_path / "rows", None)
@@ -85,19 +85,19 @@ def test_packing_leaves_out_rows_of_a_benchmark_and_the_card_names_them(
         packing = Packing(form, CardData(), [runs], guard=index, log=lambda line: None)
         counts = packing.pack([tmp_path / "rows"], tmp_path / form)
         assert counts == {"critic_sft": {"train": 2}}
-        card = (tmp_path / form / "README.md").read_text()
-        assert "for every row: compared with wise (1 items); left out: wise" in card
-        assert "critic_sft.json, row 0: wise: same words" in card
+        dataset_card = (tmp_path / form / "README.md").read_text()
+        assert "for every row: compared with wise (1 items); left out: wise" in dataset_card
+        assert "critic_sft.json, row 0: wise: same words" in dataset_card
     tree = tmp_path / "published" / "InterleaveThinker" / "Train-Data"
     assert [folder.name for folder in (tree / "Klein_data").iterdir()] == ["other"]
     assert findings(index, tree / "critic_sft.json") == 0
     Packing("webdataset", CardData(), log=lambda line: None).pack([tmp_path / "guarded"], tmp_path / "again")
-    card = (tmp_path / "again" / "README.md").read_text()
-    assert "when `guarded` was created: compared with wise (1 items); left out: wise 1" in card
+    dataset_card = (tmp_path / "again" / "README.md").read_text()
+    assert "when `guarded` was created: compared with wise (1 items); left out: wise 1" in dataset_card
 
 
 @pytest.mark.parametrize("form", ["webdataset", "published"])
-def test_packing_names_a_row_with_a_damaged_picture(form: Any, index: Path, tmp_path: Path) -> None:
+def test_packing_names_a_row_with_a_damaged_image(form: Any, index: Path, tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", [(20, False, 4.0), (90, True, 6.0)], prompt=OTHER)
     file = critic_rows(run, tmp_path / "rows", None).sft
     first, second = json.loads(file.read_text())
@@ -115,7 +115,7 @@ def test_packing_names_a_row_with_a_damaged_picture(form: Any, index: Path, tmp_
     assert len([line for line in lines if line.startswith("left out: critic_sft.json, row 0: ")]) == 2
 
 
-def test_planner_rows_and_sequences_with_pictures_and_outside_rows(index: Path, tmp_path: Path) -> None:
+def test_planner_rows_sequences_and_outside_rows_are_screened(index: Path, tmp_path: Path) -> None:
     for name, stage in (("known", 4), ("other", 1)):
         save_trajectory(accepted_story(drawing(stage)), tmp_path / "runs" / name)
     answer = {"role": "assistant", "content": "<answer>{}</answer>"}

@@ -39,7 +39,7 @@ def executor(request: pytest.FixtureRequest) -> Executor:
     return RayExecutor(actors=2, parallel=2)
 
 
-def test_every_item_once(executor: Executor) -> None:
+def test_every_item_is_processed_once(executor: Executor) -> None:
     done = list(executor.map(Squares(), range(30), str, LocalCancelToken()))
     assert sorted((int(one.key), one.result) for one in done) == [(n, n * n) for n in range(30)]
 
@@ -56,7 +56,7 @@ def test_no_more_is_taken_than_is_under_way() -> None:
         assert len(taken) <= seen + 4
 
 
-def test_the_sign_stops_it_and_what_was_begun_comes_back(executor: Executor) -> None:
+def test_a_stop_signal_still_returns_started_items(executor: Executor) -> None:
     stop = LocalCancelToken(budget=5.0)
     done = list(executor.map(Squares(costs=1.0, seconds=0.2), range(200), str, stop))
     assert stop.reason() == "the budget was spent"
@@ -64,12 +64,12 @@ def test_the_sign_stops_it_and_what_was_begun_comes_back(executor: Executor) -> 
     assert stop.spent() >= 5
 
 
-def test_a_job_that_cannot_be_opened_says_why(executor: Executor) -> None:
-    with pytest.raises(InterleaveError, match="There is no such model"):
+def test_a_job_that_cannot_be_opened_reports_the_reason(executor: Executor) -> None:
+    with pytest.raises(InterleaveError, match="The model does not exist"):
         list(executor.map(Unopened(), range(3), str, LocalCancelToken()))
 
 
-def test_closed_early_it_ends() -> None:
+def test_closing_early_stops_the_executor() -> None:
     stop = LocalCancelToken()
     results: Iterator[ItemResult[int]] = ThreadExecutor(4).map(Squares(), range(1000), str, stop)
     next(results)
@@ -78,9 +78,7 @@ def test_closed_early_it_ends() -> None:
     assert not [one for one in threading.enumerate() if one.name.startswith("work")]
 
 
-def test_what_dies_is_handed_out_again_and_what_kills_every_worker_is_given_back(
-    cluster: None, tmp_path: Path
-) -> None:
+def test_a_lost_item_is_retried_and_a_fatal_one_returned(cluster: None, tmp_path: Path) -> None:
     (tmp_path / "once").mkdir()
     done = list(RayExecutor(2, 1).map(Deadly(tmp_path / "once", 1), range(8), str, LocalCancelToken()))
     assert sorted((int(one.key), one.result) for one in done) == [(n, n * n) for n in range(8)]

@@ -51,7 +51,7 @@ class ByShade:
 
     def score(self, before: Picture | None, after: Picture, instruction: str) -> Score:
         if self.down:
-            raise ChatError("Nobody answers.")
+            raise ChatError("No server answers.")
         light = after.image.getpixel((0, 0))[0] / 25.5  # type: ignore[index]
         time.sleep((10 - light) / 1000)
         return Score(semantics=light, quality=light)
@@ -117,7 +117,7 @@ def files(out: Path) -> dict[str, bytes]:
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in found}
 
 
-def test_the_same_files_whoever_was_first(side_by_side: Executor, tmp_path: Path) -> None:
+def test_files_do_not_depend_on_the_order_of_workers(side_by_side: Executor, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     for number in range(5):
         made_run(runs / f"chain{number}", [(20 * number, False, None), (20 * number + 90, True, None)])
@@ -140,12 +140,12 @@ def test_the_same_files_whoever_was_first(side_by_side: Executor, tmp_path: Path
 def test_a_judge_that_is_down_ends_the_call_soon(tmp_path: Path) -> None:
     for number in range(40):
         made_run(tmp_path / "runs" / str(number), [(number, False, None), (number + 90, True, None)])
-    with pytest.raises(ChatError, match="Nobody answers"):
+    with pytest.raises(ChatError, match="No server answers"):
         carry_out(tmp_path / "runs", tmp_path / "out", ThreadExecutor(3), ByShade(down=True))
     assert GIVE_UP < 40 and not (tmp_path / "out" / "filter").exists()
 
 
-def test_an_image_travels_as_it_is() -> None:
+def test_an_image_is_transferred_unchanged() -> None:
     page = ImageToScore("key", None, grey_page(7), "a page")
     assert pickle.loads(pickle.dumps(page)) == page  # noqa: S301 - made here
 
@@ -158,7 +158,7 @@ class Lost:
         return lambda item: None if item == 2 else item
 
 
-def test_results_stand_in_the_order_of_their_items_and_a_gap_is_an_error() -> None:
+def test_results_keep_the_order_of_items_and_a_gap_raises() -> None:
     assert list(in_order(ThreadExecutor(3), Lost(), [5, 3, 9, 1], str)) == [5, 3, 9, 1]
     with pytest.raises(SettingsError, match="2: the worker returned no result"):
         list(in_order(ThreadExecutor(3), Lost(), [5, 2], str))

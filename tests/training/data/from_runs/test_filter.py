@@ -33,8 +33,8 @@ CHAINS: dict[str, tuple[list[float], list[int]]] = {
     "worse at once": ([5, 3], []),
     "as good": ([5, 5], [0]),
     "better, then worse": ([3, 6, 4], [0, 1]),
-    "one try": ([4], [0]),
-    "one bad try": ([2], []),
+    "one attempt": ([4], [0]),
+    "one bad attempt": ([2], []),
     "always bad": ([1, 2.5, 2], []),
     "widest": ([2, 9, 9.5], [0, 1, 2]),
     "down and up": ([6, 2, 7], [0, 1, 2]),
@@ -52,8 +52,8 @@ def folder_of(name: str) -> str:
 
 def make_chains(folder: Path) -> None:
     for number, (name, (scores, _)) in enumerate(CHAINS.items()):
-        tries = [(number * 8 + n, score >= 6.5, score) for n, score in enumerate(scores)]
-        made_run(folder / folder_of(name), tries, prompt=name)
+        attempts = [(number * 8 + n, score >= 6.5, score) for n, score in enumerate(scores)]
+        made_run(folder / folder_of(name), attempts, prompt=name)
 
 
 def filtered(tmp_path: Path, scorer: Any = None, show: int = 0, **settings: Any) -> MadeData:
@@ -74,7 +74,9 @@ def test_the_published_rules_on_twelve_chains(tmp_path: Path) -> None:
     make_chains(tmp_path / "runs")
     made = filtered(tmp_path)
     expected = {
-        name.replace(" ", "-").replace(",", ""): tries for name, (_, tries) in CHAINS.items() if tries
+        name.replace(" ", "-").replace(",", ""): attempts
+        for name, (_, attempts) in CHAINS.items()
+        if attempts
     }
     assert kept(made, "sft", "rl") == expected
     assert kept(made, "rl") == {"widest": [0, 1, 2]}
@@ -82,14 +84,18 @@ def test_the_published_rules_on_twelve_chains(tmp_path: Path) -> None:
         one.run.rpartition("/")[2]: one.reason for one in made.report.details if one.fate == "left out"
     }
     assert reasons["worse-at-once"] == "no later attempt is as good as the first"
-    assert reasons["always-bad"] == reasons["one-bad-try"] == "the step's best image scores below the minimum"
+    assert (
+        reasons["always-bad"]
+        == reasons["one-bad-attempt"]
+        == "the step's best image scores below the minimum"
+    )
     assert reasons["better-then-worse"] == "after the step's best attempt"
     assert 4.67 < made.report.settings.rl_variance < 11.7
     assert made.rl and len(read_rl_rows(made.rl)[0]) == 3
 
 
 @pytest.mark.parametrize(("share", "rows"), [(0.0, 0), (0.1, 3), (0.35, 6), (1.0, 10)])
-def test_the_share_finds_the_variance(share: float, rows: int, tmp_path: Path) -> None:
+def test_the_target_share_determines_the_variance(share: float, rows: int, tmp_path: Path) -> None:
     """Whole steps go to RL; four rows of single attempts or equal scores have no variance."""
     make_chains(tmp_path / "runs")
     made = filtered(tmp_path, rl_share=share)
@@ -108,7 +114,7 @@ def test_verdicts_are_balanced_up_or_down(by: str, tmp_path: Path) -> None:
     assert said.count(True) / len(said) == pytest.approx(0.5, abs=0.01)
 
 
-def test_the_split_of_the_prompts_holds(tmp_path: Path) -> None:
+def test_the_split_of_the_prompts_is_kept(tmp_path: Path) -> None:
     for number, split in enumerate(["train", "validation", "held out", ""]):
         folder = made_run(
             tmp_path / "runs" / f"r{number}", [(number * 9, True, 8.0)], prompt=f"page {number}"
@@ -137,7 +143,7 @@ class UnsureJudge:
         raise AssertionError("numbers are asked for")
 
 
-def test_a_judge_is_asked_several_times_once(tmp_path: Path) -> None:
+def test_repeated_scores_are_requested_only_once(tmp_path: Path) -> None:
     made_run(tmp_path / "runs" / "a", [(10, False, None), (90, True, None)])
     judge = UnsureJudge()
     made = filtered(tmp_path, RepeatedScorer(judge, 3), rl_share=None, rl_variance=0.0)
@@ -147,7 +153,7 @@ def test_a_judge_is_asked_several_times_once(tmp_path: Path) -> None:
     assert len(judge.asked) == 2 * 3 and again.report.scored == 0
 
 
-def test_numbers_of_a_judge_stand_in_the_rows(tmp_path: Path) -> None:
+def test_judge_scores_are_in_the_rows(tmp_path: Path) -> None:
     class ByShade(UnsureJudge):
         def numbers(
             self, before: Picture | None, after: Picture, instruction: str, repeat: int = 0
@@ -164,13 +170,13 @@ def test_numbers_of_a_judge_stand_in_the_rows(tmp_path: Path) -> None:
     assert rows[0].judge == "unsure|repeats=3"
 
 
-def test_a_judge_that_answers_with_one_number(tmp_path: Path) -> None:
+def test_judge_replies_with_one_number_give_no_score(tmp_path: Path) -> None:
     for number in range(3):
         made_run(tmp_path / "runs" / f"r{number}", [(10 * number + n, n > 0, None) for n in range(4)])
     good, short = "<answer>[8, 6]</answer>", "<answer>8</answer>"
     chat = ScriptedChat([good, good, *[short] * 100])
     made = filtered(tmp_path, ChatJudge(chat), rl_share=1.0)
-    # It is asked again once for every image; those without two numbers have no score, and are counted.
+    # The judge is called again once per image; images without two numbers have no score and are counted.
     assert (made.report.scored, made.report.unscored, len(chat.requests)) == (1, 11, 2 + 2 * 11)
     assert made.report.images == 12 and made.sft
     for number in range(3, 8):
@@ -182,7 +188,7 @@ def test_a_judge_that_answers_with_one_number(tmp_path: Path) -> None:
     assert made.sft.exists()
 
 
-def test_an_image_is_scaled_for_the_judge_when_asked() -> None:
+def test_an_option_scales_images_for_the_judge() -> None:
     judge = UnsureJudge()
     small, large = Picture.white((40, 40)), Picture.white((80, 60))
     RepeatedScorer(judge, 1, match_size=True).score(small, large, "a")
@@ -198,26 +204,26 @@ def test_published_folders_are_read(tmp_path: Path) -> None:
     assert kept(made, "sft") == {"0_a page": [0, 1]}
 
 
-def test_words_of_the_page_become_feedback(tmp_path: Path) -> None:
+def test_corrections_from_the_page_become_feedback(tmp_path: Path) -> None:
     make_chains(tmp_path / "runs")
     made = filtered(tmp_path, show=8)
     page = (made.folder / PAGE).read_text()
     assert page.count("<section") == 8 and page.count('class="left"') == 3
     keys = [json.loads(html.unescape(one)) for one in re.findall(r'data-key="([^"]*)"', page)]
-    chosen = next(one for one in keys if one["run"].endswith("one-bad-try"))
+    chosen = next(one for one in keys if one["run"].endswith("one-bad-attempt"))
     corrections = tmp_path / "corrections.jsonl"
     corrections.write_text(json.dumps(chosen | {"accepted": True, "note": "it is fine"}) + "\n")
     assert take_corrections(corrections, [tmp_path / "runs"]) == 1
-    (said,) = read_feedback(tmp_path / "runs" / "one-bad-try")
+    (said,) = read_feedback(tmp_path / "runs" / "one-bad-attempt")
     assert said.accepted is True and said.note == "it is fine"
-    assert "one-bad-try" in kept(filtered(tmp_path, held_out_runs=0.0), "sft")
+    assert "one-bad-attempt" in kept(filtered(tmp_path, held_out_runs=0.0), "sft")
     for bad in ("{}", "nonsense", json.dumps(chosen | {"run": "../other"})):
         corrections.write_text(bad + "\n")
         with pytest.raises(SettingsError, match=r"corrections\.jsonl"):
             take_corrections(corrections, [tmp_path / "runs"])
 
 
-def test_nothing_of_a_run_is_read_as_markup(tmp_path: Path) -> None:
+def test_texts_of_a_run_are_escaped(tmp_path: Path) -> None:
     made_run(tmp_path / "runs" / "a", [(10, True, 9.0)], prompt="<script>alert(1)</script>")
     page = (filtered(tmp_path, show=4).folder / PAGE).read_text()
     assert "<script>alert" not in page and "&lt;script&gt;alert" in page

@@ -58,7 +58,7 @@ def verdicts(path: Path | None) -> list[Verdict]:
         ([4], [0]),
     ],
 )
-def test_a_chain_is_kept_if_it_got_no_worse_and_cut_at_its_best(
+def test_a_chain_without_decline_is_kept_up_to_its_best_image(
     tmp_path: Path, scores: list[float], kept: list[int]
 ) -> None:
     made_run(tmp_path / "runs" / "one", [(10 * n, False, score) for n, score in enumerate(scores)])
@@ -91,7 +91,7 @@ def test_without_scores_the_critics_certainty_ranks(tmp_path: Path) -> None:
     ]
 
 
-def test_a_persons_word_wins_over_critic_and_scores(tmp_path: Path) -> None:
+def test_user_feedback_overrides_critic_and_scores(tmp_path: Path) -> None:
     folder = made_run(tmp_path / "runs" / "a", [(1, False, 2.0), (2, True, 9.0), (3, False, 1.0)])
     say(folder, 0, True)
     say(folder, 1, False, better_prompt="a really light page")
@@ -109,7 +109,7 @@ def test_a_persons_word_wins_over_critic_and_scores(tmp_path: Path) -> None:
     assert {reason for _, reason in fates(made)} == {"annotated by a person"}
 
 
-def test_a_persons_word_ranks_above_scores_where_words_follow_the_rules(tmp_path: Path) -> None:
+def test_user_feedback_ranks_above_scores_in_the_rules(tmp_path: Path) -> None:
     folder = made_run(tmp_path / "runs" / "a", [(1, True, 9.0), (2, False, 2.0), (3, True, 8.0)])
     say(folder, 0, False)
     say(folder, 1, True)
@@ -118,7 +118,7 @@ def test_a_persons_word_ranks_above_scores_where_words_follow_the_rules(tmp_path
     assert [one.success for one in verdicts(made.sft)] == [False, True]
 
 
-def test_a_word_about_an_image_that_is_gone_says_nothing(tmp_path: Path) -> None:
+def test_feedback_on_a_missing_image_is_ignored(tmp_path: Path) -> None:
     folder = made_run(tmp_path / "runs" / "a", [(1, True, None)])
     say(folder, 0, False, image="0" * 40)
     made = data_of(tmp_path)
@@ -135,7 +135,7 @@ def test_rows_without_reasoning_can_be_left_out(tmp_path: Path) -> None:
     assert fates(made) == [("left out", "no reasoning"), ("sft", "the step's only attempt")]
 
 
-def test_rows_drawn_from_text_name_the_published_white_page(tmp_path: Path) -> None:
+def test_text_to_image_rows_name_the_published_white_image(tmp_path: Path) -> None:
     made_run(tmp_path / "runs" / "a", [(1, False, 2.0), (2, True, 9.0)], source=None)
     made = data_of(tmp_path)
     assert made.rl is not None
@@ -143,10 +143,10 @@ def test_rows_drawn_from_text_name_the_published_white_page(tmp_path: Path) -> N
         before = json.loads(line)["origin_image_path"]
         assert before.endswith("data/interleave/white.png") and Picture.open(made.folder / before).is_white
     assert [row.origin_image_path for row in read_rl_rows(made.rl)[0]] == [None, None]
-    assert data_of(tmp_path).rl == made.rl, "the folder is still known as one of ours, and replaced"
+    assert data_of(tmp_path).rl == made.rl, "the folder is still recognized as output, and replaced"
 
 
-def test_scores_that_vary_go_to_reinforcement(tmp_path: Path) -> None:
+def test_samples_with_varying_scores_become_reinforcement_rows(tmp_path: Path) -> None:
     made_run(tmp_path / "runs" / "a", [(1, False, 2.0), (2, True, 9.0)])
     made_run(tmp_path / "runs" / "b", [(3, False, 5.0), (4, True, 6.0)], prompt="b", source=None)
     made = data_of(tmp_path)
@@ -174,7 +174,7 @@ class Judge:
         return Score(semantics=points, quality=points)
 
 
-def test_a_judge_that_fails_now_and_then_costs_single_scores_and_an_outage_ends_it(tmp_path: Path) -> None:
+def test_single_judge_failures_cost_scores_and_an_outage_ends_the_command(tmp_path: Path) -> None:
     for number in range(7):
         made_run(tmp_path / "runs" / f"{number}", [(number, True, None)], prompt=f"page {number}")
 
@@ -212,7 +212,7 @@ def one_run_a_page(tmp_path: Path, right: int, wrong: int) -> list[Path]:
     ]
 
 
-def test_the_commoner_verdict_loses_rows_that_nobody_spoke_of(tmp_path: Path) -> None:
+def test_balancing_removes_rows_without_feedback_of_the_more_frequent_verdict(tmp_path: Path) -> None:
     for folder in one_run_a_page(tmp_path, 6, 3)[:2]:
         say(folder, 0, True)
     made = data_of(tmp_path, balance=0.5)
@@ -224,7 +224,7 @@ def test_the_commoner_verdict_loses_rows_that_nobody_spoke_of(tmp_path: Path) ->
     assert data_of(tmp_path, balance=0.4).report.files["critic_sft.json"].right == 4
 
 
-def test_no_balance_costs_a_word_and_rows_that_overrule_the_critic_are_repeated_first(tmp_path: Path) -> None:
+def test_balancing_keeps_feedback_and_repeats_overruling_rows_first(tmp_path: Path) -> None:
     right = one_run_a_page(tmp_path, 9, 2)
     for folder in right[:8]:
         say(folder, 0, True)
@@ -241,7 +241,7 @@ def test_no_balance_costs_a_word_and_rows_that_overrule_the_critic_are_repeated_
     assert data_of(tmp_path, balance=0.5, copies=1).report.files["critic_sft.json"].repeated == 0
 
 
-def test_fine_tuning_and_reinforcement_have_one_balance_and_words_are_in_both(tmp_path: Path) -> None:
+def test_fine_tuning_and_reinforcement_share_balance_and_feedback(tmp_path: Path) -> None:
     for number in range(4):
         folder = made_run(
             tmp_path / "runs" / f"wide{number}",
@@ -258,11 +258,11 @@ def test_fine_tuning_and_reinforcement_have_one_balance_and_words_are_in_both(tm
         )
     made = data_of(tmp_path, balance=0.5, copies=2)
     sft, rl = made.report.files["critic_sft.json"], made.report.files["critic_rl.jsonl"]
-    assert (sft.rows, sft.human, rl.rows) == (11, 11, 8), "with a balance of its own each would lose words"
+    assert (sft.rows, sft.human, rl.rows) == (11, 11, 8), "separate balancing would lose feedback in each"
     assert not made.report.left_out and sft.repeated == 3
 
 
-def test_one_question_is_asked_once_and_contradictions_are_left_out(tmp_path: Path) -> None:
+def test_duplicate_questions_are_merged_and_contradictions_left_out(tmp_path: Path) -> None:
     for name in "abc":
         made_run(tmp_path / "runs" / name, [(1, True, None)])
     made_run(tmp_path / "runs" / "d", [(2, True, None)], prompt="d")
@@ -289,7 +289,7 @@ def test_images_are_copied_once_and_the_folder_can_be_moved(tmp_path: Path) -> N
     RunsReport.model_validate_json((moved / "report.json").read_text())
 
 
-def test_whole_runs_that_people_spoke_of_are_held_out(tmp_path: Path) -> None:
+def test_runs_with_feedback_are_held_out_as_a_whole(tmp_path: Path) -> None:
     for number in range(20):
         folder = made_run(
             tmp_path / "runs" / f"{number}",
@@ -302,13 +302,13 @@ def test_whole_runs_that_people_spoke_of_are_held_out(tmp_path: Path) -> None:
     held = {one.run for one in made.report.details if one.fate == "held out"}
     assert len(held) >= 3 and not held & {one.run for one in made.report.details if one.fate == "sft"}
     assert held < {f"runs/{number}" for number in range(10)}
-    assert len(verdicts(made.held_out)) == len(held), "of its own verdict the critic is not asked"
+    assert len(verdicts(made.held_out)) == len(held), "only annotated attempts are held out"
     assert made.report.left_out == {"in a held-out run and not annotated": len(held)}
     other = data_of(tmp_path, held_out_runs=0.3, held_out_seed=1)
     assert {one.run for one in other.report.details if one.fate == "held out"} != held
 
 
-def test_a_run_that_is_held_out_stays_so_when_others_come() -> None:
+def test_a_held_out_run_stays_held_out_with_more_runs() -> None:
     runs = [f"run {number}" for number in range(400)]
     many = held_out_of(runs, 0.2, 0)
     assert 0.15 < len(many) / 400 < 0.25
@@ -324,12 +324,12 @@ def remedies(made: MadeData) -> list[tuple[str | None, str]]:
     return list(zip(told, [one.refined_prompt for one in verdicts(made.sft)], strict=True))
 
 
-def test_a_later_try_that_was_accepted_is_the_remedy(tmp_path: Path) -> None:
+def test_the_prompt_of_a_later_accepted_attempt_becomes_the_refined_prompt(tmp_path: Path) -> None:
     folder = made_run(tmp_path / "runs" / "a", [(1, False, None), (2, False, None), (3, True, None)])
     for attempt, right in enumerate([False, False, True]):
         say(folder, attempt, right)
     made = data_of(tmp_path)
-    # What the critic proposed at first, "a light page 1", was drawn and refused.
+    # The critic's first refined prompt, "a light page 1", was generated and rejected.
     assert remedies(made) == [
         ("later try", f"{PROMPT} 2"),
         ("later try", f"{PROMPT} 2"),
@@ -345,7 +345,7 @@ def test_a_persons_prompt_is_the_remedy_before_any_other(tmp_path: Path) -> None
     assert remedies(data_of(tmp_path))[0] == ("person", "a really light page")
 
 
-def test_a_prompt_that_nobody_vouches_for_is_not_learned(tmp_path: Path) -> None:
+def test_an_unconfirmed_prompt_is_not_trained_on(tmp_path: Path) -> None:
     overruled = made_run(tmp_path / "runs" / "a", [(1, True, None)])
     refused = made_run(tmp_path / "runs" / "b", [(2, False, None), (3, True, None)], prompt="b")
     say(overruled, 0, False)
@@ -361,7 +361,7 @@ def test_a_prompt_that_nobody_vouches_for_is_not_learned(tmp_path: Path) -> None
     assert "refined prompts by source" in (made.folder / "report.md").read_text()
 
 
-def test_the_critics_own_proposal_stands_where_nothing_speaks_against_it(tmp_path: Path) -> None:
+def test_the_critics_refined_prompt_is_kept_without_counterevidence(tmp_path: Path) -> None:
     folder = made_run(tmp_path / "runs" / "a", [(1, False, None)])
     say(folder, 0, False)
     assert remedies(data_of(tmp_path)) == [("critic", f"{PROMPT} 1")]
@@ -374,7 +374,7 @@ def test_runs_of_every_ending_are_read(tmp_path: Path) -> None:
     assert "the right verdict is unknown" in made.report.left_out
 
 
-def test_a_run_that_is_going_on_is_read_as_far_as_it_came(tmp_path: Path) -> None:
+def test_an_unfinished_run_is_read_up_to_its_last_record(tmp_path: Path) -> None:
     settings = RunSettings(max_attempts=2, seed=3)
     events = run(
         Request(text="x"),
@@ -405,7 +405,7 @@ def test_damaged_runs_are_errors_or_listed(tmp_path: Path) -> None:
     assert "line 1" in " ".join(made.report.damaged)
 
 
-def test_foreign_folders_are_refused(tmp_path: Path) -> None:
+def test_foreign_folders_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     with pytest.raises(SettingsError, match="does not contain a run"):
         data_of(tmp_path)
@@ -423,7 +423,7 @@ def test_foreign_folders_are_refused(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "mine.txt").read_text() == "mine"
 
 
-def test_words_that_cannot_stand_in_a_row_are_left_out(tmp_path: Path) -> None:
+def test_feedback_that_cannot_be_in_a_row_is_left_out(tmp_path: Path) -> None:
     made_run(tmp_path / "runs" / "a", [(1, True, None)], prompt="a page <image>")
     made_run(tmp_path / "runs" / "b", [(1, True, None)])
     made = data_of(tmp_path)

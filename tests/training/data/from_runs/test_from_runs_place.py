@@ -26,7 +26,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_report_alone_makes_no_folder_ours(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
     made_run(tmp_path / "runs" / "a", [(1, True, None)])
     put(tmp_path, tmp_path / "data")
     (tmp_path / "data" / "mine.txt").write_text("mine")
@@ -35,7 +35,7 @@ def test_a_report_alone_makes_no_folder_ours(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "mine.txt").read_text() == "mine"
 
 
-def test_a_place_that_no_folder_can_take_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impossible_output_path_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made_run(tmp_path / "runs" / "a", [(1, True, None)])
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -46,7 +46,7 @@ def test_a_place_that_no_folder_can_take_is_named(tmp_path: Path, monkeypatch: p
     assert names(tmp_path) == ["link", "real", "runs"]
 
 
-def test_a_full_disk_leaves_the_earlier_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_the_earlier_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made_run(tmp_path / "runs" / "a", [(1, True, None)])
     put(tmp_path, tmp_path / "data")
     before = (tmp_path / "data" / "report.json").read_text()

@@ -12,7 +12,7 @@ from interleave_thinker.backend.types import Plan, Step, Verdict
 from interleave_thinker.training.data.pack.inspect import inspect, write_samples
 
 
-def test_what_is_counted_and_shown(tmp_path: Path) -> None:
+def test_inspect_counts_and_shows_rows(tmp_path: Path) -> None:
     grey_page(9).image.save(tmp_path / "a.png")
     plan = write_plan(Plan(steps=(Step(number=1, prompt="a boat"), Step(number=2, prompt="a sun"))))
     wrong = write_verdict(Verdict(success=False, refined_prompt="<b>red</b>"))

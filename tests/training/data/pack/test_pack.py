@@ -1,4 +1,4 @@
-"""`data pack`: unpacked rows and images are the same as before, and the card states what is known."""
+"""`data pack`: unpacked rows and images are the same as before, and the dataset card states what is known."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from interleave_thinker.training.data.pack.shards import write_parquet, write_ta
 def rows(tmp_path: Path) -> Path:
     """Write the result of the filter: rows of both kinds."""
     for number in range(6):
-        tries = [(number * 20, False, 4.0), (number * 20 + 9, True, 5.0 + number / 2)]
+        attempts = [(number * 20, False, 4.0), (number * 20 + 9, True, 5.0 + number / 2)]
         made_run(
-            tmp_path / "runs" / f"r{number}", tries, prompt=f"page {number}", source=None if number else 7
+            tmp_path / "runs" / f"r{number}", attempts, prompt=f"page {number}", source=None if number else 7
         )
     settings = FilterData(balance=0.0, rl_share=0.4, held_out_runs=0.0)
     converter = RunConverter(settings, default_prompt_set(), log=lambda line: None)
@@ -49,7 +49,9 @@ def pack(rows: Path, out: Path, form: Any = "hf", **more: Any) -> dict[str, dict
     return Packing(form, CardData(), log=lambda line: None, **more).pack([rows], out)
 
 
-def test_datasets_opens_it_by_its_path(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_datasets_opens_a_packed_folder_by_its_path(
+    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     datasets = pytest.importorskip("datasets")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     counts = pack(rows, tmp_path / "packed")
@@ -77,7 +79,7 @@ def test_webdataset_reads_the_tar_files(rows: Path, tmp_path: Path) -> None:
             assert [Picture(image) for image in images] == pictures
 
 
-def test_shards_are_bounded_and_the_same_twice(rows: Path, tmp_path: Path) -> None:
+def test_shards_are_bounded_and_reproducible(rows: Path, tmp_path: Path) -> None:
     pytest.importorskip("datasets")
     (file,) = [one for one in row_files(rows) if one.name == "critic_sft"]
     count = len(list(file.rows()))
@@ -89,7 +91,7 @@ def test_shards_are_bounded_and_the_same_twice(rows: Path, tmp_path: Path) -> No
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
 
 
-def test_the_card(rows: Path, tmp_path: Path) -> None:
+def test_the_dataset_card_is_correct(rows: Path, tmp_path: Path) -> None:
     pytest.importorskip("datasets")
     pack(rows, tmp_path / "packed", runs=[tmp_path / "runs"], sources=["CoMM=cc-by-4.0", "mine=cc-by-nc-4.0"])
     text = (tmp_path / "packed" / "README.md").read_text()
@@ -103,7 +105,7 @@ def test_the_card(rows: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["x=cc-by-nd-4.0", "x=CC BY-NC-ND 4.0", "x=no derivatives", "x", "=mit"])
-def test_sources_that_are_refused(source: str) -> None:
+def test_invalid_sources_are_rejected(source: str) -> None:
     with pytest.raises(SettingsError):
         check_sources([source])
 
@@ -121,7 +123,7 @@ def test_rows_of_strangers(content: str, tmp_path: Path) -> None:
     assert not (tmp_path / "packed").exists()
 
 
-def test_half_a_sign_is_one_line(tmp_path: Path) -> None:
+def test_a_lone_surrogate_gives_one_line(tmp_path: Path) -> None:
     turns = [{"role": "user", "content": "half \ud800"}, {"role": "assistant", "content": "yes"}]
     (tmp_path / "planner_sft.json").write_text(json.dumps([{"messages": turns, "images": []}]))
     (file,) = row_files(tmp_path)
@@ -129,14 +131,14 @@ def test_half_a_sign_is_one_line(tmp_path: Path) -> None:
         write_tars(file, tmp_path)
 
 
-def test_nothing_is_replaced(rows: Path, tmp_path: Path) -> None:
+def test_an_existing_folder_is_not_replaced(rows: Path, tmp_path: Path) -> None:
     grey_page(1).image.save(tmp_path / "mine.png")
     with pytest.raises(SettingsError, match="already"):
         pack(rows, tmp_path / "mine.png")
 
 
 @pytest.mark.parametrize("form", ["webdataset", "published"])
-def test_images_that_vanished_are_named_one_by_one(form: Any, rows: Path, tmp_path: Path) -> None:
+def test_each_missing_image_is_named(form: Any, rows: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     file = next(one for one in row_files(rows) if one.name == "critic_sft")
     count = len(list(file.rows()))

@@ -33,9 +33,9 @@ TREE = Path("InterleaveThinker/Train-Data")
 @pytest.fixture
 def packed(tmp_path: Path) -> Path:
     for number in range(4):
-        tries = [(number * 20, False, 4.0), (number * 20 + 9, True, 5.0 + number)]
+        attempts = [(number * 20, False, 4.0), (number * 20 + 9, True, 5.0 + number)]
         source = None if number else 7
-        made_run(tmp_path / "runs" / f"r.{number}", tries, prompt=f"page {number}", source=source)
+        made_run(tmp_path / "runs" / f"r.{number}", attempts, prompt=f"page {number}", source=source)
     story = load_trajectory(tmp_path / "runs" / "r.3")
     shutil.rmtree(tmp_path / "runs" / "r.3")
     nano = story.model_copy(
@@ -54,7 +54,7 @@ def pack(folder: Path, out: Path, **more: str) -> None:
     packing.pack([folder / "rows"], out)
 
 
-def test_records_and_pictures_by_step_and_draw(packed: Path, tmp_path: Path) -> None:
+def test_records_and_images_are_named_by_step_and_attempt(packed: Path, tmp_path: Path) -> None:
     assert sorted(one.name for one in (packed / TREE / "Klein_data").iterdir()) == ["r.0", "r.1", "r.2"]
     assert [one.name for one in (packed / TREE / "Nano_data").iterdir()] == ["r.3"]
     assert "- generator: openai:nano-banana@x # licence: none\n" in (packed / "README.md").read_text()
@@ -71,7 +71,7 @@ def test_records_and_pictures_by_step_and_draw(packed: Path, tmp_path: Path) -> 
     assert drawn[0] == drawn[1] and not read_record(folder).missing
 
 
-def test_rows_name_the_pictures_of_the_trajectories(packed: Path, tmp_path: Path) -> None:
+def test_rows_name_the_images_of_the_trajectories(packed: Path, tmp_path: Path) -> None:
     ours = {file.path.name: list(file.rows()) for file in row_files(tmp_path / "rows")}
     rows = json.loads((packed / TREE / "critic_sft.json").read_text())
     for row, one in zip(rows, ours["critic_sft.json"], strict=True):
@@ -90,7 +90,7 @@ def test_rows_name_the_pictures_of_the_trajectories(packed: Path, tmp_path: Path
     assert all(line.split("|")[5].strip() == "0" for line in table[2:])
 
 
-def test_paths_of_the_place_where_it_will_lie(packed: Path, tmp_path: Path) -> None:
+def test_paths_refer_to_the_published_location(packed: Path, tmp_path: Path) -> None:
     pack(tmp_path, tmp_path / "again", prefix="/srv/data/")
     row = json.loads((tmp_path / "again" / TREE / "critic_sft.json").read_text())[0]
     assert all(name.startswith(f"/srv/data/{TREE}/") for name in row["images"])
@@ -101,7 +101,7 @@ def test_paths_of_the_place_where_it_will_lie(packed: Path, tmp_path: Path) -> N
     assert load_trajectory(tmp_path / "again" / TREE / "Nano_data" / "r.3").results
 
 
-def test_what_cannot_be_packed_so(packed: Path, tmp_path: Path) -> None:
+def test_packing_without_runs_or_with_equal_names_is_rejected(packed: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--runs"):
         Packing("published", CardData()).pack([tmp_path / "rows"], tmp_path / "x")
     with pytest.raises(SettingsError, match="the same name"):

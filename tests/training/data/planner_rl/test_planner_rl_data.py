@@ -15,7 +15,7 @@ from interleave_thinker.training.data.rows.planner_rl import PlannerRlRow, StepR
 
 
 class Teacher:
-    """Lists what the request names; answers some with nonsense, and fails after a number of questions."""
+    """Lists the items of a request; answers some with nonsense, and fails after some questions."""
 
     identity, prompt_set = "teacher", None
 
@@ -72,7 +72,7 @@ def test_a_teacher_that_is_down_for_a_while_wrote_no_nonsense(tmp_path: Path) ->
     assert again.rows == 3 and not again.left_out
 
 
-def test_a_call_that_was_stopped_asks_nothing_twice(tmp_path: Path) -> None:
+def test_a_stopped_command_repeats_no_request(tmp_path: Path) -> None:
     source = PromptSelection(prompts(tmp_path, *(f"request {number}" for number in range(20))))
     first = Teacher(lasts=7)
     with pytest.raises(ChatError, match="down"):
@@ -86,7 +86,7 @@ def test_a_call_that_was_stopped_asks_nothing_twice(tmp_path: Path) -> None:
         make_planner_rl(source, second, tmp_path / "out", 1, print)
 
 
-def test_nothing_of_a_benchmark_is_asked(tmp_path: Path) -> None:
+def test_benchmark_requests_are_left_out(tmp_path: Path) -> None:
     pytest.importorskip("datasketch")
     pytest.importorskip("imagehash")
     from interleave_thinker.training.data.decontamination.index import BenchmarkIndex
@@ -120,7 +120,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("row", "field"), HOSTILE)
-def test_a_hostile_row_is_one_line(row: object, field: str, tmp_path: Path) -> None:
+def test_a_hostile_row_gives_one_line(row: object, field: str, tmp_path: Path) -> None:
     path = tmp_path / "planner_rl.jsonl"
     path.write_text(f"{json.dumps(GOOD)}\n{json.dumps(row)}\n")
     with pytest.raises(SettingsError, match="line 2") as error:
@@ -131,7 +131,7 @@ def test_a_hostile_row_is_one_line(row: object, field: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe{", b'{"request": NaN}\n', b"[" * 100_000 + b"\n"])
-def test_a_hostile_file_is_one_line(content: bytes, tmp_path: Path) -> None:
+def test_a_hostile_file_gives_one_line(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "planner_rl.jsonl"
     path.write_bytes(content)
     with pytest.raises(SettingsError) as error:

@@ -74,7 +74,7 @@ def made(
 
 
 @pytest.mark.parametrize("name", ["train_data.pth", "train.json"])
-def test_without_a_teacher_pictures_are_put_into_words(name: str, tmp_path: Path) -> None:
+def test_without_a_teacher_images_are_described_in_text(name: str, tmp_path: Path) -> None:
     comm(tmp_path / "comm", item("crane", THREE), name=name)
     report, (row,) = made(tmp_path)
     assert report.rows == {"description": 1} and report.outside_items == 1
@@ -85,7 +85,7 @@ def test_without_a_teacher_pictures_are_put_into_words(name: str, tmp_path: Path
     assert pictures == [grey_page(10), grey_page(11), grey_page(12)]
 
 
-def test_a_teacher_writes_the_prompts_of_all_pictures(tmp_path: Path) -> None:
+def test_a_teacher_writes_the_prompts_of_all_images(tmp_path: Path) -> None:
     comm(tmp_path / "comm", item("crane", THREE))
     teacher = Teacher()
     report, rows = made(tmp_path, teacher)
@@ -95,7 +95,7 @@ def test_a_teacher_writes_the_prompts_of_all_pictures(tmp_path: Path) -> None:
     last = read_plan(rows[0].messages[1].content).steps[-1]
     assert (last.number, last.prompt, last.auxiliary_text) == (4, "add a red kite 3", "Done image.")
     made(tmp_path, teacher)
-    assert len(teacher.asked) == 3  # nothing is asked twice
+    assert len(teacher.asked) == 3  # no request is repeated
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_prompts_that_no_image_model_can_follow(answer: str, tmp_path: Path) -> 
         made(tmp_path, teacher)
 
 
-def test_a_teacher_that_is_down_ends_the_call_and_the_next_goes_on(tmp_path: Path) -> None:
+def test_an_unavailable_teacher_ends_the_command_and_the_next_one_resumes(tmp_path: Path) -> None:
     stories = [
         item(f"s{n}", [[part(f"{n} {k}"), part(image=f"a/{k}.png")] for k in (0, 1)]) for n in range(12)
     ]
@@ -143,7 +143,7 @@ def _stops_after(teacher: Teacher, calls: int) -> Any:
     return reply, lambda: answered[0]
 
 
-def test_items_that_give_no_row(tmp_path: Path) -> None:
+def test_unusable_items_give_no_row(tmp_path: Path) -> None:
     comm(
         tmp_path / "comm",
         7,
@@ -165,7 +165,7 @@ def test_items_that_give_no_row(tmp_path: Path) -> None:
     assert report.outside_items == 1
 
 
-def test_the_test_file_is_refused_by_name_id_and_guard(tmp_path: Path) -> None:
+def test_the_test_file_is_rejected_by_name_id_and_guard(tmp_path: Path) -> None:
     pytest.importorskip("datasketch")
     pytest.importorskip("imagehash")
     from interleave_thinker.training.data.decontamination.index import BenchmarkIndex

@@ -94,7 +94,7 @@ def test_every_kind_of_row(tmp_path: Path) -> None:
     assert all(step.prompt is None and step.instruction is None for step in answer.steps)
 
 
-def test_where_a_continuation_begins_comes_from_the_id_and_differs(tmp_path: Path) -> None:
+def test_the_start_of_a_continuation_depends_on_the_id(tmp_path: Path) -> None:
     for number in range(12):
         story(tmp_path / "runs" / f"r{number}")
     _, rows = made(tmp_path, kinds="continuation")
@@ -117,13 +117,13 @@ def test_a_template_that_places_its_image_gets_no_second_mark(tmp_path: Path) ->
     assert all(row.messages[0].content.count("<image>") == len(row.images) for row in rows)
 
 
-def test_reasoning_of_a_continuation_may_be_the_whole_plans(tmp_path: Path) -> None:
+def test_a_continuation_may_keep_the_reasoning_of_the_plan(tmp_path: Path) -> None:
     story(tmp_path / "runs" / "a")
     _, rows = made(tmp_path, kinds="continuation", think="own")
     assert read_plan(rows[0].messages[1].content).reasoning == "a boat, then a sun"
 
 
-def test_what_is_not_taught(tmp_path: Path) -> None:
+def test_unaccepted_or_unclear_plans_give_no_rows(tmp_path: Path) -> None:
     story(tmp_path / "runs" / "good")
     story(tmp_path / "runs" / "refused", accepted=False)
     story(tmp_path / "runs" / "unjudged", judged=False)
@@ -138,7 +138,7 @@ def test_what_is_not_taught(tmp_path: Path) -> None:
     }
 
 
-def test_words_that_nobody_asked_for_are_listed(tmp_path: Path) -> None:
+def test_unrequested_captions_are_listed(tmp_path: Path) -> None:
     story(tmp_path / "runs" / "asked")
     story(tmp_path / "runs" / "unasked", text="A red boat at sea, and then the sun.")
     story(tmp_path / "runs" / "wordless", text="A red boat at sea.", words=False, prompts=("a boat",))
@@ -155,7 +155,7 @@ def test_prompts_of_another_split_are_held_out(tmp_path: Path) -> None:
     assert len(check_rows(tmp_path / "data" / "planner_sft_held_out.json")[0]) == 4
 
 
-def test_rows_of_others_come_along_and_bad_ones_do_not(tmp_path: Path) -> None:
+def test_valid_outside_rows_are_added_and_bad_ones_skipped(tmp_path: Path) -> None:
     grey_page(3).image.save(tmp_path / "a.png")
     turns = [
         {"role": "user", "content": "<image> Plan"},
@@ -173,7 +173,7 @@ def test_rows_of_others_come_along_and_bad_ones_do_not(tmp_path: Path) -> None:
         made(tmp_path, tmp_path / "critics.json")
 
 
-def test_a_place_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     story(tmp_path / "runs" / "a")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.txt").write_text("mine")
@@ -209,7 +209,7 @@ def test_long_rows_are_cut_between_steps(tmp_path: Path) -> None:
     assert report.left_out == {"rows that are too long even when shortened": 3}
 
 
-def test_lengths_are_the_planners_own(tmp_path: Path) -> None:
+def test_lengths_use_the_planners_tokenizer(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from interleave_thinker.tinyworld.runtime import checkpoint
     from interleave_thinker.training.data.planner_rows.fit import TokenFit

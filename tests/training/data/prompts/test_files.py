@@ -35,7 +35,7 @@ BANKS = {
 
 
 @given(st.integers(1, 3000), st.text(max_size=8))
-def test_a_permutation_meets_every_number_once(size: int, key: str) -> None:
+def test_a_permutation_contains_every_number_once(size: int, key: str) -> None:
     order = Permutation(size, key)
     assert sorted(order(place) for place in range(size)) == list(range(size))
 
@@ -58,7 +58,7 @@ def test_slots_are_written_as_a_person_would(text: str, number: int, written: st
     assert template.written(filled, Draws(""), 4) == written
 
 
-def test_the_same_thing_is_not_taken_twice() -> None:
+def test_equal_entries_are_not_chosen_twice() -> None:
     assert read_template("{animal} {animal#2}", BANKS, "here").filling(0) is None
 
 
@@ -78,7 +78,7 @@ def test_the_same_thing_is_not_taken_twice() -> None:
         " ".join(f"{{animal#{number}}}" for number in range(1, 8)),
     ],
 )
-def test_a_template_that_cannot_be_filled_is_refused(text: str) -> None:
+def test_a_template_that_cannot_be_filled_is_rejected(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^here: "):
         read_template(text, BANKS, "here")
 
@@ -96,7 +96,7 @@ def test_a_template_that_cannot_be_filled_is_refused(text: str) -> None:
         ("a: &x [*x]", ""),
     ],
 )
-def test_a_bad_bank_is_one_sentence_with_its_place(tmp_path: Path, content: str, said: str) -> None:
+def test_an_invalid_bank_raises_one_sentence_with_its_place(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "animal.yaml"
     path.write_text(content, encoding="utf-8")
     if not said:
@@ -110,7 +110,7 @@ def test_a_bad_bank_is_one_sentence_with_its_place(tmp_path: Path, content: str,
     assert said in str(caught.value) and str(path) in str(caught.value)
 
 
-def test_a_taxonomy_of_ones_own(tmp_path: Path) -> None:
+def test_a_custom_taxonomy_is_used(tmp_path: Path) -> None:
     prepare(tmp_path)
     asked = PromptsData(count=100, taxonomy=tmp_path / "taxonomy.yaml", words=tmp_path / "banks")
     made = write_prompts(asked, {}, tmp_path / "out")
@@ -124,7 +124,7 @@ def test_a_taxonomy_of_ones_own(tmp_path: Path) -> None:
         write_prompts(asked, {}, tmp_path / "out")
 
 
-def test_templates_that_only_repeat_themselves_come_to_an_end(tmp_path: Path) -> None:
+def test_repetitive_templates_end_generation(tmp_path: Path) -> None:
     prepare(tmp_path)
     frame = " ".join(f"word{number}" for number in range(60))
     text = f"      first: {{name: First, templates: ['{frame} " + " ".join(["{animal}", "{hat}"]) + ".']}\n"
@@ -144,7 +144,7 @@ def test_templates_that_only_repeat_themselves_come_to_an_end(tmp_path: Path) ->
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**9), name=st.sampled_from(["taxonomy.yaml", "banks/hat.yaml"]))
-def test_hostile_files_end_in_a_result_or_one_line(tmp_path_factory, seed: int, name: str) -> None:
+def test_hostile_files_give_a_result_or_one_line(tmp_path_factory, seed: int, name: str) -> None:
     folder = tmp_path_factory.mktemp("hostile")
     prepare(folder)
     path = folder / name

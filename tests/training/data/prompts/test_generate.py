@@ -43,14 +43,14 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     return written(tmp_path_factory.mktemp("rows"))
 
 
-def test_the_taxonomy_is_as_wide_as_it_says() -> None:
+def test_the_taxonomy_has_the_documented_size() -> None:
     taxonomy = load(PromptsData())
     assert len({sub.category for sub in taxonomy.subcategories}) == 8
     assert len(taxonomy.subcategories) >= 75
     assert sum(len(sub.templates) for sub in taxonomy.subcategories) >= 110
 
 
-def test_every_bank_holds_enough_and_is_used() -> None:
+def test_every_bank_has_enough_entries_and_is_used() -> None:
     folder = Path(__file__).parents[4] / "training" / "data" / "prompts"
     banks = {path.stem: path for path in (folder / "banks").glob("*.yaml")}
     text = "".join(path.read_text(encoding="utf-8") for path in (folder / "templates").glob("*.yaml"))
@@ -80,7 +80,7 @@ def test_a_bank_that_changes_changes_only_its_subcategories(tmp_path: Path, rows
     assert different == {"farm-year"}
 
 
-def test_no_row_comes_twice_or_nearly_twice(rows: list[dict]) -> None:
+def test_rows_have_no_duplicates_or_near_duplicates(rows: list[dict]) -> None:
     assert len({row["id"] for row in rows}) == len({normal_form(row["user_input"]) for row in rows}) == ROWS
     contents = Counter((row["subcategory"], *sorted(row["slots"].values())) for row in rows if row["slots"])
     assert max(contents.values()) <= 2
@@ -92,7 +92,7 @@ def test_no_row_comes_twice_or_nearly_twice(rows: list[dict]) -> None:
         assert all(likeness(one, other) < 0.8 for one, other in pairs)
 
 
-def test_shares_are_those_that_are_asked_for(rows: list[dict]) -> None:
+def test_shares_match_the_requested_ones(rows: list[dict]) -> None:
     asked = [row["constraints"] for row in rows]
     for share, found in (
         (0.30, sum(one["step_count"] > 0 for one in asked)),
@@ -104,7 +104,7 @@ def test_shares_are_those_that_are_asked_for(rows: list[dict]) -> None:
     assert 0.90 < sum(row["split"] == "train" for row in rows) / ROWS < 0.99
 
 
-def test_what_is_asked_for_stands_in_the_text(rows: list[dict]) -> None:
+def test_the_text_states_each_requirement(rows: list[dict]) -> None:
     numbers = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight"]
     for row in rows:
         constraints, text = row["constraints"], row["user_input"].casefold()
@@ -122,14 +122,14 @@ def test_grammar(tmp_path: Path, seed: int) -> None:
         assert text[0].isupper() or text[0] in '"0123456789', text
         assert text[-1] in '.?!"', text
         assert not re.search(r"[.?!] [a-z]", text), text
-        # "an" before a sound that is no vowel, "a" before one that is.
+        # "an" before a consonant sound, "a" before a vowel sound.
         assert not re.search(r"\b[Aa] (?!uni|use|eur|one|ukulele|u-)[aeiou]\w", text), text
         assert not re.search(r"\b[Aa]n (?!hour|honest|heir|LED)[^aeiouAEIOUéÉ\"\W]", text), text
         assert not re.search(r"\b(the|of|in|to|on|is|and|for|with) \1\b", text), text
         assert not re.search(r"\b(an?|the) (an?|the)\b", text), text
 
 
-def test_both_wordings_of_a_request_lie_on_one_side(rows: list[dict]) -> None:
+def test_both_phrasings_of_a_request_are_in_the_same_split(rows: list[dict]) -> None:
     sides: dict[tuple[str, ...], set[str]] = {}
     for row in rows:
         if row["slots"]:
@@ -155,7 +155,7 @@ def test_weights_and_images(tmp_path: Path) -> None:
         written(tmp_path / "none", 5, weights={"coking": 1.0})
 
 
-def test_what_a_benchmark_has_is_left_out(tmp_path: Path, rows: list[dict]) -> None:
+def test_benchmark_content_is_left_out(tmp_path: Path, rows: list[dict]) -> None:
     with BenchmarkIndex.create(tmp_path / "g.sqlite") as guard:
         guard.add("own", [IndexedItem((rows[7]["user_input"],))], "one")
         made = write_prompts(PromptsData(count=40), {}, tmp_path / "out", guard)
@@ -181,7 +181,7 @@ class Echo:
         return Reply(text=f"{'' if opened else '<think>'}so</think>Please: {text}", thinking=opened)
 
 
-def test_polished_rows_keep_the_original_and_ask_once(tmp_path: Path) -> None:
+def test_polished_rows_keep_the_original_and_are_requested_once(tmp_path: Path) -> None:
     chat = Echo()
     for _ in range(2):
         reword = Polisher(chat, "openai:m@http://secret", tmp_path)
@@ -194,7 +194,7 @@ def test_polished_rows_keep_the_original_and_ask_once(tmp_path: Path) -> None:
         assert row["polished_by"] == "openai:m"
 
 
-def test_an_answer_that_was_cut_off_is_asked_for_again(tmp_path: Path) -> None:
+def test_a_truncated_answer_is_requested_again(tmp_path: Path) -> None:
     for asked in (9, 1, 0):
         chat = Echo()
         write_prompts(PromptsData(count=9), {}, tmp_path, None, Polisher(chat, "m", tmp_path))

@@ -1,4 +1,4 @@
-"""Rows of other tools, and files for another command, are read as intended or refused with a hint."""
+"""Rows of other tools, and files for another command, are read as intended or rejected with a hint."""
 
 from __future__ import annotations
 
@@ -99,7 +99,9 @@ def test_a_file_without_rows_is_an_error(read: Any, text: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("given", ROWS)
 @pytest.mark.parametrize("command", ROWS)
-def test_rows_of_another_command_are_refused_with_its_name(command: str, given: str, tmp_path: Path) -> None:
+def test_rows_for_another_command_raise_an_error_that_names_it(
+    command: str, given: str, tmp_path: Path
+) -> None:
     pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
     from interleave_thinker.cli.train.command import app
 
@@ -118,7 +120,7 @@ def test_rows_of_another_command_are_refused_with_its_name(command: str, given: 
 
 
 @pytest.mark.parametrize("command", ["planner-sft", "critic-sft"])
-def test_held_out_rows_of_the_other_agent_are_refused(command: str, tmp_path: Path) -> None:
+def test_held_out_rows_of_the_other_agent_are_rejected(command: str, tmp_path: Path) -> None:
     pytest.importorskip("trl", reason='training needs: pip install "interleave-thinker[training]"')
     from interleave_thinker.cli.train.command import app
 
@@ -154,7 +156,9 @@ def test_a_system_text_is_the_first_turn(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_no_agent_is_shown_is_refused(more: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_rows_with_content_that_agents_never_receive_are_rejected(
+    more: dict[str, Any], said: str, tmp_path: Path
+) -> None:
     path = written(tmp_path, ROWS["critic-sft"] | more)
     with pytest.raises(SettingsError, match=said):
         check_rows(path)
@@ -173,7 +177,7 @@ def test_conversations_of_sharegpt_are_read(tmp_path: Path) -> None:
         check_rows(written(tmp_path, {"conversations": called, "images": ["a.png"]}))
 
 
-def test_parquet_is_refused_and_the_documents_say_how_to_convert_it(
+def test_parquet_is_rejected_and_the_documents_explain_the_conversion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     datasets = pytest.importorskip("datasets", reason='needs: pip install "interleave-thinker[data]"')
@@ -208,7 +212,7 @@ def scored(*scores: tuple[bool, float, float]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("rows", [scored((True, 1, 1), (False, 0, 1)), scored((False, 0.4, 0.9))])
-def test_scores_of_another_scale_are_refused(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_scores_on_another_scale_are_rejected(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"(?s)are between 0 and 1, .*0 to 10.*Multiply both by 10"):
         read_rl_rows(written(tmp_path, *rows))
 

@@ -66,7 +66,7 @@ def test_a_row_that_is_no_pair_is_named_with_its_reason(
     assert len(rows) == len(problems) == 1 and rows[0].place == "line 1"
 
 
-def test_what_is_written_is_read(folder: Path) -> None:
+def test_written_rows_are_read_back(folder: Path) -> None:
     row = CriticPair.model_validate(GOOD | {"why": "overruled", "chosen_score": 0.5})
     write_pairs(folder / "one.jsonl", [row])
     assert read_critic_pairs(folder / "one.jsonl")[0] == [row]

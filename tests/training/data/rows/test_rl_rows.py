@@ -71,7 +71,7 @@ def test_rows_survive_the_file(tmp_path: Path) -> None:
         (GOOD | {"seed": 10**30}, "seed"),
     ],
 )
-def test_a_bad_row_is_named_or_left_out(tmp_path: Path, line: object, said: str) -> None:
+def test_a_bad_row_is_reported_or_skipped(tmp_path: Path, line: object, said: str) -> None:
     path = folder_with(tmp_path, GOOD, line)
     with pytest.raises(SettingsError, match="line 2") as error:
         read_rl_rows(path)
@@ -80,7 +80,7 @@ def test_a_bad_row_is_named_or_left_out(tmp_path: Path, line: object, said: str)
     assert len(rows) == 1 and len(problems) == 1 and said in str(problems[0])
 
 
-def test_a_file_without_a_good_row_is_an_error(tmp_path: Path) -> None:
+def test_a_file_without_a_valid_row_raises(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="does not contain a usable row"):
         read_rl_rows(folder_with(tmp_path, "{"), skip_bad=True)
 
@@ -114,18 +114,18 @@ def published_question(template: str, line: dict[str, Any]) -> list[dict[str, An
 
 
 @pytest.mark.parametrize("told", ["", None, "a red boat", " ", "a boat"])
-def test_the_question_shows_what_the_published_trainer_shows(tmp_path: Path, told: str | None) -> None:
+def test_the_question_equals_the_published_trainers(tmp_path: Path, told: str | None) -> None:
     line = {name: value for name, value in (GOOD | {"rewritten_prompt": told}).items() if value is not None}
     (row,), _ = read_rl_rows(folder_with(tmp_path, line))
     template = '<image><image>\nAsked for: {original_instruction}\nUsed last: "{rewritten_prompt}"'
-    wording = default_prompt_set().model_copy(update={"critic": template})
-    question = as_question(row, tmp_path, tmp_path / "shown", wording)
+    prompt_set = default_prompt_set().model_copy(update={"critic": template})
+    question = as_question(row, tmp_path, tmp_path / "shown", prompt_set)
     assert question["prompt"] == published_question(template, line)
-    measured = shown_of(row, tmp_path, wording)
+    measured = shown_of(row, tmp_path, prompt_set)
     assert measured.conversation() == question["prompt"]
 
 
-def test_the_published_trainer_loads_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_published_trainer_can_load_written_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder_with(tmp_path, GOOD, GOOD | {"origin_image_path": None})
     rows, _ = read_rl_rows(path)
     folder = tmp_path / "again"
@@ -133,8 +133,8 @@ def test_the_published_trainer_loads_what_is_written(tmp_path: Path, monkeypatch
     for name in ("before.png", "after.png"):
         (folder / name).write_bytes((tmp_path / name).read_bytes())
     write_rl_rows(folder / "critic_rl.jsonl", rows)
-    # It needs both images of a row, opens them from where it is started, and tells by the path whether one
-    # was drawn from text.
+    # The published trainer needs both images of a row, opens them relative to its working directory, and
+    # detects by the path whether one was generated from text.
     monkeypatch.chdir(folder)
     lines = [json.loads(line) for line in (folder / "critic_rl.jsonl").read_text().splitlines()]
     for line in lines:
@@ -149,12 +149,12 @@ def test_the_published_trainer_loads_what_is_written(tmp_path: Path, monkeypatch
     "written",
     ["data/interleave/white.png", "/srv/data/interleave/white.png", "D:\\data\\interleave\\white.png"],
 )
-def test_the_published_white_page_is_none_and_need_not_be_there(tmp_path: Path, written: str) -> None:
+def test_the_published_white_image_is_read_as_none_and_may_be_missing(tmp_path: Path, written: str) -> None:
     rows, _ = read_rl_rows(folder_with(tmp_path, GOOD | {"origin_image_path": written}))
     assert rows[0].origin_image_path is None
 
 
-def test_the_critic_is_shown_white_of_the_same_size_for_any_white_page(tmp_path: Path) -> None:
+def test_the_critic_gets_a_white_image_of_the_same_size_for_any_white_source(tmp_path: Path) -> None:
     path = folder_with(tmp_path, GOOD | {"origin_image_path": "blank.png"})
     Image.new("RGB", (7, 7), "white").save(tmp_path / "blank.png")
     rows, _ = read_rl_rows(path)
@@ -181,7 +181,7 @@ def test_published_paths_are_found_below_the_image_folder(tmp_path: Path, below:
     with pytest.raises(SettingsError, match="does not exist"):
         read_rl_rows(path, images=tmp_path / "gone")
     (row, own), _ = read_rl_rows(path, images=tmp_path / "root")
-    assert own.edited_image_path == "after.png", "what lies beside the file is named as before"
+    assert own.edited_image_path == "after.png", "paths of images next to the file stay"
     question = as_question(row, tmp_path, tmp_path / "shown", default_prompt_set())
     assert [Path(name).parent.name for name in question["images"]] == ["0_u", "0_u"]
     (tmp_path / "root").rename(tmp_path / "elsewhere")
@@ -190,7 +190,7 @@ def test_published_paths_are_found_below_the_image_folder(tmp_path: Path, below:
     assert row_redraw_seed(again, 0, 0) == row_redraw_seed(row, 0, 0), "moving the images changes no seed"
 
 
-def test_two_rows_never_share_an_image_by_its_name_alone(tmp_path: Path) -> None:
+def test_equal_image_names_do_not_merge_images(tmp_path: Path) -> None:
     folder_with(tmp_path, GOOD)
     (tmp_path / "root").mkdir()
     (tmp_path / "after.png").rename(tmp_path / "root" / "step2_2.png")
@@ -202,7 +202,7 @@ def test_two_rows_never_share_an_image_by_its_name_alone(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("written", ["../outside.png", "/etc/hostname", "link.png"])
-def test_nothing_outside_of_the_folders_is_opened(tmp_path: Path, written: str) -> None:
+def test_files_outside_of_the_folders_are_not_opened(tmp_path: Path, written: str) -> None:
     data = tmp_path / "data"
     data.mkdir()
     Image.new("RGB", (4, 4)).save(tmp_path / "outside.png")
@@ -220,7 +220,7 @@ def test_seeds_come_from_the_content(tmp_path: Path) -> None:
     assert seeds[0] == 1_154_772_323, "trainings keep the redraws of earlier versions"
 
 
-def test_held_out_rows_hold_both_truths_and_share_no_image(tmp_path: Path) -> None:
+def test_held_out_rows_have_both_verdicts_and_share_no_image(tmp_path: Path) -> None:
     folder_with(tmp_path, GOOD)
     lines = []
     for number in range(20):
@@ -253,14 +253,14 @@ def test_few_rows_are_not_all_held_out(tmp_path: Path) -> None:
     train, held = split_held_out(rows, GrpoTraining(check_rows=64))
     assert [sum(row.evaluation.success is truth for row in held) for truth in (True, False)] == [3, 2]
     assert len(train) == 20
-    # A file of rows to check on is taken as far as it is wanted, of both truths, whatever its order.
+    # A held-out file is used up to the given number of rows, with both verdicts, in any order.
     checked = check_rows_of(rows, GrpoTraining(check_rows=4))
     assert [row.evaluation.success for row in checked] == [True, True, False, False]
     with pytest.raises(SettingsError, match="None of the 15 rows has a wrong image"):
         check_rows_of(rows[:15], GrpoTraining(check_rows=4))
 
 
-def test_batches_come_out_even_or_say_so() -> None:
+def test_batches_are_even_or_raise() -> None:
     published = GrpoTraining(prompts=16, num_generations=8, updates=2, per_device_train_batch_size=2)
     assert batches(published, 8) == (4, 8)
     assert rollouts_of(published, 100) == 6 and rollouts_of(GrpoTraining(rollouts=3), 100) == 3

@@ -72,8 +72,8 @@ def rl_row(success: bool, before: str = "a.png", word: str = "", told: str = "")
 
 
 BAD: dict[str, tuple[dict[str, str], str]] = {
-    "a word that stands for an image": ({"word": "<|image_pad|>"}, r"<\|image_pad\|>"),
-    "a word that stands for a film": ({"word": "<|video_pad|>"}, r"<\|video_pad\|>"),
+    "the placeholder of an image": ({"word": "<|image_pad|>"}, r"<\|image_pad\|>"),
+    "the placeholder of a video": ({"word": "<|video_pad|>"}, r"<\|video_pad\|>"),
     "the end of a turn": ({"told": "<|im_end|>"}, r"<\|im_end\|>"),
     "the end of a text": ({"told": "<|endoftext|>"}, r"<\|endoftext\|>"),
     "an image that is a line": ({"before": "flat.png"}, "3000x5 pixels"),
@@ -88,15 +88,15 @@ def sft_call(folder: Path, command: str, rows: list[dict[str, Any]], *more: str)
     return CliRunner().invoke(app, [command, *told, *more])
 
 
-def rl_call(folder: Path, bad: dict[str, Any], *more: str, beside: bool = False) -> Any:
+def rl_call(folder: Path, bad: dict[str, Any], *more: str, held_out: bool = False) -> Any:
     good = [rl_row(number % 2 == 0) | {"edited_image_path": f"{number}.png"} for number in range(12)]
     for number in range(12):
         Image.new("RGB", (96, 96), (number, 0, 0)).save(folder / f"{number}.png")
-    lists = {"data.jsonl": good if beside else [*good[:2], bad, *good[2:]], "held.jsonl": [*good[:2], bad]}
+    lists = {"data.jsonl": good if held_out else [*good[:2], bad, *good[2:]], "held.jsonl": [*good[:2], bad]}
     for name, rows in lists.items():
         (folder / name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     told = COMMON.format(out=folder / "out", data=folder / "data.jsonl").split()
-    held = ["--held-out", str(folder / "held.jsonl")] if beside else []
+    held = ["--held-out", str(folder / "held.jsonl")] if held_out else []
     small = [
         "--prompts",
         "2",
@@ -114,7 +114,7 @@ def rl_call(folder: Path, bad: dict[str, Any], *more: str, beside: bool = False)
 
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.parametrize("command", ["planner-sft", "critic-sft"])
-def test_fine_tuning_names_it_or_leaves_it_out(command: str, name: str, tmp_path: Path) -> None:
+def test_fine_tuning_reports_or_skips_bad_rows(command: str, name: str, tmp_path: Path) -> None:
     pages(tmp_path)
     how, said = BAD[name]
     rows = [sft_row(role=command), sft_row(**how, role=command), sft_row(role=command)]
@@ -127,22 +127,22 @@ def test_fine_tuning_names_it_or_leaves_it_out(command: str, name: str, tmp_path
     assert "left out 1 of 3 rows" in result.output and "row 1, " in result.output
 
 
-@pytest.mark.parametrize("beside", [False, True], ids=["data", "held out"])
+@pytest.mark.parametrize("held_out", [False, True], ids=["data", "held out"])
 @pytest.mark.parametrize("name", BAD)
-def test_reinforcement_names_it_or_leaves_it_out(name: str, beside: bool, tmp_path: Path) -> None:
+def test_reinforcement_reports_or_skips_bad_rows(name: str, held_out: bool, tmp_path: Path) -> None:
     pages(tmp_path)
     how, said = BAD[name]
-    bad, where = rl_row(False, **how), "Held-out l" if beside else "L"
-    result = rl_call(tmp_path, bad, beside=beside)
+    bad, where = rl_row(False, **how), "Held-out l" if held_out else "L"
+    result = rl_call(tmp_path, bad, held_out=held_out)
     assert isinstance(result.exception, SettingsError), result.output
     with pytest.raises(SettingsError, match=rf"(?s)^{where}ine 3, .*{said}.*--skip-bad"):
         raise result.exception
-    result = rl_call(tmp_path, bad, "--skip-bad", beside=beside)
+    result = rl_call(tmp_path, bad, "--skip-bad", held_out=held_out)
     assert isinstance(result.exception, Reached), result.output
     assert "left out 1 of " in result.output and "line 3, " in result.output
 
 
-def test_the_length_of_a_question_is_what_the_model_is_asked(tmp_path: Path) -> None:
+def test_the_length_of_a_question_counts_the_models_whole_input(tmp_path: Path) -> None:
     from interleave_thinker.backend.prompts import prompt_set_of
     from interleave_thinker.training.data.rows.rl import as_question
     from interleave_thinker.training.trainer.model_loading import load_processor
@@ -181,7 +181,7 @@ def test_a_planners_held_out_rows_are_not_trained_on(tmp_path: Path) -> None:
     assert isinstance(taken.exception, Reached), taken.output
 
 
-def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     pages(tmp_path)
     (tmp_path / "sft.json").write_text(json.dumps([sft_row()]))
     (tmp_path / "rl.jsonl").write_text(json.dumps(rl_row(True)) + "\n" + json.dumps(rl_row(False)))
@@ -191,7 +191,9 @@ def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("read", [check_rows, read_rl_rows])
 @pytest.mark.parametrize("kind", ["a pipe", "a device", "another encoding", "a key twice"])
-def test_a_file_that_is_none_is_one_error(read: Callable[[Path], object], kind: str, tmp_path: Path) -> None:
+def test_an_unreadable_file_raises_one_error(
+    read: Callable[[Path], object], kind: str, tmp_path: Path
+) -> None:
     import os
 
     path = tmp_path / "rows"

@@ -42,7 +42,7 @@ def rl(folder: Path, name: str) -> Path:
 @pytest.mark.parametrize(
     "name", ["../a.png", "sub/../../a.png", "{above}/a.png", "link.png", "/dev/zero", "a\0.png", "sub"]
 )
-def test_rows_name_nothing_elsewhere(folder: Path, name: str) -> None:
+def test_rows_cannot_name_outside_images(folder: Path, name: str) -> None:
     name = name.replace("{above}", str(folder.parent))
     for read in (
         lambda: check_rows(sft(folder, name)),
@@ -62,7 +62,7 @@ def test_rows_below_the_folder_are_read(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["../a.png", "{above}/a.png"])
-def test_what_lies_elsewhere_is_not_taken_for_what_lies_below_the_root(folder: Path, name: str) -> None:
+def test_an_outside_image_is_not_mistaken_for_one_below_the_root(folder: Path, name: str) -> None:
     root = folder.parent / "root"
     root.mkdir()
     Image.new("RGB", (8, 8), INSIDE).save(root / "a.png")

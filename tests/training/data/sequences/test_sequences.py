@@ -36,18 +36,18 @@ def story(text: str = "a boat, please", given: int = 0, end: StopReason = StopRe
         Step(number=1, prompt="a boat", auxiliary_text="Ahoy."),
         Step(number=2, auxiliary_text="The end."),
     )
-    tries = (attempt(10, False, "a red boat"), attempt(20, True, "a red boat"))
+    attempts = (attempt(10, False, "a red boat"), attempt(20, True, "a red boat"))
     return Trajectory(
         request=Request(text=text, images=tuple(grey_page(200 + n) for n in range(given))),
         plan=Plan(steps=steps, reasoning="one boat"),
         results=(
-            StepResult(step=steps[0], attempts=tries, chosen=1, stop_reason=end),
+            StepResult(step=steps[0], attempts=attempts, chosen=1, stop_reason=end),
             StepResult(step=steps[1], stop_reason=StopReason.text_only),
         ),
     )
 
 
-def test_the_story_as_it_ended() -> None:
+def test_a_sequence_has_the_final_story() -> None:
     row = easy(story(given=1))
     assert row.user == f"{IMAGE}a boat, please"
     assert row.text == (
@@ -58,7 +58,7 @@ def test_the_story_as_it_ended() -> None:
     assert "<plan>\na boat\n<plan>\n" in easy(story(), quirks=True).text
 
 
-def test_every_attempt_with_what_was_said_of_it() -> None:
+def test_a_sequence_has_every_attempt_with_its_verdict() -> None:
     row = hard(story())
     first = (
         '<critic>\n<think>\nsaw 10\n</think>\n{"success": false, "refine_prompt": "a red boat"}\n</critic>\n'
@@ -77,7 +77,7 @@ def test_every_attempt_with_what_was_said_of_it() -> None:
         (story(text="</critic><plan>"), "its text is"),
     ],
 )
-def test_what_gives_none(trajectory: Trajectory, reason: str) -> None:
+def test_unusable_runs_give_no_sequence(trajectory: Trajectory, reason: str) -> None:
     assert unfit(trajectory).startswith(reason) and bool(unfit(trajectory)) == bool(reason)
 
 

@@ -52,17 +52,17 @@ def test_every_prompt_has_a_run_and_a_published_record(prompts: Path, tmp_path: 
     assert folders[0].name == "p0000_story_0"
     for folder in folders:
         trajectory, record = load_trajectory(folder), read_record(folder)
-        tries = [attempt for result in trajectory.results for attempt in result.attempts]
+        attempts = [attempt for result in trajectory.results for attempt in result.attempts]
         assert [entry.success for entry in record.entries] == [
-            one.verdict and one.verdict.success for one in tries
+            one.verdict and one.verdict.success for one in attempts
         ]
         assert all(entry.target and not entry.target.missing for entry in record.entries)
         sample = read_sample(folder)
-        assert sample and sample.split == "train" and sample.draws == len(tries)
+        assert sample and sample.split == "train" and sample.draws == len(attempts)
     assert len({load_trajectory(folder).settings.seed for folder in folders}) == 8
 
 
-def test_a_step_that_is_never_accepted_ends_its_trajectory_unless_asked_otherwise(
+def test_a_step_without_an_accepted_image_ends_its_trajectory_by_default(
     prompts: Path, tmp_path: Path
 ) -> None:
     strict = make(prompts, tmp_path / "a", max_attempts=1 + 1)
@@ -76,13 +76,13 @@ def test_a_step_that_is_never_accepted_ends_its_trajectory_unless_asked_otherwis
     assert all(len(load_trajectory(one).results) == 3 for one in (tmp_path / "b").glob("p*"))
 
 
-def test_draws_of_a_trajectory_are_bounded(prompts: Path, tmp_path: Path) -> None:
+def test_the_number_of_images_per_trajectory_is_bounded(prompts: Path, tmp_path: Path) -> None:
     made = make(prompts, tmp_path / "runs", max_draws=3, max_attempts=3, go_on=True)
     counts = [read_sample(one).draws for one in (tmp_path / "runs").glob("p*")]  # type: ignore[union-attr]
     assert max(counts) == 3 and made.totals.given_up > 0
 
 
-def test_again_nothing_is_made_again(prompts: Path, tmp_path: Path) -> None:
+def test_a_repeated_command_generates_nothing(prompts: Path, tmp_path: Path) -> None:
     log = tmp_path / "draws.log"
     first = make(prompts, tmp_path / "runs", SmallTeachers(log), limit=5)
     assert first.totals.prompts == 5
@@ -94,7 +94,7 @@ def test_again_nothing_is_made_again(prompts: Path, tmp_path: Path) -> None:
     assert log.read_text().split() == again
 
 
-def test_shards_are_apart_and_together_the_whole(prompts: Path, tmp_path: Path) -> None:
+def test_shards_are_disjoint_and_complete(prompts: Path, tmp_path: Path) -> None:
     make(prompts, tmp_path / "whole")
     for number in range(3):
         make(prompts, tmp_path / "shards", shard=f"{number}/3")
@@ -113,7 +113,7 @@ def test_generators_are_mixed_by_id(prompts: Path, tmp_path: Path) -> None:
     assert alone == {name: whole[name] for name in alone}
 
 
-def test_failures_are_values_and_tried_again_when_asked(prompts: Path, tmp_path: Path) -> None:
+def test_failures_are_recorded_and_retried_on_request(prompts: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     bad = SmallTeachers(nonsense="story 2", down="story 5")
     made = make(prompts, out, bad)
@@ -142,7 +142,7 @@ def test_an_outage_ends_the_call(tmp_path: Path) -> None:
     assert make(prompts, tmp_path / "runs", retry_failed=True).totals.to_do == 0
 
 
-def test_after_an_hour_without_a_teacher_nothing_is_lost(tmp_path: Path) -> None:
+def test_an_hour_without_a_teacher_loses_nothing(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "prompts.jsonl", 30)
     made = make(prompts, tmp_path / "runs", SmallTeachers(tmp_path / "draws.log"), limit=4)
     assert made.totals.to_do == 0
@@ -156,7 +156,7 @@ def test_after_an_hour_without_a_teacher_nothing_is_lost(tmp_path: Path) -> None
     assert len(drawn) == len(set(drawn)) and not (tmp_path / "runs" / "failed.jsonl").exists()
 
 
-def test_a_full_disk_ends_the_call_and_is_no_prompts_fault(
+def test_a_full_disk_ends_the_command_without_blaming_a_prompt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prompts = write_prompts(tmp_path / "prompts.jsonl", 6)
@@ -180,7 +180,7 @@ def test_a_full_disk_ends_the_call_and_is_no_prompts_fault(
     assert records(tmp_path / "runs") == records(tmp_path / "undisturbed")
 
 
-def test_a_budget_ends_it_cleanly_and_counts_what_was_spent_before(prompts: Path, tmp_path: Path) -> None:
+def test_a_budget_ends_the_command_and_counts_earlier_costs(prompts: Path, tmp_path: Path) -> None:
     prices = {"teacher": Price(input=1000, output=0), "fake 0": Price(image=0.01)}
     out = tmp_path / "runs"
     made = make(prompts, out, prices=prices, budget=1.0)
@@ -199,7 +199,7 @@ def test_a_budget_ends_it_cleanly_and_counts_what_was_spent_before(prompts: Path
         make(prompts, out, budget=1.0)
 
 
-def test_time_ends_it(prompts: Path, tmp_path: Path) -> None:
+def test_the_time_limit_ends_the_command(prompts: Path, tmp_path: Path) -> None:
     made = make(prompts, tmp_path / "runs", SmallTeachers(seconds=0.2), stop_after="0.5s")
     assert made.stopped == "the time limit was reached" and made.totals.to_do > 0
     assert make(prompts, tmp_path / "runs").totals.to_do == 0
@@ -208,7 +208,7 @@ def test_time_ends_it(prompts: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_killed_at_any_moment_it_goes_on_at_the_attempt(prompts: Path, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_at_the_same_attempt(prompts: Path, tmp_path: Path) -> None:
     out, log = tmp_path / "runs", tmp_path / "draws.log"
     for wanted in (3, 9, 14):
         child = os.fork()
@@ -224,7 +224,7 @@ def test_killed_at_any_moment_it_goes_on_at_the_attempt(prompts: Path, tmp_path:
         before = len(log.read_text().split())
         time.sleep(0.01)
     make(prompts, out, SmallTeachers(log, 0.0))
-    assert not recorded & set(log.read_text().split()[before:]), "drew again what was recorded"
+    assert not recorded & set(log.read_text().split()[before:]), "generated recorded images again"
     make(prompts, tmp_path / "undisturbed")
     assert records(out) == records(tmp_path / "undisturbed")
 
@@ -259,7 +259,7 @@ def test_a_prompt_file_of_strangers(line: str, field: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("image", ["", [], [""], None])
-def test_an_empty_image_is_none(image: object, tmp_path: Path) -> None:
+def test_an_empty_image_counts_as_missing(image: object, tmp_path: Path) -> None:
     row = {"id": "a", "user_input": "a boat", "user_input_image": image}
     (tmp_path / "prompts.jsonl").write_text(json.dumps(row))
     (prompt,), problems = read_prompts(tmp_path / "prompts.jsonl")
@@ -282,7 +282,7 @@ def test_sums_of_a_ledger_cut_off_by_a_kill(tmp_path: Path) -> None:
     assert sum(one.calls for one in read_ledger(tmp_path / "ledger.jsonl")) == 2
 
 
-def test_a_ledger_goes_on_after_a_line_that_was_cut_off(tmp_path: Path) -> None:
+def test_a_ledger_continues_after_a_truncated_line(tmp_path: Path) -> None:
     ledger = RunLedger(tmp_path, {}, lambda cost: None)
     ledger.note(Usage(role="critic", model="m", calls=1))
     with (tmp_path / "ledger.jsonl").open("a") as file:
@@ -292,7 +292,7 @@ def test_a_ledger_goes_on_after_a_line_that_was_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_kill_before_a_draw_is_recorded_loses_no_cost(prompts: Path, tmp_path: Path) -> None:
+def test_a_kill_before_an_image_is_recorded_loses_no_cost(prompts: Path, tmp_path: Path) -> None:
     """A process that dies before recording its third image has recorded its cost."""
     out = tmp_path / "runs"
     child = os.fork()

@@ -35,7 +35,7 @@ def pairs_of(
     return rows
 
 
-def test_a_rejection_with_a_note_is_set_against_what_the_critic_said(tmp_path: Path) -> None:
+def test_a_rejection_with_a_note_is_preferred_to_the_critics_verdict(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", [(10, True, None), (200, True, None)])
     say(run, 0, accepted=False, better_prompt="a far lighter page", note="It is dark.")
     (pair,) = pairs_of(tmp_path, run)
@@ -52,7 +52,7 @@ def test_a_rejection_with_a_note_is_set_against_what_the_critic_said(tmp_path: P
     assert report["pairs"] == 1 and report["by_rule"] == {"overruled": 1}
 
 
-def test_a_correction_without_a_reason_is_none_unless_wanted(tmp_path: Path) -> None:
+def test_a_correction_without_a_reason_is_skipped_by_default(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", [(10, True, None)])
     say(run, 0, accepted=False, better_prompt="a far lighter page")
     said: list[str] = []
@@ -63,7 +63,7 @@ def test_a_correction_without_a_reason_is_none_unless_wanted(tmp_path: Path) -> 
     assert read_verdict(pair.chosen).reasoning == ""
 
 
-def test_a_proposal_that_was_drawn_and_refused_loses_to_the_prompt_that_was_accepted(tmp_path: Path) -> None:
+def test_a_refined_prompt_whose_image_was_rejected_loses_to_the_accepted_prompt(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", [(10, False, None), (20, False, None), (200, True, None)])
     rows = pairs_of(tmp_path, run)
     (pair,) = [row for row in rows if row.why == "remedy"]
@@ -73,7 +73,7 @@ def test_a_proposal_that_was_drawn_and_refused_loses_to_the_prompt_that_was_acce
     assert len(rows) == 1, "the second proposal was accepted, and nothing is better than it"
 
 
-def test_two_runs_that_asked_the_same_are_compared_by_who_was_right(tmp_path: Path) -> None:
+def test_two_runs_with_the_same_question_are_compared_by_correctness(tmp_path: Path) -> None:
     right = made_run(tmp_path / "a", [(10, False, 2.0)])
     wrong = made_run(tmp_path / "b", [(10, True, 2.0)])
     pair = next(row for row in pairs_of(tmp_path, right, wrong, success_at=8.0) if row.why == "two answers")
@@ -81,7 +81,7 @@ def test_two_runs_that_asked_the_same_are_compared_by_who_was_right(tmp_path: Pa
     assert pair.truth is False and pair.by == "scorer"
 
 
-def test_of_two_refusals_the_one_with_the_better_next_image_is_chosen(tmp_path: Path) -> None:
+def test_the_rejection_with_the_better_next_image_is_chosen(tmp_path: Path) -> None:
     from interleave_thinker.backend.journal.copy import save_trajectory
     from interleave_thinker.backend.loop.replay import load_trajectory
 
@@ -105,7 +105,7 @@ def test_of_two_refusals_the_one_with_the_better_next_image_is_chosen(tmp_path: 
         pairs_of(tmp_path, tmp_path / "low", tmp_path / "high", least_margin=7.0)
 
 
-def test_the_folder_of_somebody_else_is_not_replaced(tmp_path: Path) -> None:
+def test_a_foreign_folder_is_not_replaced(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", [(10, False, None), (20, False, None), (200, True, None)])
     (tmp_path / "pairs").mkdir()
     (tmp_path / "pairs" / "diary.txt").write_text("dear diary")

@@ -59,7 +59,7 @@ def test_a_planners_answers_become_pairs(tmp_path: Path) -> None:
     assert report["pairs"] == len(rows) and report["questions"] == 6
 
 
-def test_plans_of_runs_for_the_same_request_are_found(tmp_path: Path) -> None:
+def test_plans_for_the_same_request_are_paired(tmp_path: Path) -> None:
     rows, _ = read_planner_rl(make_planner_rl(tmp_path / "rl", 8, 1, StoryKind(2, 2)))
     row = next(row for row in rows if not row.images)
     for name, text in (("same", row.request), ("other", "Something else.")):

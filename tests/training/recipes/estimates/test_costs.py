@@ -40,7 +40,7 @@ def test_an_adapter_is_small() -> None:
     assert costs.host_memory(memory, one, 1) / GB == pytest.approx(17.53, abs=0.01)
 
 
-def test_a_vllm_that_would_not_start_is_said_to() -> None:
+def test_the_estimate_reports_a_vllm_that_cannot_start() -> None:
     config, memory = published_config(MODEL), Memory({}, WHOLE, WHOLE)
 
     def said(**changes: Any) -> str:
@@ -61,7 +61,7 @@ def test_hours_grow_with_the_work() -> None:
     config, memory = published_config(MODEL), Memory({}, WHOLE, WHOLE)
     rl = published("critic-grpo")
     eight = costs.hours(config, memory, rl, 8)
-    # 8,000 answers of 3,160 tokens, 10 operations a weight, at 346e12 a second on eight cards; 62.5 rollouts
+    # 8,000 answers of 3,160 tokens, 10 operations a weight, at 346e12 a second on eight GPUs; 62.5 rollouts
     # of 600 tokens.
     assert eight == pytest.approx(
         8000 * 3160 * 10 * WHOLE / (8 * 346.15e12) / 3600 + 62.5 * 600 * 2 * WHOLE / 1.675e12 / 3600, rel=1e-3
@@ -71,7 +71,7 @@ def test_hours_grow_with_the_work() -> None:
     assert costs.hours(config, memory, published("critic-sft"), 8) < eight
 
 
-def test_what_this_machine_lacks_is_said() -> None:
+def test_the_estimate_reports_missing_resources_of_this_machine() -> None:
     config, memory = published_config(MODEL), Memory({}, WHOLE, WHOLE)
     told = "\n".join(
         costs.lines(

@@ -57,7 +57,7 @@ def plan(*prompts: str | None, words: str | None = None) -> Plan:
 RIGHT = [step.prompt for step in STORY.reference]
 
 
-def test_states_decide_and_not_words() -> None:
+def test_states_decide_the_score_and_not_phrasing() -> None:
     assert WORLD.score(STORY, plan(*RIGHT), ()) == PlanScore(match=1.0, consistency=1.0, exact=True)
     # Another way to the same page.
     other = plan(RIGHT[0], "Move the boat to the right; a red boat must be at the right.", RIGHT[2])
@@ -72,7 +72,7 @@ def test_states_decide_and_not_words() -> None:
     assert pageless == PlanScore(match=1 / 6, consistency=0, exact=False)
 
 
-def test_steps_too_many_and_captions_that_nobody_asked_for_are_wrong() -> None:
+def test_extra_steps_and_unrequested_captions_lower_the_score() -> None:
     longer = WORLD.score(STORY, plan(*RIGHT, "change the page to night"), ())
     between = WORLD.score(STORY, plan(RIGHT[0], "change the page to night", *RIGHT[1:]), ())
     assert between == longer
@@ -92,16 +92,16 @@ def test_steps_behind_a_mistake_count_and_steps_out_of_order_do_not() -> None:
     assert swapped.match == pytest.approx(2 / 6) and not swapped.exact
     mute = Plan(steps=(*plan(*RIGHT[:2]).steps, Step(number=3, auxiliary_text="The boat is gone.")))
     lost = WORLD.score(STORY, plan(*RIGHT[:2], "remove the sun"), ())
-    assert WORLD.score(STORY, mute, ()) == lost, "words in the place of a picture are worth no more"
+    assert WORLD.score(STORY, mute, ()) == lost, "text instead of an image scores no higher"
     # Also where the plan itself never comes to a page to act on.
     assert WORLD.score(STORY, plan("a castle in Spain", *RIGHT[1:]), ()).match == pytest.approx(2 / 6)
 
 
-@pytest.mark.parametrize("wording", ["usual", "other", "unseen"])
-def test_every_story_is_exact_by_its_own_plan(wording) -> None:
-    rng = Random(wording)
+@pytest.mark.parametrize("phrasing", ["usual", "other", "unseen"])
+def test_every_story_is_exact_by_its_own_plan(phrasing) -> None:
+    rng = Random(phrasing)
     for number in range(40):
-        story: TinyStory = reworded_story(rng, "evaluate", 1 + number % 8, wording)
+        story: TinyStory = reworded_story(rng, "evaluate", 1 + number % 8, phrasing)
         assert story.split == "evaluate"
         row = PlannerRlRow(request=story.text, reference=list(story.plan.steps))
         WORLD.check(row)
@@ -139,7 +139,7 @@ def said(covered: object, consistent: object) -> str:
     return f"<think>so</think><answer>{json.dumps({'covered': covered, 'consistent': consistent})}</answer>"
 
 
-def test_a_checklist_is_asked_once_and_kept(tmp_path: Path) -> None:
+def test_a_checklist_is_requested_once_and_cached(tmp_path: Path) -> None:
     chat = Chat("I am not sure.", said([True, False], [True, True, False]))
     judge = ChecklistJudge(chat)
     judge.keep_in(tmp_path / "kept.sqlite")
@@ -194,7 +194,7 @@ def test_a_batch_is_rewarded_logged_and_written(tmp_path: Path) -> None:
     assert [json.loads(line)["exact"] for line in lines] == [True, False, False]
 
 
-def test_a_plan_that_copies_its_request_has_no_content_and_asks_nobody(tmp_path: Path) -> None:
+def test_a_plan_that_copies_its_request_gets_no_content_reward_and_no_judge_call(tmp_path: Path) -> None:
     row = LISTED.model_copy(update={"request": "word " * 20 + "and a fox that meets an owl"})
     chat = Chat(said([True, True], [True, True]))
     judged = reward(ChecklistJudge(chat), tmp_path)
@@ -205,7 +205,7 @@ def test_a_plan_that_copies_its_request_has_no_content_and_asks_nobody(tmp_path:
     assert judged.warning and "copy their request" in judged.warning
 
 
-def test_a_judge_that_is_down_leaves_samples_out_and_then_stops(
+def test_an_unavailable_judge_skips_samples_and_then_stops_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failures, "MIN_SEEN", 2)

@@ -48,11 +48,11 @@ WHOLE = write_plan(plan("a fox", "an owl"))
         ("", 0.0),
     ],
 )
-def test_the_form_is_the_one_that_was_taught(text: str, form: float) -> None:
+def test_the_form_reward_expects_the_trained_form(text: str, form: float) -> None:
     assert plan_format(text) == form
 
 
-def test_as_many_steps_as_asked_for_are_best_and_more_are_never_better() -> None:
+def test_the_requested_step_count_scores_best_and_more_steps_never_help() -> None:
     asked = StepRange(least=3, most=4)
     fits = [length_fit(count, asked) for count in range(1, 12)]
     assert fits[2] == fits[3] == 1.0 and max(fits) == 1.0
@@ -60,7 +60,7 @@ def test_as_many_steps_as_asked_for_are_best_and_more_are_never_better() -> None
     assert length_fit(50, None) == 1.0
 
 
-def test_the_number_of_steps_is_the_rows_or_the_requests_own() -> None:
+def test_the_expected_step_count_comes_from_the_row_or_request() -> None:
     row = PlannerRlRow(request="Tell it in exactly 4 pictures.", checklist=["a fox"])
     assert asked_steps(row) == StepRange(least=4, most=4)
     assert asked_steps(row.model_copy(update={"steps": StepRange(least=2, most=3)})) == StepRange(
@@ -69,7 +69,7 @@ def test_the_number_of_steps_is_the_rows_or_the_requests_own() -> None:
     assert asked_steps(PlannerRlRow(request="A fox.", checklist=["a fox"])) is None
 
 
-def test_a_prompt_that_repeats_its_request_is_seen_and_a_step_of_it_is_not() -> None:
+def test_copied_requests_are_detected_and_quoted_steps_are_not() -> None:
     assert copied_share(plan(REQUEST, "an owl"), REQUEST) == 1.0
     assert copied_share(plan(f"In oil: {REQUEST.upper()} Fine.", "an owl"), REQUEST) == 1.0
     steps = plan("a small red fox walks through the snow at night", "an owl on a fence")
@@ -96,13 +96,13 @@ def test_the_longest_copied_run_is_found(request_words: list[str], words: list[s
     assert found == max(runs) / len(request_words)
 
 
-def test_a_plan_that_says_one_word_for_ever_costs_no_time() -> None:
+def test_an_endlessly_repeated_word_is_scored_fast() -> None:
     began = time.process_time()
     copied_share(plan(*["a " * 20_000] * 100), "a " * 20_000)
     assert time.process_time() - began < 5
 
 
-def test_the_sum_is_one_for_the_best_and_nothing_for_the_worst() -> None:
+def test_the_reward_is_one_for_the_best_and_zero_for_the_worst() -> None:
     assert combine_plan(format=1, match=1, consistency=1, length=1) == pytest.approx(1.0)
     assert combine_plan(format=0, match=0, consistency=0, length=0) == 0.0
     assert combine_plan(format=1, match=0, consistency=0, length=0) == pytest.approx(0.2)

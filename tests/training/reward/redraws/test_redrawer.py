@@ -35,7 +35,7 @@ def run(
     return outcomes, counts, engine
 
 
-def test_equal_requests_are_made_once_and_never_again(tmp_path: Path) -> None:
+def test_equal_requests_are_sent_once_and_cached(tmp_path: Path) -> None:
     artist, taste = Artist(), Taste()
     redraws = [ask("red"), ask("blue"), ask("red"), ask("red", seed=2), ask("red")]
     outcomes, counts, _ = run(tmp_path / "c.sqlite", artist, taste, redraws)
@@ -48,11 +48,11 @@ def test_equal_requests_are_made_once_and_never_again(tmp_path: Path) -> None:
     assert later_artist.prompts == [] and later_taste.scored == 0 and again.served == 1.0
 
 
-def test_many_are_drawn_in_one_call(tmp_path: Path) -> None:
+def test_several_images_are_generated_in_one_call(tmp_path: Path) -> None:
     artist = ManyArtist()
     redraws = [ask(f"boat {number}") for number in range(7)]
     outcomes, counts, _ = run(tmp_path / "c", artist, Taste(), redraws, draw_batch=3)
-    assert artist.sizes == [3, 3]  # the seventh alone is an ordinary draw
+    assert artist.sizes == [3, 3]  # the seventh alone is an ordinary single call
     assert all(outcome.score for outcome in outcomes) and counts.drawn == 7
     one_by_one = run(tmp_path / "d", Artist(), Taste(), redraws)[0]
     assert [outcome.score for outcome in outcomes] == [outcome.score for outcome in one_by_one]
@@ -75,7 +75,7 @@ class InBatches(Artist):
         return Batched()
 
 
-def test_no_image_of_a_batch_is_kept_as_a_single_draw(tmp_path: Path) -> None:
+def test_batched_images_are_not_cached_as_single_ones(tmp_path: Path) -> None:
     redraws = [ask(f"boat {number}") for number in range(4)]
     artist = InBatches()
     run(tmp_path / "c", artist, Taste(), redraws, draw_batch=4)
@@ -84,7 +84,7 @@ def test_no_image_of_a_batch_is_kept_as_a_single_draw(tmp_path: Path) -> None:
     run(tmp_path / "c", again, Taste(), redraws, draw_batch=4)
     assert again.batched.sizes == [], "a batch is kept as one"
     _, counts, _ = run(tmp_path / "c", again, Taste(), redraws, draw_batch=1)
-    assert len(again.prompts) == counts.drawn == 4, "and single draws are made anew"
+    assert len(again.prompts) == counts.drawn == 4, "and single images are generated again"
 
 
 class Unseeded(Artist):
@@ -96,7 +96,7 @@ class Unseeded(Artist):
         return super().draw(prompt, source, len(self.prompts))
 
 
-def test_what_cannot_be_repeated_is_neither_joined_nor_cached(tmp_path: Path) -> None:
+def test_unrepeatable_images_are_neither_merged_nor_cached(tmp_path: Path) -> None:
     redraws = [ask("red"), ask("red"), ask("red")]
     for _ in range(2):
         artist = Unseeded()
@@ -119,25 +119,25 @@ class Several(ManyArtist):
         return super().draw(prompt, source, seed)
 
 
-def test_several_services_draw_at_once_one_image_a_call(tmp_path: Path) -> None:
+def test_several_services_generate_in_parallel_with_one_image_per_call(tmp_path: Path) -> None:
     artist = Several()
     outcomes, counts, _ = run(tmp_path / "c", artist, Taste(), [ask(f"boat {n}") for n in range(6)])
     assert artist.sizes == [] and counts.drawn == 6 and all(outcome.score for outcome in outcomes)
 
 
-def test_a_bound_on_draws_counts_failed_tries(tmp_path: Path) -> None:
+def test_failed_attempts_count_towards_the_limit_of_images(tmp_path: Path) -> None:
     def fault(prompt: str) -> None:
         if prompt == "never":
             raise GeneratorError("no")
 
     few = [ask("red"), ask("red"), ask("never")]
     _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), few, tries=2, max_draws=4)
-    assert engine.draws == 3 and engine.problem is None, "red once, never twice"
+    assert engine.draws == 3 and engine.problem is None, "red is generated only once"
     _, _, engine = run(tmp_path / "c", Artist(fault), Taste(), few, tries=4, max_draws=4)
     assert engine.draws == 4 and "--max-draws is 4" in (engine.problem or "")
 
 
-def test_a_refusal_is_not_asked_again(tmp_path: Path) -> None:
+def test_a_rejected_request_is_not_retried(tmp_path: Path) -> None:
     def refuse(prompt: str) -> None:
         raise DrawRefused("moderation")
 
@@ -155,20 +155,20 @@ def _dies_at(word: str) -> Callable[[str], None]:
 
 
 @pytest.mark.parametrize("kind", [Artist, ManyArtist])
-def test_what_dies_costs_its_own_sample_alone(tmp_path: Path, kind: type[Artist]) -> None:
+def test_a_crash_costs_only_its_own_sample(tmp_path: Path, kind: type[Artist]) -> None:
     artist = kind(_dies_at("bad"))
     outcomes, counts, engine = run(
         tmp_path / "c", artist, Taste(), [ask("good"), ask("bad"), ask("fine")], tries=3
     )
     assert [outcome.score is None for outcome in outcomes] == [False, True, False]
     assert "out of paint" in outcomes[1].fault and counts.failed == 1
-    assert counts.served == 0.0, "what could not be drawn was not served either"
-    # Three tries of its own, and one as part of a call for many.
+    assert counts.served == 0.0, "a failed image does not count as a cache hit"
+    # Three attempts of its own, and one as part of a call for several images.
     assert artist.prompts.count("bad") == (4 if kind is ManyArtist else 3) and engine.problem is None
     assert artist.prompts.count("good") <= 2
 
 
-def test_a_fault_that_passes_is_tried_again(tmp_path: Path) -> None:
+def test_a_temporary_failure_is_retried(tmp_path: Path) -> None:
     faults = [GeneratorError("busy")]
 
     def fault(prompt: str) -> None:
@@ -197,13 +197,13 @@ def test_a_scorer_that_fails_is_tried_again_a_bounded_number_of_times(tmp_path: 
     assert [outcome.score for outcome in outcomes] == [None, None] and taste.scored == 6
     assert "judge is down" in outcomes[0].fault and counts.failed == 2
     assert (engine.problem_at_end or "").startswith("2 of the last 2 redraws failed")
-    # What was drawn is kept: when the judge is back, only the scores are made.
+    # Images are cached: when the judge is back, only the scores are computed.
     later = Artist()
     outcomes, counts, _ = run(tmp_path / "d", later, Taste(), [ask("boat"), ask("sun")])
     assert all(outcome.score for outcome in outcomes) and later.prompts == [] and counts.served == 1.0
 
 
-def test_what_hangs_is_given_up_and_the_rest_fails_at_once(tmp_path: Path) -> None:
+def test_a_hanging_call_is_abandoned_and_the_rest_fails_at_once(tmp_path: Path) -> None:
     let_go = threading.Event()
 
     def fault(prompt: str) -> None:
@@ -258,7 +258,7 @@ class Sizes(Taste):
         return super().score(before, after, instruction)
 
 
-def test_an_image_is_scored_at_the_size_of_the_one_before_it(tmp_path: Path) -> None:
+def test_an_image_is_scored_at_the_size_of_its_source(tmp_path: Path) -> None:
     drawn = Picture.white((80, 60))
     artist, taste = Artist(lambda prompt: drawn), Sizes()
     small = Picture.white((40, 40))
@@ -266,7 +266,7 @@ def test_an_image_is_scored_at_the_size_of_the_one_before_it(tmp_path: Path) -> 
     outcomes, _, _ = run(tmp_path / "c", artist, taste, redraws)
     assert taste.sizes == [(40, 40), (80, 60), (80, 60)]
     assert [outcome.picture for outcome in outcomes] == [drawn] * 3
-    # A score that was kept of the image as it was drawn is not one of the scaled image.
+    # A cached score of the original image is not used for the scaled one.
     kept = ContentCache(tmp_path / "d")
     kept.keep_score(
         key_of("score", taste.identity, "a boat", small.digest, drawn.digest), Score(semantics=0, quality=0)
@@ -278,14 +278,14 @@ def test_an_image_is_scored_at_the_size_of_the_one_before_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("nonsense", ["a picture", 7, [WHITE]])
-def test_nonsense_is_a_fault(tmp_path: Path, nonsense: object) -> None:
+def test_invalid_results_are_failures(tmp_path: Path, nonsense: object) -> None:
     outcomes, _, _ = run(tmp_path / "c", Artist(lambda prompt: nonsense), Taste(), [ask("boat")])
     assert outcomes[0].score is None and "objects for" in outcomes[0].fault
     outcomes, _, _ = run(tmp_path / "d", Artist(), Taste(lambda: nonsense), [ask("boat")])
     assert outcomes[0].score is None and "instead of a Score" in outcomes[0].fault
 
 
-def test_past_a_share_of_failures_there_is_a_problem(tmp_path: Path) -> None:
+def test_too_many_failures_are_a_problem(tmp_path: Path) -> None:
     good = [ask(f"good {n}") for n in range(MIN_SEEN)]
     bad = [ask(f"bad {n}") for n in range(MIN_SEEN)]
     engine = Redrawer(
@@ -301,7 +301,7 @@ def test_past_a_share_of_failures_there_is_a_problem(tmp_path: Path) -> None:
     assert engine.problem is not None and "out of paint" in engine.problem
 
 
-def test_few_failures_are_a_problem_at_the_end_alone(tmp_path: Path) -> None:
+def test_few_failures_are_a_problem_only_at_the_end(tmp_path: Path) -> None:
     def fault(prompt: str) -> None:
         if prompt == "bad":
             raise GeneratorError("out of paint")
@@ -324,12 +324,12 @@ def test_the_cache_survives_damage_and_names_a_foreign_file(tmp_path: Path) -> N
     cache.keep_picture("a", WHITE)
     assert cache.picture("a") == WHITE
     foreign = tmp_path / "foreign"
-    foreign.write_text("this is no database, however long it may be" * 100)
+    foreign.write_text("this is not a database, however long it may be" * 100)
     with pytest.raises(SettingsError, match="delete the file"):
         ContentCache(foreign)
 
 
-def test_keys_tell_parts_apart() -> None:
+def test_cache_keys_distinguish_their_parts() -> None:
     keys = [
         key_of("a", "b"),
         key_of("ab", ""),
@@ -341,7 +341,7 @@ def test_keys_tell_parts_apart() -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_the_engine_it_is_measured_against_gives_the_same_outcomes(tmp_path: Path) -> None:
+def test_the_baseline_engine_gives_the_same_outcomes(tmp_path: Path) -> None:
     from interleave_thinker.benchmarks.training import OneByOne
 
     redraws = [ask("red"), ask("bad"), ask("red"), ask("blue", seed=2)]

@@ -31,7 +31,7 @@ from interleave_thinker.training.reward.redraws.redrawer import Redraw, Redrawer
 from interleave_thinker.training.reward.redraws.turns import Card
 from interleave_thinker.training.reward.rollout_reward import RolloutReading
 
-CARD, MEMORY = "cpu", "main memory"
+GPU, MEMORY = "cpu", "main memory"
 
 
 class Watched(torch.nn.Module):
@@ -40,7 +40,7 @@ class Watched(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.zeros(1))
-        self.place = CARD
+        self.place = GPU
 
     def to(self, device: Any) -> Watched:  # type: ignore[override]
         self.place = str(device)
@@ -70,7 +70,7 @@ class Together:
         return self.policy.place, self.painter.place, self.judge.place
 
     def _scored(self) -> None:
-        self.judge.to(CARD)  # a chat comes by itself
+        self.judge.to(GPU)  # a chat model moves itself to the GPU
         self.scoring.append(self.places)
 
 
@@ -83,62 +83,64 @@ def scores(engine: Redrawer, asked: Sequence[Redraw]) -> list[Score | None]:
     return [outcome.score for outcome in outcomes]
 
 
-def test_each_phase_has_the_card_to_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_each_phase_has_the_gpu_to_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     together = Together(monkeypatch)
-    card = Card(together.artist, together.taste)
-    assert together.places == (CARD, MEMORY, MEMORY), "the model that is trained is loaded next"
-    card.begin(together.trainer)
+    gpu = Card(together.artist, together.taste)
+    assert together.places == (GPU, MEMORY, MEMORY), "the model that is trained is loaded next"
+    gpu.begin(together.trainer)
     settings = DrawingSettings(take_turns=True, draw_batch=2)
-    engine = Redrawer(together.artist, together.taste, ContentCache(tmp_path / "a"), settings, card)
+    engine = Redrawer(together.artist, together.taste, ContentCache(tmp_path / "a"), settings, gpu)
     found = scores(engine, redraws())
-    assert set(together.drawing) == {(MEMORY, CARD, MEMORY)} and len(together.drawing) == 5
-    assert set(together.scoring) == {(MEMORY, MEMORY, CARD)} and len(together.scoring) == 5
-    assert together.places == (CARD, MEMORY, MEMORY) and card.holder == "policy"
-    assert dict(card.moves) == {"generator": 1, "judge": 1, "policy": 1}
+    assert set(together.drawing) == {(MEMORY, GPU, MEMORY)} and len(together.drawing) == 5
+    assert set(together.scoring) == {(MEMORY, MEMORY, GPU)} and len(together.scoring) == 5
+    assert together.places == (GPU, MEMORY, MEMORY) and gpu.holder == "policy"
+    assert dict(gpu.moves) == {"generator": 1, "judge": 1, "policy": 1}
     plain = Redrawer(ManyArtist(), Taste(), ContentCache(tmp_path / "b"), DrawingSettings(draw_batch=2))
     assert found == scores(plain, redraws()) and None not in found
-    assert scores(engine, redraws()) == found and dict(card.moves)["generator"] == 1, "all from the cache"
+    assert scores(engine, redraws()) == found and dict(gpu.moves)["generator"] == 1, "all from the cache"
 
 
-def test_the_card_is_given_back_when_nothing_could_be_drawn(
+def test_the_policy_returns_to_the_gpu_when_all_redraws_fail(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     together = Together(monkeypatch)
     together.artist.fault = lambda prompt: "no picture"
-    card = Card(together.artist, together.taste)
-    card.begin(together.trainer)
+    gpu = Card(together.artist, together.taste)
+    gpu.begin(together.trainer)
     settings = DrawingSettings(take_turns=True, tries=1)
-    engine = Redrawer(together.artist, together.taste, ContentCache(tmp_path / "a"), settings, card)
+    engine = Redrawer(together.artist, together.taste, ContentCache(tmp_path / "a"), settings, gpu)
     assert scores(engine, redraws(2)) == [None, None]
-    assert together.places == (CARD, MEMORY, MEMORY) and not together.scoring
+    assert together.places == (GPU, MEMORY, MEMORY) and not together.scoring
 
 
-def test_who_could_not_come_is_not_taken_for_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_failed_to_load_does_not_count_as_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     together = Together(monkeypatch)
     full = [True]
 
     class Large(Watched):
         def to(self, device: Any) -> Watched:  # type: ignore[override]
-            if full and str(device) == CARD:
+            if full and str(device) == GPU:
                 raise torch.OutOfMemoryError("full")
             return super().to(device)
 
     together.painter = Large()
     second = Watched()
     together.artist.modules = [second, together.painter]  # type: ignore[attr-defined]
-    card = Card(together.artist, together.taste)
-    card.begin(together.trainer)
+    gpu = Card(together.artist, together.taste)
+    gpu.begin(together.trainer)
     with pytest.raises(torch.OutOfMemoryError):
-        card.give_to("generator")
+        gpu.give_to("generator")
     assert (second.place, *together.places) == (MEMORY,) * 2 + (MEMORY, MEMORY)
     full.clear()
-    card.give_to("generator")
-    assert (second.place, *together.places) == (CARD, MEMORY, CARD, MEMORY)
-    card.give_to("policy")
-    assert (second.place, *together.places) == (MEMORY, CARD, MEMORY, MEMORY)
+    gpu.give_to("generator")
+    assert (second.place, *together.places) == (GPU, MEMORY, GPU, MEMORY)
+    gpu.give_to("policy")
+    assert (second.place, *together.places) == (MEMORY, GPU, MEMORY, MEMORY)
 
 
-def test_who_could_not_leave_is_asked_again_before_another_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_could_not_be_offloaded_is_offloaded_before_the_next_loads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     together = Together(monkeypatch)
     full = [True]
 
@@ -149,30 +151,30 @@ def test_who_could_not_leave_is_asked_again_before_another_comes(monkeypatch: py
             return super().to(device)
 
     first = Watched()
-    card = Card(together.artist, together.taste)
+    gpu = Card(together.artist, together.taste)
     together.trainer.accelerator.unwrap_model = lambda model: torch.nn.ModuleList([first, together.policy])
     monkeypatch.setattr(torch.nn.ModuleList, "to", lambda self, device: [one.to(device) for one in self])
     together.policy = Stuck()
-    card.begin(together.trainer)
+    gpu.begin(together.trainer)
     for _ in range(2):
         with pytest.raises(MemoryError):
-            card.give_to("generator")
-        assert together.painter.place == MEMORY, "never both on the card"
-    assert first.place == MEMORY and card.holder is None
-    card.give_to("policy")
-    assert (first.place, together.policy.place, card.holder) == (CARD, CARD, "policy"), "whole again"
+            gpu.give_to("generator")
+        assert together.painter.place == MEMORY, "never both on the GPU"
+    assert first.place == MEMORY and gpu.holder is None
+    gpu.give_to("policy")
+    assert (first.place, together.policy.place, gpu.holder) == (GPU, GPU, "policy"), "whole again"
     full.clear()
-    card.give_to("generator")
-    assert (first.place, *together.places) == (MEMORY, MEMORY, CARD, MEMORY)
+    gpu.give_to("generator")
+    assert (first.place, *together.places) == (MEMORY, MEMORY, GPU, MEMORY)
 
 
-def test_what_has_no_weights_here_takes_no_turn(tmp_path: Path) -> None:
-    card = Card(Artist(), Taste())
-    engine = Redrawer(Artist(), Taste(), ContentCache(tmp_path / "a"), DrawingSettings(), card)
-    assert None not in scores(engine, redraws(2)) and card.holder == "policy"
+def test_models_without_local_weights_do_not_take_turns(tmp_path: Path) -> None:
+    gpu = Card(Artist(), Taste())
+    engine = Redrawer(Artist(), Taste(), ContentCache(tmp_path / "a"), DrawingSettings(), gpu)
+    assert None not in scores(engine, redraws(2)) and gpu.holder == "policy"
     spread = SimpleNamespace(accelerator=SimpleNamespace(num_processes=2))
     with pytest.raises(SettingsError, match="one GPU"):
-        card.begin(spread)
+        gpu.begin(spread)
 
 
 def test_the_optimisers_tensors_move_with_the_weights() -> None:
@@ -230,7 +232,7 @@ def test_a_base_is_a_judge_only_under_an_adapter(tmp_path: Path, monkeypatch: py
     sharded = SimpleNamespace(is_fsdp_enabled=True, is_deepspeed_enabled=False)
     with pytest.raises(SettingsError, match="FSDP"):
         CriticReward(engine, RewardSettings(), RolloutReading(tmp_path, str)).begin(sharded, None)
-    card = Card(Artist(), judge)
-    card.give_to("generator")
-    card.give_to("judge")
-    assert card.holder == "policy", "it scores on the trained model's place"
+    gpu = Card(Artist(), judge)
+    gpu.give_to("generator")
+    gpu.give_to("judge")
+    assert gpu.holder == "policy", "it scores on the trained model's place"
