@@ -168,7 +168,7 @@ def test_strictness_of_the_agent_applies_if_the_loop_has_none(host: ComfyServer)
             {"agent": AGENT, "hub_id": "Qwen/Qwen3-VL-8B"},
             "Qwen/Qwen3-VL-8B is not in .*Switch on 'download'",
         ),
-        ({"agent": AGENT, "hub_id": "../../etc"}, "not the name of a model"),
+        ({"agent": AGENT, "hub_id": "../../etc"}, "not a valid Hugging Face model name"),
         ({"agent": AGENT, "hub_id": "Qwen/Qwen3-VL-8B", "download": True}, "HF_HUB_OFFLINE"),
     ],
 )
@@ -208,7 +208,7 @@ def test_an_invalid_checkpoint_reports_its_fault(host: ComfyServer, agent: Path)
     expected = {
         "no-weights": r"has no model.safetensors.*may be incomplete",
         "text": r"it is a text file",
-        "pointer": r"only a pointer.*git lfs pull",
+        "pointer": r"only a git-lfs pointer.*git lfs pull",
         "pickled": r"pickles, which can run code.*Only safetensors",
         "renamed": r"it is a pickle",
     }
@@ -226,7 +226,7 @@ def test_an_untested_family_is_brought_onto_the_device_and_named(host: ComfyServ
     graph["critic"] = node("InterleaveLoadAgent", agent="someone/tiny-glm", max_tokens=64)
     graph["loop"]["inputs"]["critic"] = ["critic", 0]
     before = log_of(host).count("Requested to load AgentModel")
-    with pytest.raises(HostError, match=r"Two verdicts in a row could not be read.*tiny-glm"):
+    with pytest.raises(HostError, match=r"Two verdicts in a row could not be parsed.*tiny-glm"):
         host.run(graph)
     assert log_of(host).count("Requested to load AgentModel") == before + 1
     assert "tiny-glm: the untested family glm4v decodes only with the library" in log_of(host)
@@ -263,7 +263,7 @@ def test_cancel_works_while_the_server_is_silent(host: ComfyServer, server: Chat
     [
         ({"key_variable": "sk-proj-0123456789abcdef"}, "may be a key itself"),
         ({"key_variable": "PATH"}, "not the name of an environment variable for a key"),
-        ({"model": " "}, "model is empty"),
+        ({"model": " "}, "'model' is empty"),
         ({"base_url": "http://127.0.0.1:9/v1"}, "Cannot reach .*server is running"),
         ({"base_url": "file:///etc/passwd"}, "does not name a model and its server"),
         ({"base_url": "http://me:secret@127.0.0.1/v1"}, "only a host, a port and a path"),
@@ -323,7 +323,7 @@ def test_a_text_encoder_truncated_while_thinking_returns_nothing(host: ComfyServ
         if kind == "sees":
             assert "Accepted at attempt 1" in host.run(graph)["report"]["text"][0]
         else:
-            with pytest.raises(HostError, match="could not be read"):
+            with pytest.raises(HostError, match="could not be parsed"):
                 host.run(graph)
 
 

@@ -35,7 +35,7 @@ def test_a_planner_sees_every_connected_image(host: ComfyServer) -> None:
     graph["planner"]["inputs"] |= {"images.image0": ["batch", 0], "images.image1": ["image2", 0]}
     assert "draw: a" in text_of(host.run(graph), "planned")
     graph["planner"]["inputs"]["request"] = "<image> <image> compare"
-    with pytest.raises(HostError, match=r"2 <image> mark\(s\) but 3 image"):
+    with pytest.raises(HostError, match=r"2 <image> mark\(s\), but 3 image"):
         host.run(graph)
 
 
@@ -91,7 +91,7 @@ def test_the_report_names_the_planners_prompt_set(host: ComfyServer) -> None:
         keep="best", source="previous", on_failure="keep", seed=0,
     )  # fmt: skip
     graph["report"] = node("PreviewAny", source=["loop", 3])
-    assert f"default 2 ({default_prompt_set().digest})" in text_of(host.run(graph), "report")
+    assert f"default 3 ({default_prompt_set().digest})" in text_of(host.run(graph), "report")
 
 
 def test_a_style_precedes_every_generated_prompt(host: ComfyServer) -> None:
@@ -222,7 +222,7 @@ def test_a_manual_plan_is_generated_without_a_planner(host: ComfyServer) -> None
         ("1. House\n  drow: a house", "Line 2, step 1: 'drow' is not a field"),
         ("2. End\n  do: nothing", "Line 1, step 2: it has neither a prompt nor a text"),
         ('[{"prompt": 5}]', "Line 1, step 1, prompt: it must be a text"),
-        ("[" * 100_000, "is not JSON"),
+        ("[" * 100_000, "cannot be read as JSON"),
         ("x" * 1_000_001, "has 1000001 characters"),
         ("1. a\n" * 101, "at most 100 steps"),
         ("1. ../../etc/passwd\nmade from: ../..", "'made from' line is damaged"),

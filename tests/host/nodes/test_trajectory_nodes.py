@@ -175,7 +175,7 @@ def test_a_record_in_the_input_folder_is_a_story(host: ComfyServer, run: Traject
     "story", ["output/../../etc", "/etc", "output/none", "", "output/kept/../kept", "\0", "(no story yet)"]
 )
 def test_a_story_outside_of_the_list_is_not_loaded(host: ComfyServer, story: str) -> None:
-    with pytest.raises(HostError, match=r"The story .* was not found"):
+    with pytest.raises(HostError, match=r"(?i)the story .* was not found"):
         host.run(graph(story, "InterleaveExport", **export()))
 
 
@@ -295,7 +295,7 @@ def test_feedback_is_kept_with_the_run_and_as_training_data(host: ComfyServer, r
         ({"step": 99}, "no kept image"),
         ({"step": 4}, "no kept image"),
         ({"attempt": 9}, "does not have an attempt 9"),
-        ({"step": 3, "attempt": 1}, "has no image"),
+        ({"step": 3, "attempt": 1}, "does not have an image"),
         ({"word": "better prompt", "better_prompt": "  "}, "better prompt is empty"),
         ({"word": "better prompt", "better_prompt": "x" * 30_000}, "at most 20000"),
     ],
