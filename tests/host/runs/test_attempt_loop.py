@@ -166,7 +166,7 @@ WRONG: dict[str, tuple[Graph, str]] = {
     ),
     "nothing": (pair(" ", 1), "The prompt is empty"),
     "both": ({**pair("a boat", 1, plan=["plan", 0]), "page": PAGE, "plan": planned("x")}, "Clear the prompt"),
-    "step": ({**pair("", 1, plan=["plan", 0], step=9), "page": PAGE, "plan": planned("x")}, "does not have a step 9"),
+    "step": ({**pair("", 1, plan=["plan", 0], step=9), "page": PAGE, "plan": planned("x")}, "a step 9"),
     "text": ({**pair("", 1, plan=["plan", 0], step=2), "page": PAGE, "plan": planned("x")}, "text only"),
     "source": (editing(pair("a boat", 1)), "no image to edit"),
     "batch": (with_body(pair("a boat", 1), "paint", batch=17), "has 17 images"),
