@@ -307,7 +307,7 @@ def test_the_page_shows_the_whole_run() -> None:
             assert " ".join(attempt.verdict.reasoning.split()) in shown.words
         if attempt.error:
             assert attempt.error.message in shown.words
-    for word in ("not understood", "not judged", "refused", "accepted", "failed", "kept", "41 %", "96 %"):
+    for word in ("not understood", "not judged", "rejected", "accepted", "failed", "kept", "41 %", "96 %"):
         assert word in shown.words
     assert all(identity in shown.words for identity in trajectory.identities.model_dump().values())
     assert all(image["aria-label"] for image in shown.pictures), "each image has a label"
