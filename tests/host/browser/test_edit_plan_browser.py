@@ -121,7 +121,7 @@ def test_the_planners_plan_is_changed_moved_locked_and_deleted(planned: Any) -> 
     assert page.evaluate(TEXT) == ""
     row(page, 2).locator("textarea").first.fill("add a pale moon")
     assert prompts(page) == [PROMPTS[0], "add a pale moon", PROMPTS[2]]
-    row(page, 3).get_by_label("Locked").click()
+    row(page, 3).get_by_label("Lock").click()
     row(page, 3).get_by_label("Move up").click()
     assert prompts(page) == [PROMPTS[0], PROMPTS[2], "add a pale moon"]
     assert [(one.step.number, one.locked) for one in steps(page)] == [(1, False), (2, True), (3, False)]
@@ -186,7 +186,7 @@ def test_queued_again_the_planner_does_not_run_again(planned: Any) -> None:
 def test_a_new_plan_is_shown_and_applied_on_request(planned: Any, tmp_path: Path) -> None:
     page = planned
     row(page, 2).locator("textarea").first.fill("by hand")
-    row(page, 3).get_by_label("Locked").click()
+    row(page, 3).get_by_label("Lock").click()
     before = page.evaluate(TEXT)
     page.evaluate(SET_REPLIES, json.dumps([reply("x", "y", "z", "w")]))
     ran(page)
@@ -227,7 +227,7 @@ def test_the_plan_editor_is_readable_in_both_themes(planned: Any, theme: str, tm
     page = planned
     try:
         page.evaluate("name => app.extensionManager.setting.set('Comfy.ColorPalette', name)", theme)
-        row(page, 2).get_by_label("Locked").click()
+        row(page, 2).get_by_label("Lock").click()
         page.get_by_role("button", name="Add step").click()
         photographed(page, f"edit-plan-{theme}", tmp_path)
         colors = page.evaluate(
