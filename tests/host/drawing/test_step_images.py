@@ -68,7 +68,7 @@ def test_a_steps_reference_acts_like_a_pinned_one(host: ComfyServer, photos: tup
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ("mask: nowhere.png", r"Step 1, mask: Image nowhere.png does not exist in input"),
+        ("mask: nowhere.png", r"Step 1, mask: Image 'nowhere.png' does not exist in 'input'"),
         ("mask: ../output/x.png", "Step 1, mask: Image"),
         (
             "reference: {photo}",
