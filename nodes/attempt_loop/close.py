@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.journal.files import first_fault
-from ...backend.loop.external import ExternalAttempts
+from ...backend.loop.external_run.attempts import ExternalAttempts
 from ...backend.types import RunSettings
 from .. import host
 from ..host import expansion

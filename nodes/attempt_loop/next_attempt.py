@@ -16,7 +16,8 @@ from comfy_api.latest import io
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
-from ...backend.loop.external import DrawNeeded, ExternalAttempts, ExternalDrawRequest, ExternalDrawResult
+from ...backend.loop.external_run.attempts import ExternalAttempts
+from ...backend.loop.external_run.requests import DrawNeeded, ExternalDrawRequest, ExternalDrawResult
 from ...backend.report.completeness import is_complete
 from ...backend.types import Trajectory
 from .. import host

@@ -1,6 +1,6 @@
 """Live view of Attempt Start and Attempt End, which is that of the Critic Loop over many nodes of the host.
 
-Every attempt replays the records (backend/loop/external.py), so its events begin with those that were shown
+Every attempt replays the records (backend/loop/external_run), so its events begin with those that were shown
 before. Equal events are not sent again. The end of the records looks like a cancel to the loop and is shown
 only if the user did cancel.
 """
@@ -19,7 +19,8 @@ from ...backend.loop.events import (
     PlanReady,
     StepFinished,
 )
-from ...backend.loop.external import DrawNeeded, ExternalAttempts, ExternalDrawResult, first_events
+from ...backend.loop.external_run.attempts import ExternalAttempts, first_events
+from ...backend.loop.external_run.requests import DrawNeeded, ExternalDrawResult
 from ...backend.loop.loop import CriticLike
 from ...backend.types import Plan, StopReason, Trajectory
 from .. import host

@@ -19,7 +19,7 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import Finished
-from interleave_thinker.backend.loop.external import run_from_plan
+from interleave_thinker.backend.loop.external_run.requests import run_from_plan
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture

@@ -14,7 +14,8 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.generators.protocol import Generator, TakesStepSettings
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import Finished
-from interleave_thinker.backend.loop.external import first_draw, run_from_plan
+from interleave_thinker.backend.loop.external_run.attempts import first_draw
+from interleave_thinker.backend.loop.external_run.requests import run_from_plan
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import attempt_seed
 from interleave_thinker.backend.loop.replay import load_trajectory

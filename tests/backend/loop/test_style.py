@@ -11,7 +11,8 @@ from interleave_thinker.backend.exporters.record import export, read_record
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.events import Finished
-from interleave_thinker.backend.loop.external import DrawNeeded, ExternalAttempts, run_from_plan
+from interleave_thinker.backend.loop.external_run.attempts import ExternalAttempts
+from interleave_thinker.backend.loop.external_run.requests import DrawNeeded, run_from_plan
 from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import (
