@@ -108,7 +108,9 @@ class Agent:
         An agent without a prompt set of its own is asked with the default of that time, so that an update of
         the default does not make a run ask everything again.
         """
-        earlier = None if self._has_own_prompt_set else earlier_prompt_set(prompt_sets)
+        if self._has_own_prompt_set or self.prompt_set.digest in prompt_sets:
+            return self
+        earlier = earlier_prompt_set(prompt_sets)
         if earlier is None:
             return self
         agent = copy(self)

@@ -7,14 +7,15 @@ and allows the cache to grow in place and to be cropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from ...counters import count
 from ...pictures import Picture
-from .prefix_cache import keep_prefix, take_prefix
+from .prefix_cache import drop_answer, forget_prefix, keep_prefix, take_prefix
 from .qwen3_vl import device_of, image_token, merge_size
 from .rope_positions import PromptTokens, prompt_tokens
 from .sequence import BatchDecodingSession, DecodingSession, TextDecoder
@@ -56,6 +57,21 @@ class Engine:
             keep_prefix(model, adapter, tokens, decoder.cache)
         return DecodingSession(decoder, tokens, logits, self.prompt_lookup_tokens)
 
+    @contextmanager
+    def answering(
+        self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]
+    ) -> Iterator[DecodingSession]:
+        """Process a prompt as `read` does, and keep only its question for the next one afterwards.
+
+        Nothing is kept after an error, since memory may be short.
+        """
+        try:
+            yield self.read(model, adapter, prompt, pictures)
+        except BaseException:
+            forget_prefix(model)
+            raise
+        drop_answer(model)
+
     def read_together(
         self, model: Any, adapter: str | None, prompt: str, shown: Sequence[Sequence[Picture]]
     ) -> BatchDecodingSession | None:
@@ -64,6 +80,8 @@ class Engine:
         Returns:
             The session. `None` if images of different shapes lead to prompts of different lengths.
         """
+        # A batch needs the memory for its own caches.
+        forget_prefix(model)
         rows = [self._tokens(model, adapter, prompt, pictures) for pictures in shown]
         first = rows[0]
         if any(row.ids != first.ids or not torch.equal(row.position_ids, first.position_ids) for row in rows):

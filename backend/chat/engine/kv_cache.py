@@ -37,13 +37,18 @@ class GrowingBuffer:
         self._length = end
         return self._buffer[..., :end, :]
 
-    def crop_to(self, length: int) -> torch.Tensor:
+    def crop_to(self, length: int, free: bool = False) -> torch.Tensor:
         """Return a view of the first `length` tokens and drop the rest.
 
-        `length` must not exceed the current length.
+        Args:
+            length: At most the current length.
+            free: Free the memory of the rest too, apart from one block.
         """
         assert self._buffer is not None and length <= self._length
         self._length = length
+        space = (length // ROOM + 1) * ROOM
+        if free and self._buffer.shape[-2] > space:
+            self._buffer = self._buffer[..., :space, :].clone()
         return self._buffer[..., :length, :]
 
 
@@ -63,9 +68,9 @@ class GrowingLayer(DynamicLayer):
         self.keys, self.values = self._keys.append(key_states), self._values.append(value_states)
         return self.keys, self.values
 
-    def crop_to(self, length: int) -> None:
+    def crop_to(self, length: int, free: bool = False) -> None:
         """Drop all tokens after the first `length`."""
-        self.keys, self.values = self._keys.crop_to(length), self._values.crop_to(length)
+        self.keys, self.values = self._keys.crop_to(length, free), self._values.crop_to(length, free)
 
 
 class GrowingCache(Cache):
@@ -81,7 +86,7 @@ class GrowingCache(Cache):
         layer = self.growing[0]
         return layer.device if layer.is_initialized else None
 
-    def crop_to(self, length: int) -> None:
-        """Drop all tokens after the first `length`."""
+    def crop_to(self, length: int, free: bool = False) -> None:
+        """Drop all tokens after the first `length`, and with `free` their memory."""
         for layer in self.growing:
-            layer.crop_to(length)
+            layer.crop_to(length, free)

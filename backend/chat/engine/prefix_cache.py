@@ -1,4 +1,4 @@
-"""Keeps the key/value cache of a model's last question; the next one is read from where it differs.
+"""Keeps the key/value cache of a model's last question; only the different part of the next one is processed.
 
 Every question of a critic begins with the same instructions, and the attempts of a step share the image
 before it and the goal. One cache is kept for each model, on the model's device, and it is freed when the
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CachedQuestion(NamedTuple):
-    """A question that was read, with the cache that begins with its tokens."""
+    """A processed question and the cache that begins with its tokens."""
 
     adapter: str | None
     tokens: PromptTokens
@@ -29,7 +29,7 @@ _questions: weakref.WeakKeyDictionary[Any, CachedQuestion] = weakref.WeakKeyDict
 def take_prefix(model: Any, adapter: str | None, tokens: PromptTokens) -> tuple[GrowingCache | None, int]:
     """Return the cache of the last question, cropped to what this one has in common with it.
 
-    The question is forgotten, so nobody else can take the cache while it grows.
+    The question is removed from here, so a cache is used by one answer at a time.
 
     Returns:
         The cache and the number of tokens in it. None and 0 if nothing is in common.
@@ -47,8 +47,15 @@ def take_prefix(model: Any, adapter: str | None, tokens: PromptTokens) -> tuple[
 
 
 def keep_prefix(model: Any, adapter: str | None, tokens: PromptTokens, cache: GrowingCache) -> None:
-    """Keep the cache of a question that was just read; the answer may still be appended to it."""
+    """Keep the cache of a question that was just processed. Its answer may still be appended."""
     _questions[model] = CachedQuestion(adapter, tokens, cache)
+
+
+def drop_answer(model: Any) -> None:
+    """Free the keys and values of the answer, so that only those of the question stay on the device."""
+    found = _questions.get(model)
+    if found is not None:
+        found.cache.crop_to(len(found.tokens.ids), free=True)
 
 
 def forget_prefix(model: Any) -> None:

@@ -123,10 +123,10 @@ class TransformersChat:
             engine = self.base.engine()
             if engine is None:
                 return self._generate(model, prompt, pictures, settings, on_token)
-            session = engine.read(model, self.adapter, prompt, pictures)
-            room = self._room(session.ids.shape[1], settings)
-            sampler = self._sampler(prompt, settings, room, on_token)
-            decode(session, sampler, room)
+            with engine.answering(model, self.adapter, prompt, pictures) as session:
+                room = self._room(session.ids.shape[1], settings)
+                sampler = self._sampler(prompt, settings, room, on_token)
+                decode(session, sampler, room)
             return sampler.listener.reply()
 
     def reply_together(

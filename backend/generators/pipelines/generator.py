@@ -26,9 +26,7 @@ from .image_sizes import fit_area, resized
 from .kinds import PipelinePair, arguments_of, images_of
 from .options import PipelineOptions, check_strength
 
-OUT_OF_MEMORY = re.compile(
-    r"out of memory|(can't|cannot|unable to) allocate|not enough memory", re.IGNORECASE
-)
+OUT_OF_MEMORY = re.compile(r"out of memory|(can't|cannot|unable to) allocate|not enough memory", re.I)
 
 
 class DiffusersGenerator:
@@ -189,8 +187,7 @@ class DiffusersGenerator:
 
         Args:
             prompts: One prompt per image.
-            source: No source image, one for all, or one per prompt, all of one size (if the class supports
-                it).
+            source: No source image, one for all, or one per prompt, all of one size.
             seeds: One seed per image.
 
         Raises:

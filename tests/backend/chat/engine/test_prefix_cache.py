@@ -109,9 +109,32 @@ def test_the_cache_keeps_exactly_one_question(checkpoint: Path) -> None:
         chat.reply(question(255, number), WATCH.model_copy(update={"max_tokens": 2}))
     kept = [found for model, found in prefix_cache._questions.items() if model is chat.model]
     assert len(kept) == 1
-    assert kept[0].cache.get_seq_length() <= len(kept[0].tokens.ids) + 2
-    buffer = kept[0].cache.growing[0]._keys._buffer
-    assert buffer is not None and buffer.shape[-2] <= 512
+    assert kept[0].cache.get_seq_length() == len(kept[0].tokens.ids)
+
+
+def test_a_long_answer_does_not_stay_in_memory(checkpoint: Path) -> None:
+    chat = opened(checkpoint)
+    long = PLAIN.model_copy(update={"max_tokens": 700, "temperature": 4.0, "seed": 1})
+    while chat.reply(question(255, 20), long).tokens < 600:
+        long = long.model_copy(update={"seed": long.seed + 1})
+    cache = prefix_cache._questions[chat.model].cache
+    buffers = [layer._keys._buffer for layer in cache.growing]
+    assert all(buffer is not None and buffer.shape[-2] <= 256 for buffer in buffers)
+    assert len(prefix_cache._questions[chat.model].tokens.ids) < 256
+
+
+def test_nothing_is_kept_after_an_error_or_before_a_batch(checkpoint: Path) -> None:
+    chat = opened(checkpoint)
+    chat.reply(question(255, 20), WATCH)
+    chat.reply_together([question(255, 20)[0], question(255, 240)[0]], WATCH)
+    assert chat.model not in prefix_cache._questions
+
+    def fail(text: str) -> None:
+        raise MemoryError
+
+    with pytest.raises(Exception, match="MemoryError"):
+        chat.reply(question(255, 20), PLAIN, fail)
+    assert chat.model not in prefix_cache._questions
 
 
 def test_a_long_question_is_not_cached(checkpoint: Path) -> None:
