@@ -227,7 +227,7 @@ def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -
     return drawn.model_copy(
         update={
             "status": "done",
-            "outcome": what.value,
+            "outcome": what.label,
             "tone": tone_of_attempt(what),
             "probability": verdict.probability if verdict else None,
             "reasoning": clip(reasoning_shown(verdict), REASONING_BYTES),

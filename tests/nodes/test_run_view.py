@@ -66,7 +66,7 @@ def test_the_newest_messages_contain_the_whole_state() -> None:
     state = newest(live.state())
     assert {key for key in state if key.startswith("step")} == {f"step {number}" for number in range(1, 6)}
     refused, accepted = state["attempt 1 0"].shown, state["attempt 1 1"].shown
-    assert (refused.outcome, refused.tone, refused.probability) == ("refused", "open", 0.08)
+    assert (refused.outcome, refused.tone, refused.probability) == ("rejected", "open", 0.08)
     assert (accepted.outcome, accepted.tone) == ("accepted", "good")
     assert [kind for kind, _ in accepted.prompt] == ["same", "ins"], "the critic's additions are marked"
     assert state["attempt 3 0"].shown.outcome == "failed" and state["attempt 3 0"].shown.error

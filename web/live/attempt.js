@@ -230,7 +230,7 @@ function nameOf(attempt) {
 
 /** Whole percent; a rejected image is never rounded up to the threshold that it missed. */
 function percentOf(attempt) {
-  const missed = attempt.outcome === "refused" && attempt.probability >= 0.985;
+  const missed = attempt.outcome === "rejected" && attempt.probability >= 0.985;
   return missed ? Math.floor(attempt.probability * 10000) / 100 : Math.round(attempt.probability * 100);
 }
 

@@ -132,9 +132,9 @@ def test_images_open_in_full_size(canvas: tuple[Any, str], tmp_path: Path) -> No
     assert "/view?" in page.locator(".it-lightbox-image").get_attribute("src")
     screenshot(page, f"lightbox-{how}-try", tmp_path)
     for key, shown in (
-        ("ArrowLeft", "1. Step 1 · Attempt 1 · refused"),
+        ("ArrowLeft", "1. Step 1 · Attempt 1 · rejected"),
         ("ArrowDown", "2. Step 2 · Attempt 1 · accepted · kept"),
-        ("ArrowRight", "1. Step 1 · Attempt 1 · refused"),
+        ("ArrowRight", "1. Step 1 · Attempt 1 · rejected"),
         ("End", "2. Step 2 · Attempt 1 · accepted · kept"),
         ("ArrowUp", "1. Step 1 · Attempt 2 · accepted · kept"),
     ):
@@ -176,7 +176,7 @@ TREE = """
     - list "Attempts":
       - listitem:
         - group "Attempt 1":
-          - text: /Attempt 1 refused · P.success. 20 %/
+          - text: /Attempt 1 rejected · P.success. 20 %/
           - button "Attempt 1 in full size"
       - listitem:
         - group "Attempt 2":
