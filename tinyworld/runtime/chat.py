@@ -72,7 +72,8 @@ def open(
             f"The tiny world has no agent named {argument!r}.",
             f"Use tinyworld:{' or tinyworld:'.join(ROLES)}.",
         )
-    own = EngineSettings(prompt_lookup_tokens=0, prefix_tokens=0).model_copy(update=engine.model_dump(exclude_unset=True))
+    exact = EngineSettings(prompt_lookup_tokens=0, prefix_tokens=0)
+    own = exact.model_copy(update=engine.model_dump(exclude_unset=True))
     chat = transformers.open(
         str(checkpoint(argument)), adapter=adapter, dtype=dtype, device="cpu", engine=own
     )
