@@ -38,7 +38,9 @@ def test_engine_settings_are_set_by_name(checkpoint: Path) -> None:
     critic = opener.critic(CriticOptions(critic=f"transformers:{checkpoint}"))
     assert engine_of(critic) == EngineSettings(inline_layers=False, vision_bytes=0)
     planner = opener.planner(PlannerOptions(planner="tinyworld"))
-    assert engine_of(planner) == EngineSettings(inline_layers=False, vision_bytes=0, prompt_lookup_tokens=0)
+    assert engine_of(planner) == EngineSettings(
+        inline_layers=False, vision_bytes=0, prompt_lookup_tokens=0, prefix_tokens=0
+    )
     assert critic and (planner.settings.grammar, critic.settings.grammar) == ("plan", "verdict")
     assert opener._models._shared_with(frozenset({"encoding_cache"})) == {
         "encoding_cache": EncodingCacheSettings(encodings_bytes=0)

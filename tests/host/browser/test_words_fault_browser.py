@@ -18,7 +18,7 @@ EDIT_PLAN = """() => {
   return document.querySelector('.itp-plan') !== null;
 }"""
 TOO_MUCH = {
-    "1. a\n   draw: " + "x" * 5_000_000: "The text is too long for the list",
+    "1. a\n   draw: " + "x" * 5_000_000: "The plan is too long for the list",
     "[" * 100_000: "The plan cannot be read as JSON",
 }
 

@@ -61,7 +61,7 @@ def test_every_attempt_is_sent_once_in_few_bytes(host: ComfyServer, listener: Li
     assert state["run", None, None]["status"] == "finished"
     assert state["step", 1, None]["sentence"] == "Accepted at attempt 3"
     attempts = [state["attempt", 1, number] for number in range(3)]
-    assert [one["outcome"] for one in attempts] == ["refused", "refused", "accepted"]
+    assert [one["outcome"] for one in attempts] == ["rejected", "rejected", "accepted"]
     assert not any(one["reused"] for one in attempts), "a new image is not marked as reused"
     assert all(one["image"] and one["seconds"] > 0 for one in attempts)
     statuses = Counter(
@@ -110,7 +110,7 @@ def test_cancelling_in_the_body_is_shown_and_the_next_run_resumes(host: ComfySer
     time.sleep(0.3)
     state = state_of(host)
     assert state["run", None, None]["status"] == "cancelled"
-    assert state["run", None, None]["line"] == "Step 1, try 2 of 3: stopped"
+    assert state["run", None, None]["line"] == "Step 1, attempt 2 of 3: stopped"
     assert state["attempt", 1, 0]["status"] == "done"
     host.run(graph)
     state = state_of(host)
@@ -132,7 +132,7 @@ def test_a_failure_in_the_body_is_shown(host: ComfyServer) -> None:
     with pytest.raises(HostError, match="InterleaveTestPaint"):
         host.run(with_body(pair("failing pair", 1), "paint", batch=0))
     time.sleep(0.3)
-    assert state_of(host)["run", None, None]["line"] == "Step 1, try 1 of 5: stopped"
+    assert state_of(host)["run", None, None]["line"] == "Step 1, attempt 1 of 5: stopped"
 
 
 def test_a_batch_is_shown_and_recorded_as_candidates(host: ComfyServer) -> None:
