@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import sys
 import time
 from pathlib import Path
 
 MODEL = b"GGUF" + (3).to_bytes(4, "little") + (2).to_bytes(8, "little") + (1).to_bytes(8, "little")
-FAULTS = ("none", "dies", "no memory", "other projector", "old", "never ready", "mute", "ends")
+FAULTS = ("none", "dies", "no memory", "other projector", "old", "never ready", "mute", "ends", "ends late")
 
 
 def write_program(folder: Path, fault: str = "none", text: str = "") -> Path:
@@ -88,6 +89,15 @@ def serve(text: str, fault: str, key: str) -> int:
             if fault == "mute":
                 time.sleep(600)
             super().do_POST()
+
+        def _event(self, data: str) -> None:
+            super()._event(data)
+            if fault == "ends late":
+                # The connections of a killed process are closed before its parent learns of its end.
+                server.socket.close()
+                self.connection.shutdown(socket.SHUT_RDWR)
+                time.sleep(0.5)
+                os._exit(137)
 
     server = ChatServer(text)
     server.RequestHandlerClass = Handler

@@ -151,7 +151,7 @@ class LlamaCppChat:
         except ChatError as error:
             late = time.monotonic() - began >= min(self._timeout, self._deadline)
             if late or not process.answers():
-                ended, lines = not process.runs, process.last_lines()
+                ended, lines = process.has_ended(), process.last_lines()
                 process.stop()
                 how = "ended during its answer" if ended else "did not answer and was stopped"
                 raise ChatError(

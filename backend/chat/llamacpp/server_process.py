@@ -57,6 +57,8 @@ OTHER_PROJECTOR = re.compile(r"mismatch between text model|wrong mmproj")
 LOOK_SECONDS = 0.1
 HEALTH_SECONDS = 5.0
 STOP_SECONDS = 10.0
+END_SECONDS = 2.0
+"""Wait for the supervisor to report the end of the server. Clients lose their connection before that."""
 LIST_SECONDS = 30.0
 
 
@@ -143,6 +145,16 @@ class LlamaServer:
     def answers(self) -> bool:
         """Return whether it reports to be healthy within a few seconds."""
         return self.runs and self._port is not None and self._is_well()
+
+    def has_ended(self) -> bool:
+        """Return whether the process has ended, after waiting a moment for its supervisor."""
+        if self._child is None:
+            return True
+        try:
+            self._child.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def stop(self) -> None:
         """End the server and wait for its end. Does nothing if it is not running."""

@@ -207,6 +207,7 @@ def test_a_server_starts_once_with_its_own_key_and_stops_with_its_last_agent(
         ("other projector", r"mismatch between text model.*belongs to another model.*its mmproj file"),
         ("old", r"invalid argument.*Update llama\.cpp"),
         ("ends", r"ended during its answer.*GGML_ASSERT.*restarts it"),
+        ("ends late", r"ended during its answer.*restarts it"),
     ],
 )
 def test_a_crashed_server_reports_its_last_lines(tmp_path: Path, fault: str, said: str) -> None:
