@@ -1,0 +1,92 @@
+"""The planner with a real instruct model in GGUF, named by INTERLEAVE_REAL_GGUF, on a real llama-server.
+
+Small models often fail to write a plan. These tests do not measure how often. They check that the outcome is
+a plan or an error that a user understands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.llama_models import need_server, opened, real_model
+
+from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.chat import ReplySettings
+from interleave_thinker.backend.chat.llamacpp.chat import LlamaCppChat
+from interleave_thinker.backend.errors import AnswerError
+from interleave_thinker.backend.loop.events import AttemptDrawn
+from interleave_thinker.backend.pipeline.pipeline import Pipeline
+from interleave_thinker.backend.types import Plan, Request
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
+
+STEPS = 3
+REQUESTS = (
+    "Tell the story of a fox who finds a lantern, in exactly 3 steps, with one image each.",
+    "Show in exactly 3 steps how to plant a tree. Write a caption for every image.",
+    "Exactly 3 images: a lighthouse in the morning, at noon and at night.",
+)
+SETTINGS = ReplySettings(max_tokens=700)
+
+
+@pytest.fixture(scope="module")
+def chat() -> Iterator[LlamaCppChat]:
+    need_server()
+    with opened(real_model(), context=8192) as agent:
+        yield agent
+
+
+@pytest.fixture(scope="module")
+def plans(chat: LlamaCppChat) -> dict[str, Plan | AnswerError]:
+    """Return the outcome for each request."""
+    return {text: planned(chat, text) for text in REQUESTS}
+
+
+def planned(chat: LlamaCppChat, text: str) -> Plan | AnswerError:
+    pieces: list[str] = []
+    planner = Planner(chat, settings=SETTINGS)
+    try:
+        return constrained_plan(planner, Request(text=text), PlanConstraints(), pieces.append)
+    except AnswerError as error:
+        return error
+    finally:
+        assert sum(bool(piece) for piece in pieces) > 10, "the reply was not streamed"
+
+
+@pytest.mark.parametrize("text", REQUESTS)
+def test_a_request_becomes_a_plan_or_an_error_with_advice(
+    plans: dict[str, Plan | AnswerError], text: str
+) -> None:
+    outcome = plans[text]
+    if isinstance(outcome, AnswerError):
+        assert outcome.message and outcome.hint
+        return
+    assert all(step.prompt or step.auxiliary_text for step in outcome.steps)
+    count = sum(bool(step.prompt) for step in outcome.steps)
+    assert STEPS in (len(outcome.steps), count) or "3 steps were requested" in outcome.warning
+
+
+def test_a_stopped_run_resumes_without_asking_again(
+    chat: LlamaCppChat, plans: dict[str, Plan | AnswerError], tmp_path: Path
+) -> None:
+    read = [text for text, outcome in plans.items() if isinstance(outcome, Plan) and _images(outcome) > 1]
+    if not read:
+        pytest.skip("the model wrote no plan with two images for any of the requests")
+    pipeline = Pipeline(Planner(chat, settings=SETTINGS), "fake:16", None)
+    stream = pipeline.stream(read[0], tmp_path / "run")
+    assert any(isinstance(event, AttemptDrawn) for event in stream)
+    stream.close()
+    assert len(list((tmp_path / "run" / "attempts").glob("*.json"))) == 1
+    # A question would start the server again.
+    chat.server.release()
+    starts = chat.server.process.starts
+    story = pipeline(read[0], tmp_path / "run")
+    assert story.complete and len(story.images) == _images(story.trajectory.plan) > 1
+    assert chat.server.process.starts == starts and not chat.server.process.runs
+
+
+def _images(plan: Plan) -> int:
+    return sum(bool(step.prompt) for step in plan.steps)
