@@ -1,0 +1,187 @@
+"""docs/examples/style_server.py and its page: the server generates the page's story, and explains refusals.
+
+A network of one line replaces the real one: it multiplies the image by the weight of its style.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import runpy
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.cli_calls import call
+
+from interleave_thinker import Picture, load_trajectory, open_generator
+
+pytest.importorskip("fastapi")
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = ROOT / "docs" / "examples" / "style_server.py"
+PAGE = (ROOT / "docs" / "how-to" / "runs" / "own-generator.md").read_text(encoding="utf-8")
+PLAN = re.findall(r'^```json title="plan\.json"\n(.*?)^```$', PAGE, re.M | re.S)[0]
+STYLES = {"mosaic": 0, "starry": 1, "print": 2}
+FACTORS = np.array([0.25, 0.5, 0.75], np.float32)
+SIZE = (30, 21)
+"""No multiples of 4."""
+
+Serve = Callable[..., AbstractContextManager[str]]
+
+
+class TinyNetwork:
+    """The part of onnxruntime's session that the example uses."""
+
+    def get_inputs(self) -> list[SimpleNamespace]:
+        return [SimpleNamespace(shape=[1, 3, "height", "width"]), SimpleNamespace(shape=[len(FACTORS)])]
+
+    def run(self, outputs: None, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        image, weights = inputs["image"], inputs["style_weights"]
+        assert image.dtype == weights.dtype == np.float32 and weights.sum() == 1
+        assert image.shape[:2] == (1, 3) and image.shape[2] % 4 == image.shape[3] % 4 == 0
+        return [image * (weights @ FACTORS)]
+
+
+@pytest.fixture(scope="module")
+def serve() -> Serve:
+    import uvicorn
+
+    style_app = runpy.run_path(str(EXAMPLE))["style_app"]
+
+    @contextmanager
+    def served(network: str = "digest", styles: dict[str, int] = STYLES) -> Iterator[str]:
+        app = style_app(TinyNetwork(), styles, network)
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        until = time.monotonic() + 30
+        while not server.started:
+            assert thread.is_alive() and time.monotonic() < until, "the server did not start"
+            time.sleep(0.01)
+        try:
+            yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(30)
+
+    return served
+
+
+@pytest.fixture
+def photograph(tmp_path: Path) -> Path:
+    pixels = np.random.default_rng(0).integers(0, 256, (SIZE[1], SIZE[0], 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "photograph.png")
+    return tmp_path / "photograph.png"
+
+
+def run(folder: Path, url: str, plan: str, *more: object) -> Any:
+    (folder / "plan.json").write_text(plan, encoding="utf-8")
+    options = ["--plan", folder / "plan.json", "--critic", "none", "--generator", url]
+    return call("run", "A cup", *options, "--out", folder / "story", *more)
+
+
+def test_the_story_of_the_page_is_the_photograph_in_three_styles(
+    serve: Serve, photograph: Path, tmp_path: Path
+) -> None:
+    with serve() as url:
+        done = run(tmp_path, url, PLAN, "--image", photograph, "--source", "anchor")
+    assert done.exit_code == 0, done.output
+    pixels = np.asarray(Image.open(photograph)) / 255
+    results = load_trajectory(tmp_path / "story").results
+    prompts = [str(result.step.prompt) for result in results]
+    for prompt, result in zip(prompts, results, strict=True):
+        assert result.image is not None and result.image.size == SIZE
+        factor = FACTORS[STYLES[prompt.rpartition(" ")[2]]]
+        assert np.allclose(np.asarray(result.image.image) / 255, pixels * factor, atol=0.6 / 255)
+    assert len(set(prompts)) == 3
+
+
+@pytest.mark.parametrize(
+    ("prompt", "with_image", "said"),
+    [
+        ("Paint it in the style of mosaic", False, "only edits images: add --image"),
+        ("Make the cup blue", True, "one of these names: mosaic, starry, print"),
+        ("In the style of mosaic and in the style of print", True, "one of these names"),
+    ],
+)
+def test_an_impossible_step_says_what_to_do(
+    serve: Serve, photograph: Path, tmp_path: Path, prompt: str, with_image: bool, said: str
+) -> None:
+    plan = json.dumps({"steps": [{"number": 1, "prompt": prompt}]})
+    with serve() as url:
+        done = run(tmp_path, url, plan, *(["--image", photograph] if with_image else []))
+    assert done.exit_code == 3 and said in " ".join(done.output.split())
+
+
+def test_the_identity_changes_with_the_network_and_the_styles(serve: Serve) -> None:
+    found = set()
+    for network, styles in (("a", STYLES), ("a", STYLES), ("b", STYLES), ("a", {"mosaic": 2})):
+        with serve(network, styles) as url:
+            found.add(open_generator(url).identity)
+    assert len(found) == 3
+
+
+def test_a_large_photograph_is_scaled_down(serve: Serve) -> None:
+    with serve() as url:
+        image = open_generator(url).draw("in the style of print", Picture(Image.new("RGB", (2048, 600))), 1)
+    assert image.size == (1024, 300)
+
+
+def test_the_program_serves_a_network_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file, the numbers of the styles and the paths of the command line are used."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    import uvicorn
+    from fastapi.testclient import TestClient
+
+    monkeypatch.setattr(sys, "argv", [str(EXAMPLE), str(tiny_onnx(tmp_path, onnx)), "pale=2", "dark=0"])
+    apps: list[Any] = []
+    monkeypatch.setattr(uvicorn, "run", lambda app, port: apps.append(app))
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    client = TestClient(apps[0])
+    file = io.BytesIO()
+    Image.new("RGB", SIZE, (200, 100, 40)).save(file, "PNG")
+    image = base64.b64encode(file.getvalue()).decode()
+    for name, factor in (("pale", 0.75), ("dark", 0.25)):
+        body = {"prompt": f"in the style of {name}", "image": image, "seed": 3}
+        answer = client.post("/edit", json=body).json()
+        assert answer["success"] and answer["ignored"] == ["seed"]
+        painted = np.asarray(Picture.from_base64(answer["edited_image"]).image)
+        assert np.abs(painted - np.array([200, 100, 40]) * factor).max() <= 1
+
+
+def tiny_onnx(folder: Path, onnx: Any) -> Path:
+    """Write `TinyNetwork` as an ONNX file."""
+    helper, real = onnx.helper, onnx.TensorProto.FLOAT
+    shape = [1, 3, "height", "width"]
+    graph = helper.make_graph(
+        [
+            helper.make_node("Mul", ["style_weights", "factors"], ["chosen"]),
+            helper.make_node("ReduceMax", ["chosen"], ["factor"], keepdims=0),
+            helper.make_node("Mul", ["image", "factor"], ["stylized"]),
+        ],
+        "tiny",
+        [
+            helper.make_tensor_value_info("image", real, shape),
+            helper.make_tensor_value_info("style_weights", real, [len(FACTORS)]),
+        ],
+        [helper.make_tensor_value_info("stylized", real, shape)],
+        [helper.make_tensor("factors", real, [len(FACTORS)], FACTORS)],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "tiny.onnx")
+    return folder / "tiny.onnx"
+
+
+def test_the_example_is_as_short_as_the_page_promises() -> None:
+    assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) < 70
