@@ -58,7 +58,7 @@ LOOK_SECONDS = 0.1
 HEALTH_SECONDS = 5.0
 STOP_SECONDS = 10.0
 END_SECONDS = 2.0
-"""Wait for the supervisor to report the end of the server. Clients lose their connection before that."""
+"""Wait for the report of the server's end and its last lines. Clients lose their connection before that."""
 LIST_SECONDS = 30.0
 
 
@@ -107,6 +107,7 @@ class LlamaServer:
         self._start_seconds = start_seconds
         self._child: subprocess.Popen[bytes] | None = None
         self._said: deque[str] = deque(maxlen=LINES)
+        self._listener: threading.Thread | None = None
         self._port: int | None = None
         self._ready = False
         self.key = ""
@@ -154,6 +155,7 @@ class LlamaServer:
             self._child.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             return False
+        self._read_to_the_end()
         return True
 
     def stop(self) -> None:
@@ -203,9 +205,10 @@ class LlamaServer:
             ) from error
         self.starts += 1
         assert self._child.stdout is not None
-        threading.Thread(
+        self._listener = threading.Thread(
             target=self._listen, args=(self._child.stdout, said), name="llama-server-log", daemon=True
-        ).start()
+        )
+        self._listener.start()
 
     def _listen(self, output: IO[bytes], said: deque[str]) -> None:
         with output:
@@ -216,6 +219,11 @@ class LlamaServer:
                 if found is not None and said is self._said:
                     self._port = int(found.group(1))
 
+    def _read_to_the_end(self) -> None:
+        """Wait until the last lines of an ended process have been read."""
+        if self._listener is not None:
+            self._listener.join(END_SECONDS)
+
     def _wait(self, waiting: Callable[[], None]) -> None:
         until = time.monotonic() + self._start_seconds
         while time.monotonic() < until:
@@ -223,7 +231,7 @@ class LlamaServer:
             child = self._child
             assert child is not None
             if child.poll() is not None:
-                time.sleep(LOOK_SECONDS)  # its last lines are still being read
+                self._read_to_the_end()
                 raise ChatError(
                     f"The llama.cpp server ended at its start (status {child.returncode}): "
                     f"{self.last_lines()}.",

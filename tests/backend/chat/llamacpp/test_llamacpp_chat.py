@@ -21,6 +21,7 @@ from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import open_chat
 from interleave_thinker.backend.chat.llamacpp.chat import LlamaCppChat
 from interleave_thinker.backend.chat.llamacpp.gguf_files import find_gguf
+from interleave_thinker.backend.chat.llamacpp.server_process import LlamaServer
 from interleave_thinker.backend.errors import Cancelled, ChatError, SettingsError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")
@@ -215,6 +216,19 @@ def test_a_crashed_server_reports_its_last_lines(tmp_path: Path, fault: str, sai
     with pytest.raises(ChatError, match=said) as error:
         chat.reply(question(200), PLAIN)
     assert "\n" not in str(error.value)
+
+
+def test_the_last_lines_are_read_on_a_busy_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listen = LlamaServer._listen
+
+    def listen_late(*arguments: Any) -> None:
+        time.sleep(0.5)
+        listen(*arguments)
+
+    monkeypatch.setattr(LlamaServer, "_listen", listen_late)
+    chat, _ = opened(tmp_path, "dies")
+    with pytest.raises(ChatError, match="failed to load model"):
+        chat.reply(question(200), PLAIN)
 
 
 def test_a_server_that_hangs_is_stopped_and_the_next_reply_has_a_new_one(tmp_path: Path) -> None:
