@@ -6,7 +6,8 @@ a plan or an error that a user understands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ REQUESTS = (
     "Exactly 3 images: a lighthouse in the morning, at noon and at night.",
 )
 SETTINGS = ReplySettings(max_tokens=700)
+PlanOf = Callable[[str], "Plan | AnswerError"]
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +42,9 @@ def chat() -> Iterator[LlamaCppChat]:
 
 
 @pytest.fixture(scope="module")
-def plans(chat: LlamaCppChat) -> dict[str, Plan | AnswerError]:
-    """Return the outcome for each request."""
-    return {text: planned(chat, text) for text in REQUESTS}
+def outcome_of(chat: LlamaCppChat) -> PlanOf:
+    """Return a function that plans a request. It asks once for each."""
+    return functools.cache(lambda text: planned(chat, text))
 
 
 def planned(chat: LlamaCppChat, text: str) -> Plan | AnswerError:
@@ -57,36 +59,33 @@ def planned(chat: LlamaCppChat, text: str) -> Plan | AnswerError:
 
 
 @pytest.mark.parametrize("text", REQUESTS)
-def test_a_request_becomes_a_plan_or_an_error_with_advice(
-    plans: dict[str, Plan | AnswerError], text: str
-) -> None:
-    outcome = plans[text]
+def test_a_request_becomes_a_plan_or_an_error_with_advice(outcome_of: PlanOf, text: str) -> None:
+    outcome = outcome_of(text)
     if isinstance(outcome, AnswerError):
         assert outcome.message and outcome.hint
         return
     assert all(step.prompt or step.auxiliary_text for step in outcome.steps)
-    count = sum(bool(step.prompt) for step in outcome.steps)
-    assert STEPS in (len(outcome.steps), count) or "3 steps were requested" in outcome.warning
+    assert STEPS in (len(outcome.steps), _images(outcome)) or "3 steps were requested" in outcome.warning
 
 
 def test_a_stopped_run_resumes_without_asking_again(
-    chat: LlamaCppChat, plans: dict[str, Plan | AnswerError], tmp_path: Path
+    chat: LlamaCppChat, outcome_of: PlanOf, tmp_path: Path
 ) -> None:
-    read = [text for text, outcome in plans.items() if isinstance(outcome, Plan) and _images(outcome) > 1]
-    if not read:
+    text = next((text for text in REQUESTS if _images(outcome_of(text)) > 1), None)
+    if text is None:
         pytest.skip("the model wrote no plan with two images for any of the requests")
     pipeline = Pipeline(Planner(chat, settings=SETTINGS), "fake:16", None)
-    stream = pipeline.stream(read[0], tmp_path / "run")
+    stream = pipeline.stream(text, tmp_path / "run")
     assert any(isinstance(event, AttemptDrawn) for event in stream)
     stream.close()
     assert len(list((tmp_path / "run" / "attempts").glob("*.json"))) == 1
     # A question would start the server again.
     chat.server.release()
     starts = chat.server.process.starts
-    story = pipeline(read[0], tmp_path / "run")
+    story = pipeline(text, tmp_path / "run")
     assert story.complete and len(story.images) == _images(story.trajectory.plan) > 1
     assert chat.server.process.starts == starts and not chat.server.process.runs
 
 
-def _images(plan: Plan) -> int:
-    return sum(bool(step.prompt) for step in plan.steps)
+def _images(outcome: Plan | AnswerError) -> int:
+    return sum(bool(step.prompt) for step in outcome.steps) if isinstance(outcome, Plan) else 0

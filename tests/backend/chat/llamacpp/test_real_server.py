@@ -41,11 +41,6 @@ def asked(text: str = "Count from 1 to 500, one number per line.") -> list[Messa
     return [Message(role="user", content=(text,))]
 
 
-def cancel_at_the_first_text(text: str) -> None:
-    if text:
-        raise Cancelled("stop")
-
-
 def test_a_reply_is_streamed_counted_and_reproducible(chat: LlamaCppChat) -> None:
     pieces: list[str] = []
     reply = chat.reply(asked(), SHORT, pieces.append)
@@ -66,10 +61,16 @@ def test_a_model_with_a_projector_sees_images(chat: LlamaCppChat) -> None:
 
 def test_a_cancelled_reply_leaves_a_server_that_answers(chat: LlamaCppChat) -> None:
     chat.reply(asked(), SHORT)
-    starts, began = chat.server.process.starts, time.monotonic()
+    starts, cancelled = chat.server.process.starts, list[float]()
+
+    def cancel(text: str) -> None:
+        if text:
+            cancelled.append(time.monotonic())
+            raise Cancelled("stop")
+
     with pytest.raises(Cancelled):
-        chat.reply(asked(), LONG, cancel_at_the_first_text)
-    assert time.monotonic() - began < SECONDS
+        chat.reply(asked(), LONG, cancel)
+    assert time.monotonic() - cancelled[0] < SECONDS
     assert chat.reply(asked("Count to 9."), SHORT).text
     assert chat.server.process.starts == starts
 
