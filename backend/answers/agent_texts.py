@@ -1,8 +1,8 @@
 """Checks texts of an answer before they are used: no placeholders of a prompt template, no excessive length.
 
-Small models repeat the template's example texts instead of writing their own. PLACEHOLDERS contains the
-example texts of all versions of the templates. A test compares it with the current ones, and nothing is
-removed.
+Small models repeat the placeholders of a template's answer format instead of writing their own texts.
+PLACEHOLDERS contains those of all versions of the templates. A test compares it with the templates, and
+nothing is removed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ PLACEHOLDERS = (
     "what is true after step {last}",
     "your prompt here",
 )
-TYPES = frozenset(("string", "str", "text"))
-"""Types of values that appear in the answer formats of other tools. `Text 1` is a text, so digits count."""
+TYPES = frozenset(
+    ("string", "str", "text", "prompt", "imageprompt", "instruction", "auxiliarytext", "stepname")
+)
+"""Types and keys of values, which models write in the place of values. `Text 1` is a text: digits count."""
 MAX_PLACEHOLDER_LENGTH = 200
 """Maximum length, in characters, of a text that is checked for being a placeholder."""
 SLOT = re.compile(r"\{\w+\}")
 NOT_LETTERS = re.compile(r"[\W\d_]+")
 NOT_IN_WORDS = re.compile(r"[\W_]+")
 OR_NULL = re.compile(r"\W*\bor\s+(?:null|none|empty|\"\")\W*$", re.IGNORECASE)
+ONLY_SLOT = re.compile(r"\s*(?:\{[^\W\d]\w{0,40}\}|<\w[^<>/]*[ _-]\w[^<>/]*>)\s*")
+"""A slot without its value: `{prompt}`, `<what the image shows>`."""
 ONLY_DOTS = re.compile(r"\W*(?:\.\.\.|…)\W*")
 
 
@@ -49,14 +53,15 @@ _NORMAL = frozenset(map(_normal, PLACEHOLDERS))
 
 
 def is_placeholder(text: str) -> bool:
-    """Return whether a text is an example of a template or only dots.
+    """Return whether a text is a placeholder of a template, the name or type of its value, or only dots.
 
     Case, spaces and punctuation do not count.
     """
     if len(text) > MAX_PLACEHOLDER_LENGTH:
         return False
     named = NOT_IN_WORDS.sub("", OR_NULL.sub("", text)).casefold()
-    return _normal(text) in _NORMAL or named in TYPES or ONLY_DOTS.fullmatch(text) is not None
+    only = ONLY_DOTS.fullmatch(text) or ONLY_SLOT.fullmatch(text)
+    return _normal(text) in _NORMAL or named in TYPES or only is not None
 
 
 def check_text(name: str, text: str | None) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .object_patterns import ANY_TEXT
+
+STEP_NUMBER = re.compile(r"\s*(?:step|第)?[\s_#-]{0,3}(\d{1,4})\s*[步.:)]?\s*", re.IGNORECASE)
+"""A step number, also written as `Step 3` or `3.`."""
 
 
 @dataclass(frozen=True)
@@ -47,3 +52,24 @@ def open_quote(raw: str) -> str:
     """Return the quote of the text in which an object's source breaks off; empty outside of texts."""
     last = deque(ANY_TEXT.finditer(raw), maxlen=1)
     return last[0].group(1) if last and last[0].group(2) != last[0].group(1) else ""
+
+
+def step_number(step: object) -> int | None:
+    """Return the number of a step, `None` if it has none."""
+    number = step.get("step_number") if isinstance(step, dict) else None
+    if isinstance(number, str) and (found := STEP_NUMBER.fullmatch(number)):
+        return int(found[1])
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def continues(before: Sequence[object], after: Sequence[object]) -> bool:
+    """Return whether the steps of `after` count on from the last step of `before`, one by one.
+
+    Another plan would start again, so steps that count on belong to the same plan.
+    """
+    last = step_number(before[-1]) if before else None
+    return (
+        last is not None
+        and len(after) > 0
+        and all(step_number(step) == last + place for place, step in enumerate(after, 1))
+    )

@@ -6,6 +6,7 @@ Every pattern has limited repetition or reads a text once, so parsing takes line
 from __future__ import annotations
 
 import re
+from functools import partial
 
 # A brace in prose ("the set {a, b}") does not start an answer: something like a key must follow it.
 OBJECT_START = re.compile(
@@ -38,7 +39,66 @@ ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8}|.)", re
 ESCAPED = {
     '"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
 }  # fmt: skip
-ONLY_JSON, ONLY_PYTHON = "JSON", "Python"
+ONLY_JSON, ONLY_PYTHON, NEITHER = "JSON", "Python", "neither"
 SURROGATE = re.compile("[\ud800-\udfff]")
 CONTROL = re.compile(r"[\x00-\x1f]")
+STEP_IN_BRACKETS = re.compile(r"\[\s*[\"']step_number[\"']\s{0,30}:")
+"""A step that begins with a bracket in place of its brace."""
+ENDS_REPLY = re.compile(r"\s*(?:\Z|<|```)")
 ANY_TEXT = re.compile(r"([\"'])(?:[^\"'\\]|\\.|(?!\1)[\"'])*(\1|\\?\Z)", re.DOTALL)
+
+
+def after_wrong_bracket(text: str, at: int, limit: int, end: str, depth: int) -> int | None:
+    """Return where to continue after a closing bracket that is not the expected one.
+
+    The values are the same for every way to correct the bracket, otherwise the result is `None`.
+
+    Args:
+        text: The reply.
+        at: Position of the bracket.
+        limit: End of the part of the reply that is read.
+        end: The expected bracket.
+        depth: Number of open brackets; 1 in the outermost object.
+
+    Returns:
+        `at` if the expected bracket is missing and this one closes the surrounding list, the position after
+        it if it replaces the expected one, `None` if neither is certain.
+    """
+    blank = BLANK.match(text, at + 1, limit)
+    following = text[blank.end() : blank.end() + 1] if blank and blank.end() < limit else ""
+    if end == "]":
+        # A brace that ends a list: the brace of the object around it must follow.
+        return at + 1 if following == "}" else None
+    if depth == 1:
+        return at + 1 if ENDS_REPLY.match(text, at + 1, limit) else None
+    if following and following in ",]":
+        return at + 1
+    return at if following == "}" else None
+
+
+def unescaped(content: str, languages: set[str]) -> str:
+    """Return the text that is written between quotes, and add to `languages` where it can be written so."""
+    if CONTROL.search(content):
+        languages.add(NEITHER)
+    if "\\" not in content:
+        return content
+    content = ESCAPE.sub(partial(_character, languages), content)
+    if SURROGATE.search(content):
+        # JSON writes a character of the higher planes as two surrogates.
+        content = content.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return content
+
+
+def _character(languages: set[str], found: re.Match[str]) -> str:
+    token = found.group(1)
+    if len(token) > 1 and int(token[1:], 16) < 0x110000:
+        if token[0] != "u":
+            languages.add(ONLY_PYTHON)
+        return chr(int(token[1:], 16))
+    if token == "'":
+        languages.add(ONLY_PYTHON)
+    elif token == "/":
+        languages.add(ONLY_JSON)
+    elif token not in ESCAPED:
+        languages.add(NEITHER)
+    return ESCAPED.get(token, found.group())

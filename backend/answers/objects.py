@@ -10,30 +10,31 @@ so that its content is not trusted blindly.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from ..errors import AnswerError
-from .found_object import FoundObject
+from .found_object import FoundObject, continues
 from .object_patterns import (
     BLANK,
     CLOSING,
-    CONTROL,
     CUT_KEY,
-    ESCAPE,
-    ESCAPED,
     KEY,
     LOOSE_TEXT,
+    NEITHER,
     NOT_IN_A_WORD,
     NUMBER,
     ONLY_JSON,
     ONLY_PYTHON,
+    STEP_IN_BRACKETS,
     STRICT_TEXT,
-    SURROGATE,
     WORD,
     WORDS,
+    after_wrong_bracket,
+    unescaped,
 )
 
+PLAN = "execution_plan"
+"""The only key that may be there several times, if its lists of steps continue each other."""
 MAX_DEPTH = 40
 MAX_VALUES = 10_000
 """Maximum number of values in one object; a plan with the maximum number of steps has about 600."""
@@ -99,7 +100,6 @@ class _ObjectReader:
         self._open_string = False
         self._places: dict[str, int] = {}
         self._languages: set[str] = set()
-        self._is_neither = False
 
     def read(self) -> FoundObject:
         """Read the object."""
@@ -112,7 +112,7 @@ class _ObjectReader:
 
     def found(self) -> FoundObject:
         """Return what has been read so far."""
-        mixed = len(self._languages) > 1 or self._is_neither
+        mixed = len(self._languages) > 1 or NEITHER in self._languages
         return FoundObject(
             value=self._value,
             text=self._text,
@@ -127,43 +127,60 @@ class _ObjectReader:
 
     def _object(self, value: dict[str, Any]) -> None:
         """Read an object into `value`, so that its content is kept if the text ends."""
+        ends = "}]" if self._text[self.at] == "[" else "}"
         self._enter()
         while True:
-            if self._next() == "}":
-                return self._leave()
+            if self._is_end(ends):
+                return
             key = self._key()
             self._next()
             if self._depth == 1:
                 # A quote before a word is not part of the word.
                 self._places.setdefault(key, self.at + (self._text[self.at] in CLOSING))
             if self._text[self.at] in "{[":
-                if key in value:
+                before = value.get(key)
+                if key in value and not (key == PLAN and isinstance(before, list)):
                     raise AnswerError(f"The answer contains {key!r} twice.", self._around())
-                value[key] = item = {} if self._text[self.at] == "{" else []
+                item = self._empty()
+                value.setdefault(key, item)
                 self._container(item)
+                if before is not None:
+                    self._join(key, before, item)
             else:
                 self._put(value, key, self._scalar(in_list=False))
-            self._after_value("}")
+            self._after_value(ends)
 
     def _list(self, value: list[Any]) -> None:
         self._enter()
         while True:
-            first = self._next()
-            if first == "]":
-                return self._leave()
-            if first in "{[":
-                item: dict[str, Any] | list[Any] = {} if first == "{" else []
+            if self._is_end("]"):
+                return
+            if self._text[self.at] in "{[":
+                item = self._empty()
                 value.append(item)
                 self._container(item)
             else:
                 value.append(self._scalar(in_list=True))
             self._after_value("]")
 
+    def _empty(self) -> dict[str, Any] | list[Any]:
+        """Return an empty container of the kind that starts here."""
+        is_object = self._text[self.at] == "{" or (
+            not self._strict and STEP_IN_BRACKETS.match(self._text, self.at, self._limit)
+        )
+        return {} if is_object else []
+
     def _container(self, item: Any) -> None:
         if isinstance(item, dict):
             self._object(item)
         else:
             self._list(item)
+
+    def _join(self, key: str, before: list[Any], item: Any) -> None:
+        """Add the steps of a plan that are under the same key as the steps before them."""
+        if not isinstance(item, list) or not continues(before, item):
+            raise AnswerError(f"The answer contains {key!r} twice.", self._around())
+        before.extend(item)
 
     def _put(self, value: dict[str, Any], key: str, item: Any) -> None:
         before = value.get(key, item)
@@ -181,9 +198,21 @@ class _ObjectReader:
                 f"The answer is nested more than {MAX_DEPTH} levels deep.", self._text[self._start :]
             )
 
-    def _leave(self) -> None:
+    def _is_end(self, ends: str) -> bool:
+        """Return whether the container ends here, and leave it. The first of `ends` is the right bracket."""
+        found = self._next()
+        if found in ends:
+            self.at += 1
+        elif found in "}]" and not self._strict:
+            after = after_wrong_bracket(self._text, self.at, self._limit, ends[0], self._depth)
+            if after is None:
+                self._fail()
+            else:
+                self.at = after
+        else:
+            return False
         self._depth -= 1
-        self.at += 1
+        return True
 
     def _next(self) -> str:
         """Return the next character that is not white space."""
@@ -193,7 +222,7 @@ class _ObjectReader:
             raise _EndError
         return self._text[self.at]
 
-    def _after_value(self, end: str) -> None:
+    def _after_value(self, ends: str) -> None:
         """Skip the comma after a value. A closing bracket is not skipped."""
         self._values += 1
         if self._values > MAX_VALUES:
@@ -201,9 +230,9 @@ class _ObjectReader:
         following = self._next()
         if following == ",":
             self.at += 1
-            if self._next() == end:
+            if self._next() in ends:
                 self._languages.add(ONLY_PYTHON)
-        elif following != end:
+        elif following not in ends and (self._strict or following not in "}]"):
             self._fail()
 
     def _key(self) -> str:
@@ -221,7 +250,7 @@ class _ObjectReader:
             return bare.strip("“”‘’ ")
         if single is not None:
             self._languages.add(ONLY_PYTHON)
-        return self._unescaped(double if single is None else single)
+        return unescaped(double if single is None else single, self._languages)
 
     def _scalar(self, in_list: bool) -> object:
         quote = self._text[self.at]
@@ -254,32 +283,7 @@ class _ObjectReader:
         self.at = end + 1
         if quote == "'":
             self._languages.add(ONLY_PYTHON)
-        return self._unescaped(content)
-
-    def _unescaped(self, content: str) -> str:
-        if CONTROL.search(content):
-            self._is_neither = True
-        if "\\" not in content:
-            return content
-        content = ESCAPE.sub(self._character, content)
-        if SURROGATE.search(content):
-            # JSON writes a character of the higher planes as two surrogates.
-            content = content.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-        return content
-
-    def _character(self, found: re.Match[str]) -> str:
-        token = found.group(1)
-        if len(token) > 1 and int(token[1:], 16) < 0x110000:
-            if token[0] != "u":
-                self._languages.add(ONLY_PYTHON)
-            return chr(int(token[1:], 16))
-        if token == "'":
-            self._languages.add(ONLY_PYTHON)
-        elif token == "/":
-            self._languages.add(ONLY_JSON)
-        elif token not in ESCAPED:
-            self._is_neither = True
-        return ESCAPED.get(token, found.group())
+        return unescaped(content, self._languages)
 
     def _fail(self) -> Any:
         if self._strict:

@@ -10,16 +10,16 @@ a prompt whose text is only in `instruction` is a text-only step.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from .found_object import FoundObject
-from .objects import read_object
+from .found_object import STEP_NUMBER, FoundObject, continues
+from .objects import PLAN, read_object
 from .reply_text import ReplyPart, find_objects
 
-PLAN = "execution_plan"
 LIST_KEYS = (PLAN, "plan", "steps")
 OTHER_NAMES = {
     "step": "step_number",
@@ -31,8 +31,8 @@ OTHER_NAMES = {
     "text": "auxiliary_text",
 }
 STEP_KEYS = ("step_number", "step_name", "instruction", "prompt", "auxiliary_text")
-NUMBER = re.compile(r"\s*(?:step|第)?[\s_#-]{0,3}(\d{1,4})\s*[步.:)]?\s*", re.IGNORECASE)
 LONE_LIST = re.compile(r"\s*(\[\s*\{.*\}\s*\])\s*", re.DOTALL)
+STEP_CONTENT = {"prompt", "auxiliary_text"}
 FENCE = "```"
 CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 BETWEEN_WORDS = re.compile(r"[\W_]+")
@@ -53,7 +53,8 @@ def shaped_plans(places: tuple[ReplyPart, ...]) -> list[FoundObject]:
     Raises:
         AnswerError: An object cannot be parsed.
     """
-    found = []
+    found: list[FoundObject] = []
+    steps: list[FoundObject] = []
     for place in places:
         lists = _lists(place.content)
         if lists:
@@ -61,8 +62,39 @@ def shaped_plans(places: tuple[ReplyPart, ...]) -> list[FoundObject]:
             continue
         for one in find_objects(place):
             if one.alone:
-                found += [replace(one, value={PLAN: value}) for value in _within(one.value)]
-    return found
+                within = [replace(one, value={PLAN: value}) for value in _within(one.value)]
+                found += within
+                steps += [] if within else [one]
+    return found or _as_one_plan(steps)
+
+
+def _as_one_plan(steps: list[FoundObject]) -> list[FoundObject]:
+    """Return the plan of several steps that are an object each; empty if they are something else.
+
+    A single step is no plan: steps may be missing.
+    """
+    values = [one.value for one in steps]
+    if len(values) < 2 or not all(STEP_CONTENT & value.keys() for value in values):
+        return []
+    if any(one.open_depth for one in steps) or not _count_on([[value] for value in values]):
+        return []
+    return [replace(steps[-1], value={PLAN: values})]
+
+
+def joined(found: list[FoundObject]) -> list[FoundObject]:
+    """Return plans of which each counts on from the one before as one plan; others as they are."""
+    lists = [one.value.get(PLAN) for one in found]
+    if len(found) < 2 or any(one.open_depth > 1 or one.open_string for one in found):
+        return found
+    parts = [one for one in lists if isinstance(one, list)]
+    if len(parts) < len(found) or not _count_on(parts):
+        return found
+    return [replace(found[-1], value=found[-1].value | {PLAN: [step for part in parts for step in part]})]
+
+
+def _count_on(parts: list[list[Any]]) -> bool:
+    """Return whether every part of a plan counts on from the part before."""
+    return all(continues(before, after) for before, after in itertools.pairwise(parts))
 
 
 def _lists(content: str) -> list[str]:
@@ -109,7 +141,7 @@ def _listed(value: dict[str, Any]) -> Any:
     for key in LIST_KEYS:
         if isinstance(names.get(key), list):
             return names[key]
-    numbers = [NUMBER.fullmatch(str(key)) for key in value]
+    numbers = [STEP_NUMBER.fullmatch(str(key)) for key in value]
     if value and all(numbers) and all(isinstance(one, dict) for one in value.values()):
         return [
             {"step_number": number[1] if number else None, **step}
@@ -129,7 +161,7 @@ def _named(step: dict[str, Any]) -> dict[str, Any]:
         if name in STEP_KEYS:
             named.setdefault(name, value)
     number = named.get("step_number")
-    if isinstance(number, str) and (found := NUMBER.fullmatch(number)):
+    if isinstance(number, str) and (found := STEP_NUMBER.fullmatch(number)):
         named["step_number"] = found[1]
     named["auxiliary_text"] = _words(named.get("auxiliary_text"))
     return named

@@ -31,7 +31,7 @@ from .other_verdicts import (
     check_other_verdicts,
     is_envelope_like,
 )
-from .plan_shapes import normal_key, shaped_plans, shift_of, steps_in, words_of
+from .plan_shapes import joined, normal_key, shaped_plans, shift_of, steps_in, words_of
 from .reply_text import TAG, SplitReply, find_objects, frame, split_reply
 
 PLAN_KEYS = ("execution_plan",)
@@ -79,6 +79,7 @@ def find_plan(text: str) -> tuple[Plan, FoundObject]:
         raise AnswerError(
             "The reply does not contain an execution_plan.", text or "(empty)", GRAMMAR_OF_PLANS
         )
+    found = joined(found)
     plans = [_plan_of(one, reply.reasoning) for one in found]
     if any(plan != plans[0] for plan in plans):
         raise AnswerError("The reply contains several different plans.", text)

@@ -7,18 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from interleave_thinker.backend import prompts
 from interleave_thinker.backend.answers.agent_texts import is_placeholder
 from interleave_thinker.backend.answers.long_plan import read_outline
 from interleave_thinker.backend.errors import AnswerError
+from interleave_thinker.backend.prompts import EARLIER, TEMPLATES
 
 FORM = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 VALUE = re.compile(r"[:\[,] \"((?:[^\"\\]|\\.)*)\"(?!:)")
-TEMPLATES = sorted(Path(prompts.__file__).parent.glob("*.txt"))
+WITH_PLACEHOLDERS = sorted(path for name in EARLIER for path in (TEMPLATES / name).glob("*.txt"))
+"""Templates whose answer format has placeholders. Later ones have a whole answer as an example."""
 
 
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
-def test_every_example_of_every_template_is_known(path: Path) -> None:
+@pytest.mark.parametrize("path", WITH_PLACEHOLDERS, ids=lambda path: path.stem)
+def test_every_placeholder_of_every_template_is_known(path: Path) -> None:
     (form,) = FORM.findall(path.read_text(encoding="utf-8").replace(", or null", " or null"))
     examples = VALUE.findall(form.replace('["', '[ "'))
     assert examples, form
@@ -29,7 +30,24 @@ def test_every_example_of_every_template_is_known(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Boat", "Step 1", "Text 1", "1.", "?!", "a ...", "wait for it ...", "\U0001f389", ""]
+    "text",
+    [
+        "Boat",
+        "Step 1",
+        "Text 1",
+        "1.",
+        "?!",
+        "a ...",
+        "wait for it ...",
+        "\U0001f389",
+        "",
+        "<think>",
+        "a prompt on a screen",
+        "<b>Boat</b>",
+        "a < b and c > d",
+        "{1, 2}",
+        "[a red boat]",
+    ],
 )
 def test_other_texts_are_content(text: str) -> None:
     assert not is_placeholder(text)
@@ -43,6 +61,23 @@ def test_an_outline_that_repeats_the_form_is_rejected() -> None:
         read_outline('<answer>{"outline": ["1. A walk"], "always": "Style, place, looks"}</answer>')
 
 
-@pytest.mark.parametrize("text", ["string", "String or null", "<text>", "TEXT or null"])
-def test_the_type_of_a_value_is_not_content(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "string",
+        "String or null",
+        "<text>",
+        "TEXT or null",
+        "prompt",
+        "<Prompt>",
+        "image_prompt or null",
+        "auxiliary_text",
+        "[instruction]",
+        "{prompt}",
+        " {image_prompt} ",
+        "<what the image shows>",
+        "<your prompt>",
+    ],
+)
+def test_the_type_or_name_of_a_value_is_not_content(text: str) -> None:
     assert is_placeholder(text)

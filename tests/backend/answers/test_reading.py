@@ -35,6 +35,9 @@ pieces = st.sampled_from(
         '"refine_prompt": "x"',
         '{"execution_plan": [',
         "{'step_number': 1, 'prompt': 'a'}",
+        '{"step_number": 2, "prompt": "b"]',
+        '["step_number": 3, "prompt": "c"}',
+        '"execution_plan": [{"step_number": 2, "prompt": "b"}], ',
     ]
 )
 
@@ -387,6 +390,26 @@ WILD_PLANS = {
     "trailing commas": f"<answer>{json.dumps(BOTH)}</answer>".replace("]}", ",],}"),
 }
 
+ONE, TWO = json.dumps(STEP), json.dumps(TEXT_STEP)
+WILD_PLANS |= {
+    "the key twice": f'<answer>{{"execution_plan": [{ONE}], "execution_plan": [{TWO}]}}</answer>',
+    "the key twice, Python": f"{{'execution_plan': [{STEP}], 'execution_plan': [{TEXT_STEP}]}}",
+    "the key twice, repaired": f'{{"execution_plan": [{ONE}], "execution_plan": [{TWO}],',
+    "an answer for each step": (
+        f'<answer>{{"execution_plan": [{ONE}]}}</answer>\n<answer>{{"execution_plan": [{TWO}]}}</answer>'
+    ),
+    "an answer for each bare step": f"<answer>{ONE}</answer>\n<answer>{TWO}</answer>",
+    "a line for each bare step": f"The steps:\n{ONE}\n{TWO}\n",
+    "a fence for each step": f"```json\n[{ONE}]\n```\nThen:\n```json\n[{TWO}]\n```",
+    "a bracket ends a step": f'<answer>{{"execution_plan": [{ONE[:-1]}], {TWO}]}}</answer>',
+    "a bracket ends the last step": f'<answer>{{"execution_plan": [{ONE}, {TWO[:-1]}]]}}</answer>',
+    "no brace ends the last step": f'<answer>{{"execution_plan": [{ONE}, {TWO[:-1]}]}}</answer>',
+    "a bracket ends the answer": f'<answer>{{"execution_plan": [{ONE}, {TWO}]]</answer>',
+    "a brace ends the list": f'<answer>{{"execution_plan": [{ONE}, {TWO}}}}}</answer>',
+    "brackets around a step": f'<answer>{{"execution_plan": [[{ONE[1:-1]}], {TWO}]}}</answer>',
+    "a bracket begins a step": f'<answer>{{"execution_plan": [{ONE}, [{TWO[1:]}]}}</answer>',
+}
+
 
 @pytest.mark.parametrize("text", WILD_PLANS.values(), ids=WILD_PLANS.keys())
 def test_wild_plans_are_read(text: str) -> None:
@@ -425,6 +448,45 @@ def test_apostrophes_in_single_quoted_texts_are_kept() -> None:
     assert read_plan(text).steps == (Step(number=4, prompt="the cat's hat, in 'red'"),)
 
 
+def in_pieces(parts: list[list[dict[str, object]]], form: str) -> str:
+    if form == "key":
+        told = ", ".join(f'"execution_plan": {json.dumps(part)}' for part in parts)
+        return f"<answer>{{{told}}}</answer>"
+    if form == "answers":
+        return "\n".join(f"<answer>{json.dumps({'execution_plan': part})}</answer>" for part in parts)
+    return "\n".join(f"<answer>{json.dumps(step)}</answer>" for part in parts for step in part)
+
+
+@given(
+    st.lists(st.integers(1, 3), min_size=2, max_size=4),
+    st.sampled_from(["key", "answers", "bare"]),
+    st.integers(1, 20),
+    st.data(),
+)
+def test_a_plan_in_pieces_is_read_only_if_its_numbers_ascend_one_by_one(
+    sizes: list[int], form: str, first: int, data: st.DataObject
+) -> None:
+    numbers = iter(range(first, first + sum(sizes)))
+    parts: list[list[dict[str, object]]] = [
+        [
+            {"step_number": number, "prompt": f"boat {number}"}
+            for _ in range(size)
+            for number in [next(numbers)]
+        ]
+        for size in sizes
+    ]
+    plan = read_plan(in_pieces(parts, form))
+    assert [(step.number, step.prompt) for step in plan.steps] == [
+        (number, f"boat {number}") for number in range(first, first + sum(sizes))
+    ]
+    part = data.draw(st.integers(1, len(parts) - 1))
+    shift = data.draw(st.integers(-first - 4, 9).filter(bool))
+    for step in parts[part]:
+        step["step_number"] = int(str(step["step_number"])) + shift
+    with pytest.raises(AnswerError):
+        read_plan(in_pieces(parts, form))
+
+
 BAD_PLANS = {
     "swallowed steps": (
         '<answer>{"execution_plan": [{"step_number": 1, "prompt": "a boat", "auxiliary_text": '
@@ -450,6 +512,36 @@ BAD_PLANS = {
     "a type as prompt": json.dumps({"execution_plan": [STEP | {"prompt": "string or null"}]}),
     "prompt too long": json.dumps({"execution_plan": [STEP | {"prompt": "a " * 20_000}]}),
     "too many": json.dumps({"execution_plan": [{"step_number": n, "prompt": "a"} for n in range(1, 103)]}),
+}
+
+AGAIN = json.dumps(STEP | {"prompt": "a house"})
+THIRD = json.dumps(STEP | {"step_number": 3})
+BAD_PLANS |= {
+    "the key twice with the same step": f'{{"execution_plan": [{ONE}], "execution_plan": [{AGAIN}]}}',
+    "the key twice with a gap": f'{{"execution_plan": [{ONE}], "execution_plan": [{THIRD}]}}',
+    "the key twice, backwards": f'{{"execution_plan": [{TWO}], "execution_plan": [{ONE}]}}',
+    "the key twice without numbers": (
+        '{"execution_plan": [{"prompt": "a"}], "execution_plan": [{"prompt": "b"}]}'
+    ),
+    "the key twice, a plan and its first step": (
+        f'{{"execution_plan": [{ONE}, {TWO}], "execution_plan": [{ONE}]}}'
+    ),
+    "the key twice, once empty": f'{{"execution_plan": [], "execution_plan": [{ONE}]}}',
+    "the key twice, once null": f'{{"execution_plan": null, "execution_plan": [{ONE}]}}',
+    "the key twice, a placeholder": (
+        f'{{"execution_plan": [{ONE}], "execution_plan": [{{"step_number": 2, "prompt": "..."}}]}}'
+    ),
+    "the key twice, cut off": f'{{"execution_plan": [{ONE}], "execution_plan": [{TWO[:-5]}',
+    "two answers with a gap": f"<answer>{ONE}</answer><answer>{THIRD}</answer>",
+    "two answers with the same step": f"<answer>{ONE}</answer><answer>{AGAIN}</answer>",
+    "two answers, one cut off": (
+        f'<answer>{{"execution_plan": [{ONE}]}}</answer><answer>{{"execution_plan": [{TWO}, {{"a'
+    ),
+    "one bare step": f"<answer>{ONE}</answer>",
+    "bare steps, one cut off": f"<answer>{ONE}</answer><answer>{TWO[:-1]}",
+    "no bracket ends the list": f'<answer>{{"execution_plan": [{ONE}, {TWO}}}</answer>',
+    "a second plan after a wrong bracket": (f'{{"execution_plan": [{ONE}]], "execution_plan": [{AGAIN}]}}'),
+    "a bracket within a step": '{"execution_plan": [{"step_number": 1], "prompt": "a"}]}',
 }
 
 
@@ -540,6 +632,12 @@ def test_a_damaged_verdict_is_never_turned_around(
         "{a:'",
         "-",
         '{"a":{}}',
+        '{"execution_plan": [',
+        '"execution_plan": [], ',
+        '{"step_number": 1, "prompt": "a"]',
+        '["step_number": 1, "prompt": "a"]',
+        "]}",
+        '<answer>{"step_number": 1, "prompt": "a"}</answer>',
     ],
 )
 def test_hostile_replies_are_answered_quickly(piece: str) -> None:
