@@ -34,12 +34,16 @@ class SourceMissing(SettingsError):
 
 
 class AnswerError(InterleaveError):
-    """An agent's reply cannot be read. `quote` is the part of the reply that is wrong."""
+    """An agent's reply cannot be read.
+
+    `quote` is the part of the reply that is wrong, `problem` the message without it.
+    """
 
     def __init__(self, message: str, quote: str = "", hint: str = "") -> None:
         shown = quote if len(quote) <= 200 else f"{quote[:120]} ... {quote[-60:]}"
         super().__init__(f"{message} In: {shown!r}." if quote else message, hint)
         self.quote = quote
+        self.problem = shown_text(message)
 
 
 class ChatError(InterleaveError):

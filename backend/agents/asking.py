@@ -1,7 +1,10 @@
 """Shared code of planner and critic: building the message from a template and images, and the second attempt.
 
-If a reply cannot be parsed, the model is asked once more, with the reason and the expected format. Doing this
-in one place treats both agents alike, and lets their identities contain everything that affects a reply.
+If a reply cannot be used, the model is asked once more, with the reason. Small models copy what they see:
+with their first reply in the conversation they often repeat it letter for letter. So an agent with the pack's
+own prompt set sees its question again with the reason, without the reply and without placeholders. An agent
+with a prompt set of its own also sees its reply, since its results were measured so. Doing this in one place
+treats both agents alike, and lets their identities contain everything that affects a reply.
 """
 
 from __future__ import annotations
@@ -28,6 +31,13 @@ MAX_CUT_OFF = 2_000
 """Maximum length, in characters, of a cut-off reply that is shown to the model again.
 
 The rest would use up the context that its second answer needs."""
+MAX_SEED = 2**53
+UNREADABLE = "Your answer could not be read."
+AGAIN = (
+    "\n\nYour last answer to this request could not be used: {problem} Answer once more from the beginning, "
+    "in exactly the form that is described above, with your own texts for this request. Keep it short."
+)
+"""What is added to a question for the second attempt."""
 LONGER = "Allow longer replies: increase 'max_tokens' at the agent's node, or --{}-max-tokens."
 ROLES: dict[GrammarName, str] = {"plan": "planner", "verdict": "critic"}
 """Role of the agent per answer, as the prefix of its command-line options."""
@@ -145,7 +155,7 @@ class Agent:
         form: AnswerForm[Answer],
         on_token: OnToken | None = None,
     ) -> tuple[Answer, Reply]:
-        """Parse a reply. If that fails, ask the model once more.
+        """Parse a reply. If that fails, ask the model once more (`ask_again`).
 
         Args:
             reply: The reply.
@@ -166,28 +176,79 @@ class Agent:
             return form.read(reply.whole), reply
         except AnswerError as error:
             problem = self._explained(error, reply)
-        cut_off = reply.finish == "length"
-        reason = f"Your answer could not be read. {problem.message} {form.grammar} Keep it short."
-        retry = [
-            message,
-            Message(role="assistant", content=(reply.text[: MAX_CUT_OFF if cut_off else MAX_TEXT],)),
-            Message(role="user", content=(reason,)),
-        ]
-        # Sampled, since greedy decoding might repeat the first reply.
-        again = settings.drawn()
-        if self.constrained_decoding != "never":
-            again = again.model_copy(update={"grammar": form.name})
-        reply = self.chat.reply(retry, again, on_token)
+        reply = self.ask_again(message, reply, problem, settings, form, on_token)
         try:
             return form.read(reply.whole), reply
         except AnswerError as error:
             raise self._explained(error, reply) from error
 
+    def ask_again(
+        self,
+        message: Message,
+        reply: Reply,
+        problem: AnswerError,
+        settings: ReplySettings,
+        form: AnswerForm[Answer],
+        on_token: OnToken | None = None,
+    ) -> Reply:
+        """Return a second reply to a message.
+
+        Args:
+            message: The message.
+            reply: The first reply, which cannot be used.
+            problem: Why.
+            settings: The settings of the first reply.
+            form: The expected answer.
+            on_token: Called with each new piece of text.
+
+        Raises:
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
+        if self._has_own_prompt_set:
+            limit = MAX_CUT_OFF if reply.finish == "length" else MAX_TEXT
+            again = [
+                message,
+                Message(role="assistant", content=(reply.text[:limit],)),
+                Message(
+                    role="user", content=(f"{UNREADABLE} {problem.message} {form.grammar} Keep it short.",)
+                ),
+            ]
+        else:
+            # The quote of the reply would be copied too.
+            reason = AGAIN.format(problem=problem.problem)
+            again = [message.model_copy(update={"content": (*message.content, reason)})]
+        settings = self._for_second(settings)
+        if self.constrained_decoding != "never":
+            settings = settings.model_copy(update={"grammar": form.name})
+        return self.chat.reply(again, settings, on_token)
+
+    def for_second_answer(self) -> Self:
+        """Return this agent for another answer to a request whose first answer is valid but unsuitable.
+
+        Its replies are sampled. An agent with a prompt set of its own stays as it is.
+        """
+        if self._has_own_prompt_set:
+            return self
+        agent = copy(self)
+        agent.settings = self._for_second(self.settings)
+        return agent
+
+    def _for_second(self, settings: ReplySettings) -> ReplySettings:
+        """Return settings for a second attempt: sampled, since greedy decoding might repeat the first."""
+        sampled = settings.drawn()
+        if self._has_own_prompt_set:
+            return sampled
+        # With the same seed, sampling a similar question tends to give the same text.
+        return sampled.model_copy(update={"seed": (sampled.seed + 1) % MAX_SEED})
+
     def _explained(self, error: AnswerError, reply: Reply) -> AnswerError:
         if reply.finish != "length":
             return error
-        problem = AnswerError(f"The reply was cut off after {reply.tokens} tokens. {error.message}")
+        cut_off = f"The reply was cut off after {reply.tokens} tokens. "
+        problem = AnswerError(f"{cut_off}{error.message}")
         problem.quote, problem.hint = error.quote, LONGER.format(ROLES[self.answers])
+        problem.problem = f"{cut_off}{error.problem}"
         return problem
 
 

@@ -4,9 +4,9 @@ Every part is a message of its own. It contains the outline, what all images hav
 notes after the part before, and the last prompt. So a message grows with the outline and not with the
 finished steps, and a part that cannot be parsed is requested again alone. A part that is cut off is requested
 in halves, down to one step, so any limit on the reply length is sufficient. The outline decides the number of
-steps. If a request clearly names a number and the outline has another length, it is requested once more, and
-the closer of the two is used. Parsed replies are stored, if there is a store, so a stopped planner resumes
-with the missing part.
+steps. If a request clearly names a number or a range and the outline has another length, it is requested once
+more, and the closer of the two is used. Parsed replies are stored, if there is a store, so a stopped planner
+resumes with the missing part.
 """
 
 from __future__ import annotations
@@ -112,25 +112,20 @@ class LongPlan:
         with _naming("outline"):
             first = self._asked("outline", message, settings)
             outline, reply = self._planner.read_reply(first, message, settings, OUTLINE, self._on_token)
-        if count is None or not count.exact or len(outline.lines) == count.most:
+        if count is None or not count.is_clear or not count.distance(len(outline.lines)):
             self.keep(message, reply)
             return outline
-        problem = (
-            f"Your outline has {len(outline.lines)} lines. The request asks for exactly {count.most} "
-            f"steps. {GRAMMAR_OF_OUTLINES}"
+        problem = AnswerError(
+            f"Your outline has {len(outline.lines)} lines. The request asks for "
+            f"{'exactly ' if count.exact else ''}{count.words} steps."
         )
-        again = [
-            message,
-            Message(role="assistant", content=(reply.text[:MAX_TEXT],)),
-            Message(role="user", content=(problem,)),
-        ]
-        second = self._planner.chat.reply(again, settings.drawn(), self._on_token)
+        second = self._planner.ask_again(message, reply, problem, settings, OUTLINE, self._on_token)
         try:
             other = read_outline(second.whole)
         except AnswerError:
             # The first outline is valid; the caller checks its number of steps.
             other = outline
-        nearer = min(outline, other, key=lambda one: abs(len(one.lines) - count.most))
+        nearer = min(outline, other, key=lambda one: count.distance(len(one.lines)))
         self.keep(message, reply if nearer is outline else second)
         return nearer
 
@@ -210,7 +205,7 @@ def parts_of(numbers: range) -> list[range]:
 
 
 def _how_many(count: AskedCount | None) -> str:
-    if count is not None and (count.exact or count.least < count.most):
+    if count is not None and count.is_clear:
         return f"Write {'exactly' if count.exact else 'from'} {count.words} lines."
     return "As many lines as the request asks for; if it names no number, as many as it needs and no more."
 

@@ -1,23 +1,26 @@
 """Constraints of a plan in addition to the request: number of steps, captions, style.
 
 Agents get the number and the captions as text in the request, since this works with the prompt set of any
-checkpoint. What can be counted is then checked, including a number in the request itself: the planner is
-asked again for a plan of another length, and after that the closer plan is used with a warning, or rejected.
-It is never truncated, since the missing steps might be essential. The style is not sent to the agent: it is
-part of the plan and is put before every prompt.
+checkpoint. What can be counted is then checked, including a number in the request itself, and whether there
+are images if the request asks for them. The planner is asked once more for an unsuitable plan, and after that
+the better plan is used with a warning, or rejected if the number has to be exact. A plan is never truncated,
+since the missing steps might be essential. The style is not sent to the agent: it is part of the plan and is
+put before every prompt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from pydantic import Field
 
-from ..errors import AnswerError, ChatError, InterleaveError
+from ..errors import AnswerError, ChatError, InterleaveError, SettingsError
 from ..types import MAX_STEPS, MAX_STYLE, Plan, Request, Value
-from .asked_count import asked_count
-from .planner import IN_ONE_REPLY
+from .asked_count import AskedCount, asked_count
+from .asked_images import asks_for_images
+from .planner import IN_ONE_REPLY, Planner
 
 CaptionStyle = Literal["as asked", "none", "short", "paragraph"]
 # Simple words that small planners know.
@@ -27,6 +30,9 @@ CAPTION_WORDS: dict[CaptionStyle, str] = {
     "short": " Write a short caption for every picture.",
     "paragraph": " Write a paragraph for every picture.",
 }
+
+WITH_IMAGES = " Every step needs an image: write its prompt."
+NO_IMAGES = "The request asks for images, but the planner wrote only text"
 
 
 class PlanConstraints(Value):
@@ -63,18 +69,59 @@ class PlanWriter(Protocol):
         ...
 
 
-def worded(text: str, constraints: PlanConstraints, wrong_count: int | None = None) -> str:
+def worded(
+    text: str, constraints: PlanConstraints, wrong_count: int | None = None, no_images: bool = False
+) -> str:
     """Return the request's text with the constraints as sentences.
 
-    `wrong_count` is the number of steps of a first plan that did not meet them.
+    Args:
+        text: The request.
+        constraints: The constraints.
+        wrong_count: Number of steps of a first plan that did not meet them.
+        no_images: Whether a first plan had no images although the request asks for them.
     """
     count = ""
     if constraints.step_count:
-        wrong = f", not {wrong_count}" if wrong_count else ""
-        count = (
-            f"In exactly {constraints.step_count} step{'s' if constraints.step_count > 1 else ''}{wrong}: "
-        )
-    return f"{count}{text}{CAPTION_WORDS[constraints.captions]}"
+        number = AskedCount(constraints.step_count, constraints.step_count, exact=True)
+        count = _counted(number, wrong_count)
+    return f"{count}{text}{CAPTION_WORDS[constraints.captions]}{WITH_IMAGES if no_images else ''}"
+
+
+def _counted(count: AskedCount, wrong_count: int | None) -> str:
+    wrong = f", not {wrong_count}" if wrong_count else ""
+    exactly = "exactly " if count.exact else ""
+    return f"In {exactly}{count.words} step{'s' if count.most > 1 else ''}{wrong}: "
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What can be counted in a plan.
+
+    Attributes:
+        count: The number of steps, if one is known.
+        named: The number is in the request's text, so it may also be the number of images.
+        images: The request asks for images.
+    """
+
+    count: AskedCount | None
+    named: bool
+    images: bool
+
+    def distance(self, plan: Plan) -> int:
+        """Return by how many steps the plan is too long or too short."""
+        if self.count is None:
+            return 0
+        drawn = sum(bool(step.prompt) for step in plan.steps)
+        counts = {len(plan.steps), drawn or len(plan.steps)} if self.named else {len(plan.steps)}
+        return min(map(self.count.distance, counts))
+
+    def lacks_images(self, plan: Plan) -> bool:
+        """Return whether the plan has no images although the request asks for them."""
+        return self.images and not any(step.prompt for step in plan.steps)
+
+    def is_met(self, plan: Plan) -> bool:
+        """Return whether the plan is as requested."""
+        return not self.distance(plan) and not self.lacks_images(plan)
 
 
 def constrained_plan(
@@ -86,65 +133,106 @@ def constrained_plan(
     """Plan a request under constraints.
 
     Returns:
-        The plan. If two plans do not have the number of steps that the constraints or the request ask for,
-        the closer one is returned (the second if both are equally close). If the second plan fails, the first
-        is returned. `warning` then contains a message.
+        The plan. If the first plan does not have the number of steps that the constraints or the request ask
+        for, or no images although the request asks for them, the planner is asked for a second one. If both
+        are unsuitable, the better one is returned (the second if both are equally good). If the second plan
+        fails, the first is returned. `warning` then contains a message.
 
     Raises:
         AnswerError: With `exact_count`, neither plan has the number of steps.
         InterleaveError: The planner failed at the first plan, or with `exact_count` at the second.
     """
-    named = 0 if constraints.step_count else _named_count(request.text)
-    wanted, plans = constraints.step_count or named, list[Plan]()
-    while len(plans) < 2:
-        # The first time, the request's own number is enough. The second time it is also a constraint.
-        asked = constraints.model_copy(update={"step_count": wanted}) if plans else constraints
-        text = worded(request.text, asked, len(plans[-1].steps) if plans else None)
-        try:
-            plan = planner.plan(Request(text=text, images=request.images), on_token)
-        except (AnswerError, ChatError) as error:
-            if not plans or constraints.exact_count:
-                raise
-            return _finished(_of_another_length(plans[0], wanted, error), constraints)
-        # The number in a request may count only its images.
-        if wanted in (0, len(plan.steps)) or (
-            named and wanted == sum(bool(step.prompt) for step in plan.steps)
-        ):
-            return _finished(plan, constraints)
-        plans.append(plan)
-    first, second = (len(plan.steps) for plan in plans)
-    problem = f"{wanted} steps were requested, but the planner wrote {first} and then {second}"
+    asked = _asked(request, constraints)
+    text = worded(request.text, constraints)
+    first = planner.plan(Request(text=text, images=request.images), on_token)
+    if asked.is_met(first):
+        return _finished(first, constraints)
+    must_retry = constraints.exact_count and asked.distance(first) > 0
+    if not must_retry and not asked.lacks_images(first) and _was_counted_twice(planner, asked):
+        warning = f"{_requested(asked)}, but the planner wrote {len(first.steps)}."
+        return _finished(_with_warning(first, warning), constraints)
+    second_text = _second_text(request.text, constraints, asked, first)
+    again = planner.for_second_answer() if isinstance(planner, Planner) else planner
+    try:
+        second = again.plan(Request(text=second_text, images=request.images), on_token)
+    except (AnswerError, ChatError, SettingsError) as error:
+        if must_retry:
+            raise
+        return _finished(_with_warning(first, _failed_twice(first, asked, error)), constraints)
+    if asked.is_met(second):
+        return _finished(second, constraints)
+    plans = [second, first]
     if constraints.exact_count:
-        raise AnswerError(
-            f"{problem}.",
-            hint="Choose another number or 0, or describe in the request what happens in each step.",
-        )
-    nearest = min(reversed(plans), key=lambda plan: abs(len(plan.steps) - wanted))
-    warning = f"{problem}. The plan of {len(nearest.steps)} is used."
-    return _finished(_with_warning(nearest, warning), constraints)
+        plans = [plan for plan in plans if not asked.distance(plan)]
+        if not plans:
+            raise AnswerError(
+                f"{_count_problem(first, second, asked)}.",
+                hint="Choose another number or 0, or describe in the request what happens in each step.",
+            )
+    best = min(plans, key=lambda plan: (asked.lacks_images(plan), asked.distance(plan)))
+    return _finished(_with_warning(best, _warning(best, first, second, asked)), constraints)
 
 
-def _of_another_length(plan: Plan, wanted: int, error: InterleaveError) -> Plan:
-    """Return the first plan with a warning, after the request for another one failed."""
-    warning = (
-        f"{wanted} steps were requested, but the planner wrote {len(plan.steps)}. "
-        f"Planning again failed: {error.message}"
+def _asked(request: Request, constraints: PlanConstraints) -> _Asked:
+    images = asks_for_images(request)
+    if constraints.step_count:
+        return _Asked(AskedCount(constraints.step_count, constraints.step_count, True), False, images)
+    count = asked_count(request.text)
+    return _Asked(count if count is not None and count.is_clear else None, True, images)
+
+
+def _was_counted_twice(planner: PlanWriter, asked: _Asked) -> bool:
+    """Return whether the steps of the plan's outline were counted, and requested again (long_plan.py)."""
+    return (
+        asked.named
+        and asked.count is not None
+        and asked.count.most > IN_ONE_REPLY
+        and isinstance(planner, Planner)
+        and planner.prompt_set.has_parts
     )
-    return _with_warning(plan, warning)
+
+
+def _second_text(text: str, constraints: PlanConstraints, asked: _Asked, first: Plan) -> str:
+    """Return the request for a second plan, which says what the first one lacks."""
+    wrong = len(first.steps) if asked.distance(first) else None
+    told = worded(text, constraints.model_copy(update={"step_count": 0}), no_images=asked.lacks_images(first))
+    # The first time, the request's own number is enough.
+    return told if asked.count is None else f"{_counted(asked.count, wrong)}{told}"
+
+
+def _requested(asked: _Asked) -> str:
+    assert asked.count is not None, "called only if a number of steps was requested"
+    return f"{asked.count.words} steps were requested"
+
+
+def _count_problem(first: Plan, second: Plan, asked: _Asked) -> str:
+    return f"{_requested(asked)}, but the planner wrote {len(first.steps)} and then {len(second.steps)}"
+
+
+def _warning(best: Plan, first: Plan, second: Plan, asked: _Asked) -> str:
+    """Return what the better of two unsuitable plans lacks."""
+    warnings = []
+    if asked.distance(best):
+        reason = "" if asked.lacks_images(first) == asked.lacks_images(second) else ", which has images,"
+        warnings.append(
+            f"{_count_problem(first, second, asked)}. The plan of {len(best.steps)}{reason} is used."
+        )
+    if asked.lacks_images(best):
+        warnings.append(f"{NO_IMAGES}, also when it was asked again.")
+    return " ".join(warnings)
+
+
+def _failed_twice(plan: Plan, asked: _Asked, error: InterleaveError) -> str:
+    """Return what the first plan lacks, after the request for another one failed."""
+    problem = f"{NO_IMAGES}."
+    if asked.distance(plan):
+        problem = f"{_requested(asked)}, but the planner wrote {len(plan.steps)}."
+    return f"{problem} Planning again failed: {error.message}"
 
 
 def _with_warning(plan: Plan, warning: str) -> Plan:
     """Return the plan with a warning before its own."""
     return plan.model_copy(update={"warning": f"{warning} {plan.warning}".strip()})
-
-
-def _named_count(text: str) -> int:
-    """Return the number of steps that a request clearly names, 0 if it names none.
-
-    A longer plan is written in parts, and its outline is counted (long_plan.py).
-    """
-    count = asked_count(text)
-    return count.most if count is not None and count.exact and count.most <= IN_ONE_REPLY else 0
 
 
 def _finished(plan: Plan, constraints: PlanConstraints) -> Plan:

@@ -62,8 +62,9 @@ def planner_message(
 def _reminder(text: str) -> str:
     """Return the number of steps that a request names, as the last line of the question, or nothing."""
     count = asked_count(text)
-    if count is None or not (count.exact or count.least < count.most):
+    if count is None or not count.is_clear:
         return ""
-    return (
-        f"\n\nWrite {'exactly' if count.exact else 'from'} {count.words} step{'s' if count.most > 1 else ''}."
-    )
+    plural = "s" if count.most > 1 else ""
+    # A request for images may ask for text between them.
+    image = " with an image" if count.of_images else ""
+    return f"\n\nWrite {'exactly' if count.exact else 'from'} {count.words} step{plural}{image}."

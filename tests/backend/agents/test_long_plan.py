@@ -129,9 +129,9 @@ def test_only_an_unreadable_part_is_requested_again() -> None:
     plan, chat = planned(replies)
     assert len(plan.steps) == 40 and len(chat.requests) == 6
     again = chat.requests[3]
-    assert again.messages[0] == chat.requests[2].messages[0] and len(again.messages) == 3
-    assert "The reply does not contain an execution_plan" in str(again.messages[2].content[0])
-    assert "state" in str(again.messages[2].content[0])
+    (message,) = again.messages
+    assert message.content[:-1] == chat.requests[2].messages[0].content
+    assert "The reply does not contain an execution_plan" in str(message.content[-1])
 
 
 def test_an_incomplete_part_is_requested_again_and_later_steps_wait() -> None:
@@ -192,10 +192,21 @@ def test_a_truncated_whole_plan_is_written_in_parts() -> None:
 def test_an_outline_of_another_length_is_requested_again_and_the_closer_one_used() -> None:
     right, chat = planned([outline(38), *forty()])
     assert len(right.steps) == 40
-    assert "Your outline has 38 lines" in str(chat.requests[1].messages[2].content[0])
+    assert "Your outline has 38 lines. The request asks for exactly 40" in questions(chat)[1]
+    assert "mile 38" not in questions(chat)[1] and chat.requests[1].settings.grammar == "outline"
     for second in (outline(20), "Sure!"):
         near, _ = planned([outline(13), second, part(1, 6), part(7, 13)], "In exactly 14 steps: A walk.")
         assert len(near.steps) == 13
+    many = [outline(20), outline(14), part(1, 7), part(8, 14)]
+    assert len(planned(many, "In 13 to 15 steps: A walk.")[0].steps) == 14
+    assert len(planned(many[1:], "In 13 to 15 steps: A walk.")[1].requests) == 3
+
+
+def test_a_long_plan_of_another_length_gets_a_warning_and_no_third_outline() -> None:
+    chat = ScriptedChat([outline(13), outline(13), part(1, 6), part(7, 13)])
+    plan = constrained_plan(Planner(chat), Request(text="In exactly 14 steps: A walk."), PlanConstraints())
+    assert len(plan.steps) == 13 and len(chat.requests) == 4
+    assert plan.warning == "14 steps were requested, but the planner wrote 13."
 
 
 def test_a_given_step_count_leads_to_parts() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 
 import pytest
+from PIL import Image
 
 from interleave_thinker.backend.agents.constrained_planner import ConstrainedPlanner
 from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat.protocol import ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
-from interleave_thinker.backend.errors import AnswerError, ChatError
-from interleave_thinker.backend.types import Request
+from interleave_thinker.backend.errors import AnswerError, ChatError, SettingsError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.types import Plan, Request
 
 
 def reply(count: int, text: str | None = "Words.") -> str:
@@ -127,3 +130,98 @@ def test_captions_are_requested_in_text_and_none_removes_them() -> None:
     assert [step.auxiliary_text for step in short.steps] == ["Words.", "Words.", "The end."]
     assert [step.auxiliary_text for step in none.steps] == [None, None, "The end."]
     assert "A tale. Write a short caption" in asked(chat)[0] and "A tale. No captions." in asked(chat)[1]
+
+
+def text_only(count: int) -> str:
+    steps = [{"step_number": number, "auxiliary_text": "Words."} for number in range(1, count + 1)]
+    return f"<answer>{json.dumps({'execution_plan': steps})}</answer>"
+
+
+def planned(text: str, *replies: str, **given: object) -> tuple[Plan, ScriptedChat]:
+    chat = ScriptedChat(replies)
+    return constrained_plan(Planner(chat), Request(text=text), PlanConstraints.model_validate(given)), chat
+
+
+def test_six_panels_that_became_one_step_are_requested_again() -> None:
+    plan, chat = planned("A comic with six panels: a knight is afraid of a mouse.", reply(1), reply(6))
+    assert len(plan.steps) == 6 and plan.warning == ""
+    assert "In exactly 6 steps, not 1: A comic with six panels" in asked(chat)[1]
+    first, second = (one.settings for one in chat.requests)
+    assert (first.temperature, second.temperature, second.seed) == (0.0, 0.7, 1)
+
+
+def test_seven_text_only_steps_for_a_request_to_draw_are_requested_again() -> None:
+    request = "Explain how rain forms. Please draw every step."
+    plan, chat = planned(request, text_only(7), reply(7))
+    assert any(step.prompt for step in plan.steps) and plan.warning == ""
+    assert f"{request} Every step needs an image: write its prompt." in asked(chat)[1]
+    again, _ = planned(request, text_only(7), text_only(3))
+    assert len(again.steps) == 3
+    assert again.warning == (
+        "The request asks for images, but the planner wrote only text, also when it was asked again."
+    )
+    failed, _ = planned(request, text_only(7))
+    assert failed.warning.startswith(
+        "The request asks for images, but the planner wrote only text. Planning again failed: "
+    )
+
+
+@pytest.mark.parametrize("text", ["Why does it rain?", "Explain without pictures why it rains."])
+def test_a_text_only_plan_for_a_request_for_text_is_used(text: str) -> None:
+    plan, chat = planned(text, text_only(3))
+    assert len(plan.steps) == 3 and len(chat.requests) == 1 and plan.warning == ""
+
+
+def test_a_description_of_given_images_may_be_text_only() -> None:
+    chat = ScriptedChat([text_only(2)])
+    request = Request(text="Describe what the images show.", images=(Picture(Image.new("RGB", (8, 6))),))
+    assert constrained_plan(Planner(chat), request, PlanConstraints()).warning == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "right"),
+    [
+        ("Drei Bilder: eine Burg, die Flut, der Strand.", 1, 3),
+        ("Cuatro pasos: una receta.", 2, 4),
+        ("画六格漫画：一只猫。", 1, 6),
+        ("네 장: 고양이", 2, 4),
+        ("A tale in 3 to 5 steps.", 7, 4),
+    ],
+)
+def test_a_number_in_any_language_is_checked(text: str, wrong: int, right: int) -> None:
+    plan, chat = planned(text, reply(wrong), reply(right))
+    assert len(plan.steps) == right and len(chat.requests) == 2
+
+
+def test_a_plan_with_images_is_better_than_one_of_the_right_length() -> None:
+    plan, _ = planned("Draw a tale in exactly 3 steps.", text_only(3), reply(5))
+    assert len(plan.steps) == 5
+    assert plan.warning == (
+        "3 steps were requested, but the planner wrote 3 and then 5. "
+        "The plan of 5, which has images, is used."
+    )
+    exact, _ = planned("Draw a tale.", text_only(3), reply(5), step_count=3, exact_count=True)
+    assert len(exact.steps) == 3 and exact.warning.startswith("The request asks for images")
+
+
+def test_a_long_plan_in_one_reply_is_requested_again() -> None:
+    """A prompt set without templates for parts: no outline was counted."""
+    whole = default_prompt_set().in_one_reply()
+    chat = ScriptedChat([reply(30), reply(40)], whole)
+    plan = constrained_plan(Planner(chat), Request(text="In exactly 40 steps: A walk."), PlanConstraints())
+    assert len(plan.steps) == 40
+    assert [one.settings.temperature for one in chat.requests] == [0, 0], "it was trained with these settings"
+
+
+def test_a_second_request_that_the_model_does_not_support_does_not_cost_the_first_plan() -> None:
+    class Strict(ScriptedChat):
+        def check_request(self, text: str) -> None:
+            if "image" in text:
+                raise SettingsError("The word 'image' is unknown.", "Leave it out.")
+
+        def plan_warning(self, text: str, plan: Plan) -> str:
+            return ""
+
+    chat = Strict([text_only(2)])
+    plan = constrained_plan(Planner(chat), Request(text="Draw a boat."), PlanConstraints())
+    assert len(plan.steps) == 2 and "The word 'image' is unknown" in plan.warning
