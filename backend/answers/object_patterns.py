@@ -43,7 +43,7 @@ ONLY_JSON, ONLY_PYTHON, NEITHER = "JSON", "Python", "neither"
 SURROGATE = re.compile("[\ud800-\udfff]")
 CONTROL = re.compile(r"[\x00-\x1f]")
 STEP_IN_BRACKETS = re.compile(r"\[\s*[\"']step_number[\"']\s{0,30}:")
-"""A step that begins with a bracket in place of its brace."""
+"""A step that begins with a bracket instead of its brace."""
 ENDS_REPLY = re.compile(r"\s*(?:\Z|<|```)")
 ANY_TEXT = re.compile(r"([\"'])(?:[^\"'\\]|\\.|(?!\1)[\"'])*(\1|\\?\Z)", re.DOTALL)
 

@@ -71,7 +71,7 @@ def shaped_plans(places: tuple[ReplyPart, ...]) -> list[FoundObject]:
 def _as_one_plan(steps: list[FoundObject]) -> list[FoundObject]:
     """Return the plan of several steps that are an object each; empty if they are something else.
 
-    A single step is no plan: steps may be missing.
+    A single step is refused, since others may be missing.
     """
     values = [one.value for one in steps]
     if len(values) < 2 or not all(STEP_CONTENT & value.keys() for value in values):
