@@ -3,8 +3,8 @@
 The result decides whether a plan is written in one reply or in parts, how many lines an outline should have,
 and whether the planner is asked again. It never rejects a plan. A request without a number is planned in one
 reply. A number that means something else ("100 pictures of an exhibition") costs one outline. A number is
-exact only if its place in the request makes clear that it counts the steps: a missed number costs nothing, a wrong
-one a second plan. The words are in number_words.py.
+exact only if its place in the request makes clear that it counts the steps: a missed number costs nothing, a
+wrong one a second plan. The words are in number_words.py.
 """
 
 from __future__ import annotations

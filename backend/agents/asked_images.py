@@ -16,7 +16,7 @@ from .asked_count import MAX_READ, counts_images
 
 SENTENCE = (
     r"(?:^|[.!?:;,\n。！？：；，、]|\b(?:and|then|please|und|dann|bitte|et|puis|y|luego|e|depois|и|затем|"
-    r"can you|could you|por favor|пожалуйста)\s|请|請|再|并|並|帮我|幫我|然后|然後)\s*"
+    r"can you|could you|por favor|пожалуйста)\s|请|請|再|并|並|帮我|幫我|然后|然後)\s{0,9}"
 )
 """What is before a verb at the start of a sentence, or of a part of one."""
 
@@ -31,7 +31,7 @@ def _verbs(table: words.Imaged) -> str:
 
 VERBS = _compiled("|".join(_verbs(table) for table in words.IMAGED))
 TURKISH_VERBS = _compiled(
-    rf"\b(?:{words.IMAGED_TURKISH.draw}|{words.IMAGED_TURKISH.show})\b\s*(?:$|[.!?:;,\n])"
+    rf"\b(?:{words.IMAGED_TURKISH.draw}|{words.IMAGED_TURKISH.show})\b\s{{0,9}}(?:$|[.!?:;,\n])"
 )
 UNSPACED_VERBS = _compiled(
     rf"{SENTENCE}(?:{words.IMAGED_UNSPACED.draw}|{words.IMAGED_UNSPACED.show})|그려|描いて"

@@ -11,6 +11,7 @@ import pytest
 from support.made_replies import HOSTILE, LONG, long_replies
 
 from interleave_thinker.backend.agents.asked_count import asked_count
+from interleave_thinker.backend.agents.asked_images import asks_for_images
 from interleave_thinker.backend.answers.long_plan import read_outline as read_agents_outline
 from interleave_thinker.backend.answers.long_plan import read_part
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_verdict
@@ -25,7 +26,7 @@ from interleave_thinker.backend.prompts.importer import _string_constants
 from interleave_thinker.backend.remote.key_mask import KeyMask
 from interleave_thinker.backend.report.prompt_diff import changes
 from interleave_thinker.backend.scorers.judge import read_scores
-from interleave_thinker.backend.types import Verdict
+from interleave_thinker.backend.types import Request, Verdict
 from interleave_thinker.tinyworld.runtime.wording import read_prompt
 from interleave_thinker.training.reward.published import read_published
 from interleave_thinker.training.reward.terms import format_reward
@@ -39,7 +40,7 @@ UNITS = (
     "a red sun at the ", " and ", "must be ; ", "; ", "{text_input}", "<image>", "A=A+A\n", "A='a'\n", "a ",
     "a b ", ". ",
     '{"execution_plan": [', '{"step_number": 1, ', "@https://", "</ ", "<  /", "`", "```json", "ſ", "\u2028",
-    "\x85", "é{",
+    "\x85", "é{", "draw ", "one ", "在", "三张", "한 ", "with a ",
 )  # fmt: skip
 
 
@@ -64,6 +65,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "outline of an agent": read_agents_outline,
     "part of a plan": lambda text: read_part(text, range(1, 3)),
     "count": asked_count,
+    "images": lambda text: asks_for_images(Request(text=text)),
     "outline": read_outline,
     "outline, one line": lambda text: read_outline(f"1. a\n   draw: {text}"),
     "plan as JSON": read_json,
