@@ -23,6 +23,10 @@ class Counts:
     """Tokens that went through them."""
     prefix_tokens_reused: int = 0
     """Tokens of prompts that were in the cache already, since the question before began alike."""
+    served_prompt_tokens: int = 0
+    """Tokens of the prompts that were sent to a server, as it counts them."""
+    served_prompt_tokens_cached: int = 0
+    """Those of them that were in the server's cache."""
     images_seen: int = 0
     """Images encoded by a vision tower."""
     vision_patches: int = 0

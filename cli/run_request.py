@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..backend.agents.plan_constraints import PlanConstraints
+from ..backend.counters import Counts, counting
 from ..backend.errors import Cancelled, SettingsError
 from ..backend.exporters import export_by_name
 from ..backend.files.bounded_reader import parse_json, read_text
@@ -137,26 +138,28 @@ def carry_out(
     view = JsonLines() if as_json else Lines(accept_at=settings.accept_at)
     trajectory: Trajectory | None = None
     stopped = False
+    counts = Counts()
     try:
-        prepared = PreparedRun(request, out, settings, models.constraints, plan)
-        show_changes(view, out, settings)
-        if prepared.needs_planner:
-            check_words(models.planner.planner, request.text)
-        view.wait("Loading the models")
-        opener = Opener(models.local)
-        generator = opener.generator(models.generator)
-        planner = opener.planner(models.planner, view.planning) if prepared.needs_planner else None
-        critic = opener.critic(models.critic) if prepared.needs_critic else None
-        opener.finish()
-        if before is not None:
-            before.check_models(planner, critic, generator)
-        view.wait("Planning")
-        for event in prepared.events(planner, generator, critic):
-            if isinstance(event, Finished):
-                trajectory = event.trajectory
-            view.show(event)
-            if isinstance(event, PlanReady):
-                warn_of(event.plan)
+        with counting() as counts:
+            prepared = PreparedRun(request, out, settings, models.constraints, plan)
+            show_changes(view, out, settings)
+            if prepared.needs_planner:
+                check_words(models.planner.planner, request.text)
+            view.wait("Loading the models")
+            opener = Opener(models.local)
+            generator = opener.generator(models.generator)
+            planner = opener.planner(models.planner, view.planning) if prepared.needs_planner else None
+            critic = opener.critic(models.critic) if prepared.needs_critic else None
+            opener.finish()
+            if before is not None:
+                before.check_models(planner, critic, generator)
+            view.wait("Planning")
+            for event in prepared.events(planner, generator, critic):
+                if isinstance(event, Finished):
+                    trajectory = event.trajectory
+                view.show(event)
+                if isinstance(event, PlanReady):
+                    warn_of(event.plan)
     except (KeyboardInterrupt, Cancelled):
         stopped = True
     finally:
@@ -165,7 +168,7 @@ def carry_out(
         code=130 if stopped or trajectory is None else exit_code(trajectory),
         page=export_by_name("page", trajectory, out) if trajectory else None,
     )
-    _conclude(view, outcome, trajectory, out)
+    _conclude(view, outcome, trajectory, out, counts)
     return outcome
 
 
@@ -187,12 +190,21 @@ def exit_code(trajectory: Trajectory) -> int:
     return 0 if all_accepted(trajectory) else 3
 
 
-def _conclude(view: Lines | JsonLines, outcome: Outcome, trajectory: Trajectory | None, out: Path) -> None:
+def _conclude(
+    view: Lines | JsonLines, outcome: Outcome, trajectory: Trajectory | None, out: Path, counts: Counts
+) -> None:
     results = trajectory.results if trajectory else ()
     images = [out / "pictures" / f"{result.image.digest}.png" for result in results if result.image]
     if isinstance(view, JsonLines):
         page = str(outcome.page) if outcome.page else None
-        view.result(exit_code=outcome.code, out=str(out), page=page, pictures=[str(path) for path in images])
+        view.result(
+            exit_code=outcome.code,
+            out=str(out),
+            page=page,
+            pictures=[str(path) for path in images],
+            prompt_tokens=counts.served_prompt_tokens,
+            cached_tokens=counts.served_prompt_tokens_cached,
+        )
     elif trajectory is not None:
         generated = [result for result in results if result.stop_reason is not StopReason.text_only]
         good = sum(result.stop_reason in GOOD for result in generated)
@@ -206,6 +218,9 @@ def _conclude(view: Lines | JsonLines, outcome: Outcome, trajectory: Trajectory 
         view.say(f"{line}{rest}.", "bold")
         for path in images:
             view.say(f"  {path}")
+        if read := counts.served_prompt_tokens:
+            cached = counts.served_prompt_tokens_cached
+            view.say(f"Model servers: {read:,} prompt tokens, {cached:,} of them cached.")
         if outcome.page:
             view.say(f"Page: {outcome.page}")
     if outcome.code == 130:

@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 from ..answers.grammar import GrammarName
-from ..chat.protocol import ChatModel, Constrains, MaySee, Message, Reply, ReplySettings, WasTrained
+from ..chat.protocol import (
+    ChatModel,
+    ChatRole,
+    Constrains,
+    MaySee,
+    Message,
+    Reply,
+    ReplySettings,
+    WasTrained,
+)
 from ..errors import AnswerError, SettingsError
 from ..pictures import Picture
 from ..prompts import PromptSet, default_prompt_set, earlier_prompt_set, fill
@@ -39,7 +48,7 @@ AGAIN = (
 )
 """What is added to a question for the second attempt."""
 LONGER = "Allow longer replies: increase 'max_tokens' at the agent's node, or --{}-max-tokens."
-ROLES: dict[GrammarName, str] = {"plan": "planner", "verdict": "critic"}
+ROLES: dict[GrammarName, ChatRole] = {"plan": "planner", "verdict": "critic"}
 """Role of the agent per answer, as the prefix of its command-line options."""
 
 
@@ -104,6 +113,7 @@ class Agent:
             if chat.trained.elsewhere and prompt_set is None and chat.prompt_set is None:
                 say_once(chat, OWN_WORDING.format(name=chat.trained.name, role=role))
             self.settings = sized_for(chat, self.settings)
+        self.settings = self.settings.model_copy(update={"role": ROLES[self.answers]})
         if constrained_decoding == "always":
             self.settings = self.settings.model_copy(update={"grammar": self.answers})
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import AnswerError
@@ -18,6 +18,7 @@ from ..types import MAX_STEPS, Step
 from .agent_texts import check_text
 from .reading import answers_in, find_plan, only_value
 from .reply_text import split_reply
+from .server_grammars import stated_reasoning
 
 OUTLINE_KEYS = ("outline", "plan_outline")
 ALWAYS_KEYS = ("always",)
@@ -84,7 +85,8 @@ def read_outline(text: str) -> Outline:
         outlines.append(Outline(lines, first, always, reply.reasoning))
     if any(outline != outlines[0] for outline in outlines):
         raise AnswerError("The reply contains several different outlines.", text)
-    return outlines[0]
+    reasoning = reply.reasoning or stated_reasoning(found[0].value)
+    return replace(outlines[0], reasoning=reasoning)
 
 
 def read_part(text: str, numbers: range) -> PlanPart:

@@ -33,6 +33,7 @@ from .other_verdicts import (
 )
 from .plan_shapes import joined, normal_key, shaped_plans, shift_of, steps_in, words_of
 from .reply_text import TAG, SplitReply, find_objects, frame, split_reply
+from .server_grammars import stated_reasoning
 
 PLAN_KEYS = ("execution_plan",)
 
@@ -83,7 +84,8 @@ def find_plan(text: str) -> tuple[Plan, FoundObject]:
     plans = [_plan_of(one, reply.reasoning) for one in found]
     if any(plan != plans[0] for plan in plans):
         raise AnswerError("The reply contains several different plans.", text)
-    return plans[0], found[-1]
+    reasoning = plans[0].reasoning or stated_reasoning(found[-1].value)
+    return plans[0].model_copy(update={"reasoning": reasoning}), found[-1]
 
 
 def read_verdict(text: str) -> Verdict:
@@ -115,7 +117,8 @@ def find_verdict(text: str) -> tuple[Verdict, FoundObject, int]:
     check_other_verdicts(first, found, others)
     _check_the_rest(text, first, reply, found, others)
     word = next(at for key, at in found[0].places.items() if normal_key(key) in VERDICT_KEYS)
-    return first, found[0], word
+    reasoning = first.reasoning or stated_reasoning(found[0].value)
+    return first.model_copy(update={"reasoning": reasoning}), found[0], word
 
 
 def write_plan(plan: Plan) -> str:

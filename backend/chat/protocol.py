@@ -26,6 +26,8 @@ DRAWN = {"temperature": 0.7, "top_p": 0.8}
 """Sampling settings recommended by the authors of Qwen3-VL."""
 LATER = ("top_p", "top_k", "max_pixels")
 """Settings that were added later; at their defaults they are not part of the cache key."""
+ChatRole = Literal["", "planner", "critic"]
+"""Agent that asks; empty for all others, such as judges of a benchmark."""
 
 
 class Message(Value):
@@ -76,7 +78,14 @@ class ReplySettings(Value):
     )
     grammar: GrammarName | None = Field(
         default=None,
-        description="Constrain the reply to the grammar of this answer. Local models with llguidance only.",
+        description="Constrain the reply to the grammar of this answer. Local models need llguidance, and "
+        "servers must accept a JSON schema.",
+    )
+    role: ChatRole = Field(
+        default="",
+        exclude=True,
+        description="Agent that asks. A llama.cpp server caches the prompts of each role separately. Not "
+        "part of the cache key.",
     )
 
     @property
@@ -114,6 +123,11 @@ class Reply(Value):
     tokens: int = Field(default=0, ge=0)
     question_tokens: int | None = Field(
         default=None, ge=0, description="Tokens of the prompt; None if the backend does not report it."
+    )
+    cached_tokens: int | None = Field(
+        default=None,
+        ge=0,
+        description="Tokens of the prompt that a server had in its cache; None if it does not report it.",
     )
     probability: float | None = Field(default=None, ge=0.0, le=1.0)
     finish: Literal["end", "length", "verdict"] = "end"

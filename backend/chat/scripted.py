@@ -47,7 +47,7 @@ class ScriptedChat:
     def identity(self) -> str:
         """Digest of the replies."""
         # Old scripts keep their identity.
-        later = {"question_tokens"}
+        later = {"question_tokens", "cached_tokens"}
         content = "\0".join(reply.model_dump_json(exclude=later) for reply in self.replies)
         return f"scripted:{hashlib.blake2b(content.encode(), digest_size=8).hexdigest()}"
 

@@ -60,7 +60,7 @@ from .policy import (
     unused_from_start,
     user_selected,
 )
-from .protocols import ContinuesRuns, CriticLike, Offloadable, PlannerLike
+from .protocols import ContinuesRuns, CriticLike, KnowsUnused, Offloadable, PlannerLike
 from .step_attempts import StepAttempts, StepContext
 from .step_rules import check_steps, max_attempts_in, max_attempts_of, step_seed, step_source
 
@@ -227,6 +227,9 @@ class _Run:
                 yield event
                 if isinstance(event, AttemptJudged):
                     yield from self._unused(unused_at(event.record.verdict, self.settings))
+                    if isinstance(self.critic, KnowsUnused):
+                        # A server may have rejected a setting only now.
+                        yield from self._unused(list(self.critic.unused_settings))
 
     def _step(self, step: Step) -> EventStream[Event, None, None]:
         """Run one step until there is a reason to stop. Its result is then the last of `results`."""

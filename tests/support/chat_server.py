@@ -29,6 +29,8 @@ class ChatServer(ThreadingHTTPServer):
         self.script: list[str] = []
         """Texts of the first answers, in order; after them `text` is used."""
         self.finish = "stop"
+        self.usage: dict[str, Any] = {}
+        """Further fields of the token counts."""
         self.streams = True
         self.has_logprobs = True
         self.reasoning: tuple[str, str] | None = None
@@ -125,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
         }
         if wanted:
             choice["logprobs"] = {"content": [self._token(token) for token in tokens]}
-        reply = {"choices": [choice], "usage": {"completion_tokens": len(tokens)}}
+        reply = {"choices": [choice], "usage": {"completion_tokens": len(tokens), **self.server.usage}}
         self._send(200, json.dumps(reply).encode(), "application/json")
 
     def _stream(self, tokens: list[str], wanted: bool) -> None:
@@ -141,7 +143,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._event(json.dumps({"choices": [choice]}))
             self.server.sent += 1
         self._event(json.dumps({"choices": [{"delta": {}, "finish_reason": self.server.finish}]}))
-        self._event(json.dumps({"choices": [], "usage": {"completion_tokens": len(tokens)}}))
+        usage = {"completion_tokens": len(tokens), **self.server.usage}
+        self._event(json.dumps({"choices": [], "usage": usage}))
         self._event("[DONE]")
 
     def _begin_stream(self) -> None:

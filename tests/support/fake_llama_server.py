@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import stat
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 MODEL = b"GGUF" + (3).to_bytes(4, "little") + (2).to_bytes(8, "little") + (1).to_bytes(8, "little")
-FAULTS = ("none", "dies", "no memory", "other projector", "old", "never ready", "mute", "ends", "ends late")
+FAULTS = (
+    "none", "dies", "no memory", "other projector", "old", "never ready", "mute", "ends", "ends late",
+    "no slots", "thinks",
+)  # fmt: skip
+SHARED_SLOTS = ("--kv-unified", "--no-cache-idle-slots")
 
 
 def write_program(folder: Path, fault: str = "none", text: str = "") -> Path:
@@ -41,12 +47,24 @@ def starts_of(program: Path) -> list[tuple[int, list[str]]]:
     return [(int(line.split("\t")[0]), line.split("\t")[1:]) for line in lines]
 
 
+def requests_of(program: Path) -> list[dict[str, Any]]:
+    """Return the bodies of the chat requests, in order."""
+    noted = program.with_name("requests")
+    return [json.loads(line) for line in noted.read_text().splitlines()] if noted.exists() else []
+
+
 def main(folder: Path, fault: str, arguments: list[str]) -> int:
     if "--list-devices" in arguments:
         print("Available devices:")
         return 0
+    if "--help" in arguments:
+        print("-c,    --ctx-size N", *(SHARED_SLOTS if fault != "no slots" else ()), sep="\n")
+        return 0
     with (folder / "starts").open("a") as noted:
         noted.write("\t".join([str(os.getpid()), *arguments]) + "\n")
+    if fault == "no slots" and set(SHARED_SLOTS) & set(arguments):
+        print("error: invalid argument: --kv-unified", file=sys.stderr, flush=True)
+        return 1
     # Files that the real program would reject, or be fooled by.
     assert arguments[arguments.index("--host") + 1] == "127.0.0.1" and "--api-key" not in arguments
     assert not [name for name in os.environ if name.startswith("LLAMA_") and name != "LLAMA_API_KEY"]
@@ -69,10 +87,10 @@ def main(folder: Path, fault: str, arguments: list[str]) -> int:
     if fault == "never ready":
         print("loading", flush=True)
         time.sleep(600)
-    return serve((folder / "reply.txt").read_text(encoding="utf-8"), fault, os.environ["LLAMA_API_KEY"])
+    return serve(folder, fault, os.environ["LLAMA_API_KEY"])
 
 
-def serve(text: str, fault: str, key: str) -> int:
+def serve(folder: Path, fault: str, key: str) -> int:
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from support.chat_server import ChatServer, _Handler
 
@@ -88,7 +106,12 @@ def serve(text: str, fault: str, key: str) -> int:
                 os._exit(134)
             if fault == "mute":
                 time.sleep(600)
+            if self.path == "/apply-template":
+                prompt = "?<think>\n" if fault == "thinks" else "?"
+                return self._send(200, json.dumps({"prompt": prompt}).encode(), "application/json")
             super().do_POST()
+            with (folder / "requests").open("a") as noted:
+                noted.write(json.dumps(server.requests[-1]) + "\n")
 
         def _event(self, data: str) -> None:
             super()._event(data)
@@ -99,7 +122,7 @@ def serve(text: str, fault: str, key: str) -> int:
                 time.sleep(0.5)
                 os._exit(137)
 
-    server = ChatServer(text)
+    server = ChatServer((folder / "reply.txt").read_text(encoding="utf-8"))
     server.RequestHandlerClass = Handler
     print(f"srv  llama_server: server is listening on http://127.0.0.1:{server.server_port}", flush=True)
     print(f"the key is {key}", flush=True)

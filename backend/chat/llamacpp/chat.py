@@ -15,15 +15,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ...answers.grammar import GrammarName
+from ...answers.server_grammars import answer_gbnf
 from ...errors import ChatError, SettingsError
 from ...pictures import Picture
 from ...prompts import PromptSet
 from ...prompts.trained_with import trained_with
 from ..openai.client import DEADLINE, OpenAIChat
+from ..openai.request_fields import ServerKind
 from ..protocol import Message, Reply, ReplySettings
 from .gguf_files import GgufAgent, find_gguf
-from .server_process import KEY_VARIABLE, LlamaServer, find_server, has_cards
-from .settings import LlamaCppSettings
+from .server_process import KEY_VARIABLE, LlamaServer, find_server, has_cards, has_shared_slots
+from .settings import SLOTS, LlamaCppSettings
 
 WAIT_SECONDS = 0.1
 
@@ -37,12 +40,22 @@ class SharedServer:
         self.size = files.size
         """Size of the files in bytes, which is about the memory of the weights."""
         self.on_card = settings.gpu_layers != 0 and has_cards(program)
-        self.process = LlamaServer(
-            program, settings.arguments(files.model, files.projector), settings.start_seconds
-        )
+        self.has_slots = has_shared_slots(program)
+        """Whether each role has its own slot, so that planner and critic keep each other's prompts cached."""
+        arguments = settings.arguments(files.model, files.projector, self.has_slots)
+        self.process = LlamaServer(program, arguments, settings.start_seconds)
         self.lock = threading.Lock()
         # The last agent closes its pipe, which ends the server; this waits for its end.
         weakref.finalize(self, self.process.stop)
+
+    def fields(self, settings: ReplySettings) -> dict[str, Any]:
+        """Return the fields of a request that select the slot of its role."""
+        slot = {"id_slot": SLOTS.index(settings.role)} if self.has_slots else {}
+        return {"cache_prompt": True, **slot}
+
+    def constraint(self, name: GrammarName) -> dict[str, Any]:
+        """Return the field that constrains a reply to the grammar of an answer."""
+        return {"grammar": answer_gbnf(name, self.process.opens_thought())}
 
     def restore(self) -> None:
         """Do nothing: the next reply starts the server, which then uses the freed VRAM."""
@@ -59,6 +72,7 @@ class LlamaCppChat:
     def __init__(self, server: SharedServer, timeout: float, deadline: float) -> None:
         self._server = server
         self._timeout, self._deadline = timeout, deadline
+        self._client: tuple[int, OpenAIChat | None] = 0, None
         model = server.files.model
         self.trained = trained_with(model.parent, file=model.name)
         self._prompt_set = self.trained.prompt_set
@@ -79,6 +93,12 @@ class LlamaCppChat:
     def sees_images(self) -> bool:
         """Whether the model has a projector."""
         return self._server.files.projector is not None
+
+    @property
+    def constrains_replies(self) -> bool:
+        """Whether replies can be constrained; true until the server rejects it."""
+        client = self._client[1]
+        return client is None or client.constrains_replies
 
     @property
     def most_tokens(self) -> int:
@@ -141,10 +161,7 @@ class LlamaCppChat:
         waiting: Callable[[], None],
     ) -> Reply:
         process = self._server.process
-        address = process.address(waiting)
-        client = OpenAIChat(
-            "agent", f"{address}/v1", process.key, self._timeout, KEY_VARIABLE, self._deadline
-        )
+        client = self._client_at(process.address(waiting))
         began = time.monotonic()
         try:
             return client.reply(messages, settings, on_token)
@@ -160,6 +177,18 @@ class LlamaCppChat:
             if "context" in error.message:
                 error.hint = "Increase context, or show the agent fewer or smaller images."
             raise
+
+    def _client_at(self, address: str) -> OpenAIChat:
+        """Return the client of the running server; each start has another key."""
+        process = self._server.process
+        started, client = self._client
+        if client is None or started != process.starts:
+            kind = ServerKind(self._server.fields, self._server.constraint, constrains=True)
+            client = OpenAIChat(
+                "agent", f"{address}/v1", process.key, self._timeout, KEY_VARIABLE, self._deadline, kind
+            )
+            self._client = process.starts, client
+        return client
 
 
 OPTIONS = LlamaCppSettings

@@ -23,11 +23,14 @@ from pathlib import Path
 from shutil import which
 from typing import IO
 
+from pydantic import BaseModel, ValidationError
+
 from ...errors import ChatError, SettingsError
 from ...machine.environment import for_a_child, variable
 from ...remote.call import RemoteCall
 from ...remote.server import RemoteServer
 from ...shown_text import one_line
+from ..protocol import opens_thought
 
 PROGRAM = "llama-server"
 VARIABLE = "LLAMA_SERVER"
@@ -54,12 +57,19 @@ NO_MEMORY = re.compile(
 )
 """The memory report at the server's end has other lines about memory, so these are specific."""
 OTHER_PROJECTOR = re.compile(r"mismatch between text model|wrong mmproj")
+MAX_ANSWER = 1024 * 1024
 LOOK_SECONDS = 0.1
 HEALTH_SECONDS = 5.0
 STOP_SECONDS = 10.0
 END_SECONDS = 2.0
 """Wait for the report of the server's end and its last lines. Clients lose their connection before that."""
 LIST_SECONDS = 30.0
+
+
+class _Rendered(BaseModel):
+    """A conversation as the server's chat template renders it."""
+
+    prompt: str = ""
 
 
 def find_server(named: str | None = None) -> str:
@@ -83,10 +93,22 @@ def has_cards(program: str) -> bool:
     Raises:
         ChatError: The program does not start.
     """
-    command = [program, "--list-devices"]
+    return bool(DEVICE.search(_printed(program, "--list-devices").partition("vailable devices:")[2]))
+
+
+def has_shared_slots(program: str) -> bool:
+    """Return whether this build of the server has slots that share one context (`SLOTS` in settings.py).
+
+    Raises:
+        ChatError: The program does not start.
+    """
+    return "--no-cache-idle-slots" in _printed(program, "--help")
+
+
+def _printed(program: str, option: str) -> str:
     try:
         ended = subprocess.run(
-            command,
+            [program, option],
             capture_output=True,
             timeout=LIST_SECONDS,
             env=for_a_child(OWN_VARIABLES),
@@ -94,8 +116,7 @@ def has_cards(program: str) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ChatError(f"Cannot start {program!r} ({error}).", HOW_TO_GET) from error
-    said = ended.stdout.decode("utf-8", "replace")
-    return bool(DEVICE.search(said.partition("vailable devices:")[2]))
+    return ended.stdout.decode("utf-8", "replace")
 
 
 class LlamaServer:
@@ -110,6 +131,7 @@ class LlamaServer:
         self._listener: threading.Thread | None = None
         self._port: int | None = None
         self._ready = False
+        self._opens_thought: bool | None = None
         self.key = ""
         """Key of the running server."""
         self.starts = 0
@@ -158,6 +180,21 @@ class LlamaServer:
         self._read_to_the_end()
         return True
 
+    def opens_thought(self) -> bool:
+        """Return whether the model's chat template ends in a <think>, which each reply then has to close.
+
+        Versions that cannot tell are treated as if it does not.
+        """
+        if self._opens_thought is None:
+            question = {"messages": [{"role": "user", "content": "?"}]}
+            answer = self._requested("POST", "/apply-template", question)
+            try:
+                prompt = _Rendered.model_validate_json(answer or b"{}").prompt
+            except ValidationError:
+                prompt = ""
+            self._opens_thought = opens_thought(prompt)
+        return self._opens_thought
+
     def stop(self) -> None:
         """End the server and wait for its end. Does nothing if it is not running."""
         child, self._child, self._ready = self._child, None, False
@@ -181,6 +218,7 @@ class LlamaServer:
     def _start(self) -> None:
         self.key = secrets.token_urlsafe(32)
         self._port = None
+        self._opens_thought = None
         said: deque[str] = deque(maxlen=LINES)
         self._said = said
         supervisor = Path(__file__).with_name("supervisor.py")
@@ -247,14 +285,19 @@ class LlamaServer:
         )
 
     def _is_well(self) -> bool:
+        return self._requested("GET", "/health") is not None
+
+    def _requested(self, method: str, path: str, body: object = None) -> bytes | None:
+        """Return the answer to a request; `None` if it fails."""
         import httpx
 
         server = RemoteServer(f"http://127.0.0.1:{self._port}", self.key, ChatError)
         try:
-            with server.answer(RemoteCall(HEALTH_SECONDS), "GET", "/health", HEALTH_SECONDS) as response:
-                return response.status_code == 200
+            with server.answer(RemoteCall(HEALTH_SECONDS), method, path, HEALTH_SECONDS, body) as response:
+                content = server.whole(response, MAX_ANSWER)
+                return content if response.status_code == 200 else None
         except (httpx.RequestError, httpx.StreamError):
-            return False
+            return None
 
 
 def hint_for(said: str) -> str:

@@ -16,6 +16,14 @@ CONTEXT = 16384
 MIN_CONTEXT = 2048
 MAX_CONTEXT = 1_048_576
 SETTLED_SAMPLING = ("--temp", "0", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--repeat-penalty", "1")
+SLOTS = ("planner", "critic", "")
+"""Role of each slot. A slot keeps the last prompt of its role, so that only a new end is read."""
+SHARED_SLOTS = ("--parallel", str(len(SLOTS)), "--kv-unified", "--no-cache-idle-slots")
+"""Slots that share one context: each reply may use all of it, and it is allocated once.
+
+A slot that is not answering is cleared when its room is needed. Versions without the last option divide the
+context among the slots, or copy the other slots to RAM at every reply.
+"""
 OFF_THE_CARD = ("--device", "none", "--no-mmproj-offload")
 
 
@@ -50,11 +58,18 @@ class LlamaCppSettings(Value):
         default=600.0, gt=0.0, le=86400.0, description="Time limit for loading the model, in seconds."
     )
 
-    def arguments(self, model: Path, projector: Path | None) -> list[str]:
-        """Return the server's command-line arguments for these files, without its address."""
+    def arguments(self, model: Path, projector: Path | None, slots: bool = False) -> list[str]:
+        """Return the server's command-line arguments for these files, without its address.
+
+        Args:
+            model: Model file.
+            projector: Projector file, if there is one.
+            slots: Whether the server supports `SHARED_SLOTS`.
+        """
         arguments = ["-m", str(model), "-c", str(self.context)]
         arguments += ["--mmproj", str(projector)] if projector is not None else []
-        arguments += ["--parallel", "1", "--no-webui", "--jinja", *SETTLED_SAMPLING]
+        arguments += SHARED_SLOTS if slots else ("--parallel", "1")
+        arguments += ["--no-webui", "--jinja", *SETTLED_SAMPLING]
         if self.threads is not None:
             arguments += ["-t", str(self.threads)]
         if self.gpu_layers is not None:

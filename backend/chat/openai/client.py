@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ...counters import count
 from ...errors import ChatError, ServerError, SettingsError
 from ...pictures import Picture
 from ...prompts import PromptSet
+from ...prompts.trained_with import say_once
 from ...remote.api_keys import check_variable, key_for, read_key
 from ...remote.call import OnText, RemoteCall
 from ...remote.retrying import Retryable, moment_of, retry_after
 from ...remote.server import RemoteServer
 from ..image_limits import scaled_down
 from ..protocol import Message, Reply, ReplySettings
+from .request_fields import CONSTRAINT, UNCONSTRAINED, FieldsRejected, ServerKind, rejected_fields
 from .stream import StreamedReply, read_chunks
 
 if TYPE_CHECKING:
@@ -53,15 +56,11 @@ class _TooManyTokens(Exception):
         self.error = error
 
 
-class _NoLogprobs(Exception):
-    """The server rejects a request because it asks for log-probabilities."""
-
-
 class OpenAIChat:
     """One model on one server.
 
     `timeout` is the time limit in seconds for connecting and for each wait for more text, `deadline` the one
-    for a whole reply including its retries.
+    for a whole reply including its retries. Optional fields that the server rejects are not sent again.
     """
 
     def __init__(
@@ -72,6 +71,7 @@ class OpenAIChat:
         timeout: float = 300.0,
         key_variable: str = KEY_VARIABLES[0],
         deadline: float = DEADLINE,
+        kind: ServerKind = ServerKind(),  # noqa: B008 - frozen
     ) -> None:
         if not (0 < timeout < math.inf and 0 < deadline < math.inf):
             raise SettingsError(
@@ -85,6 +85,8 @@ class OpenAIChat:
         self._deadline = deadline
         self._key_variable = key_variable
         self._most_tokens = MAX_TOKENS
+        self._kind = kind
+        self._rejected: frozenset[str] = frozenset()
 
     @property
     def identity(self) -> str:
@@ -95,6 +97,11 @@ class OpenAIChat:
     def prompt_set(self) -> PromptSet | None:
         """`None`: the prompt set of a served model is unknown."""
         return None
+
+    @property
+    def constrains_replies(self) -> bool:
+        """Whether replies can be constrained, as far as is known: true until the server rejects it."""
+        return self._rejected.isdisjoint(CONSTRAINT)
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self._model!r}, {self._url!r})"
@@ -117,7 +124,22 @@ class OpenAIChat:
             f"{self._url} did not finish its answer within the deadline of {self._deadline:g} s.",
             "Increase the deadline if the model is slow, or lower the token limit.",
         )
-        return call.carry_out(lambda take: self._ask(body, settings, take, call), on_token, late)
+        reply = call.carry_out(lambda take: self._ask(body, settings, take, call), on_token, late)
+        answer = reply.text.rpartition("</think>")[2].strip()
+        if "response_format" in body and self.constrains_replies and answer and answer[0] != "{":
+            # Some servers ignore the field.
+            self._reject(CONSTRAINT)
+        count(
+            served_prompt_tokens=reply.question_tokens or 0,
+            served_prompt_tokens_cached=reply.cached_tokens or 0,
+        )
+        return reply
+
+    def _reject(self, fields: Iterable[str]) -> None:
+        """Remember that the server does not support these fields."""
+        self._rejected = self._rejected.union(fields)
+        if not self.constrains_replies:
+            say_once(self, UNCONSTRAINED.format(url=self._url))
 
     def _ask(
         self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
@@ -131,9 +153,10 @@ class OpenAIChat:
         while True:
             try:
                 return call.retried(partial(self._ask_once, body, settings, on_token, call))
-            except _NoLogprobs:
-                # The text contains the verdict as well; only its probability is lost.
-                body = {name: value for name, value in body.items() if "logprobs" not in name}
+            except FieldsRejected as refused:
+                # The text contains the answer as well; only its probability, counts or form are lost.
+                self._reject(refused.fields)
+                body = {name: value for name, value in body.items() if name not in refused.fields}
             except _TooManyTokens as refused:
                 if body["max_tokens"] <= MIN_TOKENS:
                     raise refused.error from refused
@@ -149,6 +172,8 @@ class OpenAIChat:
             "temperature": settings.temperature,
             "seed": settings.seed,
             "stream": True,
+            "stream_options": {"include_usage": True},
+            **self._kind.extra(settings),
         }
         if settings.temperature > 0 and settings.top_p < 1:
             body |= {"top_p": settings.top_p}
@@ -157,7 +182,9 @@ class OpenAIChat:
             body |= {"top_k": settings.top_k}
         if settings.watch_verdict:
             body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
-        return body
+        if settings.grammar is not None:
+            body |= self._kind.constraint(settings.grammar)
+        return {name: value for name, value in body.items() if name not in self._rejected}
 
     def _ask_once(
         self, body: dict[str, Any], settings: ReplySettings, on_token: OnText, call: RemoteCall
@@ -167,11 +194,14 @@ class OpenAIChat:
         started = False
         try:
             with self._server.answer(call, "POST", ENDPOINT, self._timeout, body) as response:
-                self._raise_for_status(response, "logprobs" in body)
-                reading = StreamedReply(settings.watch_verdict, on_token, self._server.mask)
+                self._raise_for_status(response, body)
+                held = self._kind.constrains and settings.grammar == "verdict" and self.constrains_replies
+                reading = StreamedReply(settings.watch_verdict, on_token, self._server.mask, held)
                 for chunk in read_chunks(self._server, response):
                     started = True
                     reading.add(chunk)
+                    if reading.settled:
+                        break
                 return reading.reply()
         except httpx.TimeoutException as error:
             wrong = ServerError(
@@ -191,12 +221,12 @@ class OpenAIChat:
                 raise wrong from error
             raise Retryable(wrong) from error
 
-    def _raise_for_status(self, response: httpx.Response, with_logprobs: bool) -> None:
+    def _raise_for_status(self, response: httpx.Response, body: Mapping[str, Any]) -> None:
         if response.status_code == 200:
             return
         text = self._server.refusal(response)
-        if with_logprobs and response.status_code in (400, 422) and "logprob" in text:
-            raise _NoLogprobs
+        if response.status_code in (400, 422) and (fields := rejected_fields(body, text)):
+            raise FieldsRejected(fields)
         hint = f"Set {self._key_variable} to a valid key." if response.status_code == 401 else ""
         error = ServerError(f"{self._url} answered with status {response.status_code}: {text}", hint)
         if response.status_code in (400, 413, 422) and "top_k" in text:

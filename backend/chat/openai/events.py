@@ -74,15 +74,26 @@ class _Choice(ValidTexts):
     finish_reason: str | None = None
 
 
+def _object_or_none(value: Any) -> Any:
+    return value if isinstance(value, dict) else None
+
+
+class _PromptDetails(BaseModel):
+    cached_tokens: _Count = None
+
+
 class Usage(BaseModel):
     """Token counts of a reply."""
 
     completion_tokens: _Count = None
     prompt_tokens: _Count = None
+    prompt_tokens_details: Annotated[_PromptDetails | None, BeforeValidator(_object_or_none)] = None
 
 
-def _object_or_none(value: Any) -> Any:
-    return value if isinstance(value, dict) else None
+class _Timings(BaseModel):
+    """Counts of llama.cpp's server, which older versions send without usage details."""
+
+    cache_n: _Count = None
 
 
 class Event(BaseModel):
@@ -90,4 +101,12 @@ class Event(BaseModel):
 
     choices: list[_Choice] = Field(default_factory=list, max_length=MAX_CHOICES)
     usage: Annotated[Usage | None, BeforeValidator(_object_or_none)] = None
+    timings: Annotated[_Timings | None, BeforeValidator(_object_or_none)] = None
     error: object = None
+
+    @property
+    def cached_tokens(self) -> int | None:
+        """Tokens of the prompt that were in the server's cache."""
+        details = self.usage.prompt_tokens_details if self.usage else None
+        cached = details.cached_tokens if details else None
+        return self.timings.cache_n if cached is None and self.timings else cached

@@ -22,7 +22,7 @@ from ...remote.server import RemoteServer
 from ...shown_text import JoinedHalves
 from ..protocol import Reply
 from ..verdict_watch import VerdictWatch, probability_of_true
-from .events import MAX_TEXT_CHARACTERS, Event, Usage
+from .events import MAX_TEXT_CHARACTERS, Event
 
 if TYPE_CHECKING:
     import httpx
@@ -51,6 +51,7 @@ class Chunk:
     tokens: int = 0
     total_tokens: int = 0
     question_tokens: int | None = None
+    cached_tokens: int | None = None
     finish: str | None = None
     alternatives: tuple[tuple[str, Alternatives], ...] = ()
 
@@ -130,16 +131,19 @@ def probability_in(piece: str, alternatives: Alternatives) -> float | None:
 class StreamedReply:
     """A reply assembled from chunks, with the key masked and P(success) measured if the verdict is watched.
 
-    It is read to its end, since only then it is certain that the model does not correct its answer.
+    It is read to its end, since only then it is certain that the model does not correct its answer. The
+    exception is a reply that the server certainly constrains to the grammar of verdicts (`held`): it is
+    complete once it is `settled`.
     """
 
-    def __init__(self, watch_verdict: bool, on_token: OnText, mask: KeyMask) -> None:
+    def __init__(self, watch_verdict: bool, on_token: OnText, mask: KeyMask, held: bool = False) -> None:
         self._parts: list[str] = []
         self._tokens = 0
         self._question_tokens: int | None = None
+        self._cached_tokens: int | None = None
         self._in_reasoning = False
         self._finish = "end"
-        self._watch = VerdictWatch() if watch_verdict else None
+        self._watch = VerdictWatch(held=held) if watch_verdict else None
         self._on_token = on_token
         self._mask = GrowingMask(mask)
 
@@ -147,12 +151,23 @@ class StreamedReply:
         """Add a chunk."""
         reasoning = self._reasoning_in(chunk)
         self._watch_for_verdict(reasoning, chunk)
-        self._take(self._mask.add(reasoning + chunk.text))
+        text = reasoning + chunk.text
+        if self.settled and self._watch is not None:
+            self._finish = "verdict"
+            text = text[: len(text) - self._watch.stop()]
+        self._take(self._mask.add(text))
         self._tokens = chunk.total_tokens or self._tokens + chunk.tokens
         if chunk.question_tokens is not None:
             self._question_tokens = chunk.question_tokens
+        if chunk.cached_tokens is not None:
+            self._cached_tokens = chunk.cached_tokens
         if chunk.finish == "length":
             self._finish = "length"
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing that may follow can change the verdict."""
+        return self._watch is not None and self._watch.settled
 
     def _reasoning_in(self, chunk: Chunk) -> str:
         """Return the reasoning that a server separated from the reply, with its tags."""
@@ -182,6 +197,7 @@ class StreamedReply:
                 "text": "".join(self._parts),
                 "tokens": self._tokens,
                 "question_tokens": self._question_tokens,
+                "cached_tokens": self._cached_tokens,
                 "probability": self._watch and self._watch.probability(),
                 "finish": self._finish,
             }
@@ -211,7 +227,7 @@ def _chunk(data: str, server: RemoteServer, streamed: bool = False) -> Chunk:
     if not event.choices:
         # The last event of a stream may contain only the usage.
         if streamed:
-            return Chunk("", **_counts(event.usage))
+            return Chunk("", **_counts(event))
         raise ChatError(f"{where} sent a reply without choices: {server.quote(data)}")
     choice = event.choices[0]
     text = choice.delta or choice.message
@@ -222,7 +238,7 @@ def _chunk(data: str, server: RemoteServer, streamed: bool = False) -> Chunk:
         text=content[: MAX_TEXT_CHARACTERS + 1],
         reasoning=reasoning[: MAX_TEXT_CHARACTERS + 1],
         tokens=len(tokens) or int(bool(content or reasoning)),
-        **_counts(event.usage),
+        **_counts(event),
         finish=choice.finish_reason,
         alternatives=tuple(
             (token.token, tuple((top["token"], top["logprob"]) for top in token.top_logprobs))
@@ -231,8 +247,12 @@ def _chunk(data: str, server: RemoteServer, streamed: bool = False) -> Chunk:
     )
 
 
-def _counts(usage: Usage | None) -> dict[str, Any]:
+def _counts(event: Event) -> dict[str, Any]:
     """Return the server's token counts as fields of a chunk."""
-    if usage is None:
-        return {}
-    return {"total_tokens": usage.completion_tokens or 0, "question_tokens": usage.prompt_tokens}
+    counts: dict[str, Any] = {"cached_tokens": event.cached_tokens}
+    if event.usage is not None:
+        counts |= {
+            "total_tokens": event.usage.completion_tokens or 0,
+            "question_tokens": event.usage.prompt_tokens,
+        }
+    return counts

@@ -84,11 +84,11 @@ def as_lines(totals: Totals, ledger: Sequence[Usage]) -> list[str]:
                 f"{sum(count for _, count in shown[MAX_REASONS:])} |"
             )
     if ledger:
-        lines += ["", "| role | model | calls | tokens in | tokens out | images | seconds | cost |"]
-        lines.append("|---" * 8 + "|")
+        lines += ["", "| role | model | calls | tokens in | cached | tokens out | images | seconds | cost |"]
+        lines.append("|---" * 9 + "|")
         lines += [
             f"| {one.role} | {one.model} | {one.calls} | {'~' * bool(one.estimated)}{one.tokens_in} "
-            f"| {one.tokens_out} | {one.images} | {one.seconds:.0f} | {one.cost:.4g} |"
+            f"| {one.tokens_cached} | {one.tokens_out} | {one.images} | {one.seconds:.0f} | {one.cost:.4g} |"
             for one in ledger
         ]
     return lines

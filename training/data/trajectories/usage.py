@@ -40,6 +40,7 @@ AgentT = TypeVar("AgentT", bound=Agent)
 class Usage(BaseModel):
     """A line of a ledger: usage of one model in one role.
 
+    `tokens_cached` is the part of `tokens_in` that the server had in its cache, as far as it reports it;
     `estimated` is the number of calls with estimated `tokens_in`; `cost` is in the unit of the price list.
     """
 
@@ -49,6 +50,7 @@ class Usage(BaseModel):
     model: str
     calls: int = 0
     tokens_in: int = 0
+    tokens_cached: int = 0
     tokens_out: int = 0
     images: int = 0
     seconds: float = 0.0
@@ -57,7 +59,9 @@ class Usage(BaseModel):
 
     def plus(self, other: Usage) -> Usage:
         """Return the sum; role and model are those of this line."""
-        names = ("calls", "tokens_in", "tokens_out", "images", "seconds", "estimated", "cost")
+        names = (
+            "calls", "tokens_in", "tokens_cached", "tokens_out", "images", "seconds", "estimated", "cost"
+        )  # fmt: skip
         return self.model_copy(update={name: getattr(self, name) + getattr(other, name) for name in names})
 
 
@@ -177,6 +181,7 @@ class MeteredChat:
                     model=self._model,
                     calls=1,
                     tokens_in=_estimate(messages, settings) if known is None else known,
+                    tokens_cached=(reply.cached_tokens or 0) if reply else 0,
                     tokens_out=reply.tokens if reply else 0,
                     seconds=round(time.monotonic() - began, 3),
                     estimated=int(known is None),
