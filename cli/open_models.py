@@ -87,9 +87,8 @@ class LocalOptions(ServiceOptions):
     )
     constrained_decoding: Literal["never", "retry", "always"] = Field(
         default="retry",
-        description="When to constrain a local agent's reply to the answer grammar (needs llguidance): "
-        "after a "
-        "reply that could not be parsed (retry), always or never.",
+        description="When to constrain an agent's reply to the form of its answer: after a reply that could "
+        "not be parsed (retry), always or never. Local agents need llguidance, servers JSON schemas.",
     )
     mmproj: str | None = gguf_option("mmproj")
     context: int | None = gguf_option("context")

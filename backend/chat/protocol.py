@@ -73,8 +73,8 @@ class ReplySettings(Value):
     )
     watch_verdict: bool = Field(
         default=False,
-        description="Report P(success) of the verdict. A local reply that is constrained to the grammar of "
-        "verdicts also ends once the verdict is true.",
+        description="Report P(success) of the verdict. A reply of a local or GGUF agent that is constrained "
+        "to the grammar of verdicts also ends once the verdict is true.",
     )
     grammar: GrammarName | None = Field(
         default=None,

@@ -46,7 +46,7 @@ class SmallChat:
             raise ChatError("The teacher is down.")
         if self._nonsense and self._nonsense in text:
             return Reply(text="once upon a time", tokens=4, question_tokens=100)
-        return Reply(text=self._answer(content), tokens=20, question_tokens=100)
+        return Reply(text=self._answer(content), tokens=20, question_tokens=100, cached_tokens=40)
 
     def _answer(self, content: Sequence[str | Picture]) -> str:
         if self._role == "planner":

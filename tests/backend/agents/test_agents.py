@@ -221,7 +221,8 @@ def test_every_setting_that_changes_a_reply_is_in_the_key() -> None:
         "watch_verdict": True,
         "grammar": "plan",
     }
-    assert changed.keys() == ReplySettings.model_fields.keys()
+    assert changed.keys() | {"role"} == ReplySettings.model_fields.keys()
+    assert ReplySettings(role="critic").key() == ReplySettings().key(), "it only selects a cache"
     chat = ScriptedChat(["a"])
     keys = {Planner(chat, SET, ReplySettings(**{name: value})).identity for name, value in changed.items()}
     assert len(keys | {Planner(chat, SET).identity}) == len(changed) + 1

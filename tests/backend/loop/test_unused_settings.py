@@ -74,3 +74,15 @@ def test_constrained_decoding_that_a_backend_cannot_do_is_named() -> None:
     )
     assert Critic(ScriptedChat([])).unused_settings == (), "it was not set"
     assert Critic(Constraining([]), constrained_decoding="always").unused_settings == ()
+
+
+def test_a_setting_that_is_rejected_during_the_run_is_reported_then(tmp_path: Path) -> None:
+    class Rejecting(Verdicts):
+        unused_settings = ()
+
+        def judge(self, *asked: object) -> Verdict:
+            self.unused_settings = ("constrained_decoding",)
+            return super().judge(*asked)
+
+    told, trajectory = carried_out(Rejecting(*[SURE] * 3), tmp_path)
+    assert told == ["constrained_decoding"] and trajectory.unused == ("constrained_decoding",)

@@ -194,6 +194,7 @@ def test_a_budget_ends_the_command_and_counts_earlier_costs(prompts: Path, tmp_p
     assert whole.totals.to_do == 0
     lines = {(one.role, one.model): one for one in read_ledger(out / "ledger.jsonl")}
     assert lines["planner", "teacher"].tokens_in == 100 * 8
+    assert lines["planner", "teacher"].tokens_cached == 40 * 8
     assert lines["generator", "fake 0"].images == whole.totals.draws
     with pytest.raises(SettingsError, match="prices"):
         make(prompts, out, budget=1.0)
@@ -277,7 +278,7 @@ def test_folders_have_the_published_names() -> None:
 
 
 def test_sums_of_a_ledger_cut_off_by_a_kill(tmp_path: Path) -> None:
-    line = Usage(role="critic", model="m", calls=1, tokens_in=5).model_dump_json()
+    line = Usage(role="critic", model="m", calls=1, tokens_in=5).model_dump_json(exclude={"tokens_cached"})
     (tmp_path / "ledger.jsonl").write_text(f'{line}\n{line}\n{{"role": "cri')
     assert sum(one.calls for one in read_ledger(tmp_path / "ledger.jsonl")) == 2
 
