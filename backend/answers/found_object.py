@@ -13,6 +13,9 @@ from .object_patterns import ANY_TEXT
 STEP_NUMBER = re.compile(r"\s*(?:step|第)?[\s_#-]{0,3}(\d{1,4})\s*[步.:)]?\s*", re.IGNORECASE)
 """A step number, also written as `Step 3` or `3.`."""
 
+REASONING = "reasoning"
+"""Property of the reasoning in an answer that is only JSON."""
+
 
 @dataclass(frozen=True)
 class FoundObject:
@@ -41,6 +44,12 @@ class FoundObject:
     open_depth: int = 0
     open_string: bool = False
     alone: bool = True
+
+    @property
+    def reasoning(self) -> str:
+        """Reasoning that the object contains as a property; empty if there is none."""
+        reasoning = self.value.get(REASONING)
+        return reasoning.strip() if isinstance(reasoning, str) else ""
 
     @property
     def raw(self) -> str:

@@ -18,7 +18,6 @@ from ..types import MAX_STEPS, Step
 from .agent_texts import check_text
 from .reading import answers_in, find_plan, only_value
 from .reply_text import split_reply
-from .server_grammars import stated_reasoning
 
 OUTLINE_KEYS = ("outline", "plan_outline")
 ALWAYS_KEYS = ("always",)
@@ -85,7 +84,7 @@ def read_outline(text: str) -> Outline:
         outlines.append(Outline(lines, first, always, reply.reasoning))
     if any(outline != outlines[0] for outline in outlines):
         raise AnswerError("The reply contains several different outlines.", text)
-    reasoning = reply.reasoning or stated_reasoning(found[0].value)
+    reasoning = reply.reasoning or found[0].reasoning
     return replace(outlines[0], reasoning=reasoning)
 
 

@@ -33,7 +33,6 @@ from .other_verdicts import (
 )
 from .plan_shapes import joined, normal_key, shaped_plans, shift_of, steps_in, words_of
 from .reply_text import TAG, SplitReply, find_objects, frame, split_reply
-from .server_grammars import stated_reasoning
 
 PLAN_KEYS = ("execution_plan",)
 
@@ -84,7 +83,7 @@ def find_plan(text: str) -> tuple[Plan, FoundObject]:
     plans = [_plan_of(one, reply.reasoning) for one in found]
     if any(plan != plans[0] for plan in plans):
         raise AnswerError("The reply contains several different plans.", text)
-    reasoning = plans[0].reasoning or stated_reasoning(found[-1].value)
+    reasoning = plans[0].reasoning or found[-1].reasoning
     return plans[0].model_copy(update={"reasoning": reasoning}), found[-1]
 
 
@@ -117,7 +116,7 @@ def find_verdict(text: str) -> tuple[Verdict, FoundObject, int]:
     check_other_verdicts(first, found, others)
     _check_the_rest(text, first, reply, found, others)
     word = next(at for key, at in found[0].places.items() if normal_key(key) in VERDICT_KEYS)
-    reasoning = first.reasoning or stated_reasoning(found[0].value)
+    reasoning = first.reasoning or found[0].reasoning
     return first.model_copy(update={"reasoning": reasoning}), found[0], word
 
 

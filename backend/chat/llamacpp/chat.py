@@ -16,7 +16,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...answers.grammar import GrammarName
-from ...answers.server_grammars import answer_gbnf
 from ...errors import ChatError, SettingsError
 from ...pictures import Picture
 from ...prompts import PromptSet
@@ -24,6 +23,7 @@ from ...prompts.trained_with import trained_with
 from ..openai.client import DEADLINE, OpenAIChat
 from ..openai.request_fields import ServerKind
 from ..protocol import Message, Reply, ReplySettings
+from ..server_grammars import answer_gbnf
 from .gguf_files import GgufAgent, find_gguf
 from .server_process import KEY_VARIABLE, LlamaServer, find_server, has_cards, has_shared_slots
 from .settings import SLOTS, LlamaCppSettings

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...answers.grammar import GrammarName
-from ...answers.server_grammars import answer_schema
 from ..protocol import ReplySettings
+from ..server_grammars import answer_schema
 
 CONSTRAINT = ("response_format", "grammar")
 OPTIONAL: Sequence[tuple[re.Pattern[str], tuple[str, ...]]] = (

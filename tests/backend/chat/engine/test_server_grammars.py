@@ -15,9 +15,9 @@ from support.tiny_checkpoint import question
 from interleave_thinker.backend.answers.grammar import GrammarName
 from interleave_thinker.backend.answers.long_plan import read_outline
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_plan
-from interleave_thinker.backend.answers.server_grammars import answer_gbnf, answer_schema
 from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.chat.local import grammar_processor
+from interleave_thinker.backend.chat.server_grammars import answer_gbnf, answer_schema
 from interleave_thinker.backend.types import Plan, Step
 
 pytest.importorskip("llguidance")

@@ -8,15 +8,13 @@ rows of dots. reading.py can parse everything they allow, except for copies of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from ..answers.found_object import REASONING
+from ..answers.grammar import GrammarName
 from ..types import MAX_STEPS
-from .grammar import GrammarName
 
-REASONING = "reasoning"
-"""Property of the reasoning in a JSON answer."""
 TEXT = {"type": "string"}
 NULL = {"type": "null"}
 TEXT_OR_NULL = {"type": ["string", "null"]}
@@ -80,12 +78,6 @@ def answer_schema(name: GrammarName) -> dict[str, Any]:
         "outline": {"outline": {"type": "array", "items": TEXT}, "always": TEXT},
     }
     return _schema({REASONING: TEXT, **bodies[name]})
-
-
-def stated_reasoning(value: Mapping[str, Any]) -> str:
-    """Return the reasoning that an answer contains as a property; empty if there is none."""
-    reasoning = value.get(REASONING)
-    return reasoning.strip() if isinstance(reasoning, str) else ""
 
 
 def _schema(properties: dict[str, Any]) -> dict[str, Any]:
