@@ -26,7 +26,7 @@ from interleave_thinker.backend.prompts.importer import _string_constants
 from interleave_thinker.backend.remote.key_mask import KeyMask
 from interleave_thinker.backend.report.prompt_diff import changes
 from interleave_thinker.backend.scorers.judge import read_scores
-from interleave_thinker.backend.types import Request, Verdict
+from interleave_thinker.backend.types import MAX_TEXT, Request, Verdict
 from interleave_thinker.tinyworld.runtime.wording import read_prompt
 from interleave_thinker.training.reward.published import read_published
 from interleave_thinker.training.reward.terms import format_reward
@@ -65,7 +65,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "outline of an agent": read_agents_outline,
     "part of a plan": lambda text: read_part(text, range(1, 3)),
     "count": asked_count,
-    "images": lambda text: asks_for_images(Request(text=text)),
+    "images": lambda text: asks_for_images(Request(text=text[:MAX_TEXT])),
     "outline": read_outline,
     "outline, one line": lambda text: read_outline(f"1. a\n   draw: {text}"),
     "plan as JSON": read_json,
