@@ -45,6 +45,14 @@ class EncodedEdit(EditMode):
         source = (row.source,) if row.source else ()
         host.check_node(row.node, [*images, *source, *sizes, *dict(row.fixed)])
 
+    def _from_text(self, context: EditContext, prompt: str) -> SamplingStart:
+        row = self._row
+        if not (row.draws_text and row.sized and row.latent == "own output"):
+            return super()._from_text(context, prompt)
+        positive, negative, outputs = self._conditionings(context, prompt, [], None)
+        size = on_grid(context.settings.size, self._grid(context))
+        return SamplingStart(size, outputs[-1]["samples"], self._guided(context, positive), negative)
+
     def _edit(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
     ) -> SamplingStart:
@@ -53,7 +61,7 @@ class EncodedEdit(EditMode):
         positive, negative, outputs = self._conditionings(context, prompt, images, shape)
         if row.layout is not None:
             positive, negative = (host.lay_out_references(text, row.layout) for text in (positive, negative))
-        if row.latent == "own output" and size:
+        if row.latent == "own output" and (size or row.sized):
             latent = outputs[-1]["samples"]
         elif row.latent == "source" and size:
             latent = context.encode(images[0])
@@ -117,7 +125,9 @@ class EncodedEdit(EditMode):
 
 
 def encode_images(row: EncodeNode, images: Sequence[torch.Tensor], edits: bool) -> dict[str, Any]:
-    """Return the images as inputs of the row's node; `edits` tells that the first one is edited."""
+    """Return the images as inputs of the row's node; `edits` says that the first one is edited."""
+    if not images:
+        return {}
     apart = 1 if row.source and edits else 0
     source = {row.source: images[0]} if apart else {}
     named = dict(zip(row.images.names, images[apart:], strict=False))

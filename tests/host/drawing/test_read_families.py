@@ -94,6 +94,14 @@ def test_text_to_image(host: ComfyServer, case: Case, name: str, guided: dict[st
     differ(host, drawn, case.graph("a dog", DRAWN, (), SIZE, **guided), MIN_DIFF)
 
 
+@pytest.mark.parametrize("name", ["minimax h3 image"])
+def test_an_image_from_text_has_sides_on_the_grid_of_the_node(
+    host: ComfyServer, case: Case, name: str
+) -> None:
+    drawn = same(host, mine(name, "a fox", size=(144, 112)), case.graph("a fox", DRAWN, (), (128, 96)))
+    assert drawn.shape[:2] == (96, 128)
+
+
 @pytest.mark.parametrize(
     ("name", "written"),
     [
@@ -116,7 +124,7 @@ def test_images_are_numbered_as_the_family_writes_them(
 @pytest.mark.parametrize("name", ["moss image", "fibo 2", "minimax h3 image", "bernini-r"])
 def test_a_source_of_another_size_keeps_its_shape(host: ComfyServer, case: Case, name: str) -> None:
     wide = host.put_input(photograph((256, 128), 26), "wide.png")
-    result = {"moss image": (128, 128)}.get(name, (160, 96) if "h3" in name else (176, 80))
+    result = {"moss image": (128, 128)}.get(name, (160, 64) if "h3" in name else (176, 80))
     drawn = same(
         host,
         mine(name, "at night", (wide,), (128, 128)),
