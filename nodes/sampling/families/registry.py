@@ -11,6 +11,7 @@ from pathlib import Path
 from .encode_node import EncodeNode
 from .family import AUTO, ENCODE, NOISE, REFERENCE, SHARED_METHODS, Family
 
+PACKAGE = __name__.rpartition(".")[0]
 FIRST_CHOICES = (
     AUTO,
     REFERENCE,
@@ -29,7 +30,7 @@ FIRST_CHOICES = (
 def _found() -> tuple[Family, ...]:
     here = Path(__file__).parent
     modules = sorted(path.relative_to(here).with_suffix("").parts for path in here.glob("*/[!_]*.py"))
-    families = [one for names in modules for one in import_module(".".join((__package__, *names))).FAMILIES]
+    families = [one for names in modules for one in import_module(".".join((PACKAGE, *names))).FAMILIES]
     return tuple(sorted(families, key=lambda family: family.name.casefold()))
 
 
