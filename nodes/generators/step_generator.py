@@ -13,7 +13,8 @@ from ..inputs.images import to_pictures
 from ..inputs.sockets import CATEGORY, GeneratorSocket, StepOptionsSocket
 from ..inputs.validation import checked
 from ..sampling.comfy_generator import ComfyGenerator, LoadedModels
-from ..sampling.model_families import AUTO, EDIT_CHOICES
+from ..sampling.families.family import AUTO
+from ..sampling.families.registry import EDIT_CHOICES
 from ..sampling.settings import FLUX2, GRID, MAX_REFERENCES, SamplingSettings
 from ..sampling.step_options import StepOptions
 from .color_match_input import color_match_input

@@ -50,14 +50,16 @@ def pipeline_dtype() -> str:
     return "bfloat16" if memory.should_use_bf16(device) else "float16"
 
 
-def check_vae(model: ModelTraits, vae: Any) -> None:
-    """Check that the VAE's latents fit the model.
+def check_vae(model: ModelTraits, vae: Any, by_latents: bool = True) -> None:
+    """Check that the VAE's latents fit the model; `by_latents` False checks only that there is a VAE.
 
     Raises:
         SettingsError: They do not.
     """
     if vae.first_stage_model is None:
         raise SettingsError("The VAE is empty.", "The checkpoint contains no VAE; load one with Load VAE.")
+    if not by_latents:
+        return
     channels = vae.latent_channels
     if channels != model.latent_channels:
         found = f"its latents have {channels} channels, the model's have {model.latent_channels}"

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ...backend.errors import Cancelled, GeneratorError, InterleaveError
+from ...backend.errors import Cancelled, GeneratorError, InterleaveError, SettingsError
 from ...backend.generators.encoding_cache import EncodingCache, EncodingCacheSettings
 from ...backend.generators.protocol import bounded_identity
 from ...backend.pictures import Picture
@@ -24,9 +24,11 @@ from ...backend.types import StepSettings
 from ...backend.values import shown_beside
 from .. import host
 from ..inputs.images import to_batch, to_mask, to_pictures
+from .edit_choice import edit_choice
 from .edit_mode import EditContext, SamplingStart
 from .edit_modes import edit_mode
-from .model_families import NOISE, edit_choice
+from .families.family import NOISE
+from .families.registry import chosen_family
 from .settings import FLUX2, SamplingSettings
 from .step_options import StepOptions
 from .weights_identity import weights_identity
@@ -84,7 +86,8 @@ class ComfyGenerator:
         traits = host.model_traits(model)
         self._choice = edit_choice(traits, edit)
         self._mode = edit_mode(self._choice, traits)
-        host.check_vae(traits, vae)
+        family = chosen_family(traits.name, self._choice)
+        host.check_vae(traits, vae, by_latents=family is None or family.vae_is_checked)
         self._cache = EncodingCache(encoding_cache)
         self._one_at_a_time = threading.Lock()
         self._options = options
@@ -94,6 +97,11 @@ class ComfyGenerator:
         self._references = tuple(references)
         self._mode.check(self._context, len(self._references))
         options.check(self._context)
+        if self._mode.patches_model and options.guider is not None:
+            raise SettingsError(
+                f"Step Options: the guider would ignore the model that edit method '{self._choice}' patches.",
+                "Disconnect the guider.",
+            )
 
     @property
     def identity(self) -> str:
@@ -186,7 +194,7 @@ class ComfyGenerator:
         second = self._mode.second_guidance(context) or 1.0
         guidance = host.Guidance(start.positive, start.negative, context.settings.cfg, start.middle, second)
         guider = (
-            guidance.guider(context.model)
+            guidance.guider(start.model or context.model)
             if given.guider is None
             else host.with_conditionings(given.guider, guidance)
         )

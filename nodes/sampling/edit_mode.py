@@ -16,7 +16,8 @@ import torch
 from ...backend.errors import SettingsError
 from .. import host
 from ..inputs.model_traits import ModelTraits
-from .encode_nodes import EncodeNode, text_node
+from .families.encode_node import EncodeNode
+from .families.registry import text_row
 from .settings import GRID, SamplingSettings, Size, edit_size, on_grid
 
 
@@ -79,6 +80,8 @@ class SamplingStart:
     negative: list
     middle: list | None = None
     denoise: float = 1.0
+    model: Any = None
+    """Model patched for this image, `None` for the loaded one."""
 
 
 class EditMode:
@@ -89,6 +92,8 @@ class EditMode:
     guidance: float | None = None
     """Second guidance of the official workflow, `None` for the model's default."""
     scaling = "lanczos"
+    patches_model = False
+    """Whether it patches the model for each image."""
 
     def start(
         self,
@@ -155,12 +160,15 @@ class EditMode:
         return [self._scaled(context, one) for one in ([] if source is None else [source]) + [*references]]
 
     def _texts(self, context: EditContext, prompt: str) -> tuple[list, list]:
-        row = text_node(context.traits.name)
+        row = self._text_row(context)
         if row is not None:
-            inputs = encode_inputs(row, context, prompt, context.settings.size)
-            positive, negative, *_ = host.call_node(row.node, **inputs)
-            host.check_text(context.traits, positive)
-            return positive, negative if context.negative is None else context.negative
+
+            def called(text: str) -> tuple[Any, ...]:
+                inputs = encode_inputs(row, context, text, context.settings.size)
+                return host.call_node(row.node, **inputs)
+
+            positive, negative, _ = conditionings(row, context, prompt, called)
+            return positive, negative
         positive = context.encode_text(prompt)
         host.check_text(context.traits, positive)
         if context.negative is not None:
@@ -168,6 +176,10 @@ class EditMode:
         if context.unguided:
             return positive, host.zero_out(positive)
         return positive, context.encode_text(context.settings.negative)
+
+    def _text_row(self, context: EditContext) -> EncodeNode | None:
+        """Return the encode node for prompts without images, `None` for CLIP Text Encode."""
+        return text_row(context.traits.name)
 
     def _guided(self, context: EditContext, conditioning: list) -> list:
         guidance = self.second_guidance(context)
@@ -183,12 +195,32 @@ class EditMode:
 
 def encode_inputs(row: EncodeNode, context: EditContext, prompt: str, size: Size) -> dict[str, Any]:
     """Return the inputs of the row's node except the images, for a result of this width and height."""
-    inputs: dict[str, Any] = {"clip": context.clip, "prompt": prompt, "vae": context.keeping_vae}
-    if row.negative == "own output":
-        inputs["negative_prompt"] = context.settings.negative
+    inputs: dict[str, Any] = {"vae": context.keeping_vae} if row.takes_vae else {}
+    if not row.after_text:
+        inputs |= {"clip": context.clip, "prompt": prompt}
+        if row.negative == "own output":
+            inputs["negative_prompt"] = context.settings.negative
     if row.sized:
         inputs |= dict(zip(("width", "height"), on_grid(size, max(row.grid, context.grid)), strict=True))
     return inputs | dict(row.fixed)
+
+
+def conditionings(
+    row: EncodeNode, context: EditContext, prompt: str, called: Callable[[str], tuple[Any, ...]]
+) -> tuple[list, list, tuple[Any, ...]]:
+    """Return positive and negative conditioning, and all outputs of the node for the positive.
+
+    `called` calls the node of the row for a text and returns its outputs.
+    """
+    outputs = called(prompt)
+    host.check_text(context.traits, outputs[0])
+    if context.negative is not None:
+        return outputs[0], context.negative, outputs
+    if row.negative == "own output":
+        return outputs[0], outputs[1], outputs
+    if context.unguided:
+        return outputs[0], host.zero_out(outputs[0]), outputs
+    return outputs[0], called(context.settings.negative)[0], outputs
 
 
 def scaled_to_area(context: EditContext, pixels: torch.Tensor, method: str) -> torch.Tensor:

@@ -1,10 +1,11 @@
 """Edit methods: what the official workflow of each model family does.
 
 A mode returns the start of sampling and its conditioning, not the sampling itself. Families with an encode
-node are rows of a table (encode_nodes.py); the others have a class here. Each follows one official template
-node by node, so the pixels are equal; without a source it generates from text like the family's text-to-image
-template. The latent of a generated image is not cached for the next edit: the official workflow edits the
-8-bit image, whose encoding differs, and a resumed run would differ from an uninterrupted one.
+node need only their description (`families`); the others have a class here. Each follows one official
+template node by node, so the pixels are equal; without a source it generates from text like the family's
+text-to-image template. The latent of a generated image is not cached for the next edit: the official
+workflow edits the 8-bit image, whose encoding differs, and a resumed run would differ from an uninterrupted
+one.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ import torch
 
 from .. import host
 from ..inputs.model_traits import ModelTraits
-from . import encode_nodes, model_families
 from .edit_mode import EditContext, EditMode, SamplingStart, cut_to_grid, scaled_to_area, size_of
 from .encoded_edit import EncodedEdit
+from .families import family as methods
+from .families.registry import chosen_family, with_method
 from .settings import Size, kontext_size
+
+KONTEXT = "flux kontext"
+OMNIGEN2 = "omnigen2"
+KREA2_IDENTITY = "krea 2 identity edit"
 
 
 class ImageToImage(EditMode):
@@ -42,7 +48,7 @@ class ImageToImage(EditMode):
 class ReferenceLatents(EditMode):
     """FLUX.2: every image is a reference latent on both conditionings; the start is empty."""
 
-    max_images = 9
+    max_images = with_method(methods.REFERENCE)[0].most_images
     scaling = "nearest-exact"
 
     def second_guidance(self, context: EditContext) -> float | None:
@@ -73,7 +79,7 @@ class ReferenceLatents(EditMode):
 class OmniGen2(EditMode):
     """OmniGen2: references on positive and middle conditioning, separate guidance for text and images."""
 
-    max_images = 5
+    max_images = with_method(OMNIGEN2)[0].most_images
     guidance = 2.0
     scaling = "area"
 
@@ -113,7 +119,7 @@ class Kontext(EditMode):
     it would widen at every step. Here each further image is a separate reference latent.
     """
 
-    max_images = 5
+    max_images = with_method(KONTEXT)[0].most_images
     guidance = 2.5
 
     def _edit(
@@ -130,21 +136,68 @@ class Kontext(EditMode):
         return host.scale(pixels, kontext_size(size_of(pixels), context.settings.area), "lanczos", "center")
 
 
+class Krea2Identity(EditMode):
+    """Krea 2 Identity Edit: the source patches the model, and text encoder and model see the same images.
+
+    The nodes are those of the pack comfyui-krea2edit. The images are scaled to the shape of the result here,
+    so the model needs only their latents (its documentation: at equal sizes both ways give one geometry).
+    """
+
+    max_images = with_method(KREA2_IDENTITY)[0].most_images
+    patches_model = True
+    PATCH, ENCODE = "Krea2EditModelPatch", "Krea2EditGroundedEncode"
+
+    def check(self, context: EditContext, references: int) -> None:
+        """Check the settings.
+
+        Raises:
+            SettingsError: A setting would be ignored, or the node pack is missing.
+        """
+        super().check(context, references)
+        host.check_node(self.PATCH, ("source_latent", "source_latent_b"))
+        host.check_node(self.ENCODE, ("image", "image_b"))
+
+    def _edit(
+        self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
+    ) -> SamplingStart:
+        images = [cut_to_grid(image, context.grid) for image in images]
+        ends = ("", "_b")
+        shown = {f"image{end}": image for end, image in zip(ends, images, strict=False)}
+        latents = {
+            f"source_latent{end}": {"samples": context.encode(image)}
+            for end, image in zip(ends, images, strict=False)
+        }
+
+        def encoded(text: str) -> list:
+            return host.call_node(self.ENCODE, clip=context.clip, prompt=text, **shown)[0]
+
+        positive = encoded(prompt)
+        host.check_text(context.traits, positive)
+        negative = context.negative
+        if negative is None:
+            negative = host.zero_out(positive) if context.unguided else encoded(context.settings.negative)
+        model = host.call_node(self.PATCH, model=context.model, **latents)[0]
+        shape = None if size is None else size_of(images[0])
+        return SamplingStart(
+            shape or context.settings.size, context.empty(shape), positive, negative, model=model
+        )
+
+
 MODES: dict[str, EditMode] = {
-    model_families.REFERENCE: ReferenceLatents(),
-    model_families.NOISE: ImageToImage(),
-    model_families.KONTEXT: Kontext(),
-    model_families.OMNIGEN2: OmniGen2(),
-    model_families.QWEN_EDIT: EncodedEdit(encode_nodes.QWEN_EDIT_NODE),
-    model_families.QWEN_PLUS: EncodedEdit(encode_nodes.QWEN_PLUS_NODE),
-    model_families.QWEN_2511: EncodedEdit(encode_nodes.QWEN_2511_NODE),
-    model_families.Z_OMNI: EncodedEdit(encode_nodes.Z_OMNI_NODE),
+    methods.REFERENCE: ReferenceLatents(),
+    methods.NOISE: ImageToImage(),
+    KONTEXT: Kontext(),
+    OMNIGEN2: OmniGen2(),
+    KREA2_IDENTITY: Krea2Identity(),
 }
-"""Modes by their names in EDIT_CHOICES, except `auto` and the model's own encode node."""
-OWN_NODES: dict[str, EditMode] = {model: EncodedEdit(row) for model, row in encode_nodes.BY_MODEL.items()}
-"""Modes by the host's class of the model."""
+"""Modes with a class of their own, by their names in EDIT_CHOICES."""
 
 
 def edit_mode(choice: str, model: ModelTraits) -> EditMode:
     """Return the mode of a choice that `edit_choice` returned for this model."""
-    return OWN_NODES[model.name] if choice == model_families.ENCODE else MODES[choice]
+    if choice in MODES:
+        return MODES[choice]
+    family = chosen_family(model.name, choice)
+    if family is None or family.row is None:
+        raise ValueError(f"no family of {model.name} has the edit method {choice!r}")
+    return EncodedEdit(family.row)

@@ -1,6 +1,6 @@
 """Edit mode for models with an encode node in the host.
 
-One class serves all rows of encode_nodes.py. It scales the images as in the official workflow, calls the
+One class serves all encode nodes of the families. It scales the images as in the official workflow, calls the
 node, and uses the conditionings and the latent that the node returns.
 """
 
@@ -12,8 +12,16 @@ from typing import Any
 import torch
 
 from .. import host
-from .edit_mode import EditContext, EditMode, SamplingStart, cut_to_grid, encode_inputs, size_of
-from .encode_nodes import EncodeNode, with_image_numbers
+from .edit_mode import (
+    EditContext,
+    EditMode,
+    SamplingStart,
+    conditionings,
+    cut_to_grid,
+    encode_inputs,
+    size_of,
+)
+from .families.encode_node import EncodeNode, with_image_numbers
 from .settings import Size, edit_size, kontext_size, on_grid, stepped_size
 
 
@@ -22,7 +30,7 @@ class EncodedEdit(EditMode):
 
     def __init__(self, row: EncodeNode) -> None:
         self._row = row
-        self.max_images = len(row.images.names)
+        self.max_images = row.most_images
 
     def check(self, context: EditContext, references: int) -> None:
         """Check the settings.
@@ -31,8 +39,19 @@ class EncodedEdit(EditMode):
             SettingsError: A setting would be ignored, or the host lacks the node.
         """
         super().check(context, references)
-        images = [self._row.images.group] if self._row.images.group else self._row.images.names
-        host.check_node(self._row.node, [*images, *dict(self._row.fixed)])
+        row = self._row
+        images = [row.images.group] if row.images.group else row.images.names
+        sizes = ("width", "height") if row.sized else ()
+        source = (row.source,) if row.source else ()
+        host.check_node(row.node, [*images, *source, *sizes, *dict(row.fixed)])
+
+    def _from_text(self, context: EditContext, prompt: str) -> SamplingStart:
+        row = self._row
+        if not (row.draws_text and row.sized and row.latent == "own output"):
+            return super()._from_text(context, prompt)
+        positive, negative, outputs = self._conditionings(context, prompt, [], None)
+        size = on_grid(context.settings.size, self._grid(context))
+        return SamplingStart(size, outputs[-1]["samples"], self._guided(context, positive), negative)
 
     def _edit(
         self, context: EditContext, prompt: str, images: list[torch.Tensor], size: Size | None
@@ -42,7 +61,7 @@ class EncodedEdit(EditMode):
         positive, negative, outputs = self._conditionings(context, prompt, images, shape)
         if row.layout is not None:
             positive, negative = (host.lay_out_references(text, row.layout) for text in (positive, negative))
-        if row.latent == "own output" and size:
+        if row.latent == "own output" and (size or row.sized):
             latent = outputs[-1]["samples"]
         elif row.latent == "source" and size:
             latent = context.encode(images[0])
@@ -55,28 +74,22 @@ class EncodedEdit(EditMode):
     ) -> tuple[list, list, tuple[Any, ...]]:
         """Return positive and negative conditioning, and all outputs of the node for the positive."""
         row = self._row
-        prompt = with_image_numbers(prompt, row.mark, len(images))
+        prompt = with_image_numbers(prompt, row.mark, len(images), row.first_mark)
+        size = shape or context.settings.size
+        shown = encode_images(row, images, edits=shape is not None)
         if row.after_text:
             positive, negative = self._texts(context, prompt)
-            outputs = host.call_node(
-                row.node, positive=positive, negative=negative, **encode_images(row, images)
-            )
+            inputs = encode_inputs(row, context, prompt, size) | shown
+            outputs = host.call_node(row.node, positive=positive, negative=negative, **inputs)
             return outputs[0], outputs[1], outputs
-        outputs = self._called(context, prompt, images, shape)
-        host.check_text(context.traits, outputs[0])
-        if context.negative is not None:
-            return outputs[0], context.negative, outputs
-        if row.negative == "own output":
-            return outputs[0], outputs[1], outputs
-        if context.unguided:
-            return outputs[0], host.zero_out(outputs[0]), outputs
-        return outputs[0], self._called(context, context.settings.negative, images, shape)[0], outputs
 
-    def _called(
-        self, context: EditContext, prompt: str, images: list[torch.Tensor], shape: Size | None
-    ) -> tuple[Any, ...]:
-        inputs = encode_inputs(self._row, context, prompt, shape or context.settings.size)
-        return host.call_node(self._row.node, **inputs, **encode_images(self._row, images))
+        def called(text: str) -> tuple[Any, ...]:
+            return host.call_node(row.node, **encode_inputs(row, context, text, size), **shown)
+
+        return conditionings(row, context, prompt, called)
+
+    def _text_row(self, context: EditContext) -> EncodeNode | None:
+        return self._row if self._row.draws_text else super()._text_row(context)
 
     def _shape(self, context: EditContext, size: Size | None) -> Size | None:
         """Return width and height of the result, `None` without a source."""
@@ -111,7 +124,11 @@ class EncodedEdit(EditMode):
         return cut_to_grid(scaled, grid)
 
 
-def encode_images(row: EncodeNode, images: Sequence[torch.Tensor]) -> dict[str, Any]:
-    """Return the images as inputs of the row's node."""
-    named = dict(zip(row.images.names, images, strict=False))
-    return {row.images.group: named} if row.images.group else named
+def encode_images(row: EncodeNode, images: Sequence[torch.Tensor], edits: bool) -> dict[str, Any]:
+    """Return the images as inputs of the row's node; `edits` says that the first one is edited."""
+    if not images:
+        return {}
+    apart = 1 if row.source and edits else 0
+    source = {row.source: images[0]} if apart else {}
+    named = dict(zip(row.images.names, images[apart:], strict=False))
+    return source | ({row.images.group: named} if row.images.group else named)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.nodes.inputs.model_traits import ModelTraits
-from interleave_thinker.nodes.sampling.encode_nodes import with_image_numbers
-from interleave_thinker.nodes.sampling.model_families import EDIT_CHOICES, edit_choice
+from interleave_thinker.nodes.sampling.edit_choice import edit_choice
+from interleave_thinker.nodes.sampling.families.encode_node import with_image_numbers
+from interleave_thinker.nodes.sampling.families.registry import FIRST_CHOICES
 from interleave_thinker.nodes.sampling.settings import (
     KONTEXT_SIZES,
     SamplingSettings,
@@ -103,7 +104,7 @@ def test_a_mode_that_the_model_would_ignore_is_rejected(model: ModelTraits, chos
         edit_choice(model, chosen)
 
 
-@pytest.mark.parametrize("mode", [name for name in EDIT_CHOICES if name != "auto"])
+@pytest.mark.parametrize("mode", [name for name in FIRST_CHOICES if name != "auto"])
 def test_a_supported_choice_of_the_user_has_priority(mode: str) -> None:
     owners = {
         "flux kontext": "Flux",

@@ -97,7 +97,7 @@ def _range(options: Mapping[str, Any], words: Mapping[str, Any]) -> str:
     if "options" in options:
         labelled = list(words.get("options") or ())
         offered = [one for one in options["options"] if one != host_stand_in.FROM_COMFYUI]
-        choices = listed(labelled or offered)
+        choices = listed([*labelled, *(one for one in offered if one not in labelled)])
         if host_stand_in.FROM_COMFYUI in options["options"]:
             choices = f"{choices}, ComfyUI's own" if choices else "ComfyUI's own"
         return choices

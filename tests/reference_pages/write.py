@@ -16,6 +16,7 @@ def main(folder: Path) -> None:
     from reference_pages import (
         command_pages,
         error_pages,
+        family_pages,
         http_pages,
         node_pages,
         python_pages,
@@ -29,6 +30,7 @@ def main(folder: Path) -> None:
         python_pages,
         http_pages,
         error_pages,
+        family_pages,
         template_pages,
         node_pages,  # the last one, as it replaces modules of ComfyUI
     )

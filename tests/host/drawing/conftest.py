@@ -14,3 +14,10 @@ def photos(host: ComfyServer) -> tuple[str, str, str]:
         host.put_input(photograph(PHOTO_SIZE, seed), f"family-{seed}.png") for seed in (21, 22, 23)
     )
     return first, second, third
+
+
+@pytest.fixture(scope="module")
+def known_families(host: ComfyServer) -> list[str]:
+    """The families of the shim pack whose classes this host has."""
+    known = host.get("/object_info/InterleaveTestFamily")["InterleaveTestFamily"]
+    return known["input"]["required"]["family"][0]

@@ -13,6 +13,7 @@ from support.host_home import HostHome
 
 from ..graphs import families as official
 from ..graphs import newer_families as newer
+from ..graphs import read_families as read
 from ..graphs.klein import Graph, image_edit
 from ..server.templates import template
 
@@ -129,6 +130,7 @@ GUIDED = {"cfg": 4.0, "negative": "n"}
         ("image_longcat_text_to_image", newer.from_text("longcat", "p", 1, (64, 64), negative="n")),
         ("image_longcat_image_edit", newer.longcat_edit("p", 1, "a", (64, 64))),
         ("image_mage_flow_t2i_int8", newer.mage_flow("p", 1, (), (64, 64))),
+        ("image_firered_image_edit1_1", read.firered("p", 1, ("a",), (64, 64))),
         ("image_krea2_turbo_int8_image_style_reference", newer.krea2_style("p", 1, IMAGES, (64, 64))),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from .counted import COUNTED
 from .odd_values import ODD_NODES
 from .passing_failures import PASSING
+from .read_nodes import read_nodes
 from .stand_ins import NODE_CLASS_MAPPINGS
 from .tiny_control import CONTROL_NODES
 from .tiny_families import FAMILY_NODES, show_encoders_less
@@ -19,6 +20,9 @@ from .tiny_weights import accept_tiny_weights, write_tiny_weights
 
 __all__ = ["NODE_CLASS_MAPPINGS"]
 
+import nodes
+
+NODE_CLASS_MAPPINGS.update(read_nodes(nodes.NODE_CLASS_MAPPINGS))
 NODE_CLASS_MAPPINGS.update(COUNTED | FAMILY_NODES | CONTROL_NODES | ODD_NODES | PASSING)
 accept_tiny_weights()
 show_encoders_less()

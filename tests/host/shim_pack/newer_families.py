@@ -74,6 +74,10 @@ HIDREAM_O1 = {
         "deepstack_visual_indexes": (),
     },
 }  # fmt: skip
+WAN = {
+    "image_model": "wan2.1", "model_type": "t2v", "dim": 128, "ffn_dim": 64, "freq_dim": 32, "in_dim": 16,
+    "out_dim": 16, "num_heads": 1, "num_layers": 1, "text_dim": WIDTH,
+}  # fmt: skip
 SHARP = {
     "modulation": 3.0,
     "_mod": 3.0,
@@ -207,6 +211,7 @@ def newer_families(
         "krea2": ("Krea2", (lambda: model("Krea2", KREA2), krea2_clip, wan_vae)),
         "ideogram4": ("Ideogram4", (lambda: model("Ideogram4", IDEOGRAM4), ideogram4_clip, flux2_vae)),
         "ernie": ("ErnieImage", (lambda: model("ErnieImage", ERNIE), ernie_clip, flux2_vae)),
+        "bernini": ("Boogu", (lambda: model("WAN21_T2V", WAN), joy_clip, wan_vae)),
         "hidream o1": ("HiDreamO1", (lambda: model("HiDreamO1", HIDREAM_O1), hidream_o1_clip, pixel_vae)),
     }
     return {name: parts for name, (kind, parts) in families.items() if hasattr(comfy.supported_models, kind)}

@@ -1,0 +1,1 @@
+"""Families of other makers that edit with the host's own nodes."""

@@ -1,0 +1,1 @@
+"""FLUX models and models of the same class."""

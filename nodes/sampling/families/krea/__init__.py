@@ -1,0 +1,1 @@
+"""Krea 2 and its edit LoRAs."""

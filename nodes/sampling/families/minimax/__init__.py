@@ -1,0 +1,1 @@
+"""Still-image models of the MiniMax H3 family."""

@@ -1,0 +1,1 @@
+"""Qwen-Image models and models of the same class."""

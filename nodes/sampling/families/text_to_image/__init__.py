@@ -1,0 +1,1 @@
+"""Families that edit by image to image only."""

@@ -1,0 +1,1 @@
+"""Models of the WAN video class that edit single images."""

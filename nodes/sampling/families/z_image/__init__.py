@@ -1,0 +1,1 @@
+"""Z-Image and models of the same architecture."""
