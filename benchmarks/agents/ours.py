@@ -8,6 +8,7 @@ from typing import Any
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import Message, ReplySettings
+from interleave_thinker.backend.chat.engine.prefix_cache import forget_prefix
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.loop.events import AttemptDrawn, Finished
 from interleave_thinker.backend.loop.loop import run
@@ -54,6 +55,7 @@ class Ours:
         engine = chat.base.engine()
         if engine is not None:
             engine.clear()
+            forget_prefix(chat.model)
         tokenizer = chat.base.processor.tokenizer
         forced = Forced(tokenizer, chat.model.generation_config.eos_token_id)
         chat.processors = [forced]
