@@ -12,15 +12,19 @@ import torch
 from support import tiny_checkpoint
 from support.tiny_checkpoint import PLAIN, WATCH, page, question
 
+from interleave_thinker.backend.agents.critic import critic_message
 from interleave_thinker.backend.chat import Message, Reply
 from interleave_thinker.backend.chat.engine import prefix_cache
 from interleave_thinker.backend.chat.engine.kv_cache import ROOM
 from interleave_thinker.backend.chat.engine.prefix_cache import common_length
 from interleave_thinker.backend.chat.engine.rope_positions import ImageSpan, PromptTokens
+from interleave_thinker.backend.chat.engine.self_check import distance
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.errors import Cancelled
+from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.benchmarks.agents.model import MODELS, build
 
 IMAGE = 99
 
@@ -211,6 +215,44 @@ def test_an_attempt_after_a_batch_processes_only_new_tokens(checkpoint: Path) ->
     expected = opened(checkpoint, prefix_tokens=0).reply(question(255, 90), WATCH)
     assert summaries([found]) == summaries([expected])
     assert found.probability == pytest.approx(expected.probability, rel=1e-4)
+
+
+@pytest.fixture(scope="module", params=["small", "real-proportions"])
+def random_checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with random weights, where four patches are one token and features enter at several layers."""
+    shape = MODELS[request.param]._replace(layers=3)
+    return build(tmp_path_factory.mktemp(request.param), default_prompt_set(), shape, [])
+
+
+def test_random_models_read_a_story_the_same(random_checkpoint: Path) -> None:
+    """The critic's questions of two steps with four attempts, then four candidates in a batch."""
+    engines = []
+    for tokens in (8192, 0):
+        chat = opened(random_checkpoint, prefix_tokens=tokens)
+        engines.append((chat, chat.base.engine()))
+    before = [page(grey, (96, 64)) for grey in (255, 90)]
+    with torch.inference_mode(), counting() as counts:
+        for number in range(8):
+            pictures = (before[number // 4], page(30 * number, (96, 64)))
+            message = critic_message(default_prompt_set(), pictures, "Draw a boat.", f"A boat, {number}.")
+            cached, fresh = (
+                engine.read(chat.model, None, *chat._prompt([message], WATCH)).logits
+                for chat, engine in engines
+            )
+            assert distance(cached, fresh) < 1e-4
+        assert counts.prefix_tokens_reused > 7 * 500
+        messages = [
+            critic_message(default_prompt_set(), (before[1], page(grey, (96, 64))), "Draw a boat.", "A boat.")
+            for grey in (0, 70, 140, 210)
+        ]
+        logits = []
+        for chat, engine in engines:
+            prompts = [chat._prompt([message], WATCH) for message in messages]
+            batch = engine.read_together(chat.model, None, prompts[0][0], [shown for _, shown in prompts])
+            for tokens in ([1, 2, 3, 4], [5, 6, 7, 8]):
+                batch.add(tokens)
+            logits.append(batch.logits)
+        assert distance(*logits) < 1e-4
 
 
 def test_a_long_batch_is_processed_row_by_row(checkpoint: Path) -> None:
