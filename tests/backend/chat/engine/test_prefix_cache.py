@@ -13,6 +13,7 @@ from support import tiny_checkpoint
 from support.tiny_checkpoint import PLAIN, WATCH, page, question
 
 from interleave_thinker.backend.agents.critic import critic_message
+from interleave_thinker.backend.agents.planner_question import planner_message
 from interleave_thinker.backend.chat import Message, Reply
 from interleave_thinker.backend.chat.engine import prefix_cache
 from interleave_thinker.backend.chat.engine.kv_cache import ROOM
@@ -24,6 +25,7 @@ from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.errors import Cancelled
 from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.types import Request
 from interleave_thinker.benchmarks.agents.model import MODELS, build
 
 IMAGE = 99
@@ -253,6 +255,22 @@ def test_random_models_read_a_story_the_same(random_checkpoint: Path) -> None:
                 batch.add(tokens)
             logits.append(batch.logits)
         assert distance(*logits) < 1e-4
+
+
+def test_the_parts_of_a_plan_process_only_new_tokens(random_checkpoint: Path) -> None:
+    own, request = default_prompt_set(), Request(text="Tell a story about two boats in a storm, in 30 steps.")
+    values = {"outline": "1. Two boats.\n2. A storm." * 10, "always": "Two boats.", "count": "30"}
+    outline = planner_message(own, request, own.planner_outline, how_many="exactly 30")
+    parts = [
+        planner_message(own, request, own.planner_part, so_far=so_far, first=first, last=first, **values)
+        for so_far, first in (("Nothing yet.", "1"), ("The boats have met.", "11"))
+    ]
+    chat, shares = opened(random_checkpoint), []
+    for message in (outline, *parts):
+        with counting() as counts:
+            chat.reply([message], PLAIN.model_copy(update={"max_tokens": 1}))
+        shares.append(counts.prefix_tokens_reused / (counts.prefix_tokens_reused + counts.lm_tokens))
+    assert shares[0] == 0 and shares[1] > 0.3 and shares[2] > 0.9
 
 
 def test_a_long_batch_is_processed_row_by_row(checkpoint: Path) -> None:
