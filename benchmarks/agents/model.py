@@ -47,10 +47,10 @@ MODELS = {
     "small": SMALL,
     "real-proportions": Shape(512, 12, 8, 2, 64, (12, 10, 10), 144, 538, 8, 4, (4,)),
 }
-"""`small` is fast, but a token of an image costs its vision tower twice as much as its language model.
+"""`small` is fast, but a token of an image costs its vision tower 2.5 times as much as its language layers.
 
 `real-proportions` is Qwen3-VL-8B with an eighth of every width and a third of the layers. A token of an image
-costs the tower 0.27 of what it costs the language layers (8B: 0.26), and the tower has a tenth of their
+costs the tower 0.29 of what it costs the language layers (8B: 0.26), and the tower has a tenth of their
 weights (8B: a twelfth).
 """
 

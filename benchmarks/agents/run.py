@@ -4,6 +4,7 @@
     python -m benchmarks.agents --profiles easy mixed hard guided --side 512 --pairs 5
     python -m benchmarks.agents --model real-proportions   # sizes relative to each other as in Qwen3-VL-8B
     python -m benchmarks.agents --tables ablation --pairs 6    # the default without each saving
+    python -m benchmarks.agents --tables candidates --pairs 6  # four images judged in a batch
     python -m benchmarks.agents --tables engine policy     # different numerics; fewer tokens
     python -m benchmarks.agents --official FOLDER          # compare with the official repository's loop
 
@@ -26,16 +27,17 @@ from typing import Any, Protocol
 
 from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
 
-from .ablation import ablation_rows
 from .model import MODELS, build, build_adapter
 from .ours import Ours
 from .outcome import Cost, Outcome, costing
 from .plain import PlainLoop
+from .relative import relative_rows
 from .ways import ALL, DEFAULT, POLICY_WAYS, WAYS, WITHOUT, Way, engine_ways
 from .work import PROFILES, Work, make_work
 
 TARGET = 1.8
-TABLES = ("exact", "engine", "policy", "ablation")
+TABLES = ("exact", "engine", "policy", "ablation", "candidates")
+CANDIDATES = 4
 
 
 class System(Protocol):
@@ -137,7 +139,7 @@ HEADING = (
     f"{'':36} {'passes':>6} {'tokens':>8} {'images':>7} {'patches':>8} {'cpu s':>8} "
     f"{'times less (range)':>18}"
 )
-ABLATION_HEADING = HEADING.replace("times less (range)", "times more (95 % CI)")
+RELATIVE_HEADING = HEADING.replace("times less (range)", "times more (95 % CI)")
 
 
 def profile_table(
@@ -158,17 +160,37 @@ def profile_table(
     return rows
 
 
-def ablation_table(open_way: Callable[[Any], System], options: argparse.Namespace) -> list[dict[str, Any]]:
+def ablation_table(open_way: Callable[[Any], Ours], options: argparse.Namespace) -> list[dict[str, Any]]:
     """Print and return the cost of the default without each saving, on the mixed profile."""
-    print(f"\nablation, mixed: {options.side} pixels, model {options.model}\n{ABLATION_HEADING}")
     work = make_work("mixed", options.side)
     systems = [open_way(way) for way in (DEFAULT, *WITHOUT)]
-    rows = ablation_rows(systems, lambda system: measured(system, work, options.side), options.pairs)
+    return relative_table("ablation", systems, lambda system: measured(system, work, options.side), options)
+
+
+def candidates_table(open_way: Callable[[Any], Ours], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Print and return the cost of judging candidates in a batch, with and without their common beginning."""
+    work = make_work("mixed", options.side)
+
+    def measure(system: Ours) -> tuple[list[int], Cost]:
+        with costing(system.model) as cost:
+            free = system.judge_candidates(work, options.side, CANDIDATES)
+        return free, cost
+
+    systems = [open_way(way) for way in (DEFAULT, WITHOUT[-1])]
+    return relative_table("candidates", systems, measure, options)
+
+
+def relative_table(
+    table: str, systems: list[Ours], measure: Callable[[Ours], tuple[Any, Cost]], options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Print and return the cost of every system, and its time relative to the first one."""
+    print(f"\n{table}, mixed: {options.side} pixels, model {options.model}\n{RELATIVE_HEADING}")
+    rows = relative_rows(systems, measure, options.pairs)
     for row in rows:
         within = "({:.3f}-{:.3f})".format(*row["interval"]) if row["interval"] else ""
         line = shown({"way": row["way"], "counts": row["counts"]})
-        print(f"{line} {row['cpu_seconds']:8.2f} {row['ratio']:6.3f}  {within}")
-    return [row | {"table": "ablation", "profile": "mixed"} for row in rows]
+        print(f"{line} {row['cpu_seconds']:8.2f} {row['ratio']:6.3f}  {within}", flush=True)
+    return [row | {"table": table, "profile": "mixed"} for row in rows]
 
 
 def main() -> None:
@@ -205,7 +227,7 @@ def main() -> None:
         if "engine" in others and find_spec("peft"):
             build_adapter(checkpoint)
 
-        def open_way(way: Way) -> System:
+        def open_way(way: Way) -> Ours:
             return Ours(checkpoint, prompts, way)
 
         for profile in options.profiles if "exact" in options.tables else ():
@@ -214,6 +236,8 @@ def main() -> None:
             rows += other_table(plain, open_way, table, options)
         if "ablation" in options.tables:
             rows += ablation_table(open_way, options)
+        if "candidates" in options.tables:
+            rows += candidates_table(open_way, options)
     print(json.dumps(summary(plain.name, rows, options) | {"weights": sizes}))
 
 

@@ -1,4 +1,4 @@
-"""What each saving adds to the others: the default against the default without it, on the same work.
+"""Times relative to the default, such as those of the default without a saving, on the same work.
 
 All arms run in every round, in rotating order, so that other work on the machine affects them alike. The
 result is the median over the rounds of the ratio of processor times, with an exact confidence interval.
@@ -15,11 +15,11 @@ Measure = Callable[[Any], tuple[Any, Any]]
 CONFIDENCE = 0.95
 
 
-def ablation_rows(systems: Sequence[Any], measure: Measure, rounds: int) -> list[dict[str, Any]]:
+def relative_rows(systems: Sequence[Any], measure: Measure, rounds: int) -> list[dict[str, Any]]:
     """Return a row for every system, with its time relative to the first one.
 
     Args:
-        systems: The default, then the default without each saving.
+        systems: The default, then others.
         measure: Runs a system; returns its outcome and its cost.
         rounds: Number of times that each system runs.
     """
