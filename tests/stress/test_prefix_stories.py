@@ -1,7 +1,7 @@
-"""400 stories of the tiny world, with and without the cache of questions: the same plans, verdicts and images.
+"""400 stories of the tiny world, with and without the cached question: equal plans, verdicts and images.
 
 Every story is planned, generated and judged twice by the shipped agents. The last quarter has two candidates
-for each attempt, judged in a batch. The tests of `backend/chat/engine` compare the logits of single questions.
+for each attempt, judged in a batch. The tests of `backend/chat/engine` compare logits of single questions.
 """
 
 from __future__ import annotations

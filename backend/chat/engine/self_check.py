@@ -5,7 +5,7 @@ transformers had such a fault when the beginning of a prompt was cached). So a t
 processed by the library in one pass and by the engine: with its own layers or the library's, with and without
 drafts, and after a question or in a batch with the same beginning. The logits have to agree up to rounding in
 this dtype. Anything that does not agree, or fails, is switched off, and the reason is logged and stored.
-Running out of memory does not count: it is no sign of a fault, and `generate` would need as much.
+Running out of memory is not a fault of the engine, and `generate` would need as much, so it is raised.
 """
 
 from __future__ import annotations
