@@ -22,7 +22,8 @@ class Counts:
     lm_tokens: int = 0
     """Tokens that went through them."""
     prefix_tokens_reused: int = 0
-    """Tokens of prompts that were in the cache already, since the question before began alike."""
+    """Tokens of prompts that were in the cache already, since the question before, or another question of the
+    same batch, began alike."""
     served_prompt_tokens: int = 0
     """Tokens of the prompts that were sent to a server, as it counts them."""
     served_prompt_tokens_cached: int = 0

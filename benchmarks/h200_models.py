@@ -16,7 +16,7 @@ import torch
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.vram.agent_shapes import published_fields
 
-from .agents.model import build
+from .agents.model import SMALL, build
 
 AGENT = "Qwen/Qwen3-VL-8B-Instruct"
 IDS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
@@ -26,7 +26,7 @@ def agent_folder(folder: Path, answers: list[str], device: str, tiny: bool) -> P
     """A checkpoint folder of an agent: of the published 8B shape in bf16, or small."""
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
-    build(folder, default_prompt_set(), 64, 2, answers)
+    build(folder, default_prompt_set(), SMALL._replace(hidden=64, layers=2), answers)
     if tiny:
         return folder
     small = json.loads((folder / "config.json").read_text())

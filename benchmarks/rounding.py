@@ -25,7 +25,7 @@ from interleave_thinker.backend.chat.local.loading import BaseSettings
 from interleave_thinker.backend.chat.local.shared_base import SharedBase
 from interleave_thinker.backend.prompts import default_prompt_set
 
-from .agents.model import build
+from .agents.model import SMALL, build
 
 SEEDS = 4
 SHAPES = ((64, 2), (256, 8), (256, 16))
@@ -73,7 +73,8 @@ def main() -> None:
     found: dict[str, dict[str, list[float]]] = {}
     for hidden, layers in SHAPES:
         with tempfile.TemporaryDirectory() as folder:
-            checkpoint = build(Path(folder) / "model", default_prompt_set(), hidden, layers, [])
+            shape = SMALL._replace(hidden=hidden, layers=layers)
+            checkpoint = build(Path(folder) / "model", default_prompt_set(), shape, [])
             for dtype in ("float32", "bfloat16", "float16"):
                 base = SharedBase(checkpoint, "random", BaseSettings(dtype=dtype, device="cpu"))
                 rows = found.setdefault(dtype, {})

@@ -8,6 +8,7 @@ from typing import Any
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import Message, ReplySettings
+from interleave_thinker.backend.chat.engine.prefix_cache import forget_prefix
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.loop.events import AttemptDrawn, Finished
 from interleave_thinker.backend.loop.loop import run
@@ -18,7 +19,7 @@ from interleave_thinker.backend.types import RunSettings, Trajectory
 from .model import ADAPTER
 from .outcome import Outcome
 from .ways import Way
-from .work import MAX_ATTEMPTS, Forced, Painter, Work
+from .work import MAX_ATTEMPTS, Forced, Painter, Work, paint
 
 
 class Ours:
@@ -50,13 +51,7 @@ class Ours:
 
     def run(self, work: Work, folder: Path, side: int) -> Outcome:
         """Do the work with empty caches, like a new process."""
-        chat = self._chat
-        engine = chat.base.engine()
-        if engine is not None:
-            engine.clear()
-        tokenizer = chat.base.processor.tokenizer
-        forced = Forced(tokenizer, chat.model.generation_config.eos_token_id)
-        chat.processors = [forced]
+        chat, forced = self._chat, self._forget()
         watched = ReplySettings(watch_verdict=True)
         critic = Critic(chat, self._prompts, watched, self.way.hold)
         settings = RunSettings(max_attempts=MAX_ATTEMPTS, keep="last", judge_last=self.way.judge_last)
@@ -68,6 +63,28 @@ class Ours:
             elif isinstance(event, Finished):
                 return _outcome(event.trajectory, forced.free)
         raise AssertionError("the loop ended without saying so")
+
+    def judge_candidates(self, work: Work, side: int, candidates: int) -> list[int]:
+        """Judge images of the second step in one batch, with empty caches; return the free greedy tokens."""
+        forced = self._forget()
+        forced.say(work.verdict_text(1, 0))
+        step = work.plan.steps[1]
+        assert step.prompt is not None
+        before, *afters = (paint(f"candidate {number}", None, side) for number in range(candidates + 1))
+        critic = Critic(self._chat, self._prompts, ReplySettings(watch_verdict=True))
+        critic.judge_together(before, afters, step.prompt, step.prompt)
+        return forced.free
+
+    def _forget(self) -> Forced:
+        """Empty the caches, and return the processor that forces the next replies."""
+        chat = self._chat
+        engine = chat.base.engine()
+        if engine is not None:
+            engine.clear()
+            forget_prefix(chat.model)
+        forced = Forced(chat.base.processor.tokenizer, chat.model.generation_config.eos_token_id)
+        chat.processors = [forced]
+        return forced
 
 
 def _outcome(trajectory: Trajectory, free: list[int]) -> Outcome:

@@ -1,8 +1,10 @@
 """Cost of the agents with and without the pack's savings, on identical work.
 
     python -m benchmarks.agents    # the mixed profile, saving by saving; the last line is JSON
-    python -m benchmarks.agents --profiles easy mixed hard guided --side 512 --layers 8 --pairs 5
-    python -m benchmarks.agents --tables exact --without   # also the default without each saving
+    python -m benchmarks.agents --profiles easy mixed hard guided --side 512 --pairs 5
+    python -m benchmarks.agents --model real-proportions   # sizes relative to each other as in Qwen3-VL-8B
+    python -m benchmarks.agents --tables ablation --pairs 6    # the default without each saving
+    python -m benchmarks.agents --tables candidates --pairs 6  # four images judged in a batch
     python -m benchmarks.agents --tables engine policy     # different numerics; fewer tokens
     python -m benchmarks.agents --official FOLDER          # compare with the official repository's loop
 
@@ -25,14 +27,17 @@ from typing import Any, Protocol
 
 from interleave_thinker.backend.prompts import PromptSet, default_prompt_set
 
-from .model import build, build_adapter
+from .model import MODELS, build, build_adapter
 from .ours import Ours
 from .outcome import Cost, Outcome, costing
 from .plain import PlainLoop
+from .relative import relative_rows
 from .ways import ALL, DEFAULT, POLICY_WAYS, WAYS, WITHOUT, Way, engine_ways
 from .work import PROFILES, Work, make_work
 
 TARGET = 1.8
+TABLES = ("exact", "engine", "policy", "ablation", "candidates")
+CANDIDATES = 4
 
 
 class System(Protocol):
@@ -93,10 +98,7 @@ def other_table(
     """Print and return the engine or policy table, on the mixed profile."""
     work = make_work("mixed", options.side)
     ways = engine_ways() if table == "engine" else POLICY_WAYS
-    print(
-        f"\n{table}, mixed: {options.side} pixels, {options.layers} layers of width "
-        f"{options.hidden}\n{HEADING}"
-    )
+    print(f"\n{table}, mixed: {options.side} pixels, model {options.model}\n{HEADING}")
     rows, said = [], {}
     for way in ways:
         system = open_way(way)
@@ -137,6 +139,7 @@ HEADING = (
     f"{'':36} {'passes':>6} {'tokens':>8} {'images':>7} {'patches':>8} {'cpu s':>8} "
     f"{'times less (range)':>18}"
 )
+RELATIVE_HEADING = HEADING.replace("times less (range)", "times more (95 % CI)")
 
 
 def profile_table(
@@ -145,12 +148,8 @@ def profile_table(
     """Print and return the exact table of a profile. Only the mixed profile has every saving."""
     work = make_work(profile, options.side)
     ways = WAYS if profile == "mixed" and not options.brief else (DEFAULT, ALL)
-    ways += WITHOUT if options.without else ()
     rows = []
-    print(
-        f"\nexact, {profile}: {options.side} pixels, {options.layers} layers of width "
-        f"{options.hidden}\n{HEADING}"
-    )
+    print(f"\nexact, {profile}: {options.side} pixels, model {options.model}\n{HEADING}")
     for way in ways:
         pairs = options.pairs if way in (DEFAULT, ALL) else max(1, options.pairs // 2)
         row = compared(plain, open_way(way), work, options.side, pairs)
@@ -161,21 +160,53 @@ def profile_table(
     return rows
 
 
+def ablation_table(open_way: Callable[[Any], Ours], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Print and return the cost of the default without each saving, on the mixed profile."""
+    work = make_work("mixed", options.side)
+    systems = [open_way(way) for way in (DEFAULT, *WITHOUT)]
+    return relative_table("ablation", systems, lambda system: measured(system, work, options.side), options)
+
+
+def candidates_table(open_way: Callable[[Any], Ours], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Print and return the cost of judging candidates in a batch, with and without their common beginning."""
+    work = make_work("mixed", options.side)
+
+    def measure(system: Ours) -> tuple[list[int], Cost]:
+        with costing(system.model) as cost:
+            free = system.judge_candidates(work, options.side, CANDIDATES)
+        return free, cost
+
+    systems = [open_way(way) for way in (DEFAULT, WITHOUT[-1])]
+    return relative_table("candidates", systems, measure, options)
+
+
+def relative_table(
+    table: str, systems: list[Ours], measure: Callable[[Ours], tuple[Any, Cost]], options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Print and return the cost of every system, and its time relative to the first one."""
+    print(f"\n{table}, mixed: {options.side} pixels, model {options.model}\n{RELATIVE_HEADING}")
+    rows = relative_rows(systems, measure, options.pairs)
+    for row in rows:
+        within = "({:.3f}-{:.3f})".format(*row["interval"]) if row["interval"] else ""
+        line = shown({"way": row["way"], "counts": row["counts"]})
+        print(f"{line} {row['cpu_seconds']:8.2f} {row['ratio']:6.3f}  {within}", flush=True)
+    return [row | {"table": table, "profile": "mixed"} for row in rows]
+
+
 def main() -> None:
     """Run the experiment and print its figures."""
     parser = argparse.ArgumentParser(prog="benchmarks/agents", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--profiles", nargs="+", choices=tuple(PROFILES), default=["mixed"])
     parser.add_argument(
-        "--tables", nargs="+", choices=("exact", "engine", "policy"), default=["exact", "engine", "policy"]
+        "--tables", nargs="+", choices=TABLES, default=["exact", "engine", "policy"], help="what to measure"
     )
     parser.add_argument("--side", type=int, default=512, help="side of the images in pixels")
-    parser.add_argument("--hidden", type=int, default=256)
-    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--model", choices=tuple(MODELS), default="small", help="sizes of the random model")
+    parser.add_argument("--layers", type=int, help="another number of layers of its language model")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument(
         "--brief", action="store_true", help="measure only the default and all savings together"
     )
-    parser.add_argument("--without", action="store_true", help="also measure the default without each saving")
     parser.add_argument("--official", type=Path, help="checkout of the official repository")
     options = parser.parse_args()
     import torch
@@ -186,20 +217,36 @@ def main() -> None:
         works = [make_work(profile, options.side) for profile in PROFILES]
         answers = [text for work in works for text in (work.plan_text(), *_verdicts(work))]
         others = [table for table in ("engine", "policy") if table in options.tables]
-        checkpoint = build(Path(folder) / "model", prompts, options.hidden, options.layers, answers)
+        shape = MODELS[options.model]
+        shape = shape._replace(layers=options.layers or shape.layers)
+        checkpoint = build(Path(folder) / "model", prompts, shape, answers)
         plain = plain_system(options.official, checkpoint, prompts)
         rows: list[dict[str, Any]] = []
+        sizes = weights_of(plain.model)
+        print("weights, millions: " + ", ".join(f"{name} {size:.2f}" for name, size in sizes.items()))
         if "engine" in others and find_spec("peft"):
             build_adapter(checkpoint)
 
-        def open_way(way: Way) -> System:
+        def open_way(way: Way) -> Ours:
             return Ours(checkpoint, prompts, way)
 
         for profile in options.profiles if "exact" in options.tables else ():
             rows += profile_table(plain, open_way, profile, options)
         for table in others:
             rows += other_table(plain, open_way, table, options)
-    print(json.dumps(summary(plain.name, rows, options)))
+        if "ablation" in options.tables:
+            rows += ablation_table(open_way, options)
+        if "candidates" in options.tables:
+            rows += candidates_table(open_way, options)
+    print(json.dumps(summary(plain.name, rows, options) | {"weights": sizes}))
+
+
+def weights_of(model: Any) -> dict[str, float]:
+    """Return the sizes of the model's parts in millions of weights."""
+    parts = {"language layers": model.model.language_model.layers, "vision tower": model.model.visual}
+    return {
+        name: round(sum(one.numel() for one in part.parameters()) / 1e6, 2) for name, part in parts.items()
+    }
 
 
 def _verdicts(work: Work) -> list[str]:
@@ -234,14 +281,12 @@ def summary(plain: str, rows: list[dict[str, Any]], options: argparse.Namespace)
         "benchmark": "agents",
         "against": plain,
         "side": options.side,
-        "hidden": options.hidden,
-        "layers": options.layers,
+        "model": options.model,
+        "layers": options.layers or MODELS[options.model].layers,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "machine": platform.processor() or platform.machine(),
-        "tables": {
-            table: [row for row in rows if row["table"] == table] for table in ("exact", "engine", "policy")
-        },
+        "tables": {table: [row for row in rows if row["table"] == table] for table in TABLES},
         "target": TARGET,
         "reached": bool(mixed) and mixed[0].get("ratio", 0.0) >= TARGET,
     }

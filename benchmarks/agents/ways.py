@@ -1,4 +1,4 @@
-"""Ways to do the work, in three tables: exact (same answers), engine (other numerics), policy (other work).
+"""Ways to do the work: exact and ablation (same answers), engine (other numerics), policy (other work).
 
 No way is in two tables, so that a ratio of one table is not mistaken for one of another.
 """
@@ -36,14 +36,14 @@ _ENGINE = _LINEAR.model_copy(update={"enabled": True})
 _INLINE = _ENGINE.model_copy(update={"inline_layers": True})
 _SEEN = _INLINE.model_copy(update={"vision_bytes": EngineSettings().vision_bytes})
 WAYS = (
-    Way("pictures in memory", PLAIN),
+    Way("images in memory", PLAIN),
     Way("+ patches by matrix product", _LINEAR),
     Way("+ keys and values in place", _ENGINE),
     Way("+ inline layers", _INLINE),
     Way("+ every image seen once", _SEEN),
     Way("+ prompt lookup", EngineSettings(prefix_tokens=0)),
     Way("+ common beginnings read once (the default)", EngineSettings()),
-    Way("+ last try not judged", EngineSettings(), judge_last=False),
+    Way("+ last attempt not judged", EngineSettings(), judge_last=False),
 )
 """Cumulative, in this order."""
 WITHOUT = (
@@ -53,7 +53,7 @@ WITHOUT = (
     Way("default without prompt lookup", EngineSettings(prompt_lookup_tokens=0)),
     Way("default without common beginnings", EngineSettings(prefix_tokens=0)),
 )
-"""The default without each saving."""
+"""The default without each saving, for the ablation."""
 DEFAULT, ALL = WAYS[-2], WAYS[-1]
 
 AS_SHIPPED = Way("default settings", EngineSettings())

@@ -15,7 +15,7 @@ import torch
 
 from ...counters import count
 from ...pictures import Picture
-from .prefix_cache import drop_answer, forget_prefix, keep_prefix, take_prefix
+from .prefix_cache import common_length, drop_answer, forget_prefix, keep_prefix, take_prefix
 from .qwen3_vl import device_of, image_token, merge_size
 from .rope_positions import PromptTokens, prompt_tokens
 from .sequence import BatchDecodingSession, DecodingSession, TextDecoder
@@ -58,15 +58,13 @@ class Engine:
         return DecodingSession(decoder, tokens, logits, self.prompt_lookup_tokens)
 
     @contextmanager
-    def answering(
-        self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]
-    ) -> Iterator[DecodingSession]:
-        """Process a prompt as `read` does, and keep only its question for the next one afterwards.
+    def answering(self, model: Any) -> Iterator[None]:
+        """Keep only the question that is read within this context for the next one, without its answer.
 
         Nothing is kept after an error, since memory may be short.
         """
         try:
-            yield self.read(model, adapter, prompt, pictures)
+            yield
         except BaseException:
             forget_prefix(model)
             raise
@@ -77,17 +75,28 @@ class Engine:
     ) -> BatchDecodingSession | None:
         """Process one prompt with several sets of images as a batch, and return a session for the answers.
 
+        What all questions have in common at their beginning is processed once.
+
         Returns:
             The session. `None` if images of different shapes lead to prompts of different lengths.
         """
-        # A batch needs the memory for its own caches.
-        forget_prefix(model)
         rows = [self._tokens(model, adapter, prompt, pictures) for pictures in shown]
         first = rows[0]
         if any(row.ids != first.ids or not torch.equal(row.position_ids, first.position_ids) for row in rows):
             return None
-        decoder = TextDecoder(model, self.inline_layers)
-        return BatchDecodingSession(decoder, first, _read(model, decoder, rows))
+        cache, kept = take_prefix(model, adapter, first)
+        common = min(common_length(first, row) for row in rows) if len(first.ids) <= self.prefix_tokens else 0
+        if cache is not None and kept > common:
+            cache.crop_to(common)
+        kept = min(kept, common)
+        decoder = TextDecoder(model, self.inline_layers, cache)
+        count(prefix_tokens_reused=kept + common * (len(rows) - 1))
+        if kept < common:
+            _read(model, decoder, [first], kept, common)
+        logits = _read(model, decoder, rows, common)
+        if len(first.ids) <= self.prefix_tokens:
+            keep_prefix(model, adapter, first, decoder.cache)
+        return BatchDecodingSession(decoder, first, logits)
 
     def _tokens(
         self, model: Any, adapter: str | None, prompt: str, pictures: Sequence[Picture]
@@ -97,19 +106,21 @@ class Engine:
         return prompt_tokens(self._tokenizer, prompt, image_token(model), images, digests, merge_size(model))
 
 
-def _read(model: Any, decoder: TextDecoder, rows: Sequence[PromptTokens], start: int = 0) -> torch.Tensor:
-    """Read prompts of the same tokens, from `start` on, into the decoder's cache.
+def _read(
+    model: Any, decoder: TextDecoder, rows: Sequence[PromptTokens], start: int = 0, stop: int | None = None
+) -> torch.Tensor:
+    """Read prompts of the same tokens, from `start` to `stop` (exclusive), into the decoder's cache.
 
     Returns:
-        Logits `(rows, vocabulary)` of the first token of each answer.
+        Logits `(rows, vocabulary)` after the last of these tokens.
     """
     device = device_of(model)
-    ids = torch.tensor([row.ids[start:] for row in rows], device=device)
-    position_ids = rows[0].position_ids[..., start:].to(device).expand(-1, len(rows), -1)
+    ids = torch.tensor([row.ids[start:stop] for row in rows], device=device)
+    position_ids = rows[0].position_ids[..., start:stop].to(device).expand(-1, len(rows), -1)
     images = [
         image.levels
         for row in rows
         for image, span in zip(row.images, row.spans, strict=True)
-        if span.start >= start
+        if span.start >= start and (stop is None or span.start < stop)
     ]
     return decoder.read(ids, position_ids, images)

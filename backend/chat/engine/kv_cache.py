@@ -25,10 +25,13 @@ class GrowingBuffer:
         self._length = 0
 
     def append(self, states: torch.Tensor) -> torch.Tensor:
-        """Append `states` `(batch, heads, new tokens, width)` and return a view of everything so far."""
+        """Append `states` `(batch, heads, new tokens, width)` and return a view of everything so far.
+
+        If there was one row so far, it becomes the beginning of every row of the batch.
+        """
         start, end = self._length, self._length + states.shape[-2]
-        if self._buffer is None or end > self._buffer.shape[-2]:
-            batch, heads, _, width = states.shape
+        batch, heads, _, width = states.shape
+        if self._buffer is None or end > self._buffer.shape[-2] or batch != self._buffer.shape[0]:
             grown = states.new_empty((batch, heads, (end // ROOM + 1) * ROOM, width))
             if self._buffer is not None:
                 grown[..., :start, :] = self._buffer[..., :start, :]
@@ -42,13 +45,13 @@ class GrowingBuffer:
 
         Args:
             length: At most the current length.
-            free: Free the memory of the rest too, apart from one block.
+            free: Free the memory of the rest too, apart from one block, and that of all rows but the first.
         """
         assert self._buffer is not None and length <= self._length
         self._length = length
         space = (length // ROOM + 1) * ROOM
-        if free and self._buffer.shape[-2] > space:
-            self._buffer = self._buffer[..., :space, :].clone()
+        if free and (self._buffer.shape[-2] > space or self._buffer.shape[0] > 1):
+            self._buffer = self._buffer[:1, :, :space].clone()
         return self._buffer[..., :length, :]
 
 
@@ -87,6 +90,6 @@ class GrowingCache(Cache):
         return layer.device if layer.is_initialized else None
 
     def crop_to(self, length: int, free: bool = False) -> None:
-        """Drop all tokens after the first `length`, and with `free` their memory."""
+        """Drop all tokens after the first `length`; `free`: and their memory, and all rows but the first."""
         for layer in self.growing:
             layer.crop_to(length, free)

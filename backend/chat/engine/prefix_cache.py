@@ -1,8 +1,8 @@
 """Keeps the key/value cache of a model's last question; only the different part of the next one is processed.
 
 Every question of a critic begins with the same instructions, and the attempts of a step share the image
-before it and the goal. One cache is kept for each model, on the model's device, and it is freed when the
-weights leave.
+before it and the goal. Questions of a batch share even more, which is read once for all of them. One question
+is kept for each model, on the model's device, and it is freed when the weights leave.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ def keep_prefix(model: Any, adapter: str | None, tokens: PromptTokens, cache: Gr
 
 
 def drop_answer(model: Any) -> None:
-    """Free the keys and values of the answer, so that only those of the question stay on the device."""
+    """Free the keys and values of the answers, so that only those of the question stay on the device.
+
+    Of a batch, the first question stays.
+    """
     found = _questions.get(model)
     if found is not None:
         found.cache.crop_to(len(found.tokens.ids), free=True)

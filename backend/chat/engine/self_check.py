@@ -3,9 +3,9 @@
 A fault of the engine does not raise an error, it only makes answers slightly worse (three versions of
 transformers had such a fault when the beginning of a prompt was cached). So a toy prompt with two images is
 processed by the library in one pass and by the engine: with its own layers or the library's, with and without
-drafts. The logits have to agree up to rounding in this dtype. Anything that does not agree, or fails, is
-switched off, and the reason is logged and stored. Running out of memory does not count: it is no sign of a
-fault, and `generate` would need as much.
+drafts, and after a question or in a batch with the same beginning. The logits have to agree up to rounding in
+this dtype. Anything that does not agree, or fails, is switched off, and the reason is logged and stored.
+Running out of memory is not a fault of the engine, and `generate` would need as much, so it is raised.
 """
 
 from __future__ import annotations
@@ -91,6 +91,10 @@ def switch_off_inexact(engine: Engine, model: Any, processor: Any) -> dict[str, 
 
             return _failure(look)
 
+        def together() -> str:
+            found = batch_logits(engine, model, prompt, pages, ids)
+            return _difference(found, library, tolerance)
+
         off: dict[str, str] = {}
         lookup, engine.prompt_lookup_tokens = engine.prompt_lookup_tokens, 0
         prefix, engine.prefix_tokens = engine.prefix_tokens, 0
@@ -109,7 +113,7 @@ def switch_off_inexact(engine: Engine, model: Any, processor: Any) -> dict[str, 
             others = ((prompt.replace("changed", "grown"), pages), (prompt, [pages[0], pages[0]]))
             for other, shown in others:
                 engine.read(model, None, other, shown)
-                if found := difference():
+                if found := difference() or _failure(together):
                     off["prefix_tokens"], engine.prefix_tokens = found, 0
                     break
             forget_prefix(model)
@@ -193,6 +197,24 @@ def engine_logits(
     for number, token in enumerate(answer):
         growing.add(token, () if number else draft)
         rows.append(growing.logits)
+    return torch.cat(rows)
+
+
+def batch_logits(
+    engine: Engine, model: Any, prompt: str, pictures: Sequence[Picture], answer: Sequence[int]
+) -> torch.Tensor:
+    """Return the engine's logits like `library_logits`, of the second of two questions of a batch.
+
+    The first one differs in its last image.
+    """
+    other = toy_page(SIDES[-1], len(SIDES))
+    with engine.answering(model):
+        growing = engine.read_together(model, None, prompt, [[*pictures[:-1], other], pictures])
+        assert growing is not None, "images of the same shapes"
+        rows = [growing.logits[1:]]
+        for token in answer:
+            growing.add([token, token])
+            rows.append(growing.logits[1:])
     return torch.cat(rows)
 
 

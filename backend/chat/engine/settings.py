@@ -1,8 +1,8 @@
 """Settings that make a local model answer faster. They do not change answers.
 
 They are settings and not constants, so that every saving can be measured and tested, and a user can switch
-off one that causes problems. Caches are in RAM: a host that manages VRAM must not find data there that it
-does not know of.
+off one that causes problems. Image features are cached in RAM, since a host that manages VRAM does not know
+of them. The keys and values of a question are on the device with the weights, and leave it with them.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ class EngineSettings(Value):
         default=8192,
         ge=0,
         description="Cache the keys and values of a question with up to this number of tokens on the device, "
-        "so that only the different part of the next question is read. Exact except for rounding; 0 disables "
-        "it. A thousand tokens take 0.15 GB with an 8B model.",
+        "so that only the different part of the next question is read, and what questions of a batch have in "
+        "common once. Exact except for rounding; 0 disables it. A thousand tokens take 0.15 GB with an 8B "
+        "model.",
     )
     linear_patches: bool = Field(
         default=True,

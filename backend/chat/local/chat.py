@@ -123,7 +123,8 @@ class TransformersChat:
             engine = self.base.engine()
             if engine is None:
                 return self._generate(model, prompt, pictures, settings, on_token)
-            with engine.answering(model, self.adapter, prompt, pictures) as session:
+            with engine.answering(model):
+                session = engine.read(model, self.adapter, prompt, pictures)
                 room = self._room(session.ids.shape[1], settings)
                 sampler = self._sampler(prompt, settings, room, on_token)
                 decode(session, sampler, room)
@@ -155,12 +156,13 @@ class TransformersChat:
             engine = self.base.engine()
             if engine is not None and len(prompts) == 1 and settings.temperature == 0:
                 prompt = prompts.pop()
-                batch = engine.read_together(model, self.adapter, prompt, shown)
-                if batch is not None:
-                    room = self._room(batch.ids.shape[1], settings)
-                    samplers = [self._sampler(prompt, settings, room, hear) for _ in messages]
-                    decode_together(batch, samplers, room)
-                    return [sampler.listener.reply() for sampler in samplers]
+                with engine.answering(model):
+                    batch = engine.read_together(model, self.adapter, prompt, shown)
+                    if batch is not None:
+                        room = self._room(batch.ids.shape[1], settings)
+                        samplers = [self._sampler(prompt, settings, room, hear) for _ in messages]
+                        decode_together(batch, samplers, room)
+                        return [sampler.listener.reply() for sampler in samplers]
         return [self.reply([message], settings, hear) for message in messages]
 
     @contextmanager

@@ -96,10 +96,10 @@ class SharedBase:
         with self.lock:
             if self.settings.device == MAIN_MEMORY or self.model is None or self._is_offloaded:
                 return
-            forget_prefix(self.model)
             if self.settings.quantization is not None:
                 self.release()
             else:
+                forget_prefix(self.model)
                 self.model.to(MAIN_MEMORY)
                 self._is_offloaded = True
             count(agents_offloaded=1)
@@ -108,6 +108,8 @@ class SharedBase:
     def release(self) -> None:
         """Drop the weights from any device. `restore`, or the next use, loads them from the folder again."""
         with self.lock:
+            if self.model is not None:
+                forget_prefix(self.model)
             self.model = self._with_adapters = self._selected = None
             # The library's modules have reference cycles.
             gc.collect()

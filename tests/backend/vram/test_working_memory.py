@@ -20,7 +20,7 @@ from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.vram.agent_shapes import agent_shape, published_fields
 from interleave_thinker.backend.vram.footprint import PREFILL_INNER, PREFILL_WIDTHS, VISION_WIDTHS, agent_work
 from interleave_thinker.backend.vram.image_shapes import KNOWN
-from interleave_thinker.benchmarks.agents.model import build
+from interleave_thinker.benchmarks.agents.model import SMALL, build
 from interleave_thinker.benchmarks.live_bytes import live_bytes, peak_on_meta
 
 BF16 = torch.bfloat16
@@ -139,7 +139,7 @@ def test_the_count_includes_tensors_alive_together() -> None:
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_complete_reply_needs_the_estimated_memory(tmp_path: Path, enabled: bool) -> None:
-    folder = build(tmp_path / "agent", default_prompt_set(), 256, 3, ["x"])
+    folder = build(tmp_path / "agent", default_prompt_set(), SMALL._replace(layers=3), ["x"])
     engine = EngineSettings(enabled=enabled, vision_bytes=0, prefix_tokens=0)
     chat = local.open(str(folder), dtype="bfloat16", device="cpu", engine=engine)
     words = "the red boat on a quiet sea with a lamp at its bow. " * 60

@@ -82,6 +82,11 @@ def test_weights_that_cannot_be_moved_are_read_again(rig: dict[str, Any]) -> Non
     assert rig["reread"] == expected
 
 
+def test_the_cached_question_leaves_the_gpu_with_the_weights(rig: dict[str, Any]) -> None:
+    """For an image model, by the unload button, for another agent, and with weights that are read again."""
+    assert rig["question_cache"] == {"cached": [[True, False]] * 4}
+
+
 def test_a_server_on_the_gpu_ends_when_its_memory_is_needed(rig: dict[str, Any]) -> None:
     seen = rig["server"]
     assert seen["alone"] == 1.0 and seen["with_server"] < 1.0, "room is made before the server starts"

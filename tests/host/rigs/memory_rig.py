@@ -25,6 +25,7 @@ from comfy.model_patcher import ModelPatcher
 from shim.prestartup_script import Without
 
 from interleave_thinker.backend.chat import Message, Reply, ReplySettings, open_chat
+from interleave_thinker.backend.chat.engine.prefix_cache import _questions
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.vram.agent_shapes import agent_shape
@@ -202,6 +203,33 @@ def reread() -> dict[str, Any]:
     return {"registered": held_at_first, "kept": kept, "forgotten": forgotten, "again": again, "same": same}
 
 
+def question_cache() -> dict[str, Any]:
+    """The keys and values of an agent's last question leave the GPU together with its weights."""
+    chat, module = agent("critic", on=False)
+    image_model = diffusion(ours.bytes_of(module) // KILO)
+    cached = []
+    with fresh(int(ours.bytes_of(module) * 1.5) + 512 * KILO):
+        for make_room in (
+            lambda: mm.load_models_gpu([image_model], memory_required=64 * KILO),
+            mm.unload_all_models,
+            lambda: offload_others(None),
+        ):
+            chat.reply(ASK, SHORT)
+            before = module in _questions
+            make_room()
+            cached.append([before, module in _questions])
+    base = open_chat(f"transformers:{TINY / 'critic'}", device="cpu", share=False)
+    managed = ours.ManagedModel.of_reloadable(base.base)
+    with fresh(int(managed.size * 1.2) + 256 * KILO):
+        managed.ensure_loaded(KILO)
+        base.reply(ASK, SHORT)
+        weights = base.base.model
+        before = weights in _questions
+        mm.free_memory(2 * gpu.size, GPU)
+        cached.append([before, weights in _questions])
+    return {"cached": cached}
+
+
 def server() -> dict[str, Any]:
     """A server with weights on the GPU (llama.cpp) ends for the image model, and the other way round."""
 
@@ -287,6 +315,7 @@ SCENARIOS: dict[str, Callable[[], Any]] = {
     "runs_out_while_loading": runs_out_while_loading,
     "runs_out_while_writing": runs_out_while_writing,
     "reread": reread,
+    "question_cache": question_cache,
     "server": server,
     "asked": asked,
 }

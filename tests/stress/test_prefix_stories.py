@@ -1,0 +1,90 @@
+"""400 stories of the tiny world, with and without the cached question: equal plans, verdicts and images.
+
+Every story is planned, generated and judged twice by the shipped agents. The last quarter has two candidates
+for each attempt, judged in a batch. The tests of `backend/chat/engine` compare logits of single questions.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.chat import open_chat
+from interleave_thinker.backend.chat.engine.settings import EngineSettings
+from interleave_thinker.backend.counters import counting
+from interleave_thinker.backend.journal.store import InMemoryStore
+from interleave_thinker.backend.loop.events import Finished
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.types import RunSettings, Trajectory
+from interleave_thinker.tinyworld.lab.runs.stories import request_of
+from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
+from interleave_thinker.tinyworld.runtime import checkpoint
+from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
+
+pytestmark = [pytest.mark.stress, pytest.mark.timeout(7200)]
+
+STORIES, PARTS = 400, 8
+CACHED = EngineSettings(prefix_tokens=EngineSettings().prefix_tokens)
+
+
+def told(story: TinyStory, settings: RunSettings, planner: Planner, critic: Critic) -> Trajectory:
+    generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
+    for event in run(request_of(story), planner, generator, critic, settings, InMemoryStore()):
+        if isinstance(event, Finished):
+            return event.trajectory
+    raise AssertionError("a run ends with Finished")
+
+
+def decisions(trajectory: Trajectory) -> list[tuple[object, ...]]:
+    """Return the plan, and for each attempt its prompt, its image and its verdict without the probability."""
+    attempts = [(result.step, result.chosen, one) for result in trajectory.results for one in result.attempts]
+    return [
+        (
+            step,
+            chosen,
+            one.prompt,
+            one.image and one.image.digest,
+            one.verdict and (one.verdict.success, one.verdict.refined_prompt, one.verdict.reasoning),
+        )
+        for step, chosen, one in attempts
+    ]
+
+
+def probabilities(trajectory: Trajectory) -> list[float]:
+    verdicts = [one.verdict for result in trajectory.results for one in result.attempts if one.verdict]
+    return [verdict.probability or 0.0 for verdict in verdicts]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_cache_changes_no_plan_verdict_or_image(part: int) -> None:
+    candidates = 2 if part >= PARTS * 3 // 4 else 1
+    agents = [
+        (Planner(open_chat("tinyworld:planner", **options)), Critic(open_chat("tinyworld:critic", **options)))
+        for options in ({}, {"engine": CACHED})
+    ]
+    judged, different, furthest, reused, read = 0, [], 0.0, 0, [0, 0]
+    for number in range(part, STORIES, PARTS):
+        story = random_story(Random(f"prefix/{number}"), "evaluate")
+        settings = RunSettings(max_attempts=4, seed=number, candidates=candidates)
+        found = []
+        for way, (planner, critic) in enumerate(agents):
+            with counting() as counts:
+                found.append(told(story, settings, planner, critic))
+            read[way] += counts.lm_tokens
+            reused += counts.prefix_tokens_reused
+        judged += len(probabilities(found[0]))
+        if decisions(found[0]) != decisions(found[1]):
+            different.append(number)
+        else:
+            apart = zip(*map(probabilities, found), strict=True)
+            furthest = max([furthest, *(abs(one - other) for one, other in apart)])
+    print(
+        f"part {part}: {STORIES // PARTS} stories, {candidates} candidates, {judged} verdicts, "
+        f"{len(different)} different; P(success) differs by up to {furthest:.1g}; "
+        f"{read[0]} tokens read without the cache, {read[1]} with it, {reused} reused"
+    )
+    assert reused and not different
+    assert furthest < 1e-4
