@@ -38,7 +38,7 @@ def test_a_template_is_an_app(page: Any, tmp_path: Path) -> None:
     ]
     page.wait_for_function(WITH_TEXT, arg=request)
     page.get_by_role("button", name="Skip").click()  # the tour of who comes for the first time
-    for name in ("request", "step count", "seed"):
+    for name in ("story request", "steps (0 = auto)", "base seed"):
         page.get_by_text(name, exact=True).first.wait_for()
     page.wait_for_timeout(1000)
     screenshot(page, "app-opened", tmp_path)
