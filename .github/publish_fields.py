@@ -3,9 +3,9 @@
     python .github/publish_fields.py OWNER/NAME vX.Y.Z [--registry]
 
 pyproject.toml contains no addresses because they are known only when publishing; the workflow passes them.
-The Comfy Registry accepts classifiers for GPU vendors that the package index rejects, so only its copy gets
-them. Icon and banner are addressed by tag, so that a published version keeps its own. Rewrites pyproject.toml
-and writes CHANGES.md. The exit code is 1 if a file is not as expected.
+The Comfy Registry accepts classifiers for GPU vendors that the package index rejects, and reads the front
+end's version from the dependencies, so only its copy gets them. Icon and banner are addressed by tag, so that
+a published version keeps its own. Rewrites pyproject.toml and writes CHANGES.md. The exit code is 1 if a file is not as expected.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ import re
 import sys
 from pathlib import Path
 
+FRONT_END = "comfyui-frontend-package>=1.39.14"
+"""The oldest front end that the pack is tested with, the one of ComfyUI 0.14.1.
+
+The registry takes it out of the dependencies and shows it. The package index would make pip users install it.
+"""
 GPUS = ("NVIDIA CUDA", "AMD ROCm", "Intel Arc", "Apple Metal")
 
 
@@ -32,10 +37,11 @@ def with_addresses(project: str, repository: str) -> str:
 
 
 def with_registry_fields(project: str, repository: str, tag: str) -> str:
-    """Return the text with fields that only the Comfy Registry reads: icon, banner (21:9), GPU vendors."""
+    """Return the text with fields that only the Comfy Registry reads: icon, banner, GPU vendors, front end."""
     pictures = f"https://github.com/{repository}/raw/{tag}/docs"
     fields = f'Icon = "{pictures}/icon.png"\nBanner = "{pictures}/banner.png"\n'
     project = _before(project, "requires-comfyui = ", fields)
+    project = _before(project, '    "torch>=', f'    "{FRONT_END}",\n')
     named = "".join(f'    "Environment :: GPU :: {gpu}",\n' for gpu in GPUS)
     return _before(project, '    "Intended Audience :: Developers",\n', named)
 

@@ -1,0 +1,19 @@
+"""SECURITY.md lists every route that the pack adds to ComfyUI's server, with its reason."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ROUTE = re.compile(r'\bRoute\(\s*"(GET|POST)",\s*f?"(?:\{PREFIX\}|/interleave-thinker)/([\w-]+)"')
+ROW = re.compile(r"^\| `(GET|POST) /interleave-thinker/([\w-]+)` \| ([^|]{10,}) \|", re.MULTILINE)
+
+
+def test_every_route_has_a_reason() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "nodes").rglob("*.py")]
+    calls = sum(len(re.findall(r"\bhost\.Route\(", source)) for source in sources)
+    registered = [(method, name) for source in sources for method, name in ROUTE.findall(source)]
+    assert len(registered) == calls, "a route is written in another form than this test reads"
+    listed = [(method, name) for method, name, _ in ROW.findall((ROOT / "SECURITY.md").read_text("utf-8"))]
+    assert sorted(listed) == sorted(registered)
