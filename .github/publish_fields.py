@@ -5,7 +5,8 @@
 pyproject.toml contains no addresses because they are known only when publishing; the workflow passes them.
 The Comfy Registry accepts classifiers for GPU vendors that the package index rejects, and reads the front
 end's version from the dependencies, so only its copy gets them. Icon and banner are addressed by tag, so that
-a published version keeps its own. Rewrites pyproject.toml and writes CHANGES.md. The exit code is 1 if a file is not as expected.
+a published version keeps its own. Rewrites pyproject.toml and writes CHANGES.md. The exit code is 1 if a file
+is not as expected.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def with_addresses(project: str, repository: str) -> str:
 
 
 def with_registry_fields(project: str, repository: str, tag: str) -> str:
-    """Return the text with fields that only the Comfy Registry reads: icon, banner, GPU vendors, front end."""
+    """Return the text with fields that only the registry reads: icon, banner, GPU vendors, front end."""
     pictures = f"https://github.com/{repository}/raw/{tag}/docs"
     fields = f'Icon = "{pictures}/icon.png"\nBanner = "{pictures}/banner.png"\n'
     project = _before(project, "requires-comfyui = ", fields)

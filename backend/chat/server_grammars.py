@@ -64,6 +64,7 @@ def answer_schema(name: GrammarName) -> dict[str, Any]:
     step = {"step_number": {"type": "integer"}, "step_name": TEXT_OR_NULL, "instruction": TEXT_OR_NULL}
     steps = {
         "type": "array",
+        "minItems": 1,
         "items": {
             "anyOf": [
                 _schema({**step, "prompt": TEXT, "auxiliary_text": TEXT_OR_NULL}),
@@ -75,7 +76,7 @@ def answer_schema(name: GrammarName) -> dict[str, Any]:
         "plan": {"execution_plan": steps},
         "part": {"execution_plan": steps, "state": TEXT},
         "verdict": {"previous_step_success": {"type": "boolean"}, "refine_prompt": TEXT},
-        "outline": {"outline": {"type": "array", "items": TEXT}, "always": TEXT},
+        "outline": {"outline": {"type": "array", "minItems": 1, "items": TEXT}, "always": TEXT},
     }
     return _schema({REASONING: TEXT, **bodies[name]})
 
