@@ -63,9 +63,12 @@ class Feedback(Value):
 def record_feedback(run: Path, feedback: Feedback) -> None:
     """Append an entry to a run's feedback. If the run has ended, the image's digest is added.
 
+    An entry that is equal to the last one for its attempt is not appended again. ComfyUI may run a Feedback
+    node again although nothing changed.
+
     Raises:
-        JournalError: The folder does not contain a run, the run does not have the attempt, or the file cannot
-            be written.
+        JournalError: The folder does not contain a run, the run does not have the attempt, or the file is
+            damaged or cannot be written.
     """
     files = RunFiles(run)
     if not files.path(RUN).is_file():
@@ -79,6 +82,8 @@ def record_feedback(run: Path, feedback: Feedback) -> None:
     line = feedback.model_dump_json(exclude_none=True)
     try:
         with one_writer(files):
+            if _last_entries(files).get((feedback.step, feedback.attempt)) == feedback:
+                return
             size = path.stat().st_size if path.exists() else 0
             if size + len(line.encode()) >= MAX_FILE:
                 raise JournalError(f"{str(path)!r} is full ({MAX_FILE} bytes).", "Remove outdated lines.")
@@ -109,7 +114,11 @@ def read_feedback(run: Path) -> list[Feedback]:
     Raises:
         JournalError: The file is damaged. The message names the line.
     """
-    files = RunFiles(run)
+    last = _last_entries(RunFiles(run))
+    return [last[key] for key in sorted(last) if last[key].says_something]
+
+
+def _last_entries(files: RunFiles) -> dict[tuple[int, int], Feedback]:
     lines = (files.read(FEEDBACK, limit=MAX_FILE) or b"").removeprefix(b"\xef\xbb\xbf").split(b"\n")
     last: dict[tuple[int, int], Feedback] = {}
     for number, line in enumerate(lines, start=1):
@@ -124,7 +133,7 @@ def read_feedback(run: Path) -> list[Feedback]:
             fault = error.message if isinstance(error, JournalError) else f"{place}{first_fault(error)}"
             raise JournalError(fault, "Correct or remove the line.") from error
         last[word.step, word.attempt] = word
-    return [last[key] for key in sorted(last) if last[key].says_something]
+    return last
 
 
 class _Attempt(BaseModel):

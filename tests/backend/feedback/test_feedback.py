@@ -59,8 +59,16 @@ def test_the_last_feedback_on_an_attempt_counts(folder: Path) -> None:
     assert load_trajectory(folder) == RUN, "feedback does not change the run"
 
 
+def test_the_same_feedback_again_is_not_written_again(folder: Path) -> None:
+    for said in (word(accepted=True), word(accepted=True), word(accepted=False), word(accepted=True)):
+        record_feedback(folder, said)
+    assert len((folder / "feedback.jsonl").read_bytes().splitlines()) == 3
+    assert [one.accepted for one in read_feedback(folder)] == [True]
+
+
 def test_parallel_feedback_is_all_kept(folder: Path) -> None:
-    many = [word(step, attempt, note="n" * 500) for step in (1, 3) for attempt in (0, 1)] * 25
+    places = [(step, attempt) for step in (1, 3) for attempt in (0, 1)]
+    many = [word(*place, note=f"{number} " * 200) for number in range(25) for place in places]
     threads = [threading.Thread(target=record_feedback, args=(folder, one)) for one in many]
     for thread in threads:
         thread.start()
