@@ -17,12 +17,15 @@ from .server import THIS_MACHINE
 
 DEFAULT_VARIABLE = "INTERLEAVE_API_KEY"
 GENERATOR_KEY = "INTERLEAVE_GENERATOR_KEY"
+GEMINI_KEY = "GEMINI_API_KEY"
+"""The variable that Google's own clients read."""
 GENERATOR_URL = "INTERLEAVE_GENERATOR_URL"
 """Image services, separated by commas, that a workflow may use and that may receive GENERATOR_KEY."""
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,58}_(KEY|TOKEN)")
 SERVICES = {
     "OPENAI_API_KEY": ("api.openai.com",),
     "OPENROUTER_API_KEY": ("openrouter.ai",),
+    GEMINI_KEY: ("generativelanguage.googleapis.com",),
     "DASHSCOPE_API_KEY": ("dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com"),
 }
 
