@@ -28,6 +28,7 @@ from ..backend.plan_editor.merge import apply_edits, read_edits
 from ..backend.report.completeness import GOOD, all_accepted, lacks
 from ..backend.types import Plan, Request, RunSettings, StopReason, Trajectory
 from .commands.resume import Before, show_changes
+from .image_cost import say_cost
 from .open_models import TINY_WORLD, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
 from .progress import JsonLines, Lines, plural, warn
 
@@ -160,6 +161,7 @@ def carry_out(
                 view.show(event)
                 if isinstance(event, PlanReady):
                     warn_of(event.plan)
+                    say_cost(models.generator.generator, settings, critic is not None, event.plan)
     except (KeyboardInterrupt, Cancelled):
         stopped = True
     finally:

@@ -19,6 +19,8 @@ from .image_service import paint
 from .server_thread import in_thread
 
 MODEL = "tiny-image"
+BLOCKED = json.dumps({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}).encode()
+"""The answer to a prompt that the provider refuses."""
 SIDES = {"1K": 1024, "2K": 2048, "4K": 4096}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from PIL import Image
-from support.gemini_api import MODEL, GeminiService, answered, gemini_service, images_in, painted
+from support.gemini_api import BLOCKED, MODEL, GeminiService, answered, gemini_service, images_in, painted
 
 from interleave_thinker.backend.errors import Cancelled, DrawRefused, GeneratorError, SettingsError
 from interleave_thinker.backend.generators import open_generator
@@ -51,7 +51,9 @@ def test_a_request_has_the_published_size_and_reduced_images(service: GeminiServ
         "contents": [{"role": "user", "parts": [{"text": "a boat"}]}],
         "generationConfig": settings,
     }
-    assert edit["generationConfig"] == settings and edit["contents"][0]["parts"][0] == {"text": "make it blue"}
+    assert edit["generationConfig"] == settings and edit["contents"][0]["parts"][0] == {
+        "text": "make it blue"
+    }
     assert [one.size for one in images_in(edit)] == [(512, 256), (20, 30), (512, 256)]
     assert images_in(edit)[1] == BLUE, "a small image is not enlarged"
     assert drawn == painted(edit) and drawn.size == (1024, 1024)
@@ -62,12 +64,14 @@ def test_size_and_settings_are_part_of_the_identity(service: GeminiService) -> N
     plain = open_generator(spec(service))
     assert not is_repeatable(plain)
     assert (
-        plain.identity
-        == f"gemini {service.url}/v1beta model='{MODEL}' unseeded size=1:1@1K input_side=512"
+        plain.identity == f"gemini {service.url}/v1beta model='{MODEL}' unseeded size=1:1@1K input_side=512"
     )
     wide = open_generator(spec(service), size="2752x1536", input_side=256)
     wide.draw("a boat", RED, 1)
-    assert service.requests[-1]["generationConfig"]["imageConfig"] == {"aspectRatio": "16:9", "imageSize": "2K"}
+    assert service.requests[-1]["generationConfig"]["imageConfig"] == {
+        "aspectRatio": "16:9",
+        "imageSize": "2K",
+    }
     assert images_in(service.requests[-1])[0].size == (256, 128)
     others = [open_generator(spec(service, "other")), open_generator(spec(service), input_side=256), wide]
     assert len({plain.identity, *(one.identity for one in others)}) == 4
@@ -169,7 +173,6 @@ def test_invalid_argument_is_a_settings_error(argument: str) -> None:
 
 # Refusals and failures
 
-BLOCKED = json.dumps({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {}}).encode()
 UNSAFE = json.dumps({"candidates": [{"finishReason": "IMAGE_SAFETY", "finishMessage": "Unable to show it."}]})
 
 
@@ -244,7 +247,9 @@ def test_mutated_answers_are_typed_errors_or_images(
             elif kind == 1:
                 del said[place : place + chance.randint(1, 40)]
             else:
-                said[place:place] = chance.choice([b'"', b"[", b"{", b"null", b"\xff", b"1e999", b",", b"\\u"])
+                said[place:place] = chance.choice(
+                    [b'"', b"[", b"{", b"null", b"\xff", b"1e999", b",", b"\\u"]
+                )
         service.faults = [(200, bytes(said))]
         try:
             images += isinstance(generator.draw("a boat", None, 1), Picture)
