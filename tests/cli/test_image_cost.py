@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.cli_calls import Scripts, call, verdict_reply
-from support.gemini_api import MODEL, BLOCKED, gemini_service, images_in
+from support.gemini_api import BLOCKED, MODEL, gemini_service, images_in
 from support.small_agents import STORY
 
 from interleave_thinker.backend.answers.reading import write_plan

@@ -1,4 +1,4 @@
-"""Generates with the Gemini API (`generateContent` with image output), as the published Nano Banana Pro script.
+"""Generates with the Gemini API (`generateContent` with image output), as the published Nano-Pro script.
 
 That script generates 1:1 images of class 1K, without a seed, and shows the model the earlier images at up to
 512 pixels. Those are the defaults here. With the run setting `source: all` the model sees all earlier images,
@@ -8,10 +8,11 @@ The API has no reliable seed, so the generator is not repeatable, as hosted mode
 (images.py). An answer without an image is a failed attempt with the reason, because the provider answers with
 status 200 and gives its reason in the answer (gemini_answers.py).
 
-Sources, read in November 2026 and not run against the provider: the reference of `ImageConfig` (aspect ratios;
-1K, 2K and 4K; default 1K) at hexdocs.pm/geminix and docs.cloud.google.com (AIPlatform.V1.ImageConfig),
-`responseModalities` and `x-goog-api-key` in the REST examples of docs.aiandgpu.com and apifox.newapi.ai, and
-`FinishReason` in the source of firebase/flutterfire (pull request 17761).
+Sources, read in November 2026 and not run against the provider: the reference of `ImageConfig` (aspect
+ratios; 1K, 2K and 4K; default 1K) at hexdocs.pm/geminix and docs.cloud.google.com (AIPlatform V1),
+`responseModalities` and `inlineData` in the REST references of docs.aiandgpu.com and apifox.newapi.ai,
+`x-goog-api-key` at docs-en.ccapi.ai and xairouter.com, and `FinishReason` in the source of
+firebase/flutterfire (pull request 17761).
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def open(
     GEMINI_API_KEY_HOSTS.
 
     Args:
-        argument: Such as `gemini-3-pro-image-preview`. A URL without a path gets /v1beta.
+        argument: Such as `gemini-3-pro-image`. A URL without a path gets /v1beta.
         deadline: Seconds for an image, including all retries.
         interrupted: Called several times a second, from the first request on. Requests stop when it returns
             True.
@@ -103,7 +104,7 @@ def open(
     if match is None:
         raise SettingsError(
             "The argument is not the name of a Gemini model.",
-            "Use gemini:MODEL, for example gemini:gemini-3-pro-image-preview, or gemini:MODEL@URL for a proxy.",
+            "Use gemini:MODEL, such as gemini:gemini-3-pro-image, or gemini:MODEL@URL for a proxy.",
         )
     wanted = read_options("gemini", GeminiOptions, given)
     shape = image_shape(wanted.sides or (CLASS_SIDE, CLASS_SIDE))
