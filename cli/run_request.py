@@ -28,8 +28,8 @@ from ..backend.plan_editor.merge import apply_edits, read_edits
 from ..backend.report.completeness import GOOD, all_accepted, lacks
 from ..backend.types import Plan, Request, RunSettings, StopReason, Trajectory
 from .commands.resume import Before, show_changes
-from .image_cost import say_cost
 from .open_models import TINY_WORLD, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
+from .options.image_cost import say_cost
 from .progress import JsonLines, Lines, plural, warn
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from support.small_agents import STORY
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.types import RunSettings
-from interleave_thinker.cli.image_cost import cost_line, most_images
+from interleave_thinker.cli.options.image_cost import cost_line, most_images
 
 STEPS = sum(step.prompt is not None for step in STORY.steps)
 GEMINI = "gemini:gemini-3-pro-image"

@@ -1,4 +1,4 @@
-"""A service's address in a shared list: added and removed, beside other lines and other processes."""
+"""A service's address in a shared list: added and removed, next to other lines and other processes."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typer
 
-from ..backend.remote.hosted import hosted_specs
-from ..backend.shown_text import shown_text
-from ..backend.types import Plan, RunSettings
-from .progress import plural
+from ...backend.remote.hosted import hosted_specs
+from ...backend.shown_text import shown_text
+from ...backend.types import Plan, RunSettings
+from ..progress import plural
 
 
 def most_images(plan: Plan, settings: RunSettings, judged: bool) -> int:
