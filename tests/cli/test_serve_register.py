@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 
 pytest.importorskip("fastapi", reason='a service needs: pip install "interleave-thinker[serve]"')
@@ -41,6 +43,22 @@ def test_services_register_themselves_and_leave_the_list(tmp_path: Path) -> None
             assert f"Registering {named} in {file}" in log and "Only this machine" in log
         first.send_signal(signal.SIGINT)
         assert first.wait(30) == 0 and file.read_text() == ""
+
+
+def test_a_draining_service_is_not_listed(tmp_path: Path) -> None:
+    file = tmp_path / "ip.txt"
+    options = ("--generator", "fake:3072", "--devices", "cpu", "--register", str(file))
+    with serving(tmp_path, *options) as (process, (url,)), ThreadPoolExecutor(4) as clients:
+        wait_until(lambda: is_alive(url))
+        asked = [
+            clients.submit(httpx.post, f"{url}/edit", json={"prompt": "a", "seed": seed}, timeout=60)
+            for seed in range(4)
+        ]
+        wait_until(lambda: httpx.get(f"{url}/status").json()["pending_tasks"] > 0)
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: file.read_text() == "")
+        assert not all(one.done() for one in asked), "it leaves the list before its last images"
+        assert 200 in {one.result().status_code for one in asked} and process.wait(60) == 0
 
 
 def test_a_list_that_cannot_be_written_ends_the_command(tmp_path: Path) -> None:
