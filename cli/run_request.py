@@ -29,6 +29,7 @@ from ..backend.report.completeness import GOOD, all_accepted, lacks
 from ..backend.types import Plan, Request, RunSettings, StopReason, Trajectory
 from .commands.resume import Before, show_changes
 from .open_models import TINY_WORLD, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
+from .options.image_cost import say_cost
 from .progress import JsonLines, Lines, plural, warn
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ def carry_out(
                 view.show(event)
                 if isinstance(event, PlanReady):
                     warn_of(event.plan)
+                    say_cost(models.generator.generator, settings, critic is not None, event.plan)
     except (KeyboardInterrupt, Cancelled):
         stopped = True
     finally:

@@ -11,6 +11,7 @@ REGISTRY = {
     "diffusers": ".generators.pipelines.opening",
     "http": ".generators.services.published",
     "images": ".generators.services.images",
+    "gemini": ".generators.services.gemini",
     "fake": ".generators.fake",
 }
 GENERATORS = Registry(

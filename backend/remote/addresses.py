@@ -2,8 +2,9 @@
 
 The file has the format that clusters write: one address per line, `#` comments, bare host names as well as
 URLs. It is read again when it changes, because services come and go while a client runs for days. If the file
-is temporarily missing, empty or incomplete, the last addresses stay in use and the log reports it. Only the
-command line accepts files. A workflow contains only addresses.
+is temporarily missing, empty or incomplete, the last addresses stay in use and the log reports it. Typed
+addresses have the same forms as lines of a file. Only the command line accepts files. A workflow contains
+only addresses.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Addresses:
 
     Args:
         text: The list.
-        port: Port for bare names in files.
+        port: Port for bare names.
         path: Path for addresses without one.
 
     Raises:
@@ -42,7 +43,7 @@ class Addresses:
         for item in self._items:
             if item.startswith(FILE_MARK):
                 self._files[item] = self._stamp(item), self._read(item)
-        self._typed = {item: service_url(item) for item in self._items if item not in self._files}
+        self._typed = {item: service_url(item, port) for item in self._items if item not in self._files}
         _within_bounds(self.now())
 
     @property

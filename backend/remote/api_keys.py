@@ -17,12 +17,15 @@ from .server import THIS_MACHINE
 
 DEFAULT_VARIABLE = "INTERLEAVE_API_KEY"
 GENERATOR_KEY = "INTERLEAVE_GENERATOR_KEY"
+GEMINI_KEY = "GEMINI_API_KEY"
+"""The variable that Google's own clients read."""
 GENERATOR_URL = "INTERLEAVE_GENERATOR_URL"
 """Image services, separated by commas, that a workflow may use and that may receive GENERATOR_KEY."""
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,58}_(KEY|TOKEN)")
 SERVICES = {
     "OPENAI_API_KEY": ("api.openai.com",),
     "OPENROUTER_API_KEY": ("openrouter.ai",),
+    GEMINI_KEY: ("generativelanguage.googleapis.com",),
     "DASHSCOPE_API_KEY": ("dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com"),
 }
 
@@ -80,11 +83,15 @@ def key_for(variable: str, url: str) -> str | None:
     return key
 
 
-def check_services(urls: str) -> str:
+def check_services(urls: str, gets_key: bool = True) -> str:
     """Check the addresses of services that a workflow names, separated by commas.
 
     If GENERATOR_URL or GENERATOR_KEY is set, only the services in GENERATOR_URL and those of this machine are
     allowed.
+
+    Args:
+        urls: The addresses.
+        gets_key: Whether they receive GENERATOR_KEY. If not, only GENERATOR_URL matters.
 
     Returns:
         The addresses.
@@ -95,11 +102,11 @@ def check_services(urls: str) -> str:
     allowed = environment.variable(GENERATOR_URL).replace(",", " ").split()
     given = [url.strip() for url in urls.split(",")]
     for url in given:
-        _check_service(url, allowed)
+        _check_service(url, allowed, gets_key)
     return ",".join(given)
 
 
-def _check_service(url: str, allowed: list[str]) -> None:
+def _check_service(url: str, allowed: list[str], gets_key: bool) -> None:
     hint = "Use http://HOST:PORT or https://HOST; separate several with commas."
     try:
         asked, trusted = _origin(url), [_origin(one) for one in allowed]
@@ -107,12 +114,12 @@ def _check_service(url: str, allowed: list[str]) -> None:
         raise SettingsError(f"{url[:200]!r} is not a valid URL ({error}).", hint) from error
     if asked[0] not in ("http", "https") or not asked[1]:
         raise SettingsError(f"{url[:200]!r} is not a valid URL of a service.", hint)
-    guarded = environment.variable(GENERATOR_KEY) or allowed
-    if not guarded or asked[1] in THIS_MACHINE or asked in trusted:
+    key = environment.variable(GENERATOR_KEY) if gets_key else ""
+    if not (key or allowed) or asked[1] in THIS_MACHINE or asked in trusted:
         return
     fault = (
         f"{GENERATOR_KEY} contains a key that is not allowed to be sent to {asked[1]}."
-        if environment.variable(GENERATOR_KEY)
+        if key
         else f"{asked[1]} is not one of the services that {GENERATOR_URL} allows."
     )
     named = ",".join([*allowed, f"{asked[0]}://{urlsplit(url).netloc}"])

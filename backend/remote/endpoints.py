@@ -13,6 +13,7 @@ import hashlib
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import InterleaveError
@@ -54,13 +55,15 @@ class Endpoints:
 
     Args:
         addresses: The list of services.
-        key: API key sent to them.
+        server: Returns the server at a URL of the list.
         kind: Class of errors.
     """
 
-    def __init__(self, addresses: Addresses, key: str | None, kind: type[InterleaveError]) -> None:
+    def __init__(
+        self, addresses: Addresses, server: Callable[[str], RemoteServer], kind: type[InterleaveError]
+    ) -> None:
         self._addresses = addresses
-        self._key, self.kind = key, kind
+        self._server, self.kind = server, kind
         self._lock = threading.Lock()
         self._all: dict[str, Endpoint] = {}
         self.now()
@@ -70,10 +73,7 @@ class Endpoints:
         with self._lock:
             urls = self._addresses.now() if self._addresses.can_change or not self._all else tuple(self._all)
             if urls != tuple(self._all):
-                self._all = {
-                    url: self._all.get(url) or Endpoint(RemoteServer(url, self._key, self.kind))
-                    for url in urls
-                }
+                self._all = {url: self._all.get(url) or Endpoint(self._server(url)) for url in urls}
             return list(self._all.values())
 
     def take(self, digest: bytes, without: set[str]) -> Endpoint | None:

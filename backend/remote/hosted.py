@@ -1,6 +1,6 @@
 """Recognizes models on other people's servers, whose use costs money or sends data outside.
 
-Only the address decides, since no server reports whether it charges. This machine, private addresses and
+The address decides, since no server reports whether it charges. This machine, private addresses and
 names without a public domain are the user's own. Every other host counts as hosted. A file of addresses is
 written by the user's own cluster.
 """
@@ -18,6 +18,8 @@ from .addresses import FILE_MARK
 OWN_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa", ".svc")
 BY_ADDRESS = ("openai", "http", "images")
 """Backends whose argument contains addresses."""
+ALWAYS_HOSTED = ("gemini",)
+"""Backends whose model exists only at its provider. An address is that of a proxy to it."""
 
 
 def is_hosted(host: str) -> bool:
@@ -32,7 +34,11 @@ def is_hosted(host: str) -> bool:
 
 def hosted_specs(specs: Iterable[str]) -> list[str]:
     """Return the models, given as NAME or NAME:ARGUMENT, with an address outside the user's own network."""
-    return [spec for spec in dict.fromkeys(specs) if any(map(is_hosted, _hosts(spec)))]
+    return [
+        spec
+        for spec in dict.fromkeys(specs)
+        if split_spec(spec)[0] in ALWAYS_HOSTED or any(map(is_hosted, _hosts(spec)))
+    ]
 
 
 def _hosts(spec: str) -> list[str]:

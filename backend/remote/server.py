@@ -51,12 +51,15 @@ class RemoteServer:
         url: URL of the server.
         key: API key sent to it.
         kind: Class of errors.
+        key_header: Header that contains the key alone. Default: the key is sent as a bearer token.
     """
 
-    def __init__(self, url: str, key: str | None, kind: type[InterleaveError]) -> None:
+    def __init__(
+        self, url: str, key: str | None, kind: type[InterleaveError], key_header: str | None = None
+    ) -> None:
         self.url = url
         self.mask = KeyMask(key)
-        self._key = key
+        self._key_sent = _key_sent(key, key_header)
         self._kind = kind
         self.headers: dict[str, str] = {}
         """Headers sent with every request, in addition to the key."""
@@ -83,9 +86,7 @@ class RemoteServer:
         """
         import httpx
 
-        headers = {"Accept-Encoding": "identity", **self.headers} | (
-            {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        )
+        headers = {"Accept-Encoding": "identity", **self.headers, **self._key_sent}
         limits = httpx.Timeout(silence, connect=min(silence, CONNECT_SECONDS))
         # A proxy from the environment cannot reach a server on this machine.
         proxies = urlsplit(self.url).hostname not in THIS_MACHINE
@@ -212,6 +213,13 @@ class RemoteServer:
         finally:
             for logger in loggers:
                 logger.removeFilter(mask)
+
+
+def _key_sent(key: str | None, header: str | None) -> dict[str, str]:
+    """Return the header with the key."""
+    if not key:
+        return {}
+    return {header: key} if header else {"Authorization": f"Bearer {key}"}
 
 
 def _sent(body: Any) -> dict[str, Any]:

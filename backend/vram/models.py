@@ -31,7 +31,7 @@ from .image_shapes import (
 
 AGENTS = {name.split("/")[1].removesuffix("-Instruct").lower(): name for name in SHAPES}
 """Short names of the known agents, such as qwen3-vl-8b."""
-ELSEWHERE = ("openai", "scripted", "http", "images", "fake", "none")
+ELSEWHERE = ("openai", "scripted", "http", "images", "gemini", "fake", "none")
 """Kinds of agents and generators that use no VRAM of the planned GPU."""
 SAME = 0.01
 """Maximum relative difference in the number of weights of two files of the same model."""

@@ -77,7 +77,7 @@ MODELS: dict[str, tuple[str, Fields]] = {
     "LocalOptions": (
         LOADING,
         {
-            SERVICES: ("service_port", "mixed", "extras"),
+            SERVICES: ("service_port", "mixed", "extras", "input_side"),
             GGUF: ("mmproj", "context", "threads", "gpu_layers", "llama_server"),
         },
     ),

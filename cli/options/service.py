@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 
 class ServiceOptions(BaseModel):
-    """Options of image services (generators http:URL1,URL2,@FILE and images:MODEL@URL)."""
+    """Options of image services (generators http:URL1,URL2,@FILE, images:MODEL@URL and gemini:MODEL)."""
 
     service_port: int | None = Field(
         default=None,
@@ -28,6 +28,13 @@ class ServiceOptions(BaseModel):
         description="Extra fields that an Images API supports, such as seed,steps,guidance,negative, or "
         "none. "
         "Default: as in its /openapi.json. Without seed, results are not reproducible.",
+    )
+    input_side: int | None = Field(
+        default=None,
+        ge=64,
+        le=4096,
+        description="Maximum width and height in pixels of the images that are sent to gemini:MODEL. "
+        "Default: 512, as in the published script.",
     )
 
     @property

@@ -136,7 +136,9 @@ def run_requests(
     """
     from ...training.data.trajectories.engine import PromptFile, Trajectories
     from ...training.data.trajectories.options import TrajectoryOptions
+    from .image_cost import say_cost
 
+    say_cost(teachers.generators[0].generator, settings, teachers.critic.critic != NONE)
     made = Trajectories(
         out,
         teachers,

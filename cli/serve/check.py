@@ -30,7 +30,7 @@ def command(
     The tests are its health, an image from text, an edit, and whether a repeated request gives the same
     image. The exit code is 1 if a test fails. The service's key is read from INTERLEAVE_GENERATOR_KEY.
     """
-    from ...backend.remote.addresses import service_url
+    from ...backend.remote.addresses import DEFAULT_PORT, service_url
     from ...backend.remote.api_keys import GENERATOR_KEY, read_key
     from ...service.client_tools.check import CheckSettings, ServiceCheck
     from ...service.client_tools.requests import pixels
@@ -41,7 +41,8 @@ def command(
         raise SettingsError(f"--size: {error}.") from error
     view = Lines()
     found = []
-    for finding in ServiceCheck(service_url(url), read_key(GENERATOR_KEY), settings).findings():
+    address = service_url(url, DEFAULT_PORT)
+    for finding in ServiceCheck(address, read_key(GENERATOR_KEY), settings).findings():
         found.append(finding)
         if not as_json:
             word, style = WORD[finding.right]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -29,8 +30,10 @@ from ...service.settings import (
 )
 from ..open_models import DrawingOptions
 from ..options.models import with_model_options
+from ..progress import warn
 from . import check, nginx
 from .quiet_log import FewRepeats
+from .register import advertised_url, is_local
 
 LIBRARIES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 
@@ -77,6 +80,21 @@ def serve(
             help="YAML file with `models:` and service settings. Options on the command line override it."
         ),
     ] = None,
+    register: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Add the service's address to this list of services (as for http:@FILE) while it runs.",
+        ),
+    ] = None,
+    advertise: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="HOST, HOST:PORT or URL for --register. Default: --host, or this machine's name if the "
+            "service listens on all addresses.",
+        ),
+    ] = "",
 ) -> None:
     """Serve image models over HTTP: the routes of the published services and the Images API.
 
@@ -89,7 +107,14 @@ def serve(
     _check_key(settings)
     ports = _ports(models, settings)
     _check_libraries()
+    if advertise and register is None:
+        raise SettingsError("--advertise has no effect without --register.", "Add --register FILE.")
     if ray is not None:
+        if register is not None:
+            raise SettingsError(
+                "--register cannot be combined with --ray, which has one address for all machines.",
+                "List the address yourself.",
+            )
         if len(ports) > 1:
             raise SettingsError("--published-ports cannot be combined with --ray.", "Remove one of them.")
         from .on_ray import serve_on_ray
@@ -109,11 +134,24 @@ def serve(
     pool = ProcessPool(models, settings)
     app_ = create_app(pool, settings, at_ports)
 
-    def ready(addresses: list[str]) -> None:
-        for address in addresses:
-            typer.echo(f"Listening at {address}", err=True)
+    with ExitStack() as listing:
 
-    run_service(app_, settings, list(ports), ready, pool.hopeless)
+        def ready(addresses: list[str]) -> None:
+            for address in addresses:
+                typer.echo(f"Listening at {address}", err=True)
+            if register is not None:
+                listing.enter_context(_registered(register, advertised_url(addresses[0], advertise)))
+
+        run_service(app_, settings, list(ports), ready, pool.hopeless, listing.close)
+
+
+def _registered(file: Path, url: str) -> AbstractContextManager[None]:
+    from ...backend.remote.address_list import registered
+
+    typer.echo(f"Registering {url} in {file}", err=True)
+    if is_local(url):
+        warn("Only this machine can use that address. For others set --host or --advertise.")
+    return registered(file, url)
 
 
 def _models(

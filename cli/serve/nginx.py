@@ -1,11 +1,13 @@
-"""`serve nginx`: prints the configuration of a load balancer for several services."""
+"""`serve nginx`: prints or writes the configuration of a load balancer for several services."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ...backend.errors import SettingsError
 from ...backend.remote.addresses import DEFAULT_PORT
 
 
@@ -30,6 +32,14 @@ def command(
     whole: Annotated[
         bool, typer.Option("--whole", help="Print a complete file for `nginx -c` instead of one for conf.d.")
     ] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write a folder with which any user can run nginx: configuration, start.sh and stop.sh. "
+            "Use it again after the services change.",
+        ),
+    ] = None,
 ) -> None:
     """Print an nginx configuration that balances the load of several image services.
 
@@ -41,4 +51,12 @@ def command(
 
     urls = Addresses(services, service_port).now()
     balancer = Balancer(listen, server_name, body_mib, read_timeout, whole)
-    typer.echo(balancer.configuration(urls), nl=False)
+    if to is None:
+        typer.echo(balancer.configuration(urls), nl=False)
+        return
+    if whole:
+        raise SettingsError("--whole has no effect with --to, which writes a complete file.", "Remove it.")
+    from ...service.client_tools.balancer_folder import START, write_folder
+
+    write_folder(to.expanduser(), balancer, urls)
+    typer.echo(f"To start or reload nginx: {to / START}")

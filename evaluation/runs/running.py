@@ -81,7 +81,7 @@ class ShowingImages:
                     "This benchmark passes the images of its characters to every step, but the generator "
                     f"{name} accepts only one image.",
                     "Choose a --generator that accepts several: FLUX.2, Qwen-Image-Edit-Plus, "
-                    "images:MODEL@URL.",
+                    "images:MODEL@URL, gemini:MODEL.",
                 )
         return teachers
 

@@ -16,7 +16,8 @@ from ..inputs.validation import in_range
 from .color_match_input import color_match_input
 from .common_inputs import TO_LOOP, common_inputs, common_options
 
-EDIT_SERVICE, IMAGES_API = "edit service", "OpenAI Images API"
+EDIT_SERVICE, IMAGES_API, GEMINI_API = "edit service", "OpenAI Images API", "Gemini API"
+LOCAL_URL = "http://127.0.0.1:8011"
 
 
 class ServiceGenerator(io.ComfyNode):
@@ -31,11 +32,14 @@ class ServiceGenerator(io.ComfyNode):
             category=CATEGORY,
             description="Generates the images with an image service over HTTP. Your prompts and images are "
             "sent to it.",
-            search_aliases=["http", "api", "remote", "server", "image service", "openai", "generator"],
+            search_aliases=[
+                *("http", "api", "remote", "server", "image service", "openai", "generator"),
+                *("gemini", "nano banana"),
+            ],
             inputs=[
                 io.String.Input(
                     "url",
-                    default="http://127.0.0.1:8011",
+                    default=LOCAL_URL,
                     tooltip="Address of the service; several, separated by commas, share the work. An API "
                     "key is read from the environment variable INTERLEAVE_GENERATOR_KEY; then the addresses "
                     f"of services on other machines must also be in {GENERATOR_URL}.",
@@ -66,7 +70,7 @@ class ServiceGenerator(io.ComfyNode):
 
         in_range("Service Generator", 1, 86400, timeout=timeout)
         named = {name: str(given.pop(name, "")).strip() for name in ("protocol", "model", "extras")}
-        spec, extras = _service_spec(check_services(url), **named)
+        spec, extras = _service_spec(url.strip(), **named)
         options = common_options(**given) | {"extras": extras, "mixed": mixed or None}
         with require_library("httpx"), host.host_interrupts():
             generator = open_generator(spec, deadline=timeout, interrupted=host.interrupted, **options)
@@ -85,34 +89,51 @@ def _service_spec(urls: str, protocol: str, model: str, extras: str) -> tuple[st
                 "'model' and 'extras' are only for the OpenAI Images API.",
                 f"Set protocol to {IMAGES_API!r}, or clear both.",
             )
-        return f"http:{urls}", None
-    if protocol != IMAGES_API:
+        return f"http:{check_services(urls)}", None
+    if protocol not in (IMAGES_API, GEMINI_API):
         raise SettingsError(
-            f"Unknown protocol {protocol[:100]!r}.", f"Choose one of: {EDIT_SERVICE}, {IMAGES_API}."
+            f"Unknown protocol {protocol[:100]!r}.",
+            f"Choose one of: {EDIT_SERVICE}, {IMAGES_API}, {GEMINI_API}.",
         )
     if not model or "@" in model or any(character.isspace() for character in model):
         raise SettingsError(
-            f"{model[:100]!r} is not a valid model name for the Images API.",
-            "Enter the model's name as the server lists it at /v1/models.",
+            f"{model[:100]!r} is not a valid model name for the {protocol}.",
+            "Enter the model's name as the server lists it.",
         )
-    return f"images:{model}@{urls}", extras or None
+    if protocol == IMAGES_API:
+        return f"images:{model}@{check_services(urls)}", extras or None
+    if extras:
+        raise SettingsError("'extras' is only for the OpenAI Images API.", "Clear it.")
+    if urls == LOCAL_URL:
+        raise SettingsError(
+            f"The URL {LOCAL_URL} is the default of an edit service, not a server of the Gemini API.",
+            "Clear the URL to use the provider's address, or enter the address of a proxy.",
+        )
+    from ...backend.generators.services.gemini import PROVIDER
+
+    # GEMINI_API_KEY is guarded by its own list of hosts (api_keys.key_for).
+    allowed = check_services(urls or PROVIDER, gets_key=False)
+    return f"gemini:{model}@{allowed}" if urls else f"gemini:{model}", None
 
 
 def _protocol_inputs() -> list[io.Input]:
     return [
         io.Combo.Input(
             "protocol",
-            options=[EDIT_SERVICE, IMAGES_API],
+            options=[EDIT_SERVICE, IMAGES_API, GEMINI_API],
             default=EDIT_SERVICE,
             optional=True,
             tooltip="API of the services: POST /edit (interleave-thinker serve and the published generator "
-            "services), or the OpenAI Images API (other servers and hosted models).",
+            "services), the OpenAI Images API (other servers and hosted models), or the Gemini API. For the "
+            "Gemini API clear the URL (or enter a proxy's) and set the environment variable GEMINI_API_KEY; "
+            "the provider charges for each image, up to steps x attempts.",
         ),
         io.String.Input(
             "model",
             default="",
             optional=True,
-            tooltip="OpenAI Images API only: name of the model on the server.",
+            tooltip="OpenAI Images API and Gemini API only: name of the model on the server, such as "
+            "gemini-3-pro-image.",
         ),
         io.String.Input(
             "extras",

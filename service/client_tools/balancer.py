@@ -50,11 +50,25 @@ class Balancer:
         Raises:
             SettingsError: The services do not fit into one upstream, or a name is invalid.
         """
+        http = self._http(urls)
+        return _main_file(http) if self.whole else http
+
+    def user_level(self, urls: Sequence[str]) -> str:
+        """Return a complete file that needs no rights outside of its folder, to which its paths are relative.
+
+        Raises:
+            SettingsError: As for `configuration`.
+        """
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        paths = "".join(f"{kind}_temp_path {TEMPORARY}/{kind};\n" for kind in kinds)
+        return USER_LEVEL + _main_file(f"access_log off;\n{paths}\n{self._http(urls)}")
+
+    def _http(self, urls: Sequence[str]) -> str:
         scheme, hosts = self._upstreams(urls)
         server = "\n".join(f"    server {host} max_fails=0;" for host in hosts)
         named = f"    server_name {self._server_name()};\n" if self.server_name else ""
         tls = "        proxy_ssl_server_name on;\n" if scheme == "https" else ""
-        http = TEMPLATE.format(
+        return TEMPLATE.format(
             server=server,
             listen=self._listen(),
             named=named,
@@ -65,10 +79,6 @@ class Balancer:
             tries=min(len(hosts), 5),
             keepalive=max(32, 2 * len(hosts)),
         )
-        if not self.whole:
-            return http
-        inside = "".join(f"    {line}\n" if line else "\n" for line in http.splitlines())
-        return f"events {{ worker_connections 4096; }}\nhttp {{\n{inside}}}\n"
 
     def _listen(self) -> str:
         if not re.fullmatch(r"((\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+|\*):)?[0-9]{1,5}", self.listen):
@@ -98,6 +108,20 @@ class Balancer:
         return schemes.pop(), list(dict.fromkeys(hosts))
 
 
+def _main_file(http: str) -> str:
+    """Return a main configuration file with these lines in its http block."""
+    inside = "".join(f"    {line}\n" if line else "\n" for line in http.splitlines())
+    return f"events {{ worker_connections 4096; }}\nhttp {{\n{inside}}}\n"
+
+
+TEMPORARY = "temporary"
+"""Folder for nginx's temporary files, relative to the folder of the configuration."""
+USER_LEVEL = """\
+# Written by `interleave-thinker serve nginx`. Paths are relative to this folder.
+worker_processes auto;
+pid nginx.pid;
+error_log error.log warn;
+"""
 TEMPLATE = """\
 upstream interleave_thinker {{
     least_conn;

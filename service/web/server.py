@@ -39,6 +39,7 @@ def run_service(
     ports: Sequence[int],
     ready: Callable[[list[str]], None],
     hopeless: Callable[[], str] = str,
+    leaving: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
@@ -48,6 +49,7 @@ def run_service(
         ports: Ports to listen on.
         ready: Called with the addresses once they accept connections.
         hopeless: Returns the reason once no model can be loaded any more, which ends the service.
+        leaving: Called in another thread on the first signal, while the ports are still open.
 
     Raises:
         SettingsError: A port is in use, a certificate is invalid, or no model can be loaded.
@@ -73,7 +75,7 @@ def run_service(
         scheme = "https" if settings.certificate else "http"
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         ready([f"{scheme}://{host}:{one.getsockname()[1]}" for one in sockets])
-        DrainingServer(config, app.state.front, settings, hopeless).run(sockets=sockets)
+        DrainingServer(config, app.state.front, settings, hopeless, leaving).run(sockets=sockets)
     if reason := hopeless():
         raise SettingsError(f"No model can be loaded: {reason}", "Correct the model's settings and restart.")
 
@@ -87,9 +89,10 @@ class DrainingServer(uvicorn.Server):
         front: Any,
         settings: ServiceSettings,
         hopeless: Callable[[], str] = str,
+        leaving: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(config)
-        self._hopeless = hopeless
+        self._hopeless, self._leaving = hopeless, leaving
         self._front, self._grace = front, settings.grace
         connections = Connections(connections_allowed(settings.connections))
         self._listening = ConnectionListener(self, connections, settings.header_seconds)
@@ -134,6 +137,7 @@ class DrainingServer(uvicorn.Server):
 
     async def _drained(self) -> None:
         self._front.close()
+        await asyncio.to_thread(self._leaving)
         until = time.monotonic() + self._grace
         while self._front.admission.under_way and time.monotonic() < until and not self.should_exit:
             await asyncio.sleep(LOOKED_EVERY)

@@ -10,9 +10,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,6 +23,7 @@ pytest.importorskip("prometheus_client", reason='a service needs: pip install "i
 
 from support.ray_here import importable
 from support.running_service import wait_until
+from support.serve_process import CALL, is_alive, serving
 
 from interleave_thinker.backend.errors import GeneratorError, SettingsError
 from interleave_thinker.backend.generators import open_generator
@@ -32,47 +32,6 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.remote.server import certificates
 from interleave_thinker.cli.serve.command import name_of
 from interleave_thinker.service.settings import MAX_DEVICES, devices_in, models_in
-
-CALL = "import sys; sys.argv[0] = 'interleave-thinker'; from interleave_thinker.cli import main; main()"
-
-
-@contextmanager
-def serving(
-    folder: Path, *options: str, files: int | None = None
-) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """Run the command; yield it and the addresses that it listens on.
-
-    Args:
-        folder: Folder for the log.
-        options: Options of the command.
-        files: Limit of open files.
-    """
-
-    def limit_files() -> None:
-        if files is not None:
-            import resource
-
-            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-
-    (folder / "package").mkdir()
-    with importable(folder / "package"), (folder / "log").open("w") as log:
-        command = [sys.executable, "-c", CALL, "serve", "--port", "0", *options]
-        process = subprocess.Popen(command, stderr=log, text=True, cwd=folder, preexec_fn=limit_files)
-        try:
-            found = lambda: re.findall(r"Listening at (\S+)", (folder / "log").read_text())  # noqa: E731
-            wait_until(lambda: found() or process.poll() is not None)
-            assert found(), (folder / "log").read_text()
-            yield process, found()
-        finally:
-            process.kill()
-            process.wait()
-
-
-def is_alive(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/ready").status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def test_sigterm_ends_it_after_the_current_images(tmp_path: Path) -> None:

@@ -45,6 +45,14 @@ def test_nginx_reads_the_published_list(tmp_path: Path) -> None:
     assert servers == ["10.0.0.1:8011", "10.0.0.2:9000"]
 
 
+def test_tools_take_bare_addresses() -> None:
+    shown = call("serve", "nginx", "gpu-1,gpu-2:9000", "--service-port", 8012)
+    assert "server gpu-1:8012 " in shown.output and "server gpu-2:9000 " in shown.output
+    with stand_in_service() as service:
+        checked = call("serve", "check", service.url.removeprefix("http://"), "--size", "32x32")
+    assert checked.exit_code == 0, checked.output
+
+
 @pytest.mark.parametrize("services", ["", "@nowhere.txt", "ftp://a", "http://user:word@a", "a:port"])
 def test_nginx_rejects_invalid_addresses(services: str) -> None:
     assert call("serve", "nginx", services).exit_code == 2

@@ -106,3 +106,12 @@ def test_a_workflow_names_only_services_that_the_owner_allows(
 def test_an_invalid_url_raises_an_error(url: str) -> None:
     with pytest.raises(SettingsError, match="URL"):
         check_services(url)
+
+
+def test_a_service_without_the_key_is_limited_only_by_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(GENERATOR_KEY, "secret-key")
+    monkeypatch.delenv(GENERATOR_URL, raising=False)
+    assert check_services("https://a.example", gets_key=False) == "https://a.example"
+    monkeypatch.setenv(GENERATOR_URL, "http://b:2")
+    with pytest.raises(SettingsError, match=r"a\.example is not one of the services"):
+        check_services("https://a.example", gets_key=False)

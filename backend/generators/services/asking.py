@@ -8,10 +8,11 @@ service would reject it too.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
-from ...errors import GeneratorError
+from ...errors import DrawRefused, GeneratorError
 from ...remote.api_keys import GENERATOR_KEY
 from ...remote.balanced import Unanswered
 from ...remote.call import RemoteCall
@@ -21,6 +22,11 @@ from ...remote.server import RemoteServer
 NO_SUCH_PAGE = frozenset({404, 405, 501})
 NOT_FOR_US = NO_SUCH_PAGE | {401}
 """Statuses that show that the service is not of the expected kind."""
+MODERATION = re.compile(r"moderation|content[_ ]policy|content[_ ]filter|safety|responsible[_ ]?ai", re.I)
+MODERATION_STATUS = {400, 403, 422, 451}
+KEY_STATUS = {401, 403}
+WRONG_KEY = "API_KEY_INVALID"
+"""Reason in the answers of servers that report a wrong key as an invalid request (400)."""
 UNREACHABLE = "Check that the service is running and reachable."
 UNTRUSTED = (
     "If your own authority signed its certificate, set SSL_CERT_FILE to the PEM file of that authority."
@@ -37,6 +43,7 @@ class ServiceQuery:
         limit: Maximum bytes of the answer.
         body: Body, as RemoteServer.answer accepts it.
         missing: Statuses that count as an empty answer, for services without this route.
+        key_variable: Environment variable of the API key, for errors.
     """
 
     method: str
@@ -44,15 +51,18 @@ class ServiceQuery:
     limit: int
     body: Any = None
     missing: frozenset[int] = frozenset()
+    key_variable: str = GENERATOR_KEY
 
 
 class ServiceRefused(GeneratorError):
     """The service at `url` rejected the request itself, with an HTTP status and a message."""
 
-    def __init__(self, message: str, url: str, status: int, said: str) -> None:
+    def __init__(
+        self, message: str, url: str, status: int, said: str, key_variable: str = GENERATOR_KEY
+    ) -> None:
+        wrong_key = status in KEY_STATUS or WRONG_KEY in said
         super().__init__(
-            message,
-            f"Set the environment variable {GENERATOR_KEY} to its API key." if status in (401, 403) else "",
+            message, f"Set the environment variable {key_variable} to its API key." if wrong_key else ""
         )
         self.url, self.status, self.said = url, status, said
 
@@ -109,5 +119,15 @@ def _asked(
     if moment is not None:
         error = GeneratorError(f"{where} failed with HTTP {status}: {said}.", UNREACHABLE)
         return Unanswered(error, moment, after)
-    refused = ServiceRefused(f"{where} was rejected with HTTP {status}: {said}", server.url, status, said)
+    message = f"{where} was rejected with HTTP {status}: {said}"
+    refused = ServiceRefused(message, server.url, status, said, question.key_variable)
     return Unanswered(refused, "wrong") if status in NOT_FOR_US else refused
+
+
+def raise_refusal(refusal: ServiceRefused) -> NoReturn:
+    """Raise DrawRefused for a refusal by moderation, or else the refusal itself."""
+    if refusal.status in MODERATION_STATUS and MODERATION.search(refusal.said):
+        raise DrawRefused(
+            f"{refusal.url} refuses this prompt: {refusal.said.rstrip('.')}.", "Change the prompt."
+        ) from None
+    raise refusal from None

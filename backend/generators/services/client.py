@@ -99,11 +99,13 @@ class ServiceClient(ABC):
     """Statuses with which a working service may answer there."""
     repeatable = True
     """Whether the same arguments give the same pixels."""
+    key_variable = GENERATOR_KEY
+    """Environment variable of the API key."""
 
     def __init__(self, reach: Reach) -> None:
         self.interrupted = reach.interrupted
         self._deadline = reach.deadline
-        self._endpoints = Endpoints(reach.addresses, read_key(GENERATOR_KEY), GeneratorError)
+        self._endpoints = Endpoints(reach.addresses, self._server, GeneratorError)
         self._services = Balanced(self._endpoints, self._greet)
         self._makers = Makers(reach.mixed)
         self._unused = UnusedOptions()
@@ -163,6 +165,10 @@ class ServiceClient(ABC):
         other.interrupted = lambda: over.is_set() or (asked_before is not None and asked_before())
         return other
 
+    def _server(self, url: str) -> RemoteServer:
+        """Return the server at a URL, with the key that it receives."""
+        return RemoteServer(url, read_key(self.key_variable), GeneratorError)
+
     @abstractmethod
     def _read_greeting(self, endpoint: Endpoint, said: bytes) -> None:
         """Read what a service reports about itself.
@@ -196,7 +202,9 @@ class ServiceClient(ABC):
         return found
 
     def _greet(self, endpoint: Endpoint, call: RemoteCall) -> None:
-        page = ServiceQuery("GET", self.greeting, MAX_GREETING_BYTES, missing=self.not_shown)
+        page = ServiceQuery(
+            "GET", self.greeting, MAX_GREETING_BYTES, missing=self.not_shown, key_variable=self.key_variable
+        )
         said = asked(endpoint.server, call, page, min(GREETING_SECONDS, call.seconds_left))
         try:
             with endpoint.server.faults():

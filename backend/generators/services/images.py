@@ -14,11 +14,11 @@ from copy import copy
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from PIL import Image, ImageChops
 
-from ...errors import DrawRefused, GeneratorError, SettingsError
+from ...errors import GeneratorError, SettingsError
 from ...pictures import Picture, open_mask
 from ...remote.addresses import Addresses
 from ...remote.balanced import GREETING_SECONDS, Unanswered
@@ -28,7 +28,7 @@ from ...remote.server import Form, RemoteServer
 from ...types import MAX_STEP_IMAGES, StepSettings
 from ...values import shown_beside
 from ..protocol import bounded_identity
-from .asking import ServiceQuery, ServiceRefused, asked
+from .asking import ServiceQuery, ServiceRefused, asked, raise_refusal
 from .client import DEADLINE, MARGIN, Reach, ServiceClient
 from .described import FIELDS, MAX_BYTES, PAGE, Takes, described, named
 from .image_answers import picture_in
@@ -43,8 +43,6 @@ FORMAT = "response_format"
 UNSEEDED = "unseeded"
 NOT_SHOWN = frozenset({400, 403, 404, 405, 422, 501})
 """Statuses of servers that do not list their models, or not for everyone."""
-MODERATION = re.compile(r"moderation|content[_ ]policy|content[_ ]filter|safety|responsible[_ ]?ai", re.I)
-MODERATION_STATUS = {400, 403, 422, 451}
 EDITS, GENERATIONS = "/images/edits", "/images/generations"
 
 
@@ -174,12 +172,12 @@ class ImagesGenerator(ServiceClient):
             return self._draw(question, digest, read)
         except ServiceRefused as refusal:
             if FORMAT not in refusal.said or not self._learned.names_format:
-                _raise(refusal)
+                raise_refusal(refusal)
             self._learned.names_format = False
             try:
                 return self._draw(self._question(prompt, images, seed), digest, read)
             except ServiceRefused as second:
-                _raise(second)
+                raise_refusal(second)
 
     def _question(self, prompt: str, images: Sequence[Picture], seed: int) -> ServiceQuery:
         fields: dict[str, Any] = {"model": self._model, "prompt": prompt, "n": 1, **self._extras}
@@ -260,15 +258,6 @@ def _beside_version(server: RemoteServer) -> RemoteServer:
     other = copy(server)
     other.url = server.url.removesuffix(VERSION)
     return other
-
-
-def _raise(refusal: ServiceRefused) -> NoReturn:
-    """Raise DrawRefused for a refusal by moderation, or else the refusal itself."""
-    if refusal.status in MODERATION_STATUS and MODERATION.search(refusal.said):
-        raise DrawRefused(
-            f"{refusal.url} refuses this prompt: {refusal.said.rstrip('.')}.", "Change the prompt."
-        ) from None
-    raise refusal from None
 
 
 def _png(image: Image.Image) -> bytes:

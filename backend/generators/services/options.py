@@ -14,15 +14,12 @@ SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})", re.I)
 MAX_SIDE = 8192
 
 
-class DrawOptions(BaseModel):
-    """Options of a list of services. `size` is WIDTHxHEIGHT in pixels."""
+class ListOptions(BaseModel):
+    """Options of every list of services. `size` is WIDTHxHEIGHT in pixels."""
 
     model_config = ConfigDict(extra="forbid")
 
-    steps: int | None = None
-    guidance: float | None = None
     size: str | None = None
-    negative: str | None = None
     service_port: int = Field(default=DEFAULT_PORT, ge=1, le=65535)
     mixed: bool = False
 
@@ -44,7 +41,15 @@ class DrawOptions(BaseModel):
         return int(match[1]), int(match[2])
 
 
-Options = TypeVar("Options", bound=DrawOptions)
+class DrawOptions(ListOptions):
+    """Options of a list of services with diffusion models."""
+
+    steps: int | None = None
+    guidance: float | None = None
+    negative: str | None = None
+
+
+Options = TypeVar("Options", bound=ListOptions)
 
 
 def read_options(generator: str, kind: type[Options], given: dict[str, Any]) -> Options:

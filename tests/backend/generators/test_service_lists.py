@@ -350,6 +350,19 @@ def test_a_service_reports_its_parallel_requests(services: list[ImageService]) -
         over.set()
 
 
+# Addresses
+
+
+def test_a_typed_address_has_the_forms_of_a_line(services: list[ImageService]) -> None:
+    first, second, _ = services
+    port = int(second.url.rpartition(":")[2])
+    bare = first.url.removeprefix("http://")
+    generator = open_generator(f"http:{bare},127.0.0.1", service_port=port)
+    for prompt in PROMPTS:
+        generator.draw(prompt, None, 1)
+    assert all(asked(first, second))
+
+
 # Files of addresses
 
 

@@ -128,6 +128,8 @@ def test_only_hosted_models_need_confirmation(tmp_path: Path) -> None:
         ("http:http://gpu-1:8011,https://draw.example.com", True),
         ("http://8.8.8.8:80", True),
         ("https://draw.example.com", True),
+        ("gemini:gemini-3-pro-image", True),
+        ("gemini:gemini-3-pro-image@http://127.0.0.1:8080", True),
         ("https://gpu-1:8011", False),
         ("openai:qwen@http://127.0.0.1:8000/v1", False),
         ("openai:qwen@http://[::1]:8000/v1", False),

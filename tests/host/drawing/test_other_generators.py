@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from support import tiny_pipelines
+from support.gemini_api import MODEL, gemini_service, images_in
 from support.image_service import ImageService, image_service
 from support.images_api import images_service
 
@@ -167,9 +168,28 @@ def test_a_server_of_the_images_api_generates_and_edits(host: ComfyServer, hoste
         assert all(("seed" in one) is not hosted for one in drawn)
 
 
+def test_the_gemini_api_generates_and_edits(host: ComfyServer) -> None:
+    api = {"protocol": "Gemini API", "model": MODEL, "steps": 0}
+    with gemini_service() as server:
+        graph = drawn_by(
+            "InterleaveServiceGenerator", "gemini", ["a house", "a tree"], **{**api, "url": server.url}
+        )
+        outputs = host.run(graph)
+        assert pixels(host, outputs).shape == pixels(host, outputs, index=1).shape == (1024, 1024, 3)
+        (edited,) = images_in(server.requests[1])
+        assert not images_in(server.requests[0]) and edited.size == (512, 512)
+        graph["generator"]["inputs"]["steps"] = 4
+        with pytest.raises(HostError, match="does not accept the option 'steps'"):
+            host.run(graph)
+
+
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
+        ({"protocol": "Gemini API"}, "not a valid model name for the Gemini API"),
+        ({"protocol": "Gemini API", "model": "m", "url": "http://127.0.0.1:8011"}, "Clear the URL"),
+        ({"protocol": "Gemini API", "model": "m", "url": "", "steps": 0}, "GEMINI_API_KEY is not set"),
+        ({"protocol": "Gemini API", "model": "m", "extras": "seed"}, "only for the OpenAI Images API"),
         ({"protocol": "OpenAI Images API"}, "not a valid model name"),
         ({"model": "painter"}, "only for the OpenAI Images API"),
         ({"url": "http://127.0.0.1:9,@/etc/hosts"}, "not a valid URL of a service"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import time
 from collections import Counter
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.free_port import free_port
 from support.stand_in_service import stand_in_service
 
 from interleave_thinker.backend.errors import SettingsError
@@ -49,12 +49,6 @@ def test_invalid_upstreams_are_rejected(urls: list[str]) -> None:
 def test_a_place_to_listen_is_a_port_or_an_address(listen: str) -> None:
     with pytest.raises(SettingsError):
         Balancer(listen=listen).configuration(["http://a:1"])
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager

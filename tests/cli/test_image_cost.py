@@ -1,0 +1,78 @@
+"""The line about the cost of a hosted generator, and a run with the Gemini API."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.cli_calls import Scripts, call, verdict_reply
+from support.gemini_api import BLOCKED, MODEL, gemini_service, images_in
+from support.small_agents import STORY
+
+from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.types import RunSettings
+from interleave_thinker.cli.options.image_cost import cost_line, most_images
+
+STEPS = sum(step.prompt is not None for step in STORY.steps)
+GEMINI = "gemini:gemini-3-pro-image"
+
+
+@pytest.mark.parametrize(
+    ("settings", "judged", "images"),
+    [
+        (RunSettings(max_attempts=4), True, 4 * STEPS),
+        (RunSettings(max_attempts=4), False, STEPS),
+        (RunSettings(max_attempts=4, max_draws=5), True, 5),
+        (RunSettings(max_attempts=2, draw_ahead=True), True, 2 * STEPS + STEPS - 1),
+    ],
+)
+def test_most_images_of_a_plan(settings: RunSettings, judged: bool, images: int) -> None:
+    assert most_images(STORY, settings, judged) == images
+    assert f"up to {images} images ({STEPS} steps" in cost_line(GEMINI, settings, judged, STORY)
+
+
+def test_only_hosted_generators_have_a_line() -> None:
+    settings = RunSettings()
+    for own in ("fake:16", "diffusers:FOLDER", "http://gpu-1:8011", "images:m@http://127.0.0.1:8000"):
+        assert cost_line(own, settings, True, STORY) == ""
+    for hosted in (GEMINI, "gemini:m@http://127.0.0.1:8080", "images:m@https://api.openai.com/v1"):
+        assert cost_line(hosted, settings, True, STORY).startswith(f"{hosted} is hosted.")
+
+
+def test_a_run_with_gemini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "AIza-a-key-of-ours-0123456789")
+    scripts = Scripts(tmp_path)
+    models = [
+        *scripts.planner(write_plan(STORY)),
+        *scripts.critic(*[verdict_reply(True)] * STEPS),
+    ]
+    with gemini_service() as service:
+        service.faults = [(200, BLOCKED)]
+        generator = f"gemini:{MODEL}@{service.url}"
+        options = ["--generator", generator, "--input-side", 64, "--source", "all", "--max-attempts", 3]
+        done = call("run", "tell of a house", "--out", tmp_path / "run", *models, *options)
+    assert done.exit_code == 0, done.output
+    line = f"provider may charge for each image: up to {3 * STEPS} images"
+    assert done.output.index(line) < done.output.index("PROHIBITED_CONTENT"), "said before the first image"
+    assert "--seed has no effect" in done.output
+    assert len(service.requests) == STEPS + 1, "a refusal is a failed attempt"
+    assert [len(images_in(one)) for one in service.requests] == [0, *range(STEPS)], "all earlier images"
+    assert {max(one.size) for body in service.requests for one in images_in(body)} <= {64}
+    first = load_trajectory(tmp_path / "run").results[0].attempts
+    assert len(first) == 2 and "PROHIBITED_CONTENT" in str(first[0].error)
+    assert "AIza" not in done.output + "".join(
+        path.read_text(errors="replace") for path in (tmp_path / "run").rglob("*.json")
+    )
+
+
+def test_requests_of_a_file_have_the_line_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text(json.dumps({"id": 1, "user_input": "tell of a house"}) + "\n")
+    models = [*Scripts(tmp_path).planner(write_plan(STORY)), "--critic", "none"]
+    with gemini_service() as service:
+        generator = ["--generator", f"gemini:{MODEL}@{service.url}"]
+        done = call("run", "--requests", prompts, "--out", tmp_path / "runs", *models, *generator)
+    assert "for each image: up to 1 attempt per step" in done.output
+    assert len(service.requests) == STEPS
