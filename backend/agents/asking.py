@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 from ..answers.grammar import GrammarName
 from ..chat.protocol import (
     ChatModel,
-    ChatRole,
     Constrains,
     MaySee,
     Message,
@@ -29,6 +28,7 @@ from ..chat.protocol import (
 from ..errors import AnswerError, SettingsError
 from ..pictures import Picture
 from ..prompts import PromptSet, default_prompt_set, earlier_prompt_set, fill
+from ..prompts.agent_card import Role
 from ..prompts.trained_with import say_once
 from ..types import MAX_TEXT, UnusedSetting
 
@@ -48,15 +48,9 @@ AGAIN = (
 )
 """What is added to a question for the second attempt."""
 LONGER = "Allow longer replies: increase 'max_tokens' at the agent's node, or --{}-max-tokens."
-ROLES: dict[GrammarName, ChatRole] = {"plan": "planner", "verdict": "critic"}
+ROLES: dict[GrammarName, Role] = {"plan": "planner", "verdict": "critic"}
 """Role of the agent per answer, as the prefix of its command-line options."""
 
-
-OWN_WORDING = (
-    "{name} has no prompt set, so this pack's default prompt set is used. If it was trained with another "
-    "one, store that next to its weights (interleave-thinker prompts import PATH-OF-THEIR-CHECKOUT --to "
-    "FOLDER), or name it (--{role}-prompts FOLDER)."
-)
 OTHER_SIZE = (
     "{name} was trained with images of up to {trained:,} pixels, but max_pixels is set to {given:,}."
     " Its answers may be worse. Set max_pixels to {trained}, or do not set it."
@@ -109,9 +103,12 @@ class Agent:
         self.constrained_decoding: ConstrainedDecoding = constrained_decoding
         self.settings = settings or self.defaults
         if isinstance(chat, WasTrained):
-            role = ROLES[self.answers]
-            if chat.trained.elsewhere and prompt_set is None and chat.prompt_set is None:
-                say_once(chat, OWN_WORDING.format(name=chat.trained.name, role=role))
+            chat.trained.check_role(ROLES[self.answers])
+            warning = chat.trained.warning
+            # A node may have chosen another prompt set for this chat.
+            as_stored = prompt_set is None and chat.prompt_set == chat.trained.prompt_set
+            if warning is not None and as_stored:
+                say_once(chat, warning)
             self.settings = sized_for(chat, self.settings)
         self.settings = self.settings.model_copy(update={"role": ROLES[self.answers]})
         if constrained_decoding == "always":

@@ -21,6 +21,8 @@ from .model_folder import MAX_NUMBER, check_files, check_weights, numbers_of
 from .weights import check_safetensors
 
 WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt")
+AGENT_CARD = "agent.json"
+"""File that the digest leaves out, see prompts/agent_card.py."""
 MAX_LEAST_PIXELS = 1024 * 1024
 MAX_JSON = 64 * 1024 * 1024
 PLAIN_STARTS = (True, False, None, "gaussian", "orthogonal")
@@ -135,7 +137,8 @@ def check_adapter(folder: Path) -> None:
 
 def checkpoint_digest(folder: Path) -> str:
     """Return 16 hex digits over names and contents of the weight, configuration and tokenizer files."""
-    return files_digest(sorted({path for pattern in WANTED_FILES for path in folder.glob(pattern)}))
+    found = {path for pattern in WANTED_FILES for path in folder.glob(pattern)}
+    return files_digest(sorted(path for path in found if path.name != AGENT_CARD))
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..chat.protocol import ChatModel, ReplySettings
     from ..generators.protocol import Generator
     from ..prompts import PromptSet
+    from ..prompts.agent_card import Role
 
 TINY_WORLD = "tinyworld"
 
@@ -71,7 +72,7 @@ class ModelOpener:
         """
         from ..agents.planner import Planner
 
-        chat = self._chat(with_role(spec, "planner"), adapter)
+        chat = self._chat(with_role(spec, "planner"), adapter, "planner")
         return Planner(chat, prompts, settings, self._constrained, on_part)
 
     def critic(
@@ -94,7 +95,7 @@ class ModelOpener:
         """
         from ..agents.critic import Critic
 
-        chat = self._chat(with_role(spec, "critic"), adapter, merge)
+        chat = self._chat(with_role(spec, "critic"), adapter, "critic", merge)
         return Critic(chat, prompts, settings, self._constrained)
 
     def generator(self, spec: str, **options: object) -> Generator:
@@ -111,12 +112,15 @@ class ModelOpener:
         shared = self._shared_with(GENERATORS.option_names(spec))
         return GENERATORS.open(spec, **options, **shared)
 
-    def _chat(self, spec: str, adapter: str | None, merge: bool = False) -> ChatModel:
+    def _chat(self, spec: str, adapter: str | None, role: Role, merge: bool = False) -> ChatModel:
         key = (spec, adapter, merge)
         if key not in self._chats:
-            shared = self._shared_with(CHAT_BACKENDS.option_names(spec))
-            merging = {"merge": True} if merge else {}
-            self._chats[key] = CHAT_BACKENDS.open(spec, adapter=adapter, **merging, **shared)
+            accepted = CHAT_BACKENDS.option_names(spec)
+            shared = self._shared_with(accepted)
+            # A chat that is shared is checked again by its second agent.
+            own = {"merge": True} if merge else {}
+            own |= {"role": role} if "role" in accepted else {}
+            self._chats[key] = CHAT_BACKENDS.open(spec, adapter=adapter, **own, **shared)
         return self._chats[key]
 
     def _shared_with(self, accepted: frozenset[str]) -> dict[str, object]:

@@ -13,6 +13,8 @@ from pathlib import Path
 from ..errors import SettingsError
 from ..files.bounded_reader import read_text
 from . import FOLDER_NAME, MAX_TEMPLATE, PromptSet
+from .agent_card import AgentCard, Role
+from .trained_with import trained_with
 
 MODULE = Path("UEval") / "system.py"
 MAX_MODULE = 300_000
@@ -58,20 +60,50 @@ def import_official(path: str | Path) -> PromptSet:
     return PromptSet(**templates)
 
 
-def store_beside(prompt_set: PromptSet, checkpoint_folder: str | Path) -> Path:
-    """Store a prompt set in a checkpoint folder, where it replaces the pack's, and return its folder.
+def store_beside(prompt_set: PromptSet, checkpoint_folder: str | Path, role: Role | None = None) -> Path:
+    """Store a prompt set in a checkpoint folder, where it replaces the pack's, and name it in the agent card.
+
+    Args:
+        prompt_set: The prompt set.
+        checkpoint_folder: Folder of the checkpoint.
+        role: Job of the agent. Default: as in its card, or that of the published checkpoint that it is.
+
+    Returns:
+        The folder of the prompt set.
 
     Raises:
-        SettingsError: The checkpoint folder does not exist or cannot be written.
+        SettingsError: The checkpoint folder does not exist or cannot be written, or its card is damaged.
     """
     checkpoint = Path(checkpoint_folder)
     if not checkpoint.is_dir():
         raise SettingsError(
             f"The checkpoint folder {str(checkpoint)!r} does not exist.", "Give an existing folder."
         )
+    known = trained_with(checkpoint)
+    published = known.published
+    card = AgentCard(
+        role=role or known.card.role or (published.role if published else None),
+        prompt_set=prompt_set.digest,
+        image_pixels=known.image_pixels or (published.image_pixels if published else None),
+        gate=known.card.gate,
+    )
     folder = checkpoint / FOLDER_NAME
     prompt_set.save(folder)
+    card.save(checkpoint)
     return folder
+
+
+def import_beside(path: str | Path, checkpoint_folder: str | Path, role: Role | None = None) -> str:
+    """Import the prompt set of an official checkout into a checkpoint folder, and return a line that says so.
+
+    Raises:
+        SettingsError: As `import_official` and `store_beside`.
+    """
+    prompt_set = import_official(path)
+    store_beside(prompt_set, checkpoint_folder, role)
+    stored = trained_with(checkpoint_folder).card.role
+    job = f", for a {stored}" if stored else ""
+    return f"Stored prompt set {prompt_set.digest} in {checkpoint_folder}{job}."
 
 
 def _source(module: Path) -> str:

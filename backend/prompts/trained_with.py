@@ -1,13 +1,12 @@
-"""Records what a checkpoint was trained with next to it: prompt set and image size.
+"""What a checkpoint was trained for and with: role, prompt set and image size.
 
 An agent that gets another prompt set or larger images than in training answers worse without any error. So
-training writes this record and opening an agent applies it. If a trained folder has no record, a warning is
-logged.
+training writes this record (the agent card and the prompt set) and opening an agent applies it. If a trained
+folder has no record, a warning is logged.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import weakref
@@ -16,54 +15,148 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SettingsError
-from ..files.atomic import write_text
 from ..files.bounded_reader import read_json
 from ..shown_text import shown_text
 from . import FOLDER_NAME, PromptSet, prompt_set_of, recorded
+from .agent_card import CARD, MAX_BYTES, MAX_PIXELS, MIN_PIXELS, AgentCard, Role, read_card
+from .published_checkpoints import (
+    HUB_FOLDER,
+    REPOSITORY,
+    PublishedCheckpoint,
+    import_command,
+    published_checkpoint,
+)
 
 logger = logging.getLogger(__name__)
 
 FILE = "trained_with.json"
+"""Record of the image size that earlier versions wrote instead of an agent card."""
 RUN_FILE = "training.json"
 """File with the settings of a training run, in its folder; earlier versions wrote it without `FILE`."""
-VERSION = 1
-MIN_PIXELS, MAX_PIXELS = 1024, 16_777_216
-MAX_BYTES = 1024 * 1024
 TRAINER_FILES = ("trainer_state.json", "training_args.bin", "train_results.json", "all_results.json")
 """Files that trainers write next to the weights of a checkpoint."""
 PUBLISHED = re.compile(r"interleave[-_ ]?thinker|planner|critic", re.IGNORECASE)
-HUB_FOLDER = "models--"
+FLAGS = "'prompt set' of Load Agent in ComfyUI, --planner-prompts or --critic-prompts on the command line"
+OWN_WORDING = (
+    "{name} has no prompt set, so this pack's default prompt set is used. If it was trained with another "
+    "one, store that in its folder: {command} (CHECKOUT: a clone of {repository}), or name it: {flags}."
+)
+PUBLISHED_WORDING = (
+    "{name} is a {about}. Its folder does not contain the authors' prompts, which it was trained with, so "
+    "this pack's default prompt set is used. Import them once: git clone {repository}, then {command}. "
+    "Or name their prompt set: {flags}."
+)
+OTHER_WORDING = (
+    "{name} was trained with prompt set {trained}, but its folder has {found}. Copy the folder "
+    "{folder!r} from where it was trained, or name the prompt set: {flags}."
+)
+
+
+NO_CARD = AgentCard()
 
 
 @dataclass(frozen=True)
 class TrainedWith:
-    """The record of a checkpoint or adapter; `image_pixels` is `None` if it is unknown."""
+    """The record of a checkpoint or adapter. Values that are unknown are `None`.
+
+    Attributes:
+        name: Name of the checkpoint for messages.
+        prompt_set: Prompt set in its folder.
+        image_pixels: Maximum number of pixels of an image in training.
+        elsewhere: Whether another program trained the checkpoint, and it has no prompt set.
+        card: Its agent card, empty if there is none.
+        folder: Its folder, `None` before it is saved.
+        published: The published checkpoint that it is.
+    """
 
     name: str
     prompt_set: PromptSet | None = None
     image_pixels: int | None = None
     elsewhere: bool = False
-    """Whether another program trained the checkpoint, and it has no prompt set."""
+    card: AgentCard = NO_CARD
+    folder: Path | None = None
+    published: PublishedCheckpoint | None = None
 
     def save(self, folder: Path) -> None:
-        """Write the record into a folder.
+        """Write the prompt set and the agent card into a folder.
 
         Raises:
             SettingsError: A file cannot be written.
         """
+        known: dict[str, Any] = {"image_pixels": self.image_pixels}
         if self.prompt_set is not None:
             self.prompt_set.save(folder / FOLDER_NAME)
-        if self.image_pixels is not None:
-            text = json.dumps({"version": VERSION, "image_pixels": self.image_pixels})
-            write_text(folder / FILE, f"{text}\n", SettingsError, "The checkpoint's record")
+            known["prompt_set"] = self.prompt_set.digest
+        card = self.card.model_copy(update=known)
+        if card != NO_CARD:
+            card.save(folder)
 
     def over(self, base: TrainedWith) -> TrainedWith:
-        """Return this record of an adapter, completed by the record of its base model."""
+        """Return this record of an adapter, completed by the record of its base model.
+
+        The role and the measured strictness are the adapter's: it may give the model another job.
+        """
         return TrainedWith(
             self.name,
             self.prompt_set or base.prompt_set,
             self.image_pixels or base.image_pixels,
             self.elsewhere and base.prompt_set is None,
+            self.card,
+            self.folder,
+            self.published,
+        )
+
+    def check_role(self, role: Role) -> None:
+        """Check that the checkpoint may be used for a job. Call it before the weights are loaded.
+
+        Raises:
+            SettingsError: It was trained for the other job.
+        """
+        if self.card.role in (None, role):
+            return
+        where = f" (role in {str(self.folder / CARD)!r})" if self.folder else ""
+        raise SettingsError(
+            f"{self.name} was trained as a {self.card.role}{where} and cannot be used as a {role}.",
+            f"Choose a {role}, or a model that was trained for neither job. If the card is wrong, correct "
+            "'role' in it, or delete it.",
+        )
+
+    @property
+    def described(self) -> str:
+        """Role, prompt set, image size and measured strictness as far as they are known, "" if none is."""
+        gate = self.card.gate
+        parts = [
+            self.card.role or "",
+            f"prompt set {self.prompt_set.digest}" if self.prompt_set else "",
+            f"images up to {self.image_pixels:,} pixels" if self.image_pixels else "",
+        ]
+        if gate is not None:
+            accepts, rejects = (
+                f"{gate.accepts_right:.0%} of right images",
+                f"{gate.rejects_wrong:.0%} of wrong",
+            )
+            parts.append(f"accepts {accepts} and rejects {rejects} ones, measured on {gate.rows} rows")
+        return ", ".join(part for part in parts if part)
+
+    @property
+    def warning(self) -> str | None:
+        """One line with the remedy if the prompts are not those of the training, else `None`."""
+        own = None if self.prompt_set is None else self.prompt_set.digest
+        if self.card.prompt_set not in (None, own):
+            found = "none" if own is None else f"prompt set {own}"
+            folder = str((self.folder or Path()) / FOLDER_NAME)
+            return OTHER_WORDING.format(
+                name=self.name, trained=self.card.prompt_set, found=found, folder=folder, flags=FLAGS
+            )
+        if not self.elsewhere or self.folder is None:
+            return None
+        known = self.published
+        return (OWN_WORDING if known is None else PUBLISHED_WORDING).format(
+            name=self.name,
+            about=known.about if known else "",
+            command=import_command(self.folder, known is not None),
+            repository=REPOSITORY,
+            flags=FLAGS,
         )
 
 
@@ -79,16 +172,19 @@ def trained_with(folder: str | Path, adapter: bool = False, file: str | None = N
         SettingsError: The record is damaged.
     """
     folder = Path(folder)
-    prompt_set = prompt_set_of(folder)
+    prompt_set, card = prompt_set_of(folder), read_card(recorded(folder, CARD)) or NO_CARD
+    published = published_checkpoint(folder, file)
     shown = file or next((part for part in folder.parts if part.startswith(HUB_FOLDER)), folder.name)
     was_trained = (
         adapter
+        or published is not None
         or PUBLISHED.search(shown) is not None
         or any((folder / name).exists() for name in TRAINER_FILES)
     )
     name = shown.removeprefix(HUB_FOLDER).replace("--", "/")
-    pixels = _pixels(folder)
-    return TrainedWith(name, prompt_set, pixels, was_trained and prompt_set is None and pixels is None)
+    pixels = card.image_pixels or _pixels(folder)
+    elsewhere = was_trained and prompt_set is None and pixels is None
+    return TrainedWith(name, prompt_set, pixels, elsewhere, card, folder, published)
 
 
 def _pixels(folder: Path) -> int | None:

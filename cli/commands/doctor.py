@@ -22,6 +22,7 @@ from ...backend.errors import SettingsError
 from ...backend.machine import libraries
 from ..progress import Lines
 from ..serve import places
+from .doctor_agent import cards_of, show_agent
 
 PACKAGES = {
     "torch": "",
@@ -49,6 +50,8 @@ PLAN_PANEL = "Memory estimate (--plan)"
 DEFAULT_AGENT = "qwen3-vl-8b"
 """The size of the published planner and critic."""
 TINY_PAGE = (96, 96)
+HUB_MODELS = ("models--*Qwen3-VL*", "models--InterleaveThinker--*-8B")
+"""Folders of agents in the hub's cache."""
 
 
 def command(
@@ -106,13 +109,12 @@ def command(
     image model fit into how much VRAM, and when models have to be moved between VRAM and RAM.
     """
     if agent is not None:
-        from .doctor_agent import show_agent
-
         show_agent(agent, as_json)
         return
     if plan is not None:
         _plan(plan, planner, critic, size, reserve, as_json)
         return
+    models = _models()
     report = {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -121,10 +123,12 @@ def command(
         "device": _device(),
         "cards": places.cards(),
         "free_ports": places.free_ports(),
-        "models": {place: [str(path) for path in found] for place, found in _models().items()},
+        "models": {place: [str(path) for path in found] for place, found in models.items()},
+        "trained": {},
         "advice": [],
     }
-    report["advice"] = _advice(report)
+    cards, warnings = cards_of(models)
+    report["trained"], report["advice"] = cards, [*_advice(report), *warnings]
     if as_json:
         print(json.dumps(report))
     else:
@@ -213,7 +217,7 @@ def _models() -> dict[str, list[Path]]:
         "shipped": _checkpoints(shipped),
         "comfyui": _checkpoints(comfy / "models" / "interleave_agents"),
         "hub": sorted(
-            path for path in _hub_cache().glob("models--*Qwen3-VL*") if any(path.glob("snapshots/*"))
+            path for name in HUB_MODELS for path in _hub_cache().glob(name) if any(path.glob("snapshots/*"))
         ),
     }
 
@@ -279,7 +283,8 @@ def _show(report: dict[str, Any]) -> None:
     view.say("Models", "bold")
     for place, found in report["models"].items():
         for path in found or ["none"]:
-            view.say(f"  {place}: {path}")
+            trained = report["trained"].get(path)
+            view.say(f"  {place}: {path}{f' ({trained})' if trained else ''}")
     if report["advice"]:
         view.say("Missing", "bold")
     for line in report["advice"]:

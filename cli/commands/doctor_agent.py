@@ -1,14 +1,16 @@
-"""`doctor --agent`: shows which engine settings an agent uses here, and why others are switched off.
+"""Parts of `doctor` about agents: what their cards say, and which engine settings an agent uses here.
 
-This is the only part of `doctor` that loads a model, because the check compares results of the weights on
-their device.
+`doctor --agent` is the only part of `doctor` that loads a model, because the check compares results of the
+weights on their device.
 """
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from ...backend.errors import SettingsError
+from ...backend.prompts.trained_with import trained_with
 from ..progress import Lines
 
 
@@ -28,8 +30,11 @@ def show_agent(spec: str, as_json: bool) -> None:
     base = chat.base
     with base.lock:
         base.engine()
+    trained = chat.trained
     report = {
         "agent": spec,
+        "trained": trained.described,
+        "warning": trained.warning,
         "identity": chat.identity,
         "device": str(base.model.device),
         "engine": base.settings.engine.model_dump(),
@@ -40,7 +45,29 @@ def show_agent(spec: str, as_json: bool) -> None:
         return
     view = Lines()
     view.say(f"{spec} on {report['device']}, {base.settings.quantization or base.dtype}", "bold")
+    if trained.described:
+        view.say(f"  {trained.described}")
+    if trained.warning:
+        view.say(f"  {trained.warning}", "yellow")
     for name, value in base.settings.engine.model_dump().items():
         reason = base.switched_off.get(name)
         state = f"switched off: {reason}" if reason else "on" if value is True else value or "off"
         view.say(f"  {name}: {state}", "yellow" if reason else "")
+
+
+def cards_of(models: dict[str, list[Path]]) -> tuple[dict[str, str], list[str]]:
+    """Return what the models' agent cards say, by path, and warnings about prompt sets and damaged cards."""
+    cards: dict[str, str] = {}
+    warnings: list[str] = []
+    for path in (path for found in models.values() for path in found):
+        folder = max(path.glob("snapshots/*"), key=lambda one: one.stat().st_mtime, default=path)
+        try:
+            trained = trained_with(folder, adapter=(folder / "adapter_config.json").is_file())
+        except SettingsError as error:
+            warnings.append(str(error))
+            continue
+        if trained.described:
+            cards[str(path)] = trained.described
+        if trained.warning:
+            warnings.append(trained.warning)
+    return cards, warnings

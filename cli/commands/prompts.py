@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from ...backend.prompts import named_prompt_set
-from ...backend.prompts.importer import import_official, store_beside
+from ...backend.prompts.agent_card import Role
+from ...backend.prompts.importer import import_beside, store_beside
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,14 +28,19 @@ def import_prompts(
         Path, typer.Argument(help="Your checkout of the official repository. Its code is read, not executed.")
     ],
     to: Annotated[Path, typer.Option("--to", help="Folder of the checkpoint.")],
+    role: Annotated[
+        Role | None,
+        typer.Option(
+            help="Job that the checkpoint was trained for; the other job is then refused. Default: recognized"
+            " for the published checkpoints, otherwise left open."
+        ),
+    ] = None,
 ) -> None:
     """Import the official prompts for a published checkpoint.
 
-    The prompt set is stored with the checkpoint and used whenever the checkpoint plans or judges.
+    The prompt set and an agent card are stored with the checkpoint and used whenever it plans or judges.
     """
-    prompt_set = import_official(path)
-    store_beside(prompt_set, to)
-    print(f"Stored prompt set {prompt_set.digest} in {to}.")
+    print(import_beside(path, to, role))
 
 
 @app.command("use")

@@ -94,7 +94,8 @@ def _fine_tune(
         show_balance(found.rows, log)
     folder = checkpoint_of(model, download)
     name = FINAL if checked.asked is None else TRAINED
-    data = SftData(found, checked.asked or checked.measured, files.skip_bad, name, checked.measured)
+    shown = checked.asked or checked.measured
+    data = SftData(found, shown, files.skip_bad, name, checked.measured, files.role)
     made = train(folder, data, out, settings, prompt_set_of(folder), log)
     log(f"checkpoint: {made}")
     return made
@@ -174,7 +175,7 @@ def critic_sft(
         enforce(result, made, force, log)
     except GateRefused as error:
         raise refused(error) from error
-    log(f"checkpoint: {publish(made, out / FINAL)}")
+    log(f"checkpoint: {publish(made, out / FINAL, result)}")
 
 
 app.command("own-critic")(own_critic)

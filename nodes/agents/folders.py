@@ -82,9 +82,16 @@ def agent_spec(name: str, roots: Sequence[Path]) -> str:
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
-    if is_gguf(name):
-        return f"llamacpp:{_gguf_file(name, roots)}"
-    return f"transformers:{_folder(name, roots, 'config.json')}"
+    return f"{'llamacpp' if is_gguf(name) else 'transformers'}:{agent_file(name, roots)}"
+
+
+def agent_file(name: str, roots: Sequence[Path]) -> Path:
+    """Return the folder of a checkpoint, or the GGUF file. The name is not that of a built-in agent.
+
+    Raises:
+        SettingsError: The agent was not found.
+    """
+    return _gguf_file(name, roots) if is_gguf(name) else _folder(name, roots, "config.json")
 
 
 def is_gguf(name: str) -> bool:
@@ -131,10 +138,20 @@ def prompt_set_named(name: str, roots: Sequence[Path]) -> PromptSet | None:
 def weights_stamp(name: str, roots: Sequence[Path], marker: str = "config.json") -> str:
     """Return a string that changes with the files of an agent or adapter, "" for built-in or missing ones."""
     file = _gguf_files(roots).get(name) if is_gguf(name) else None
-    folder = file.parent if file is not None else _found(roots, marker).get(name)
+    return files_stamp(file.parent if file is not None else _found(roots, marker).get(name))
+
+
+def prompts_stamp(name: str, roots: Sequence[Path]) -> str:
+    """Return a string that changes with the files of a chosen prompt set, "" without a choice."""
+    inside = f"{FOLDER_NAME}/{TEMPLATE}"
+    return files_stamp(_found(roots, TEMPLATE).get(name) or _found(roots, inside).get(name))
+
+
+def files_stamp(folder: Path | None) -> str:
+    """Return a string that changes with the files of a folder and of the prompt set in it."""
     if folder is None:
         return ""
-    files = sorted(path for path in folder.iterdir() if path.is_file())
+    files = sorted(path for path in (*folder.iterdir(), *folder.glob(f"{FOLDER_NAME}/*")) if path.is_file())
     return " ".join(f"{path.name}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in files)
 
 

@@ -11,11 +11,13 @@ from comfy_api.latest import io
 from ...backend.chat.llamacpp.settings import CONTEXT, MAX_CONTEXT, MIN_CONTEXT
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
+from ...backend.prompts.trained_with import say_once
 from .. import host
 from ..inputs.requirements import check_library, require_library
 from ..inputs.sockets import CATEGORY, AgentSocket
 from ..inputs.strictness import FROM_THE_AGENT, STRICTNESS, STRICTNESS_HELP
 from ..inputs.validation import only_text
+from .agent_record import record_of, wired_roles
 from .folders import (
     BUILT_IN,
     NO_ADAPTER,
@@ -27,11 +29,12 @@ from .folders import (
     is_gguf,
     named_agent,
     places,
+    prompts_stamp,
     weights_stamp,
 )
 from .managed_chat import managed
 from .precision import AUTO, SHARE_LEFT, check_gguf, check_precision, options_of, precisions
-from .reply_inputs import AGENT_OUTPUT, reply_inputs, reply_settings
+from .reply_inputs import AGENT_OUTPUT, chosen_prompts, prompts_input, reply_inputs, reply_settings
 
 SECONDS_BETWEEN_SIGNS = 0.5
 AS_MANY_AS_FIT = -1
@@ -125,20 +128,31 @@ class LoadAgent(io.ComfyNode):
                     tooltip="Layers of a .gguf agent on the GPU. -1: as many as fit. 0: none, so the GPU "
                     "stays free for the image model.",
                 ),
+                prompts_input(
+                    "'from the agent': the prompt set in the model's own folder, or the pack's own prompts "
+                    "if it has none."
+                ),
             ],
+            hidden=[io.Hidden.dynprompt],
             outputs=[AgentSocket.Output("AGENT", tooltip=AGENT_OUTPUT)],
         )
 
     @classmethod
     def fingerprint_inputs(
-        cls, agent: str = "", adapter: str = NO_ADAPTER, hub_id: str = "", **others: Any
+        cls,
+        agent: str = "",
+        adapter: str = NO_ADAPTER,
+        hub_id: str = "",
+        prompts: str = FROM_THE_AGENT,
+        **others: Any,
     ) -> str:
         """Return a value that changes when the node must run again."""
-        if not all(isinstance(one, str) for one in (agent, adapter, hub_id)):
+        if not all(isinstance(one, str) for one in (agent, adapter, hub_id, prompts)):
             return ""
         roots = host.agent_roots()
         name = hub_id.strip() or agent
-        return f"{weights_stamp(name, roots)} {weights_stamp(adapter, roots, 'adapter_config.json')}"
+        stamps = weights_stamp(name, roots), weights_stamp(adapter, roots, "adapter_config.json")
+        return " ".join((*stamps, prompts_stamp(prompts, roots)))
 
     @classmethod
     def validate_inputs(cls, agent: str | None = "") -> bool | str:
@@ -163,24 +177,36 @@ class LoadAgent(io.ComfyNode):
         strictness: str = FROM_THE_AGENT,
         hub_id: str = "",
         download: bool = False,
+        prompts: str = FROM_THE_AGENT,
         **replies: Any,
     ) -> io.NodeOutput:
         """Open the agent, downloading it first if requested."""
         gguf = gguf_options(replies.pop("context", CONTEXT), replies.pop("gpu_layers", AS_MANY_AS_FIT))
         settings = reply_settings("Load Agent", replies)
-        only_text("Load Agent", agent=agent, precision=precision, adapter=adapter, hub_id=hub_id)
+        given = {"agent": agent, "precision": precision, "adapter": adapter, "hub_id": hub_id}
+        only_text("Load Agent", **given, prompts=prompts)
         roots = host.agent_roots()
         name = named_agent(agent, hub_id, download, roots)
         check_agent(name, precision, adapter, roots)
         if name not in BUILT_IN and hub_id.strip() and download:
             fetch(name, roots[0])
+        own, chosen = record_of(name, adapter, roots), chosen_prompts(prompts)
+        if own is not None:
+            for role in wired_roles(host.graph_of(cls.hidden.dynprompt), host.running_node()):
+                own.check_role(role)
         if is_gguf(name):
             chat = open_gguf(name, roots, gguf)
         else:
             chat = open_agent(name, precision, adapter_folder(adapter, roots), roots)
-        if (family := untested_family(chat)) is not None:
-            host.NodeProgress().say(f"untested family: {family}")
-        return io.NodeOutput(managed(chat, name not in BUILT_IN, STRICTNESS.get(strictness), settings))
+        opened = managed(chat, name not in BUILT_IN, STRICTNESS.get(strictness), settings, chosen)
+        family = untested_family(chat)
+        notes = [f"untested family: {family}"] if family else []
+        if own is not None and chosen is None and own.warning:
+            say_once(opened, own.warning)
+            notes.append(own.warning)
+        if notes:
+            host.NodeProgress().say(" ".join(notes))
+        return io.NodeOutput(opened)
 
 
 def untested_family(chat: ChatModel) -> str | None:

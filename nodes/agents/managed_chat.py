@@ -190,10 +190,16 @@ class ManagedBatchChat(ManagedChat):
             return self._chat.reply_together(messages, settings, watching(on_token))
 
 
-def managed(chat: ChatModel, on_card: bool, accept_at: float | None, settings: ReplySettings) -> ManagedChat:
+def managed(
+    chat: ChatModel,
+    on_card: bool,
+    accept_at: float | None,
+    settings: ReplySettings,
+    prompts: PromptSet | None = None,
+) -> ManagedChat:
     """Return the chat of a local agent under the host's memory management."""
     kind = ManagedBatchChat if isinstance(chat, RepliesTogether) else ManagedChat
-    return kind(chat, on_card, accept_at, settings)
+    return kind(chat, on_card, accept_at, settings, prompts)
 
 
 def watching(on_token: Callable[[str], None] | None) -> Callable[[str], None]:

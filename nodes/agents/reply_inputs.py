@@ -21,6 +21,7 @@ from .folders import FROM_THE_AGENT, prompt_set_named, prompt_set_names
 
 AGENT_OUTPUT = "Connect it to a Planner, or to the critic input of a Critic Loop, Attempt End or Judge."
 HIDDEN: dict[str, Any] = {"optional": True, "advanced": True}
+NO_OWN_SET = "'from the agent' uses the pack's own prompts."
 FIELD_OF = {"sampling_seed": "seed"}
 """Fields of ReplySettings whose inputs have another name."""
 
@@ -86,16 +87,15 @@ def reply_inputs() -> list[Any]:
     ]
 
 
-def prompts_input() -> Any:
-    """Return the input that chooses a prompt set, for agents that have none of their own."""
+def prompts_input(without: str = NO_OWN_SET) -> Any:
+    """Return the input that chooses a prompt set. `without`: sentence about the default."""
     return io.Combo.Input(
         "prompts",
         options=prompt_set_names(host.agent_roots()),
         default=FROM_THE_AGENT,
         optional=True,
         advanced=True,
-        tooltip="Prompt set that the model was trained with: a folder in the agents' folder. "
-        "'from the agent' uses the pack's own prompts.",
+        tooltip=f"Prompt set that the model was trained with: a folder in the agents' folder. {without}",
     )
 
 
@@ -114,7 +114,7 @@ def reply_settings(node: str, inputs: Mapping[str, Any]) -> ReplySettings:
 
 
 def chosen_prompts(name: str) -> PromptSet | None:
-    """Return the prompt set of a choice, `None` for the pack's own.
+    """Return the prompt set of a choice, `None` for the agent's own, else the pack's.
 
     Raises:
         SettingsError: The prompt set no longer exists.

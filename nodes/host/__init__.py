@@ -6,7 +6,7 @@ host affects one place.
 
 from __future__ import annotations
 
-from .expansion import nothing
+from .expansion import graph_of, nothing
 from .folders import (
     AGENT_FOLDER,
     agent_roots,
@@ -30,6 +30,7 @@ from .progress import (
     listening_to_steps,
     publish,
     report_step,
+    running_node,
     running_prompt,
     small_preview,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "explaining_out_of_memory",
     "flux2_sigmas",
     "graph_metadata",
+    "graph_of",
     "has_node",
     "host_interrupts",
     "input_folder",
@@ -123,6 +125,7 @@ __all__ = [
     "register_routes",
     "report_missing",
     "report_step",
+    "running_node",
     "running_prompt",
     "samplers",
     "saved_file",

@@ -45,6 +45,12 @@ def running_prompt() -> str:
     return context.prompt_id if context else ""
 
 
+def running_node() -> str:
+    """Return the id of the running node in the graph, "" outside of a prompt."""
+    context = get_executing_context()
+    return str(context.node_id) if context else ""
+
+
 def is_running(prompt: str) -> bool:
     """Return whether the prompt with this id is running."""
     server = getattr(PromptServer, "instance", None)

@@ -20,6 +20,7 @@ from interleave_thinker.backend.loop.loop import run as run_loop
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.machine import libraries
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts.agent_card import AgentCard, MeasuredStrictness
 from interleave_thinker.backend.types import Plan, Request, RunSettings, StopReason, Trajectory
 from interleave_thinker.cli.progress import Lines
 from interleave_thinker.cli.run_request import exit_code
@@ -173,6 +174,17 @@ def test_doctor_finds_models_and_lists_what_is_missing(
     assert report["models"]["hub"] == [str(cached)]
     assert report["packages"]["torch"]
     assert report["device"]["name"]
+    (line,) = [one for one in report["advice"] if one.startswith("critic-8b has no prompt set")]
+    assert f"prompts import CHECKOUT --to {agent}" in line
+    card = AgentCard(role="critic", image_pixels=589_824)
+    rates = {"accuracy": 0.9, "accepts_right": 0.93, "rejects_wrong": 0.875}
+    gate = MeasuredStrictness(rows=200, passed=True, **rates)
+    card.model_copy(update={"gate": gate}).save(agent)
+    output = call("doctor").output
+    assert "has no prompt set" not in output
+    assert "critic, images up to 589,824 pixels, accepts 93% of right images and rejects 88% of wrong" in (
+        " ".join(output.split())
+    )
     monkeypatch.setenv("COMFYUI_PATH", str(tmp_path / "nowhere"))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "nowhere"))
     assert "transformers:FOLDER" in call("doctor").output

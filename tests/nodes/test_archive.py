@@ -23,6 +23,7 @@ TOP = {
     "README.md",
     "SECURITY.md",
     "__init__.py",
+    "__main__.py",
     "backend",
     "docs",
     "locales",

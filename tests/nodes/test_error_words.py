@@ -19,7 +19,7 @@ OTHER_PROGRAMS = frozenset(
         "--to",  # within a whole command of this pack
     }
 )  # fmt: skip
-BESIDE_THE_INPUT = frozenset({"--critic", "--planner"})
+BESIDE_THE_INPUT = frozenset({"--critic", "--planner", "--critic-prompts", "--planner-prompts"})
 """Named after the node's input in the same sentence."""
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.prompts import PromptSet, default_prompt_set, prompt_set_of
+from ...backend.prompts.agent_card import Role
 from ..trainer.ranks import agreed, gathered, of_first_rank
 from ..trainer.report.html_report import Answered, Points, TrainingReport
 from ..trainer.report.run_description import digests, libraries, shown_settings
@@ -154,7 +155,8 @@ class MonitoredRun(TrainingRun, Generic[Row, Found]):
         """Train to the end, or until the monitor stops it, and save."""
         parts = self.prepare()
         trainer, selection = parts.trainer, parts.selection
-        record = record_of(self.out, self.prompt_set, self.settings.image_pixels)
+        role: Role = "planner" if self.monitored.agent == "planner" else "critic"
+        record = record_of(self.out, self.prompt_set, self.settings.image_pixels, role)
         if selection.finished is None:
             self.train(parts)
         selection.keep()

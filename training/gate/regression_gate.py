@@ -22,6 +22,7 @@ from ...backend.checkpoints.loaded import load_whole
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text, writing_folder
 from ...backend.files.bounded_reader import read_json
+from ...backend.prompts.agent_card import CARD, AgentCard, MeasuredStrictness, read_card
 from ..data.rows.conversations import as_prompt_completion
 from ..data.rows.row_sets import RowSet
 from ..trainer.model_loading import load_processor, silence_libraries
@@ -114,17 +115,33 @@ def enforce(gate: Gate, trained: Path, force: bool, log: Log = print) -> None:
     log(f"WARNING: published because of --force, although {reason}")
 
 
-def publish(trained: Path, final: Path) -> Path:
-    """Make `final` a copy of a finished checkpoint.
+def publish(trained: Path, final: Path, gate: Gate | None = None) -> Path:
+    """Make `final` a copy of a finished checkpoint, with the gate's measurement in its agent card.
 
     Files are hard-linked where the file system allows it, and the folder appears only when it is complete.
 
     Raises:
+        SettingsError: The agent card is damaged or cannot be written.
         TrainingError: The folder cannot be written.
     """
     with writing_folder(final, TrainingError, "The checkpoint") as temporary:
         shutil.copytree(trained, temporary, copy_function=_link, dirs_exist_ok=True)
+        if gate is not None:
+            card = read_card(temporary / CARD) or AgentCard(role="critic")
+            card.model_copy(update={"gate": strictness_of(gate)}).save(temporary)
     return final
+
+
+def strictness_of(gate: Gate) -> MeasuredStrictness:
+    """Return what the gate measured of the new critic."""
+    after = gate.after
+    return MeasuredStrictness(
+        rows=len(after.truths),
+        accuracy=after.accuracy.rate,
+        accepts_right=after.true_recall.rate,
+        rejects_wrong=after.false_recall.rate,
+        passed=gate.passed,
+    )
 
 
 def _link(source: str, target: str) -> str:

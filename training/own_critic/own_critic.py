@@ -148,7 +148,7 @@ class _OwnCritic:
         self.log(f"{len(rows.new.rows)} rows from runs, {len(mixed) - len(rows.new.rows)} old rows")
         show_balance(mixed, self.log)
         check_enough(rows.new.rows, len(mixed), sft, self.settings.rehearsal)
-        data = SftData(RowSet(mixed, self.out), rows.asked, self.data.skip_bad, TRAINED)
+        data = SftData(RowSet(mixed, self.out), rows.asked, self.data.skip_bad, TRAINED, role="critic")
         trained = fine_tune(self.checkpoint, data, self.out / "sft", sft, prompt_set, self.log)
         final = self._examined(trained, rows, self.out / "sft", sft.device)
         if stage is None or rl_rows is None:
@@ -221,7 +221,7 @@ class _OwnCritic:
         else:
             self.log("no held-out run is annotated, so what was learned cannot be measured")
         enforce(result, trained, self.settings.force, self.log)
-        return publish(trained, self.out / FINAL)
+        return publish(trained, self.out / FINAL, result)
 
     def _reinforced(self, trained: Path, data: TrainingData, stage: ReinforcementStage) -> Path:
         """Train the critic that passed the gate with GRPO; adapters are merged."""

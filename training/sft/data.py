@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...backend.errors import SettingsError
+from ...backend.prompts.agent_card import Role
 from ..data.rows.row_sets import RowSet
 from .answers import hold_out
 from .settings import SftTraining
@@ -29,6 +30,7 @@ class SftData:
         name: Name of the result's folder.
         measured: Rows whose loss is measured. Default: a few of `rows` if the settings ask for it, which are
             then not trained on.
+        role: Job of the trained agent, for its card. `None` leaves it open.
     """
 
     rows: RowSet
@@ -36,6 +38,7 @@ class SftData:
     skip_bad: bool = False
     name: str = FINAL
     measured: RowSet | None = None
+    role: Role | None = None
 
     @property
     def shown(self) -> RowSet:

@@ -109,7 +109,7 @@ class _FineTuning(TrainingRun):
         if measured.rows:
             self.log(f"measuring the loss of {len(measured.rows)} held-out rows at every checkpoint")
         self.log(_learned(trainer, processor))
-        record = record_of(self.out, self.prompt_set, self.settings.image_pixels)
+        record = record_of(self.out, self.prompt_set, self.settings.image_pixels, self.data.role)
         resumed = newest_checkpoint(self.out / "steps")
         before = self._answers_before(trainer, processor, shown, resumed)
         finished = resumed if resumed and self._is_over(resumed, whole_steps) else None

@@ -17,6 +17,7 @@ from ...backend.chat.image_limits import MAX_PIXELS
 from ...backend.errors import TrainingError, boundary
 from ...backend.files.atomic import replace_folder
 from ...backend.prompts import PromptSet
+from ...backend.prompts.agent_card import AgentCard, Role
 from ...backend.prompts.trained_with import TrainedWith
 
 # Files that a trainer writes next to the weights; the first is a pickle.
@@ -74,12 +75,15 @@ def save_trained(
     return folder
 
 
-def record_of(out: Path, prompt_set: PromptSet | None, image_pixels: int) -> TrainedWith:
+def record_of(
+    out: Path, prompt_set: PromptSet | None, image_pixels: int, role: Role | None = None
+) -> TrainedWith:
     """Return the record of how an agent is trained.
 
-    It is saved in the training's folder immediately, for agents that open one of its checkpoints.
+    It is saved in the training's folder immediately, for agents that open one of its checkpoints. A `role` of
+    `None` leaves the job of the agent open.
     """
-    record = TrainedWith(out.name, prompt_set, min(image_pixels, MAX_PIXELS))
+    record = TrainedWith(out.name, prompt_set, min(image_pixels, MAX_PIXELS), card=AgentCard(role=role))
     if os.environ.get("RANK", "0") == "0":
         record.save(out)
     return record

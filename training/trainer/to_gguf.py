@@ -11,6 +11,7 @@ import shlex
 from pathlib import Path
 
 from ...backend.prompts import FOLDER_NAME
+from ...backend.prompts.agent_card import CARD
 from ...backend.prompts.trained_with import FILE
 
 SCRIPT = "llama.cpp/convert_hf_to_gguf.py"
@@ -34,7 +35,8 @@ def conversion(checkpoint: Path) -> list[str]:
     ]
     if (checkpoint / FOLDER_NAME).is_dir():
         lines.append(f"  {shlex.join(['cp', '-r', str(checkpoint / FOLDER_NAME), str(folder)])}")
-    if (checkpoint / FILE).is_file():
-        lines.append(f"  {shlex.join(['cp', str(checkpoint / FILE), str(folder)])}")
+    for name in (CARD, FILE):
+        if (checkpoint / name).is_file():
+            lines.append(f"  {shlex.join(['cp', str(checkpoint / name), str(folder)])}")
     named = shlex.join(["--critic", f"llamacpp:{model}"])
     return [*lines, f"Then use {named}, or put the folder into models/interleave_agents."]

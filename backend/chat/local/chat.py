@@ -18,6 +18,7 @@ from ...checkpoints.checkpoint import find_checkpoint
 from ...errors import ChatError, SettingsError, boundary
 from ...pictures import Picture
 from ...prompts import PromptSet
+from ...prompts.agent_card import Role
 from ...prompts.trained_with import TrainedWith, trained_with
 from ..chat_template import rendered
 from ..image_limits import scaled_down
@@ -254,6 +255,7 @@ def open(
     merge: bool = False,
     share: bool = True,
     download: bool = False,
+    role: Role | None = None,
     **options: Any,
 ) -> TransformersChat:
     """Open a checkpoint of a vision-language model.
@@ -266,11 +268,12 @@ def open(
         merge: Merge the adapter into separate weights instead of attaching it to shared ones.
         share: Share the base model with other agents.
         download: Download the hub id if it is not cached.
+        role: Job of the agent. A model that was trained for another one is refused before it is loaded.
         options: Fields of `BaseSettings`.
 
     Raises:
         ChatError: The checkpoint or adapter cannot be loaded.
-        SettingsError: An option is not valid.
+        SettingsError: An option is not valid, or the model was trained for another job.
     """
     try:
         settings = BaseSettings(**options)
@@ -285,9 +288,11 @@ def open(
     if merge and adapter is None:
         raise SettingsError("merge is set without an adapter.", "Give an adapter, or do not set merge.")
     adapter_folder = Path(adapter).expanduser() if adapter is not None else None
-    base = shared_base(folder, settings, share, adapter_folder if merge else None)
     trained = trained_with(folder)
-    if adapter_folder is None:
-        return TransformersChat(base, None, trained)
-    name = None if merge else base.add_adapter(adapter_folder)
-    return TransformersChat(base, name, trained_with(adapter_folder, adapter=True).over(trained))
+    if adapter_folder is not None:
+        trained = trained_with(adapter_folder, adapter=True).over(trained)
+    if role is not None:
+        trained.check_role(role)
+    base = shared_base(folder, settings, share, adapter_folder if merge else None)
+    name = None if merge or adapter_folder is None else base.add_adapter(adapter_folder)
+    return TransformersChat(base, name, trained)

@@ -13,6 +13,8 @@ import pytest
 from support.chat_server import ChatServer, chat_server
 from support.small_families import save_family
 
+from interleave_thinker.backend.prompts import PromptSet
+
 from ..graphs.examples import CHECKPOINTS, REQUEST, need_checkpoints
 from ..graphs.klein import Graph, node, story
 from ..server.comfy_server import ComfyServer, HostError
@@ -230,6 +232,80 @@ def test_an_untested_family_is_brought_onto_the_device_and_named(host: ComfyServ
         host.run(graph)
     assert log_of(host).count("Requested to load AgentModel") == before + 1
     assert "tiny-glm: the untested family glm4v decodes only with the library" in log_of(host)
+
+
+PUBLISHED = "InterleaveThinker-Critic-8B"
+"""Folder name of a published critic; here with random weights."""
+
+
+def judged_by(name: str, **inputs: Any) -> Graph:
+    """Return a graph of one step whose critic is Load Agent with these inputs."""
+    graph = story(f"judged by {name} {inputs}", ["a house"], (64, 64), max_attempts=2)
+    graph["critic"] = node("InterleaveLoadAgent", agent=name, **{"max_tokens": 32, **inputs})
+    graph["loop"]["inputs"]["critic"] = ["critic", 0]
+    return graph
+
+
+def test_a_planner_in_a_critics_socket_is_refused_before_it_is_loaded(host: ComfyServer, agent: Path) -> None:
+    folder = shutil.copytree(agent, agent.parent / "tiny-planner")
+    card = {"format": "interleave-agent-card", "version": 1, "role": "planner"}
+    (folder / "agent.json").write_text(json.dumps(card))
+    (folder / "model.safetensors").write_bytes(b"not weights: an error that names them would come too late")
+    said = r"InterleaveLoadAgent: tiny-planner was trained as a planner .* cannot be used as a critic"
+    with pytest.raises(HostError, match=said):
+        host.run(judged_by("someone/tiny-planner"))
+    card["role"] = "critic"
+    (folder / "agent.json").write_text(json.dumps(card))
+    with pytest.raises(HostError, match=r"trained as a critic .* cannot be used as a planner"):
+        host.run(planning(agent="someone/tiny-planner"))
+    with pytest.raises(HostError, match=r"model\.safetensors"):
+        host.run(judged_by("someone/tiny-planner"))
+
+
+def test_a_published_critic_without_its_prompts_is_named_with_the_remedy(
+    host: ComfyServer, agent: Path
+) -> None:
+    folder = shutil.copytree(agent, agent.parent / PUBLISHED)
+    line = f"{PUBLISHED} is a published reinforced critic (strict). Its folder does not contain"
+    name = f"someone/{PUBLISHED}"
+    with pytest.raises(HostError, match="Two verdicts in a row could not be parsed"):
+        host.run(judged_by(name))
+    assert log_of(host).count(line) == 1, "said once, by Load Agent, and not again by the critic"
+    assert f"prompts import InterleaveThinker --to {folder}" in log_of(host)
+
+    prompts = agent.parent / "their-prompts"
+    prompts.mkdir()
+    for file in ("planner_text", "planner_images"):
+        (prompts / f"{file}.txt").write_text("Plan {text_input}.")
+    (prompts / "critic.txt").write_text("Judge {original_instruction} and {rewritten_prompt}.")
+    assert "someone/their-prompts" in options(host, "prompts")
+    with pytest.raises(HostError, match="Two verdicts in a row could not be parsed"):
+        host.run(judged_by(name, prompts="someone/their-prompts"))
+    assert log_of(host).count(line) == 1, "the prompt set was chosen"
+
+    shutil.copytree(prompts, folder / "prompt_set")
+    with pytest.raises(HostError, match="Two verdicts in a row could not be parsed"):
+        host.run(judged_by(name))
+    assert log_of(host).count(line) == 1, "the node runs again after an import"
+
+
+def test_a_chosen_prompt_set_is_what_the_agent_is_asked_with(host: ComfyServer, agent: Path) -> None:
+    need_checkpoints()
+
+    def digest(**inputs: Any) -> str:
+        graph = judged_by("tiny world critic", max_tokens=0, **inputs)
+        graph["plan"]["inputs"]["request"] = "asked with"
+        host.run(graph)
+        (folder,) = (host.base / "output" / "interleave-thinker").glob("asked-with-*")
+        return (folder / "trajectory.json").read_text(encoding="utf-8")
+
+    given = agent.parent / "short-prompts"
+    shutil.copytree(CHECKPOINTS / "critic" / "prompt_set", given)
+    template = (given / "critic.txt").read_text(encoding="utf-8")
+    (given / "critic.txt").write_text(f"{template} ", encoding="utf-8")
+    expected = PromptSet.load(given).digest
+    assert expected not in digest()
+    assert expected in digest(prompts="someone/short-prompts")
 
 
 # Remote Agent

@@ -20,6 +20,7 @@ from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import default_prompt_set
+from interleave_thinker.backend.prompts.agent_card import read_card
 from interleave_thinker.backend.types import Plan, Step, Verdict
 from interleave_thinker.cli import main
 from interleave_thinker.cli.train import command as cli_train
@@ -290,6 +291,14 @@ def test_a_critic_that_got_worse_is_not_published(
     assert (tmp_path / "out" / "trained" / "config.json").is_file()
     assert call(monkeypatch, *command, "--force") == 0
     assert (tmp_path / "out" / "final" / "config.json").is_file()
+    card = read_card(tmp_path / "out" / "final" / "agent.json")
+    gate = json.loads((tmp_path / "out" / "gate.json").read_text())
+    assert card is not None and card.role == "critic" and card.gate is not None and not card.gate.passed
+    assert card.gate.rows == len(gate["after"]["truths"])
+    assert card.gate.accepts_right == gate["after"]["true_recall"]["rate"]
+    assert card.gate.rejects_wrong == gate["after"]["false_recall"]["rate"]
+    unchecked = read_card(tmp_path / "out" / "trained" / "agent.json")
+    assert unchecked == card.model_copy(update={"gate": None}), "the linked file is not changed"
     assert "running both critics" not in capsys.readouterr().out, "the same comparison is not made twice"
 
 

@@ -70,6 +70,7 @@ def test_a_training_writes_a_critic_its_log_and_a_report(straight: tuple[Path, l
     made_of = page_text.partition("<h2>Model, data and libraries</h2>")[2]
     assert "held-out rows" in made_of and "generator" in made_of and "draw-batch" in made_of
     assert not [path.name for path in (out / "final").iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
+    assert json.loads((out / "final" / "agent.json").read_text())["role"] == "critic"
 
 
 class Killed(BaseException):

@@ -75,6 +75,7 @@ def test_a_killed_training_resumes_to_the_same_planner(data: Path, tmp_path: Pat
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     lines: list[str] = []
     final = run(data, straight, lines.append)
+    assert json.loads((final / "agent.json").read_text())["role"] == "planner"
 
     def killer(line: str) -> None:
         if line.startswith("step 3/"):

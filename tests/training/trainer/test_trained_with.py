@@ -18,6 +18,7 @@ from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat import ReplySettings, open_chat
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.prompts import default_prompt_set, named_prompt_set, prompt_set_of
+from interleave_thinker.backend.prompts.agent_card import AgentCard
 from interleave_thinker.backend.prompts.trained_with import trained_with
 from interleave_thinker.cli.open_models import CriticOptions, LocalOptions, Opener
 from interleave_thinker.training.data.rows.row_sets import RowSet
@@ -51,7 +52,7 @@ def run(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = SftTraining(
         max_steps=1, lora_r=2, device="cpu", samples=0, tensorboard=False, image_pixels=PIXELS
     )
-    data = SftData(RowSet([row] * 2, folder))
+    data = SftData(RowSet([row] * 2, folder), role="critic")
     train(base, data, folder / "out", settings, named_prompt_set("short"), log=lambda line: None)
     return folder / "out"
 
@@ -89,6 +90,10 @@ def test_an_agent_uses_the_image_size_of_its_training(
         critic.judge(page(10), page(200), "a", "a")
         assert areas and all(area <= PIXELS for area in areas)
         assert f'"max_pixels":{PIXELS}' in critic.identity
+        assert chat.trained.card.role == "critic"
+    card = trained_with(merged).card
+    assert card == trained_with(run / "final").card == trained_with(run / "steps" / "checkpoint-1").card
+    assert card == AgentCard(role="critic", prompt_set=named_prompt_set("short").digest, image_pixels=PIXELS)
     assert not caplog.records
     stock = open_chat(spec, device="cpu")
     assert Critic(stock).settings.max_pixels == 1_048_576
@@ -100,8 +105,10 @@ def test_another_image_size_is_used_and_reported_once(
     chat = open_chat(f"transformers:{base}", adapter=str(run / "final"), device="cpu")
     given = ReplySettings(max_pixels=1_048_576)
     with caplog.at_level(logging.WARNING):
-        for agent in (Critic, Planner, Critic):
-            assert agent(chat, settings=given).settings.max_pixels == 1_048_576
+        for _ in range(3):
+            assert Critic(chat, settings=given).settings.max_pixels == 1_048_576
+    with pytest.raises(SettingsError, match="trained as a critic"):
+        Planner(chat)
     (line,) = [record.getMessage() for record in caplog.records]
     assert f"{PIXELS:,}" in line and "1,048,576" in line
 
