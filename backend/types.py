@@ -40,6 +40,7 @@ __all__ = [
     "MAX_TEXT",
     "Attempt",
     "DrawSettings",
+    "Enhancement",
     "Fault",
     "Identities",
     "Item",
@@ -193,6 +194,17 @@ class Redraw(Value):
     )
 
 
+class Enhancement(Value):
+    """What a prompt enhancer made of the prompt of an attempt.
+
+    `prompt` is what the image model was given. If `warning` is not empty, it is the attempt's own prompt,
+    because the enhancer's replies could not be used.
+    """
+
+    prompt: Text
+    warning: Text = ""
+
+
 class Attempt(Value):
     """One attempt at a step. `image` is None if it failed, `verdict` is None if no critic was used."""
 
@@ -213,11 +225,14 @@ class Attempt(Value):
         default=0, ge=0, lt=MAX_BATCH, description="Index in the batch of images generated together."
     )
     redraw: Redraw | None = Field(default=None, description="Set if the user requested this attempt.")
+    enhancement: Enhancement | None = Field(
+        default=None, description="Prompt that the image model was given, if an enhancer rewrote it."
+    )
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit default values, as earlier versions wrote attempts, so that they can read them."""
-        return written_without(fields(self), self, ("place", "redraw", "beside"))
+        return written_without(fields(self), self, ("place", "redraw", "beside", "enhancement"))
 
 
 class StopReason(str, Enum):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ..pictures import Picture
-from ..types import StepSettings
+from ..types import Enhancement, StepSettings
 from ..values import bounded_identity, step_identity
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "DrawsInBatches",
     "DrawsMany",
     "DrawsSeveral",
+    "EnhancesPrompts",
     "FollowsAnchor",
     "Generator",
     "TakesDrawOptions",
@@ -92,6 +93,24 @@ class FollowsAnchor(Protocol):
 
     def set_anchor(self, anchor: Picture | None) -> None:
         """Set the first image: the request's, or else the first one generated. None before there is one."""
+        ...
+
+
+@runtime_checkable
+class EnhancesPrompts(Protocol):
+    """A generator whose prompts a prompt enhancer may rewrite before the image model gets them."""
+
+    def enhance(self, prompt: str, is_edit: bool) -> Enhancement | None:
+        """Return what `draw` gives the image model for this prompt. None without an enhancer.
+
+        Raises:
+            GeneratorError: The enhancer failed.
+            Cancelled: The run was cancelled.
+        """
+        ...
+
+    def keep_enhancement(self, prompt: str, is_edit: bool, enhancement: Enhancement) -> None:
+        """Use this enhancement for the prompt, because an earlier run recorded it."""
         ...
 
 

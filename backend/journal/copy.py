@@ -72,7 +72,16 @@ def _keep_draws(journal: Journal, trajectory: Trajectory, result: StepResult) ->
         error = first.error if first.image is None else None
         # The seconds of an attempt include generating and judging; the sum over the records stays the same.
         seconds = sum(one.seconds for one in attempts)
-        journal.keep_drawn(DrawRecord(key=key, image=first.image, error=error, seconds=seconds, more=more))
+        journal.keep_drawn(
+            DrawRecord(
+                key=key,
+                image=first.image,
+                error=error,
+                seconds=seconds,
+                more=more,
+                enhancement=first.enhancement,
+            )
+        )
     if result.stop_reason is StopReason.picked and result.image:
         pick(journal.folder, result.step.number, result.image.digest)
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ..pictures import Picture
 from ..types import (
     MAX_BATCH,
     MAX_IMAGES,
+    Enhancement,
     Fault,
     Identities,
     Plan,
@@ -30,6 +31,7 @@ from ..types import (
     Value,
     Verdict,
 )
+from ..values import written_without
 
 Digest = Annotated[str, Field(max_length=64)]
 
@@ -74,7 +76,7 @@ class JudgeKey(Key):
 class DrawRecord(Value):
     """One generator call: its image or error, and its wall time in seconds.
 
-    `more` are the further images of a batch.
+    `more` are the further images of a batch. `enhancement` is what a prompt enhancer made of the prompt.
     """
 
     key: DrawKey
@@ -82,6 +84,12 @@ class DrawRecord(Value):
     error: Fault | None = None
     seconds: float = Field(default=0.0, ge=0.0)
     more: Several[Picture] = Field(default=(), max_length=MAX_BATCH - 1)
+    enhancement: Enhancement | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_enhancement(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit a missing enhancement, as earlier versions wrote records, so that they can read them."""
+        return written_without(fields(self), self, ("enhancement",))
 
     @property
     def images(self) -> tuple[Picture, ...]:

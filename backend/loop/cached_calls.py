@@ -18,6 +18,7 @@ from ..counters import count
 from ..errors import ChatError, GeneratorError
 from ..generators.protocol import (
     DrawsSeveral,
+    EnhancesPrompts,
     Generator,
     TakesStepSettings,
     idle_workers,
@@ -81,6 +82,7 @@ class CachedCalls:
         remembered = self._store.drawn(key)
         if remembered is not None:
             count(draws_kept=1)
+            self._keep_enhancement(wanted, remembered)
             return remembered, True
         begun = self._parallel.take(key)
         if begun is None:
@@ -188,15 +190,30 @@ class CachedCalls:
     def _draw_now(self, key: DrawKey, wanted: WantedDraw, by: Generator | None = None) -> DrawRecord:
         count(draws=1)
         began = time.monotonic()
+        generator = by or self._generator
         images: Sequence[Picture] = ()
-        error = None
+        error = enhancement = None
         try:
-            images = self._images(wanted, by or self._generator)
+            if isinstance(generator, EnhancesPrompts):
+                enhancement = generator.enhance(wanted.prompt, wanted.source is not None)
+            images = self._images(wanted, generator)
         except GeneratorError as failure:
             error = Fault(where="generator", message=str(failure))
         seconds = time.monotonic() - began
         image = images[0] if images else None
-        return DrawRecord(key=key, image=image, more=tuple(images[1:]), error=error, seconds=seconds)
+        return DrawRecord(
+            key=key,
+            image=image,
+            more=tuple(images[1:]),
+            error=error,
+            seconds=seconds,
+            enhancement=enhancement,
+        )
+
+    def _keep_enhancement(self, wanted: WantedDraw, drawn: DrawRecord) -> None:
+        """Use a recorded enhancement for later attempts with the same prompt, so that none is asked twice."""
+        if drawn.enhancement is not None and isinstance(self._generator, EnhancesPrompts):
+            self._generator.keep_enhancement(wanted.prompt, wanted.source is not None, drawn.enhancement)
 
     def _images(self, wanted: WantedDraw, generator: Generator) -> Sequence[Picture]:
         if wanted.settings.of_draw and isinstance(generator, TakesStepSettings):

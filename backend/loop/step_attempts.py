@@ -138,6 +138,7 @@ class StepAttempts:
                 seconds=drawn.seconds / len(images),
                 place=place,
                 redraw=redraw,
+                enhancement=drawn.enhancement,
             )
             self.made.append(attempt)
             yield AttemptDrawn(self.step, number, attempt, reused, len(images))

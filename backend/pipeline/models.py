@@ -11,11 +11,13 @@ from ..generators import GENERATORS
 if TYPE_CHECKING:
     from ..agents.asking import ConstrainedDecoding
     from ..agents.critic import Critic
+    from ..agents.enhancer import PromptEnhancer
     from ..agents.planner import Planner
     from ..chat.protocol import ChatModel, ReplySettings
     from ..generators.protocol import Generator
     from ..prompts import PromptSet
     from ..prompts.agent_card import Role
+    from ..prompts.enhancer import EnhancerPrompts
 
 TINY_WORLD = "tinyworld"
 
@@ -43,6 +45,7 @@ class ModelOpener:
         self._constrained: ConstrainedDecoding = constrained_decoding
         self._used: set[str] = set()
         self._chats: dict[tuple[str, str | None, bool], ChatModel] = {}
+        self._critics: list[ChatModel] = []
 
     @property
     def unused(self) -> list[str]:
@@ -96,7 +99,26 @@ class ModelOpener:
         from ..agents.critic import Critic
 
         chat = self._chat(with_role(spec, "critic"), adapter, "critic", merge)
+        self._critics.append(chat)
         return Critic(chat, prompts, settings, self._constrained)
+
+    def enhancer(
+        self, spec: str, prompts: EnhancerPrompts | None = None, settings: ReplySettings | None = None
+    ) -> PromptEnhancer:
+        """Open a prompt enhancer. It is offloaded after each reply, unless it shares the critic's weights.
+
+        Args:
+            spec: Chat backend as `NAME:ARGUMENT`.
+            prompts: Templates. Default: the built-in ones.
+            settings: Decoding settings of its replies.
+
+        Raises:
+            SettingsError: The backend is unknown, or an option is not supported.
+            ChatError: The model cannot be loaded.
+        """
+        from ..agents.enhancer import PromptEnhancer
+
+        return PromptEnhancer(self._chat(spec, None, None), prompts, settings, self._critics)
 
     def generator(self, spec: str, **options: object) -> Generator:
         """Open a generator.
@@ -112,14 +134,14 @@ class ModelOpener:
         shared = self._shared_with(GENERATORS.option_names(spec))
         return GENERATORS.open(spec, **options, **shared)
 
-    def _chat(self, spec: str, adapter: str | None, role: Role, merge: bool = False) -> ChatModel:
+    def _chat(self, spec: str, adapter: str | None, role: Role | None, merge: bool = False) -> ChatModel:
         key = (spec, adapter, merge)
         if key not in self._chats:
             accepted = CHAT_BACKENDS.option_names(spec)
             shared = self._shared_with(accepted)
             # A chat that is shared is checked again by its second agent.
             own = {"merge": True} if merge else {}
-            own |= {"role": role} if "role" in accepted else {}
+            own |= {"role": role} if role and "role" in accepted else {}
             self._chats[key] = CHAT_BACKENDS.open(spec, adapter=adapter, **own, **shared)
         return self._chats[key]
 

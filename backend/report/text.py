@@ -32,6 +32,9 @@ def report(trajectory: Trajectory) -> str:
             mark = ">" if shown.result and number == shown.result.chosen else " "
             lines.append(f" {mark} attempt {number + 1}: {attempt_words(attempt, trajectory.settings)}")
             lines.append(f"     {attempt.prompt}")
+            if attempt.enhancement:
+                enhanced = attempt.enhancement.warning or attempt.enhancement.prompt
+                lines.append(f"     enhanced: {enhanced}")
         if shown.step.number in drifts and (words := drifts[shown.step.number].sentence):
             lines.append(f"   drift: {words}")
     if trajectory.identities.prompt_set:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...backend.chat.protocol import ChatModel
 from ...backend.generators.protocol import (
     DrawsSeveral,
+    EnhancesPrompts,
     FollowsAnchor,
     Generator,
     TakesStepSettings,
@@ -18,7 +19,7 @@ from ...backend.generators.protocol import (
     stopped_by,
 )
 from ...backend.pictures import Picture
-from ...backend.types import StepSettings, Verdict
+from ...backend.types import Enhancement, StepSettings, Verdict
 from .. import host
 from .reply_inputs import settings_of
 
@@ -62,6 +63,22 @@ class InterruptibleGenerator:
         host.stop_if_interrupted()
         assert isinstance(self._generator, DrawsSeveral), "called only if draws_several is true"
         return self._generator.draw_several(prompt, source, seed)
+
+    def enhance(self, prompt: str, is_edit: bool) -> Enhancement | None:
+        """Return what a prompt enhancer makes of a prompt, `None` without an enhancer.
+
+        Raises:
+            Cancelled: The user pressed cancel.
+            GeneratorError: The enhancer failed.
+        """
+        host.stop_if_interrupted()
+        generator = self._generator
+        return generator.enhance(prompt, is_edit) if isinstance(generator, EnhancesPrompts) else None
+
+    def keep_enhancement(self, prompt: str, is_edit: bool, enhancement: Enhancement) -> None:
+        """Pass a recorded enhancement to a generator with an enhancer."""
+        if isinstance(self._generator, EnhancesPrompts):
+            self._generator.keep_enhancement(prompt, is_edit, enhancement)
 
     @property
     def step_settings(self) -> frozenset[str]:

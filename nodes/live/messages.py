@@ -94,6 +94,8 @@ class AttemptShown(MessagePart):
 
     Attributes:
         clipped: The prompt is longer than the shown part.
+        enhanced: The prompt that the image model was given, or why the enhancer's reply was not used; "" if
+            there is no enhancer.
         refined: The critic's refined prompt.
         place: Index of the image, from 0, among the `of` images generated together.
         redraw: Number of the redraw requested by the user, 0 for the loop's own attempts.
@@ -105,6 +107,7 @@ class AttemptShown(MessagePart):
     status: Literal["drawing", "judging", "done"]
     prompt: Pieces
     clipped: bool = False
+    enhanced: str = ""
     seed: int
     reused: bool = False
     source: LiveImage | None = None
@@ -216,6 +219,7 @@ def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool, of: int) 
             "seconds": round(attempt.seconds, 3),
             "place": attempt.place,
             "of": of,
+            "enhanced": clip(_enhanced(attempt), PROMPT_BYTES),
         }
     )
 
@@ -236,6 +240,10 @@ def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -
             "seconds": round(attempt.seconds, 3),
         }
     )
+
+
+def _enhanced(attempt: Attempt) -> str:
+    return (attempt.enhancement.warning or attempt.enhancement.prompt) if attempt.enhancement else ""
 
 
 def image_shown(picture: Picture | None) -> LiveImage | None:

@@ -17,6 +17,8 @@ export class AttemptView {
     this.image = make("img", "it-image", { alt: "", decoding: "async" });
     this.frame = picture("it-image-frame", () => this.attempt.image && acts.open(this.attempt), this.image);
     this.prompt = make("p", "it-prompt");
+    this.enhancedTitle = make("p", "it-label", {}, say("Enhanced prompt"));
+    this.enhanced = make("p", "it-prompt");
     this.reasoning = make("p", "it-reasoning");
     this.refinedTitle = make("p", "it-label", {}, say("Refined prompt"));
     this.refined = make("p", "it-prompt");
@@ -28,6 +30,8 @@ export class AttemptView {
       {},
       make("p", "it-label", {}, say("Prompt used")),
       this.prompt,
+      this.enhancedTitle,
+      this.enhanced,
       this.reasoningTitle = make("p", "it-label", {}, say("Critic's reasoning")),
       this.reasoning,
       this.refinedTitle,
@@ -51,6 +55,9 @@ export class AttemptView {
     show(this.kept, chosen);
     this.#showImage(attempt);
     this.#showPieces(this.prompt, attempt.prompt);
+    show(this.enhancedTitle, Boolean(attempt.enhanced));
+    show(this.enhanced, Boolean(attempt.enhanced));
+    setText(this.enhanced, attempt.enhanced ?? "");
     const reasoning = attempt.reasoning || readable(this.state.wordsOf(attempt));
     show(this.reasoningTitle, Boolean(reasoning));
     show(this.reasoning, Boolean(reasoning));

@@ -1,0 +1,136 @@
+"""Prompt enhancer: rewrites the prompt of a step for the image model.
+
+It reads the prompt alone, without the images, so an enhanced prompt can be cached by its prompt. An enhancer
+needs no checkpoint of its own: any chat model does, with the template of the image model's maker or ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..answers.reply_text import split_reply
+from ..chat.protocol import ChatModel, Message, OnDevice, Reply, ReplySettings
+from ..errors import AnswerError, ChatError
+from ..prompts.enhancer import SLOT, EnhancerPrompts, enhancer_prompts
+from ..types import MAX_TEXT, Enhancement
+from .asking import MAX_SEED
+
+MAX_TOKENS = 2048
+"""Default token limit of a reply: an enhanced prompt has 100 to 300 tokens, a JSON caption 1,000 to 1,500."""
+MAX_ENHANCED = 20_000
+"""Maximum length of an enhanced prompt in characters."""
+AGAIN = "\n\nYour last answer could not be used: {problem} Answer once more, with the new text alone."
+UNUSABLE = (
+    "The enhancer's reply could not be used twice. {problem} The image model was given the prompt as it is."
+)
+FENCE = re.compile(r"```[\w+-]{0,20}\n(.*)\n```", re.DOTALL)
+QUOTES = ('""', "“”", "«»", "「」")
+
+
+class PromptEnhancer:
+    """Rewrites prompts with a chat model. By default it decodes greedily.
+
+    Args:
+        chat: The chat model.
+        prompts: Templates. Default: the pack's own.
+        settings: Decoding settings of the replies.
+        staying: Chat models whose weights stay in VRAM. If they are not this chat model's, it is offloaded
+            after each reply, so that the image model has room. The list may be filled later.
+    """
+
+    def __init__(
+        self,
+        chat: ChatModel,
+        prompts: EnhancerPrompts | None = None,
+        settings: ReplySettings | None = None,
+        staying: Sequence[object] = (),
+    ) -> None:
+        self.chat = chat
+        self.prompts = prompts or enhancer_prompts()
+        given = settings or ReplySettings()
+        self.settings = given.model_copy(update={"max_tokens": given.max_tokens or MAX_TOKENS})
+        self._staying = staying
+
+    @property
+    def identity(self) -> str:
+        """Everything that affects an enhanced prompt, as a cache key."""
+        return f"{self.chat.identity}|prompts={self.prompts.digest}|{self.settings.key()}"
+
+    def enhance(self, prompt: str, is_edit: bool) -> Enhancement:
+        """Return the enhanced prompt.
+
+        If the reply cannot be used, the model is asked once more. If the second reply cannot be used either,
+        the prompt stays as it is, and the enhancement has a warning with the reason.
+
+        Args:
+            prompt: The prompt.
+            is_edit: Whether the step edits an image.
+
+        Raises:
+            ChatError: The backend failed, or the prompt is too long for a message.
+            Cancelled: The run was cancelled.
+        """
+        messages = _messages(self.prompts.edit if is_edit else self.prompts.text, prompt)
+        try:
+            try:
+                return Enhancement(prompt=_read(self.chat.reply(messages, self.settings)))
+            except AnswerError as error:
+                asked = messages[-1]
+                again = asked.model_copy(
+                    update={"content": (*asked.content, AGAIN.format(problem=error.problem))}
+                )
+            # Greedy decoding would often repeat the first reply.
+            sampled = self.settings.drawn()
+            sampled = sampled.model_copy(update={"seed": (sampled.seed + 1) % MAX_SEED})
+            try:
+                return Enhancement(prompt=_read(self.chat.reply([*messages[:-1], again], sampled)))
+            except AnswerError as error:
+                return Enhancement(prompt=prompt, warning=UNUSABLE.format(problem=error.problem))
+        finally:
+            self._offload()
+
+    def _offload(self) -> None:
+        if not isinstance(self.chat, OnDevice):
+            return
+        weights = self.chat.weights
+        if not any(isinstance(one, OnDevice) and one.weights is weights for one in self._staying):
+            self.chat.offload()
+
+
+def _messages(template: str, prompt: str) -> list[Message]:
+    if SLOT in template:
+        messages = [Message(role="user", content=(_bounded(template.replace(SLOT, prompt)),))]
+    else:
+        system = Message(role="system", content=(_bounded(template),))
+        messages = [system, Message(role="user", content=(prompt,))]
+    return messages
+
+
+def _bounded(text: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise ChatError(
+            f"The message to the prompt enhancer is longer than {MAX_TEXT} characters.",
+            "Shorten the prompt or the enhancer's template.",
+        )
+    return text
+
+
+def _read(reply: Reply) -> str:
+    """Return the enhanced prompt in a reply.
+
+    Raises:
+        AnswerError: It was cut off, is empty or too long.
+    """
+    if reply.finish == "length":
+        raise AnswerError(f"It was cut off after {reply.tokens} tokens.")
+    text = "\n".join(place.content for place in split_reply(reply.whole).places).strip()
+    if fenced := FENCE.fullmatch(text):
+        text = fenced.group(1).strip()
+    if text[:1] + text[-1:] in QUOTES and text[:1] not in text[1:-1]:
+        text = text[1:-1].strip()
+    if not text:
+        raise AnswerError("It does not contain a prompt.")
+    if len(text) > MAX_ENHANCED:
+        raise AnswerError(f"It has {len(text)} characters; the maximum is {MAX_ENHANCED}.")
+    return text
