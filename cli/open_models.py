@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 NONE = "none"
 """Value of `--critic` for a run without a critic."""
 
+ENHANCER = ("enhancer_prompt", "enhancer_edit_prompt", "enhancer_max_tokens")
+"""Options that need `--enhancer`."""
 SAMPLING = ("max_tokens", "temperature", "top_p", "top_k", "seed", "max_pixels")
 """Reply settings for which planner and critic have an option each."""
 PROMPTS_HELP = (
@@ -178,6 +180,27 @@ class GeneratorOptions(DrawingOptions):
         description="Image model: diffusers:FOLDER, http:URL1,URL2 (services with the same model), "
         "images:MODEL@URL, gemini:MODEL, tinyworld or fake.",
     )
+    enhancer: str | None = Field(
+        default=None,
+        description="Prompt enhancer: transformers:FOLDER, llamacpp:FILE.gguf or openai:MODEL@URL. It "
+        "rewrites every prompt for the image model; the critic judges against the plan's prompt.",
+    )
+    enhancer_prompt: str | None = Field(
+        default=None,
+        description="Text file with the enhancer's prompt for steps generated from text. Default: the "
+        "built-in one.",
+    )
+    enhancer_edit_prompt: str | None = Field(
+        default=None,
+        description="Text file with the enhancer's prompt for steps that edit an image. Default: the "
+        "built-in one.",
+    )
+    enhancer_max_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        le=65536,
+        description="Token limit of an enhanced prompt. Default: 2048.",
+    )
 
 
 class Opener:
@@ -223,10 +246,26 @@ class Opener:
         """Open the generator.
 
         Raises:
-            SettingsError: An option is not valid for this model.
+            SettingsError: An option is not valid for this model, or belongs to an enhancer that is not named.
             GeneratorError: The model cannot be loaded or reached.
+            ChatError: The enhancer cannot be loaded or reached.
         """
-        return self._models.generator(options.generator, **options.model_dump(exclude={"generator"}))
+        unused = [name for name in ENHANCER if getattr(options, name) is not None]
+        if options.enhancer is None and unused:
+            raise SettingsError(
+                f"--{unused[0].replace('_', '-')} is set, but no enhancer is chosen.", "Add --enhancer."
+            )
+        drawing = options.model_dump(include=set(DrawingOptions.model_fields))
+        generator = self._models.generator(options.generator, **drawing)
+        if options.enhancer is None:
+            return generator
+        from ..backend.generators.enhanced import enhanced
+        from ..backend.prompts.enhancer import enhancer_prompts, read_template
+
+        files = (options.enhancer_prompt, options.enhancer_edit_prompt)
+        prompts = enhancer_prompts(*("" if path is None else read_template(path) for path in files))
+        settings = ReplySettings(max_tokens=options.enhancer_max_tokens)
+        return enhanced(generator, self._models.enhancer(options.enhancer, prompts, settings))
 
     def finish(self) -> None:
         """Check that each option was supported by at least one of the opened models.

@@ -28,7 +28,7 @@ from ..backend.loop.events import (
 from ..backend.loop.policy import accepted
 from ..backend.report.completeness import GOOD
 from ..backend.shown_text import shown_text
-from ..backend.types import Attempt, Plan, StepResult, StopReason, UnusedSetting, Verdict
+from ..backend.types import Attempt, Enhancement, Plan, StepResult, StopReason, UnusedSetting, Verdict
 
 UNUSED: dict[UnusedSetting, str] = {
     "accept_at": "--accept-at has no effect: the critic reports no probabilities, so its own verdict "
@@ -68,6 +68,7 @@ class Lines:
         self._attempts = 0
         self._prompt: str | None = None
         self._cached = False
+        self._enhancement: Enhancement | None = None
 
     def say(self, text: str = "", style: str = "") -> None:
         """Print one line. It is wrapped only on a terminal."""
@@ -118,6 +119,7 @@ class Lines:
     @show.register
     def _drawn(self, event: AttemptDrawn) -> None:
         self._cached = event.reused
+        self._show_enhancement(event.record.enhancement)
         if event.record.image is None:
             self.wait("")
             self.say(f"    {attempt_line(event.attempt, event.record, event.reused)}", "red")
@@ -154,6 +156,17 @@ class Lines:
     @show.register
     def _finished(self, event: Finished) -> None:
         self.wait("")
+
+    def _show_enhancement(self, enhancement: Enhancement | None) -> None:
+        """Print an enhanced prompt once, or why the enhancer's reply was not used."""
+        if enhancement is None or enhancement == self._enhancement:
+            return
+        self._enhancement = enhancement
+        self.wait("")
+        if enhancement.warning:
+            warn(enhancement.warning)
+        else:
+            self.say(f"    enhanced prompt: {enhancement.prompt}", "dim")
 
     def _wait_for(self, activity: str) -> None:
         self.wait(f"Step {self._done + 1} of {self._steps}, attempt {self._attempts}: {activity}")
