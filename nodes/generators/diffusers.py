@@ -13,6 +13,7 @@ from ..inputs.sockets import CATEGORY, GeneratorSocket
 from ..inputs.validation import in_range
 from .color_match_input import color_match_input
 from .common_inputs import TO_LOOP, common_inputs, common_options
+from .enhancer_inputs import ENHANCER, enhancer_inputs, with_enhancer
 from .managed_pipeline import ManagedPipeline
 from .pipeline_changes import LORA_DEFAULTS, changes_inputs, changes_options
 from .pipeline_names import pipeline_spec
@@ -76,6 +77,7 @@ class DiffusersNode(io.ComfyNode):
                 ),
                 color_match_input(),
                 *changes_inputs(),
+                *enhancer_inputs(),
             ],
             outputs=[GeneratorSocket.Output("GENERATOR", tooltip=TO_LOOP)],
         )
@@ -87,10 +89,12 @@ class DiffusersNode(io.ComfyNode):
         """Open the pipeline."""
         changes = {name: given.pop(name) for name in LORA_DEFAULTS if name in given}
         own = {name: given.pop(name) for name in OWN_DEFAULTS if name in given}
+        enhancing = {name: given.pop(name) for name in ENHANCER if name in given}
         options = {**OWN_DEFAULTS, **own, "download": download, **changes_options(mask, **changes)}
         in_range("Diffusers Generator", 0.01, 1, strength=options["strength"])
         generator = open_pipeline(pipeline, common_options(**given) | options)
-        return io.NodeOutput(color_matched(ManagedPipeline(generator), color_match))
+        matched = color_matched(ManagedPipeline(generator), color_match)
+        return io.NodeOutput(with_enhancer("Diffusers Generator", matched, enhancing))
 
 
 def open_pipeline(name: str, options: dict[str, Any]) -> Any:

@@ -18,6 +18,7 @@ from ..sampling.families.registry import EDIT_CHOICES
 from ..sampling.settings import FLUX2, GRID, MAX_REFERENCES, SamplingSettings
 from ..sampling.step_options import StepOptions
 from .color_match_input import color_match_input
+from .enhancer_inputs import ENHANCER, enhancer_inputs, with_enhancer
 
 SIZE_TOOLTIPS = {
     "width": "Width in pixels of images generated from text. An edit keeps the shape of its source image.",
@@ -118,6 +119,7 @@ class StepGenerator(io.ComfyNode):
                     tooltip="Guider, sampler, sigmas, noise, negative, ControlNet or mask of your own graph. "
                     "Connect Step Options.",
                 ),
+                *enhancer_inputs(),
             ],
             outputs=[GeneratorSocket.Output("GENERATOR", tooltip="Connect it to a Critic Loop.")],
         )
@@ -145,11 +147,13 @@ class StepGenerator(io.ComfyNode):
             if batch is not None
             for picture in to_pictures(batch)
         ]
+        enhancing = {name: settings.pop(name) for name in ENHANCER if name in settings}
         drawing = checked(SamplingSettings, "Step Generator", **settings)
         generator = ComfyGenerator(
             LoadedModels(model, clip, vae), drawing, edit, pinned, options=options or StepOptions()
         )
-        return io.NodeOutput(color_matched(generator, color_match))
+        matched = color_matched(generator, color_match)
+        return io.NodeOutput(with_enhancer("Step Generator", matched, enhancing))
 
 
 def _size_inputs() -> list[io.Input]:
