@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..answers.reply_text import split_reply
+from ..answers.other_tags import OTHER_TAG, OtherTags
+from ..answers.reply_text import TAG, tag_name
 from ..chat.protocol import ChatModel, Message, OnDevice, Reply, ReplySettings
 from ..errors import AnswerError, ChatError
 from ..prompts.enhancer import SLOT, EnhancerPrompts, enhancer_prompts
@@ -124,7 +125,7 @@ def _read(reply: Reply) -> str:
     """
     if reply.finish == "length":
         raise AnswerError(f"It was cut off after {reply.tokens} tokens.")
-    text = "\n".join(place.content for place in split_reply(reply.whole).places).strip()
+    text = _without_thoughts(reply.whole)
     if fenced := FENCE.fullmatch(text):
         text = fenced.group(1).strip()
     if text[:1] + text[-1:] in QUOTES and text[:1] not in text[1:-1]:
@@ -134,3 +135,22 @@ def _read(reply: Reply) -> str:
     if len(text) > MAX_ENHANCED:
         raise AnswerError(f"It has {len(text)} characters; the maximum is {MAX_ENHANCED}.")
     return text
+
+
+def _without_thoughts(text: str) -> str:
+    """Return what a reply contains after its thoughts; empty if a thought does not end.
+
+    Tags elsewhere are part of the prompt, such as `<image2>`: only thoughts that start the reply are removed.
+    """
+    tags = list(TAG.finditer(text))
+    ends = [tag.end() for tag in tags if tag_name(tag) == "/think"]
+    if ends:
+        text = text[ends[-1] :]
+    elif any(tag_name(tag) == "think" for tag in tags):
+        return ""
+    text = text.strip()
+    # Some model families give their thoughts other names.
+    if (tag := OTHER_TAG.match(text)) and (closing := OtherTags(text).closing(tag)):
+        text = text[closing.end() :].strip() or text
+    answer = re.search(r"<answer>(.*?)(?:</answer>|$)", text, re.DOTALL | re.IGNORECASE)
+    return answer.group(1).strip() if answer else text

@@ -61,7 +61,7 @@ def enhanced(generator: Generator, enhancer: Enhancer) -> EnhancedGenerator:
 
 
 class EnhancedGenerator:
-    """Wraps a generator. The image model gets the enhancer's prompt in place of the given one."""
+    """Wraps a generator. The image model gets the enhanced prompt."""
 
     def __init__(self, generator: Generator, enhancer: Enhancer) -> None:
         self.inner, self.enhancer = generator, enhancer

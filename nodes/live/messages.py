@@ -28,6 +28,7 @@ PROMPT_BYTES = 1200
 PIECES_BYTES = 1800
 REASONING_BYTES = 2800
 LINE_BYTES = 400
+ENHANCED_BYTES = 540
 
 Pieces = list[tuple[Literal["same", "ins", "del"], str]]
 
@@ -94,8 +95,8 @@ class AttemptShown(MessagePart):
 
     Attributes:
         clipped: The prompt is longer than the shown part.
-        enhanced: The prompt that the image model was given, or why the enhancer's reply was not used; "" if
-            there is no enhancer.
+        enhanced: Start of the prompt that the image model was given, or why the enhancer's reply was not
+            used. "" if the attempt is not done, or if there is no enhancer.
         refined: The critic's refined prompt.
         place: Index of the image, from 0, among the `of` images generated together.
         redraw: Number of the redraw requested by the user, 0 for the loop's own attempts.
@@ -219,7 +220,6 @@ def attempt_drawn(begun: AttemptShown, attempt: Attempt, reused: bool, of: int) 
             "seconds": round(attempt.seconds, 3),
             "place": attempt.place,
             "of": of,
-            "enhanced": clip(_enhanced(attempt), PROMPT_BYTES),
         }
     )
 
@@ -234,6 +234,7 @@ def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -
             "outcome": what.label,
             "tone": tone_of_attempt(what),
             "probability": verdict.probability if verdict else None,
+            "enhanced": clip(_enhanced(attempt), ENHANCED_BYTES),
             "reasoning": clip(reasoning_shown(verdict), REASONING_BYTES),
             "refined": marked(attempt.prompt, verdict.refined_prompt) if verdict and changed else [],
             "error": clip(attempt.error.message, LINE_BYTES) if attempt.error else "",

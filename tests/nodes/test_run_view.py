@@ -15,7 +15,7 @@ from interleave_thinker.backend.journal.files import RunFiles
 from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, AttemptStarted, PlanReady
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report.completeness import Lack
-from interleave_thinker.backend.types import Attempt, Plan, Redraw, RunSettings, Step, Verdict
+from interleave_thinker.backend.types import Attempt, Enhancement, Plan, Redraw, RunSettings, Step, Verdict
 from interleave_thinker.nodes.inputs.run_folder import PARENT, RunWatch, known_run
 from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, LiveTarget, replayed
 from interleave_thinker.nodes.live.messages import LINE_BYTES, LiveMessage, clip, marked
@@ -49,7 +49,7 @@ def test_an_attempt_takes_under_20_kB_for_any_text(text: str) -> None:
     live.follow(PlanReady(plan))
     before = len(sent)
     step, image = plan.steps[0], Picture.white((64, 64))
-    attempt = Attempt(prompt=text, seed=1, image=image)
+    attempt = Attempt(prompt=text, seed=1, image=image, enhancement=Enhancement(prompt=text))
     live.follow(AttemptStarted(step, 0, text, 1))
     live.follow(AttemptDrawn(step, 0, attempt))
     for index in range(0, len(text), 7):

@@ -66,6 +66,8 @@ def test_a_makers_prompt_without_a_slot_is_the_system_message() -> None:
         "  A red house.\n",
         '<think>It is red, I "think".</think>\nA red house.',
         "<answer>A red house.</answer>",
+        "[THINK]It is red.[/THINK] A red house.",
+        "<think>a</think><think>b</think><answer>A red house.",
         '"A red house."',
         "“A red house.”",
         "```text\nA red house.\n```",
@@ -77,7 +79,15 @@ def test_the_prompt_is_read_from_the_reply(reply: str | Reply) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['"One" and "two"', 'A sign: "JAM"', '{"scene": "a house", "mood": {}}', "a\nb"]
+    "text",
+    [
+        '"One" and "two"',
+        'A sign: "JAM"',
+        '{"scene": "a house", "mood": {}}',
+        "a\nb",
+        "<image2> on the left",
+        "A <b>red</b> house",
+    ],
 )
 def test_quotes_lines_and_json_in_a_prompt_stay(text: str) -> None:
     assert made(text)[0].prompt == text
@@ -88,6 +98,7 @@ def test_quotes_lines_and_json_in_a_prompt_stay(text: str) -> None:
     [
         ("", "does not contain a prompt"),
         ("<think>only a thought</think>", "does not contain a prompt"),
+        ("<think>a thought without an end", "does not contain a prompt"),
         (CUT_OFF, "cut off after 3 tokens"),
         ("x" * (MAX_ENHANCED + 1), f"maximum is {MAX_ENHANCED}"),
     ],

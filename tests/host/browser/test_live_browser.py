@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ..graphs.examples import need_checkpoints
-from ..graphs.klein import story
+from ..graphs.klein import node, story
 from ..graphs.replies import verdict
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals
@@ -136,6 +136,27 @@ def test_a_user_compares_corrects_and_resumes(
     assert page.locator(".it-card-image").first.get_attribute("src") != before
     assert page.evaluate("() => window.hacked") is None
     assert page.outside == []
+
+
+def test_an_attempt_shows_the_enhanced_prompt_below_its_own(page: Any, host: ComfyServer) -> None:
+    graph = story("enhanced in the browser", ["a house"], SIZE)
+    replies = json.dumps(["A large red house <b>by the sea</b>."])
+    graph["enhancer"] = node("InterleaveTestAgent", replies=replies)
+    graph["generator"]["inputs"]["enhancer"] = ["enhancer", 0]
+    opened_graph(page, graph)
+    kind, detail = page.evaluate(RUN)
+    assert kind == "execution_success", json.dumps(detail)[:2000]
+    page.wait_for_selector(".it-live[data-status=finished]")
+    page.locator(".it-card-head").first.click()
+    attempt = page.locator(".it-attempt").first
+    attempt.get_by_text("Enhanced prompt").wait_for(timeout=60_000)
+    shown = [one for one in attempt.locator(".it-words p:not([hidden])").all_text_contents() if one]
+    assert shown[:4] == [
+        "Prompt used",
+        "a house",
+        "Enhanced prompt",
+        "A large red house <b>by the sea</b>.",
+    ]
 
 
 def test_a_hundred_nodes_are_not_slowed_down(page: Any) -> None:
