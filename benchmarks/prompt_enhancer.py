@@ -10,6 +10,7 @@ enhancer and with each of these in front of the generator:
 - prompt alone: adds the clauses that follow from the prompt itself, as a language model could.
 - noise: adds one false clause about a random cell, the same for every attempt with the same prompt.
 - contradiction: adds one false clause about a cell that the step changes.
+- altered: replaces a color or the backdrop in every fourth prompt by another one.
 
 A clause that the critic's refined prompt has about a cell stays, and nothing is added about this cell.
 
@@ -37,6 +38,8 @@ from interleave_thinker.tinyworld.lab.world.scenes import changed_cells
 from interleave_thinker.tinyworld.runtime import checkpoint
 from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, load_pipeline
 from interleave_thinker.tinyworld.runtime.scene import (
+    BACKDROPS,
+    COLORS,
     IDENTITIES,
     Add,
     ChangeBackdrop,
@@ -48,6 +51,7 @@ from interleave_thinker.tinyworld.runtime.wording import Clause, clauses_of, pro
 from interleave_thinker.training.statistics.intervals import paired_difference
 
 COUNTS = (1, 3, 5)
+ALTERED = "altered"
 VERDICT_TOKENS = 224
 """Token limit of a verdict, as in the ablation."""
 Pages = dict[str, tuple[Scene | None, Scene]]
@@ -66,6 +70,8 @@ class TinyEnhancer:
         found = read_prompt(prompt)
         if found is None:
             return Enhancement(prompt=prompt)
+        if self.identity == ALTERED:
+            return Enhancement(prompt=altered(prompt))
         edit, clauses = found
         named = {clause.cell for clause in clauses}
         more = [one for one in self._adding(self._pages, edit, clauses) if one.cell not in named]
@@ -137,12 +143,25 @@ def _false(
     return [Clause(cell, rng.choice([one for one in range(IDENTITIES) if one != after.cells[cell]]))]
 
 
+def altered(prompt: str) -> str:
+    """Return every fourth prompt with a color or backdrop of its edit replaced by another one."""
+    rng = Random(f"altered/{prompt}")
+    edit, *clauses = prompt.split(";")
+    words = [word for word in edit.split() if word in COLORS or word in BACKDROPS]
+    if not words or rng.randrange(4):
+        return prompt
+    word = rng.choice(words)
+    other = rng.choice([one for one in (COLORS if word in COLORS else BACKDROPS) if one != word])
+    return ";".join([edit.replace(word, other, 1), *clauses])
+
+
 ARMS: dict[str, Adding | None] = {
     "none": None,
     "right": right,
     "prompt alone": prompt_alone,
     "noise": noise,
     "contradiction": contradiction,
+    ALTERED: lambda pages, edit, clauses: [],
 }
 
 
