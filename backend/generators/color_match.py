@@ -16,7 +16,14 @@ from ..drift import block_pixels, color_shift, unchanged
 from ..errors import SettingsError
 from ..pictures import Picture
 from ..types import StepSettings
-from .protocol import Generator, TakesStepSettings, idle_workers, max_reference_images, stopped_by
+from .protocol import (
+    Generator,
+    TakesStepSettings,
+    idle_workers,
+    is_repeatable,
+    max_reference_images,
+    stopped_by,
+)
 
 Target = Literal["to the source", "to the first image"]
 OFF, TO_SOURCE, TO_FIRST = "off", "to the source", "to the first image"
@@ -60,6 +67,11 @@ class _Matched:
     def max_reference_images(self) -> int:
         """Same as the wrapped generator."""
         return max_reference_images(self.inner)
+
+    @property
+    def repeatable(self) -> bool:
+        """Same as the wrapped generator."""
+        return is_repeatable(self.inner)
 
     @property
     def idle_workers(self) -> int:

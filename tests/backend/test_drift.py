@@ -14,7 +14,7 @@ from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.loop.policy import first_image
+from interleave_thinker.backend.loop.policy import first_image, unused_from_start
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report.drift import drift_of_steps
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory
@@ -189,6 +189,15 @@ def test_the_match_is_part_of_the_identity() -> None:
     assert len({color_matched(FakeGenerator(), match).identity for match in MATCHES}) == 3
     with pytest.raises(SettingsError, match="Known"):
         color_matched(FakeGenerator(), "sometimes")
+
+
+@pytest.mark.parametrize("match", MATCHES)
+def test_a_generator_without_seeds_stays_one(match: str) -> None:
+    class Seedless(FakeGenerator):
+        repeatable = False
+
+    assert unused_from_start(color_matched(Seedless(), match), ()) == ["seed"]
+    assert unused_from_start(color_matched(FakeGenerator(), match), ()) == []
 
 
 def test_the_anchor_is_the_requests_image_or_the_first_generated_one() -> None:
