@@ -72,6 +72,7 @@ REASONS = {
         "backend/chat/llamacpp/server_process.py",
         "process",
     ): "llama.cpp's own server, which the owner installed and named; a workflow cannot name a program",
+    ("backend/chat/llamacpp/server_program.py", "process"): "asks that server which GPUs and options it has",
     ("backend/chat/llamacpp/supervisor.py", "process"): "ends that server with ComfyUI, however ComfyUI ends",
     (
         "backend/chat/chat_template.py",

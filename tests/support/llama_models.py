@@ -16,7 +16,7 @@ from support.tiny_gguf import write_tiny_gguf
 
 from interleave_thinker.backend.chat import open_chat
 from interleave_thinker.backend.chat.llamacpp.chat import LlamaCppChat
-from interleave_thinker.backend.chat.llamacpp.server_process import find_server
+from interleave_thinker.backend.chat.llamacpp.server_program import find_server
 from interleave_thinker.backend.errors import SettingsError
 
 VARIABLE = "INTERLEAVE_REAL_GGUF"

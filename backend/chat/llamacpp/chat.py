@@ -25,7 +25,8 @@ from ..openai.request_fields import ServerKind
 from ..protocol import Message, Reply, ReplySettings
 from ..server_grammars import answer_gbnf
 from .gguf_files import GgufAgent, find_gguf
-from .server_process import KEY_VARIABLE, LlamaServer, find_server, has_cards, has_shared_slots
+from .server_process import KEY_VARIABLE, LlamaServer
+from .server_program import find_server, has_cards, has_shared_slots
 from .settings import SLOTS, LlamaCppSettings
 
 WAIT_SECONDS = 0.1
