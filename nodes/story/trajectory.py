@@ -86,7 +86,7 @@ class SaveTrajectory(io.ComfyNode):
         """Save the story."""
         check_connected("Save Story", TRAJECTORY, trajectory=trajectory)
         if form not in (FOLDER, ONE_FILE):
-            raise SettingsError(f"Unknown form {form!r}.", f"Choose one of: {FOLDER}, {ONE_FILE}.")
+            raise SettingsError(f"Unknown form {form[:40]!r}.", f"Choose one of: {FOLDER}, {ONE_FILE}.")
         name = host.new_name(filename_prefix, cls.hidden, image_size(trajectory))
         if form == FOLDER:
             path = save_trajectory(trajectory, name.file())
