@@ -142,7 +142,9 @@ class Export(io.ComfyNode):
         check_connected("Export", TRAJECTORY, trajectory=trajectory)
         known = formats()
         if format not in known:
-            raise SettingsError(f"Unknown export format {format[:40]!r}.", f"Choose one of: {', '.join(known)}.")
+            raise SettingsError(
+                f"Unknown export format {format[:40]!r}.", f"Choose one of: {', '.join(known)}."
+            )
         in_range("Export", 0.1, 60, seconds=options["seconds"])
         in_range("Export", 1, 9, panels=options.get("panels", 1))
         kind = known[format]
