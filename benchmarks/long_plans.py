@@ -16,9 +16,9 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from interleave_thinker.backend.agents.asked_count import AskedCount
 from interleave_thinker.backend.agents.long_plan import LongPlan
 from interleave_thinker.backend.agents.planner import Planner
+from interleave_thinker.backend.agents.requested.count import AskedCount
 from interleave_thinker.backend.chat import Message, Reply, ReplySettings
 from interleave_thinker.backend.prompts import default_prompt_set
 from interleave_thinker.backend.types import Request

@@ -31,9 +31,9 @@ from ..chat.protocol import Message, Reply, ReplySettings
 from ..errors import AnswerError, ChatError
 from ..pictures import Picture
 from ..types import MAX_TEXT, Plan, Request, Step
-from .asked_count import AskedCount
 from .asking import Agent, AnswerForm, OnToken
 from .planner_question import planner_message
+from .requested.count import AskedCount
 
 STEPS_A_PART = 10
 """Maximum number of steps in a part; these take about 1,300 tokens."""

@@ -18,9 +18,9 @@ from pydantic import Field
 
 from ..errors import AnswerError, ChatError, InterleaveError, SettingsError
 from ..types import MAX_STEPS, MAX_STYLE, Plan, Request, Value
-from .asked_count import AskedCount, asked_count
-from .asked_images import asks_for_images
 from .planner import IN_ONE_REPLY, Planner
+from .requested.count import AskedCount, asked_count
+from .requested.images import asks_for_images
 
 CaptionStyle = Literal["as asked", "none", "short", "paragraph"]
 # Simple words that small planners know.

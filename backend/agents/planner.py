@@ -15,10 +15,10 @@ from ..chat.protocol import ChatModel, ChecksRequests, OnDevice, Reply, ReplySet
 from ..errors import AnswerError
 from ..prompts import PromptSet
 from ..types import Plan, Request
-from .asked_count import asked_count
 from .asking import Agent, AnswerForm, ConstrainedDecoding, OnToken
 from .long_plan import LongPlan, PartProgress, PartStore
 from .planner_question import planner_message
+from .requested.count import asked_count
 
 FORM = AnswerForm(read_plan, GRAMMAR_OF_PLANS, "plan")
 PLAN_TOKENS = 16384

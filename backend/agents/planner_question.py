@@ -12,8 +12,8 @@ from ..errors import SettingsError
 from ..prompts import FORM_BEGINS, PromptSet, fill
 from ..prompts.published import ENDING
 from ..types import Request
-from .asked_count import asked_count
 from .asking import IMAGE_MARK, filled_parts, message_of
+from .requested.count import asked_count
 
 
 def planner_message(

@@ -43,7 +43,7 @@ def answer_gbnf(name: GrammarName, thinking: bool = False) -> str:
     if name == "verdict" and not thinking:
         root += " | answer gap reasoning"
     bodies = {
-        "plan": lambda: _plan(),
+        "plan": _plan,
         "part": lambda: _plan(f" {_comma('state')} text"),
         "verdict": lambda: _object(
             f'{_key("previous_step_success")} ("true" | "false") {_comma("refine_prompt")} text'

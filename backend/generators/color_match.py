@@ -8,22 +8,13 @@ the step asked for and is kept.
 
 from __future__ import annotations
 
-import threading
-from copy import copy
-from typing import Literal, TypeVar
+from typing import Literal
 
 from ..drift import block_pixels, color_shift, unchanged
 from ..errors import SettingsError
 from ..pictures import Picture
-from ..types import StepSettings
-from .protocol import (
-    Generator,
-    TakesStepSettings,
-    idle_workers,
-    is_repeatable,
-    max_reference_images,
-    stopped_by,
-)
+from .protocol import Generator
+from .wrapper import GeneratorWrapper
 
 Target = Literal["to the source", "to the first image"]
 OFF, TO_SOURCE, TO_FIRST = "off", "to the source", "to the first image"
@@ -49,50 +40,7 @@ def color_matched(generator: Generator, match: str) -> Generator:
     raise SettingsError(f"Unknown color match {match!r}.", f"Known: {', '.join(MATCHES)}.")
 
 
-Matched = TypeVar("Matched", bound="_Matched")
-
-
-class _Matched:
-    """The parts of both wrappers that delegate to the wrapped generator."""
-
-    def __init__(self, generator: Generator) -> None:
-        self.inner = generator
-
-    @property
-    def step_settings(self) -> frozenset[str]:
-        """Same as the wrapped generator."""
-        return self.inner.step_settings if isinstance(self.inner, TakesStepSettings) else frozenset()
-
-    @property
-    def max_reference_images(self) -> int:
-        """Same as the wrapped generator."""
-        return max_reference_images(self.inner)
-
-    @property
-    def repeatable(self) -> bool:
-        """Same as the wrapped generator."""
-        return is_repeatable(self.inner)
-
-    @property
-    def idle_workers(self) -> int:
-        """Same as the wrapped generator."""
-        return idle_workers(self.inner)
-
-    def stopped_by(self: Matched, over: threading.Event) -> Matched:
-        """Return this wrapper around the wrapped generator that `over` stops."""
-        other = copy(self)
-        other.inner = stopped_by(self.inner, over)
-        return other
-
-    def with_step_settings(self: Matched, settings: StepSettings) -> Matched:
-        """Return this wrapper around the wrapped generator with these settings."""
-        assert isinstance(self.inner, TakesStepSettings), "only called if step_settings is not empty"
-        other = copy(self)
-        other.inner = self.inner.with_step_settings(settings)
-        return other
-
-
-class ColorMatched(_Matched):
+class ColorMatched(GeneratorWrapper):
     """Wraps a generator. Every edit gets the colors of its source image."""
 
     @property
@@ -111,7 +59,7 @@ class ColorMatched(_Matched):
         return image if source is None else match_colors(image, source)
 
 
-class AnchorMatched(_Matched):
+class AnchorMatched(GeneratorWrapper):
     """Wraps a generator. Every edit gets the colors of the anchor, which the loop sets before each step.
 
     See protocol.FollowsAnchor.

@@ -9,26 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from copy import copy
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ..errors import AnswerError, ChatError, GeneratorError
 from ..pictures import Picture
-from ..types import Enhancement, StepSettings
-from .protocol import (
-    DrawsSeveral,
-    FollowsAnchor,
-    Generator,
-    TakesStepSettings,
-    bounded_identity,
-    idle_workers,
-    is_repeatable,
-    max_reference_images,
-    stopped_by,
-)
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from ..types import Enhancement
+from .protocol import DrawsSeveral, FollowsAnchor, Generator, bounded_identity
+from .wrapper import GeneratorWrapper
 
 MAX_CACHED = 1_000
 """Maximum number of enhancements that are kept in RAM."""
@@ -60,11 +47,12 @@ def enhanced(generator: Generator, enhancer: Enhancer) -> EnhancedGenerator:
     return kind(generator, enhancer)
 
 
-class EnhancedGenerator:
-    """Wraps a generator. The image model gets the enhanced prompt."""
+class EnhancedGenerator(GeneratorWrapper):
+    """The image model gets the enhanced prompt. Copies of the wrapper share the enhancer and its cache."""
 
     def __init__(self, generator: Generator, enhancer: Enhancer) -> None:
-        self.inner, self.enhancer = generator, enhancer
+        super().__init__(generator)
+        self.enhancer = enhancer
         self._cached: OrderedDict[tuple[str, bool], Enhancement] = OrderedDict()
         self._one_at_a_time = threading.Lock()
 
@@ -114,41 +102,6 @@ class EnhancedGenerator:
         """Enhance the prompt and generate a batch. Errors are those of `draw`."""
         assert isinstance(self.inner, DrawsSeveral), "only called if draws_several is true"
         return self.inner.draw_several(self.enhance(prompt, source is not None).prompt, source, seed)
-
-    @property
-    def step_settings(self) -> frozenset[str]:
-        """Same as the wrapped generator."""
-        return self.inner.step_settings if isinstance(self.inner, TakesStepSettings) else frozenset()
-
-    @property
-    def max_reference_images(self) -> int:
-        """Same as the wrapped generator."""
-        return max_reference_images(self.inner)
-
-    @property
-    def repeatable(self) -> bool:
-        """Same as the wrapped generator."""
-        return is_repeatable(self.inner)
-
-    @property
-    def idle_workers(self) -> int:
-        """Same as the wrapped generator."""
-        return idle_workers(self.inner)
-
-    def stopped_by(self, over: threading.Event) -> Self:
-        """Return this wrapper around the wrapped generator that `over` stops."""
-        return self._around(stopped_by(self.inner, over))
-
-    def with_step_settings(self, settings: StepSettings) -> Self:
-        """Return this wrapper around the wrapped generator with these settings."""
-        assert isinstance(self.inner, TakesStepSettings), "only called if step_settings is not empty"
-        return self._around(self.inner.with_step_settings(settings))
-
-    def _around(self, generator: Generator) -> Self:
-        """Return a wrapper around another generator that shares the enhancer and its cache."""
-        other = copy(self)
-        other.inner = generator
-        return other
 
     def _keep(self, prompt: str, is_edit: bool, enhancement: Enhancement) -> None:
         self._cached[prompt, is_edit] = enhancement

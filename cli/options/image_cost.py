@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typer
 
+from ...backend.loop.step_rules import max_attempts_in, max_attempts_of
 from ...backend.remote.hosted import hosted_specs
 from ...backend.shown_text import shown_text
 from ...backend.types import Plan, RunSettings
@@ -21,10 +22,10 @@ def most_images(plan: Plan, settings: RunSettings, judged: bool) -> int:
         settings: Settings of the run.
         judged: Whether there is a critic. Without one, each step is generated once.
     """
-    steps = sum(step.prompt is not None for step in plan.steps)
+    steps = [step for step in plan.steps if step.prompt is not None]
     # With draw_ahead, the first image of each later step may be discarded and generated again.
-    ahead = max(0, steps - 1) if settings.draw_ahead else 0
-    images = steps * (settings.max_attempts if judged else 1) + ahead
+    ahead = max(0, len(steps) - 1) if settings.draw_ahead else 0
+    images = sum(max_attempts_of(step, settings) if judged else 1 for step in steps) + ahead
     return images if settings.max_draws is None else min(images, settings.max_draws)
 
 
@@ -39,7 +40,7 @@ def cost_line(generator: str, settings: RunSettings, judged: bool, plan: Plan | 
     """
     if not hosted_specs([generator]):
         return ""
-    attempts = plural(settings.max_attempts if judged else 1, "attempt")
+    attempts = plural(max_attempts_in(plan, settings) if judged else 1, "attempt")
     if plan is None:
         most = f"up to {attempts} per step"
     else:

@@ -15,6 +15,8 @@ from .balancer import TEMPORARY, USER_LEVEL, Balancer
 
 CONFIGURATION, START, STOP = "nginx.conf", "start.sh", "stop.sh"
 MAX_CONFIGURATION = 1024 * 1024
+QUIT_SECONDS = 600
+"""Time limit for requests in progress when nginx is stopped. An image may take minutes."""
 
 
 def write_folder(folder: Path, balancer: Balancer, urls: Sequence[str]) -> None:
@@ -82,8 +84,17 @@ if ! is_running; then
     echo "nginx does not run."
     exit 0
 fi
-# Requests in progress are finished first.
+# Requests in progress are finished first, for up to {QUIT_SECONDS} seconds.
 own_nginx -s quit
-while is_running; do sleep 0.2; done
+seconds=0
+while is_running && [ "$seconds" -lt {QUIT_SECONDS} ]; do
+    sleep 1
+    seconds=$((seconds + 1))
+done
+if is_running; then
+    own_nginx -s stop
+    echo "nginx was stopped with requests in progress." >&2
+    exit 1
+fi
 echo "nginx has stopped."
 """

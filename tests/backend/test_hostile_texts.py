@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 from support.made_replies import HOSTILE, LONG, long_replies
 
-from interleave_thinker.backend.agents.asked_count import asked_count
-from interleave_thinker.backend.agents.asked_images import asks_for_images
+from interleave_thinker.backend.agents.requested.count import asked_count
+from interleave_thinker.backend.agents.requested.images import asks_for_images
 from interleave_thinker.backend.answers.long_plan import read_outline as read_agents_outline
 from interleave_thinker.backend.answers.long_plan import read_part
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_verdict

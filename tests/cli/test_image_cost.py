@@ -12,7 +12,7 @@ from support.small_agents import STORY
 
 from interleave_thinker.backend.answers.reading import write_plan
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.types import RunSettings
+from interleave_thinker.backend.types import RunSettings, StepSettings
 from interleave_thinker.cli.options.image_cost import cost_line, most_images
 
 STEPS = sum(step.prompt is not None for step in STORY.steps)
@@ -31,6 +31,15 @@ GEMINI = "gemini:gemini-3-pro-image"
 def test_most_images_of_a_plan(settings: RunSettings, judged: bool, images: int) -> None:
     assert most_images(STORY, settings, judged) == images
     assert f"up to {images} images ({STEPS} steps" in cost_line(GEMINI, settings, judged, STORY)
+
+
+def test_a_step_with_attempts_of_its_own_counts_them() -> None:
+    first, *others = STORY.steps
+    own = first.model_copy(update={"settings": StepSettings(tries=7)})
+    plan = STORY.model_copy(update={"steps": (own, *others)})
+    settings = RunSettings(max_attempts=2, candidates=2)
+    assert most_images(plan, settings, True) == 7 + 2 * (STEPS - 1), "each candidate counts as one attempt"
+    assert "up to 7 attempts each" in cost_line(GEMINI, settings, True, plan)
 
 
 def test_only_hosted_generators_have_a_line() -> None:

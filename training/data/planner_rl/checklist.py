@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from ....backend.agents.asked_count import asked_count
+from ....backend.agents.requested.count import asked_count
 from ....backend.answers.reply_text import find_objects, split_reply
 from ....backend.chat.protocol import ChatModel, Message, ReplySettings
 from ....backend.errors import AnswerError, ChatError

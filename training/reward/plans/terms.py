@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ....backend.agents.asked_count import asked_count
+from ....backend.agents.requested.count import asked_count
 from ....backend.answers.reading import PLAN_KEYS, read_plan
 from ....backend.errors import AnswerError
 from ....backend.types import Plan

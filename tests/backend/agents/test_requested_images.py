@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.agents.asked_images import asks_for_images
+from interleave_thinker.backend.agents.requested.images import asks_for_images
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Request
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..types import MAX_STEPS
+from ...types import MAX_STEPS
 from . import number_words as words
 
 MAX_READ = 20_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interleave_thinker.backend.agents.asked_count import AskedCount, asked_count
+from interleave_thinker.backend.agents.requested.count import AskedCount, asked_count
 
 FORTY = AskedCount(40, 40, exact=True)
 

@@ -1,6 +1,6 @@
 """Number words of requests in eleven languages, units of steps and images, and words around them.
 
-asked_count.py builds its patterns from these tables. They are the languages of the host, and German. A table
+count.py builds its patterns from these tables. They are the languages of the host, and German. A table
 is a text of words with spaces between them. Forms of the same word are separated by slashes. `*` is any
 ending of up to six letters, `_` for a space within a phrase.
 """

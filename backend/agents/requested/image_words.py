@@ -1,4 +1,4 @@
-"""Phrases in eleven languages that ask for images, or for none. asked_images.py uses them."""
+"""Phrases in eleven languages that ask for images, or for none. images.py uses them."""
 
 from __future__ import annotations
 

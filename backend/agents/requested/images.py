@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 
-from ..types import Request
+from ...types import Request
 from . import image_words as words
-from .asked_count import MAX_READ, counts_images
+from .count import MAX_READ, counts_images
 
 SENTENCE = (
     r"(?:^|[.!?:;,\n。！？：；，、]|\b(?:and|then|please|und|dann|bitte|et|puis|y|luego|e|depois|и|затем|"

@@ -1,0 +1,62 @@
+"""Base of generators that wrap another one: what the wrapped generator can do, the wrapper can do too."""
+
+from __future__ import annotations
+
+import threading
+from copy import copy
+from typing import TYPE_CHECKING
+
+from ..types import StepSettings
+from .protocol import (
+    Generator,
+    TakesStepSettings,
+    idle_workers,
+    is_repeatable,
+    max_reference_images,
+    stopped_by,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class GeneratorWrapper:
+    """Delegates to the wrapped generator. Subclasses add `identity` and `draw`."""
+
+    def __init__(self, generator: Generator) -> None:
+        self.inner = generator
+
+    @property
+    def step_settings(self) -> frozenset[str]:
+        """Same as the wrapped generator."""
+        return self.inner.step_settings if isinstance(self.inner, TakesStepSettings) else frozenset()
+
+    @property
+    def max_reference_images(self) -> int:
+        """Same as the wrapped generator."""
+        return max_reference_images(self.inner)
+
+    @property
+    def repeatable(self) -> bool:
+        """Same as the wrapped generator."""
+        return is_repeatable(self.inner)
+
+    @property
+    def idle_workers(self) -> int:
+        """Same as the wrapped generator."""
+        return idle_workers(self.inner)
+
+    def stopped_by(self, over: threading.Event) -> Self:
+        """Return this wrapper around the wrapped generator that `over` stops."""
+        return self._around(stopped_by(self.inner, over))
+
+    def with_step_settings(self, settings: StepSettings) -> Self:
+        """Return this wrapper around the wrapped generator with these settings."""
+        assert isinstance(self.inner, TakesStepSettings), "only called if step_settings is not empty"
+        return self._around(self.inner.with_step_settings(settings))
+
+    def _around(self, generator: Generator) -> Self:
+        """Return a copy of this wrapper around another generator."""
+        other = copy(self)
+        other.inner = generator
+        return other
