@@ -10,7 +10,7 @@ treats both agents alike, and lets their identities contain everything that affe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
@@ -26,8 +26,7 @@ from ..chat.protocol import (
     WasTrained,
 )
 from ..errors import AnswerError, SettingsError
-from ..pictures import Picture
-from ..prompts import PromptSet, default_prompt_set, earlier_prompt_set, fill
+from ..prompts import PromptSet, default_prompt_set, earlier_prompt_set
 from ..prompts.agent_card import Role
 from ..prompts.trained_with import say_once
 from ..types import MAX_TEXT, UnusedSetting
@@ -35,7 +34,6 @@ from ..types import MAX_TEXT, UnusedSetting
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-IMAGE_MARK = "<image>"
 MAX_CUT_OFF = 2_000
 """Maximum length, in characters, of a cut-off reply that is shown to the model again.
 
@@ -243,11 +241,7 @@ class Agent:
 
     def _for_second(self, settings: ReplySettings) -> ReplySettings:
         """Return settings for a second attempt: sampled, since greedy decoding might repeat the first."""
-        sampled = settings.drawn()
-        if self._has_own_prompt_set:
-            return sampled
-        # With the same seed, sampling a similar question tends to give the same text.
-        return sampled.model_copy(update={"seed": (sampled.seed + 1) % MAX_SEED})
+        return settings.drawn() if self._has_own_prompt_set else sampled_again(settings)
 
     def _explained(self, error: AnswerError, reply: Reply) -> AnswerError:
         if reply.finish != "length":
@@ -257,6 +251,15 @@ class Agent:
         problem.quote, problem.hint = error.quote, LONGER.format(ROLES[self.answers])
         problem.problem = f"{cut_off}{error.problem}"
         return problem
+
+
+def sampled_again(settings: ReplySettings) -> ReplySettings:
+    """Return settings for a second reply: sampled, with the next seed.
+
+    With the same seed, sampling a similar question tends to give the same text.
+    """
+    sampled = settings.drawn()
+    return sampled.model_copy(update={"seed": (sampled.seed + 1) % MAX_SEED})
 
 
 def sized_for(chat: WasTrained, settings: ReplySettings) -> ReplySettings:
@@ -271,34 +274,3 @@ def sized_for(chat: WasTrained, settings: ReplySettings) -> ReplySettings:
         return settings.model_copy(update={"max_pixels": trained})
     say_once(chat, OTHER_SIZE.format(name=chat.trained.name, trained=trained, given=given))
     return settings
-
-
-def filled_parts(template: str, **values: str) -> list[str]:
-    """Return the filled template, split at its own image marks. A mark inside a value stays text."""
-    return [fill(part, **values) for part in template.split(IMAGE_MARK)]
-
-
-def message_of(parts: Sequence[str], pictures: Sequence[Picture]) -> Message:
-    """Return a message with images between the parts, or with all images before a single part.
-
-    Raises:
-        SettingsError: A text is too long.
-    """
-    if len(parts) == 1:
-        return _question((*pictures, parts[0]))
-    content: list[str | Picture] = []
-    for index, part in enumerate(parts):
-        if part:
-            content.append(part)
-        if index < len(pictures):
-            content.append(pictures[index])
-    return _question(tuple(content))
-
-
-def _question(content: tuple[str | Picture, ...]) -> Message:
-    if any(isinstance(part, str) and len(part) > MAX_TEXT for part in content):
-        raise SettingsError(
-            f"The message to the agent is longer than {MAX_TEXT} characters.",
-            "Shorten the request or the prompt.",
-        )
-    return Message(role="user", content=content)

@@ -16,7 +16,8 @@ from ..errors import AnswerError, ChatError, SettingsError
 from ..pictures import Picture
 from ..prompts import PromptSet
 from ..types import Verdict
-from .asking import IMAGE_MARK, Agent, AnswerForm, OnToken, filled_parts, message_of
+from .asking import Agent, AnswerForm, OnToken
+from .messages import IMAGE_MARK, filled_parts, message_of
 
 FORM = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS, "verdict")
 FORM_VERDICT_FIRST = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS_FIRST, "verdict")

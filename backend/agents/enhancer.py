@@ -15,7 +15,7 @@ from ..chat.protocol import ChatModel, Message, OnDevice, Reply, ReplySettings
 from ..errors import AnswerError, ChatError
 from ..prompts.enhancer import SLOT, EnhancerPrompts, enhancer_prompts
 from ..types import MAX_TEXT, Enhancement
-from .asking import MAX_SEED
+from .asking import sampled_again
 
 MAX_TOKENS = 2048
 """Default token limit of a reply: an enhanced prompt has 100 to 300 tokens, a JSON caption 1,000 to 1,500."""
@@ -81,11 +81,9 @@ class PromptEnhancer:
                 again = asked.model_copy(
                     update={"content": (*asked.content, AGAIN.format(problem=error.problem))}
                 )
-            # Greedy decoding would often repeat the first reply.
-            sampled = self.settings.drawn()
-            sampled = sampled.model_copy(update={"seed": (sampled.seed + 1) % MAX_SEED})
             try:
-                return Enhancement(prompt=_read(self.chat.reply([*messages[:-1], again], sampled)))
+                second = self.chat.reply([*messages[:-1], again], sampled_again(self.settings))
+                return Enhancement(prompt=_read(second))
             except AnswerError as error:
                 return Enhancement(prompt=prompt, warning=UNUSABLE.format(problem=error.problem))
         finally:

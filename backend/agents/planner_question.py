@@ -12,7 +12,7 @@ from ..errors import SettingsError
 from ..prompts import FORM_BEGINS, PromptSet, fill
 from ..prompts.published import ENDING
 from ..types import Request
-from .asking import IMAGE_MARK, filled_parts, message_of
+from .messages import IMAGE_MARK, filled_parts, message_of
 from .requested.count import asked_count
 
 

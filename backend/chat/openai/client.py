@@ -18,16 +18,21 @@ from urllib.parse import urlsplit
 
 from ...counters import count
 from ...errors import ChatError, ServerError, SettingsError
-from ...pictures import Picture
 from ...prompts import PromptSet
 from ...prompts.trained_with import say_once
 from ...remote.api_keys import check_variable, key_for, read_key
 from ...remote.call import OnText, RemoteCall
 from ...remote.retrying import Retryable, moment_of, retry_after
 from ...remote.server import RemoteServer
-from ..image_limits import scaled_down
 from ..protocol import Message, Reply, ReplySettings
-from .request_fields import CONSTRAINT, UNCONSTRAINED, FieldsRejected, ServerKind, rejected_fields
+from .request_fields import (
+    CONSTRAINT,
+    UNCONSTRAINED,
+    FieldsRejected,
+    ServerKind,
+    message_json,
+    rejected_fields,
+)
 from .stream import StreamedReply, read_chunks
 
 if TYPE_CHECKING:
@@ -167,7 +172,7 @@ class OpenAIChat:
     def _body(self, messages: Sequence[Message], settings: ReplySettings) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._model,
-            "messages": [_as_json(message, settings.max_pixels) for message in messages],
+            "messages": [message_json(message, settings.max_pixels) for message in messages],
             "max_tokens": min(settings.limit, self._most_tokens),
             "temperature": settings.temperature,
             "seed": settings.seed,
@@ -241,18 +246,6 @@ class OpenAIChat:
         if moment is not None:
             raise Retryable(error, moment, retry_after(response.headers.get("retry-after")))
         raise error
-
-
-def _as_json(message: Message, area: int) -> dict[str, Any]:
-    if all(isinstance(part, str) for part in message.content):
-        return {"role": message.role, "content": "".join(str(part) for part in message.content)}
-    content: list[dict[str, Any]] = []
-    for part in message.content:
-        if isinstance(part, Picture):
-            content.append({"type": "image_url", "image_url": {"url": scaled_down(part, area).data_url()}})
-        else:
-            content.append({"type": "text", "text": part})
-    return {"role": message.role, "content": content}
 
 
 def open(

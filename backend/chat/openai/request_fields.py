@@ -1,7 +1,7 @@
-"""Fields of a request that not every server supports: the form of the reply, probabilities and counts.
+"""Fields of a request: messages, and those that not every server supports.
 
-They are sent until the server rejects them. Then the request is repeated without them, and later ones are
-sent without them at once.
+The form of the reply, probabilities and counts are sent until the server rejects them. Then the request is
+repeated without them, and later ones are sent without them at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...answers.grammar import GrammarName
-from ..protocol import ReplySettings
+from ...pictures import Picture
+from ..image_limits import scaled_down
+from ..protocol import Message, ReplySettings
 from ..server_grammars import answer_schema
 
 CONSTRAINT = ("response_format", "grammar")
@@ -68,3 +70,16 @@ def rejected_fields(body: Mapping[str, Any], said: str) -> Sequence[str]:
         if not body.keys().isdisjoint(fields) and pattern.search(said):
             return fields
     return ()
+
+
+def message_json(message: Message, area: int) -> dict[str, Any]:
+    """Return a message as the API has it, with its images scaled down to `area` pixels."""
+    if all(isinstance(part, str) for part in message.content):
+        return {"role": message.role, "content": "".join(str(part) for part in message.content)}
+    content: list[dict[str, Any]] = []
+    for part in message.content:
+        if isinstance(part, Picture):
+            content.append({"type": "image_url", "image_url": {"url": scaled_down(part, area).data_url()}})
+        else:
+            content.append({"type": "text", "text": part})
+    return {"role": message.role, "content": content}
