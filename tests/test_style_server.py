@@ -11,8 +11,6 @@ import json
 import re
 import runpy
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -23,6 +21,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.cli_calls import call
+from support.served_app import running
 
 from interleave_thinker import Picture, load_trajectory, open_generator
 
@@ -61,18 +60,8 @@ def serve() -> Serve:
     @contextmanager
     def served(network: str = "digest", styles: dict[str, int] = STYLES) -> Iterator[str]:
         app = style_app(TinyNetwork(), styles, network)
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        until = time.monotonic() + 30
-        while not server.started:
-            assert thread.is_alive() and time.monotonic() < until, "the server did not start"
-            time.sleep(0.01)
-        try:
-            yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(30)
+        with running(uvicorn.Server(uvicorn.Config(app, log_level="error"))) as url:
+            yield url
 
     return served
 

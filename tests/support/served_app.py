@@ -24,13 +24,19 @@ def served_app(pool: Pool, settings: ServiceSettings | None = None) -> Iterator[
     settings = settings or ServiceSettings()
     app: Any = create_app(pool, settings)
     config = uvicorn.Config(app, log_level="error", ws="none", timeout_graceful_shutdown=1)
+    with running(DrainingServer(config, app.state.front, settings)) as url:
+        yield url
+
+
+@contextmanager
+def running(server: Any) -> Iterator[str]:
+    """Yield the URL of a uvicorn server, which runs in a thread while the block runs."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    server = DrainingServer(config, app.state.front, settings)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     until = time.monotonic() + 30
     while not server.started:
-        assert thread.is_alive() and time.monotonic() < until, "the app did not start"
+        assert thread.is_alive() and time.monotonic() < until, "the server did not start"
         time.sleep(0.01)
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
