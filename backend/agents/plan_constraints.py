@@ -193,7 +193,7 @@ def _was_counted_twice(planner: PlanWriter, asked: _Asked) -> bool:
 
 
 def _second_text(text: str, constraints: PlanConstraints, asked: _Asked, first: Plan) -> str:
-    """Return the request for a second plan, which says what the first one lacks."""
+    """Return the request for a second plan, with what the first one lacks."""
     wrong = len(first.steps) if asked.distance(first) else None
     told = worded(text, constraints.model_copy(update={"step_count": 0}), no_images=asked.lacks_images(first))
     # The first time, the request's own number is enough.

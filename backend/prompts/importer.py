@@ -94,7 +94,7 @@ def store_beside(prompt_set: PromptSet, checkpoint_folder: str | Path, role: Rol
 
 
 def import_beside(path: str | Path, checkpoint_folder: str | Path, role: Role | None = None) -> str:
-    """Import the prompt set of an official checkout into a checkpoint folder, and return a line that says so.
+    """Import the prompt set of an official checkout into a checkpoint folder, and return a line for the user.
 
     Raises:
         SettingsError: As `import_official` and `store_beside`.

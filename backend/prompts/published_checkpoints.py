@@ -20,7 +20,7 @@ from .agent_card import Role
 REPOSITORY = "https://github.com/zhengdian1/InterleaveThinker"
 CLONE = "InterleaveThinker"
 PACK = Path(__file__).resolve().parents[2]
-"""Folder of this package, which Python runs by its path, whatever its name is (`__main__.py`)."""
+"""Folder of this package, which Python runs by its path, under any name (`__main__.py`)."""
 HUB_FOLDER = "models--"
 MODEL_TYPE = "qwen3_vl"
 """Architecture of the published checkpoints in config.json."""

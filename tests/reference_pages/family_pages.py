@@ -29,7 +29,7 @@ ComfyUI's documentation and templates, and are tested with stand-ins that have t
 | read | read, not run |
 """
 NUMBERS = """
-Most images: including the edited one. Write "image 2" in a prompt; the pack writes it as the model was
+Maximum images: including the edited one. Write "image 2" in a prompt; the pack writes it as the model was
 trained with. Sides: width and height of an image are multiples of this number of pixels. Enhancer: the
 model that the maker puts in front to rewrite prompts.
 """
@@ -58,7 +58,7 @@ def pages(root: Path) -> dict[str, str]:
         "## Images and prompts",
         NUMBERS,
         table(
-            ("Family", "Most images", "Image 2 in prompts", "Sides", "Enhancer"),
+            ("Family", "Maximum images", "Image 2 in prompts", "Sides", "Enhancer"),
             (_images(one) for one in FAMILIES if one.most_images > 1 or one.enhancer),
         ),
         "## Recommended settings",

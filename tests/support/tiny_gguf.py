@@ -1,7 +1,7 @@
 """Writes a tiny language model in GGUF with random weights, for tests with a real llama-server.
 
 Its vocabulary is the 256 bytes and five control tokens, so that it can read any text. It generates only
-printable ASCII and never ends a reply by itself, so that every reply has the requested number of tokens.
+printable ASCII and never ends a reply on its own, so that every reply has the requested number of tokens.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Description of a host node that encodes a prompt and images, and notation of image numbers in prompts.
 
-It says how to call the node (id, image inputs, outputs) and how the official workflow sizes the images; the
-rest is up to the node. A model class without such a node is not guessed: its own workflow can go between
+It describes how to call the node (id, image inputs, outputs) and how the official workflow sizes the images;
+the rest is up to the node. A model class without such a node is not guessed: its own workflow can go between
 Attempt Start and Attempt End.
 """
 

@@ -69,7 +69,7 @@ class Family:
     of: str = ""
     """Name of the models that the method is for, "" for the name of the family."""
     short: str = ""
-    """Name beside the choice in an error, "" for the name of the family."""
+    """Name next to the choice in an error, "" for the name of the family."""
     row: EncodeNode | None = None
     """Encode node of the host, and how the official workflow uses it."""
     images: int = 1

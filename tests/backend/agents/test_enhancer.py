@@ -32,7 +32,7 @@ def text_of(message: Message) -> str:
 
 @pytest.mark.parametrize("is_edit", [False, True])
 def test_the_own_template_begins_alike_for_every_prompt(is_edit: bool) -> None:
-    """So that a server's prompt cache is used; and texts in the prompt are no slots."""
+    """So that a server's prompt cache is used; and texts in the prompt are not slots."""
     own = enhancer_prompts()
     template = own.edit if is_edit else own.text
     _, chat = made("A red house.", is_edit=is_edit)
