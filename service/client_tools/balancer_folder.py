@@ -11,9 +11,11 @@ from pathlib import Path
 from ...backend.errors import SettingsError
 from ...backend.files.atomic import write_text
 from ...backend.files.bounded_reader import read_text
-from .balancer import TEMPORARY, USER_LEVEL, Balancer
+from .balancer import TEMPORARY, Balancer
 
 CONFIGURATION, START, STOP = "nginx.conf", "start.sh", "stop.sh"
+WRITTEN = "# Written by `interleave-thinker serve nginx`."
+"""Start of the first or second line of every file."""
 MAX_CONFIGURATION = 1024 * 1024
 QUIT_SECONDS = 600
 """Time limit for requests in progress when nginx is stopped. An image may take minutes."""
@@ -28,27 +30,36 @@ def write_folder(folder: Path, balancer: Balancer, urls: Sequence[str]) -> None:
         urls: The services.
 
     Raises:
-        SettingsError: The services do not fit into one upstream, the folder has another nginx configuration,
-            or it cannot be written.
+        SettingsError: The services do not fit into one upstream, a file in the folder is another one, or it
+            cannot be written.
     """
-    text = balancer.user_level(urls)
-    place = folder / CONFIGURATION
-    if place.exists():
-        before = read_text(place, MAX_CONFIGURATION, SettingsError, "Configuration")
-        if before.partition("\n")[0] != USER_LEVEL.partition("\n")[0]:
-            raise SettingsError(
-                f"{str(place)!r} is another nginx configuration.",
-                "Choose another folder, or delete the file.",
-            )
-    for name, content in {CONFIGURATION: text, START: START_SCRIPT, STOP: STOP_SCRIPT}.items():
+    files = {CONFIGURATION: balancer.user_level(urls), START: START_SCRIPT, STOP: STOP_SCRIPT}
+    for name in files:
+        _check_own(folder / name)
+    for name, content in files.items():
         write_text(folder / name, content, SettingsError, "File")
     for name in (START, STOP):
         (folder / name).chmod(0o755)
 
 
+def _check_own(path: Path) -> None:
+    """Check that a file does not exist, or that this module wrote it.
+
+    Raises:
+        SettingsError: It is another file.
+    """
+    if not path.exists():
+        return
+    before = read_text(path, MAX_CONFIGURATION, SettingsError, "File")
+    if not any(line.startswith(WRITTEN) for line in before.splitlines()[:2]):
+        raise SettingsError(
+            f"{str(path)!r} was not written by `serve nginx`.", "Choose another folder, or delete the file."
+        )
+
+
 FIND_NGINX = f"""\
 #!/bin/sh
-# Written by `interleave-thinker serve nginx`.
+{WRITTEN}
 set -eu
 cd "$(dirname "$0")"
 PATH="$PATH:/usr/sbin:/usr/local/sbin"

@@ -94,10 +94,11 @@ def test_a_missing_nginx_is_reported(folder: Path) -> None:
         assert failed.returncode == 1 and failed.stdout.startswith("nginx was not found.")
 
 
-def test_another_configuration_is_not_replaced(folder: Path) -> None:
+@pytest.mark.parametrize("name", ["nginx.conf", "start.sh", "stop.sh"])
+def test_a_file_of_the_user_is_not_replaced(folder: Path, name: str) -> None:
     folder.mkdir()
-    (folder / "nginx.conf").write_text("events {}\n")
-    with pytest.raises(SettingsError, match="another nginx configuration"):
+    (folder / name).write_text("my own file\n")
+    with pytest.raises(SettingsError, match=f"{name}' was not written by `serve nginx`"):
         write_folder(folder, Balancer(), ["http://a:1"])
-    assert (folder / "nginx.conf").read_text() == "events {}\n" and len(list(folder.iterdir())) == 1
+    assert (folder / name).read_text() == "my own file\n" and len(list(folder.iterdir())) == 1
     assert call("serve", "nginx", "a", "--to", folder, "--whole").exit_code == 2
