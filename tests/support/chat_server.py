@@ -67,12 +67,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.requests.append(body)
+        self._record(body)
         self.server.headers_seen.append({name.lower(): value for name, value in self.headers.items()})
         if self.server.silent_seconds:
             self._be_silent()
         elif not self._fail() and not self._send_fixed():
             self._reply(body)
+
+    def _record(self, body: dict[str, Any]) -> None:
+        self.server.requests.append(body)
 
     def _fail(self) -> bool:
         """Send the next failure; returns whether there was one."""

@@ -110,8 +110,12 @@ def serve(folder: Path, fault: str, key: str) -> int:
                 prompt = "?<think>\n" if fault == "thinks" else "?"
                 return self._send(200, json.dumps({"prompt": prompt}).encode(), "application/json")
             super().do_POST()
+
+        def _record(self, body: dict[str, Any]) -> None:
+            # Before the reply, since the client may look as soon as it has read the reply.
+            super()._record(body)
             with (folder / "requests").open("a") as noted:
-                noted.write(json.dumps(server.requests[-1]) + "\n")
+                noted.write(json.dumps(body) + "\n")
 
         def _event(self, data: str) -> None:
             super()._event(data)
