@@ -101,6 +101,31 @@ export function warn(summary, detail) {
   else missing("extensionManager.toast", `warnings are shown only here: ${detail}`);
 }
 
+/** Add a tab to the side bar. */
+export function sideBar(tab) {
+  const add = app.extensionManager?.registerSidebarTab;
+  if (add) add.call(app.extensionManager, tab);
+  else missing("registerSidebarTab", "there is no list of all stories");
+}
+
+/** Put new nodes side by side in the middle of what the canvas shows; empty if a class is missing. */
+export function addNodes(classes) {
+  const nodes = classes.map((name) => globalThis.LiteGraph.createNode(name));
+  if (nodes.some((node) => !node)) return [];
+  const { ds, canvas } = app.canvas;
+  const ratio = globalThis.devicePixelRatio || 1;
+  let x = canvas.width / ratio / 2 / ds.scale - ds.offset[0] - nodes[0].size[0];
+  const y = canvas.height / ratio / 2 / ds.scale - ds.offset[1] - 150;
+  for (const node of nodes) {
+    node.pos = [x, y];
+    app.canvas.graph.add(node);
+    x += node.size[0] + 60;
+  }
+  app.canvas.selectNodes?.(nodes);
+  redraw();
+  return nodes;
+}
+
 /** Receive a file dropped on the graph before the front end does; `take` returns whether it has handled it. */
 export function onDroppedFile(take) {
   const before = app.handleFile;

@@ -1,8 +1,8 @@
-"""Routes for the browser: state and thumbnails of runs, and the user's choices, redraws and feedback.
+"""Routes for the browser: state, list and thumbnails of runs, and the user's choices, redraws and feedback.
 
 A run is named, never given as a path, and only runs directly in output/interleave-thinker are served. Nothing
 is generated or judged here: a choice or a redraw is a line in a file of the run folder, read by the running
-or next loop.
+or next loop. A run is deleted only if no process is using it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.feedback.log import MAX_NOTE, Feedback, read_feedback, record_feedback
+from ...backend.journal.delete import delete_run
 from ...backend.journal.picks import pick, read_choices
 from ...backend.journal.redraws import ask_redraw, newest_redraws
 from ...backend.loop.replay import load_trajectory
@@ -21,6 +22,7 @@ from .. import host
 from ..inputs.run_folder import PARENT, known_run
 from .live_run import LIVE_RUNS, replayed
 from .messages import EVENT, LiveMessage, State
+from .story_list import StoryList, list_stories
 from .thumbnails import SIZES, THUMBNAILS
 
 NodeId = Annotated[str, Field(max_length=200)]
@@ -43,6 +45,19 @@ class AskLive(BrowserRequest):
 
 class AskRun(BrowserRequest):
     """Request for a run."""
+
+    run: RunName
+
+
+class AskStories(BrowserRequest):
+    """Request for the stories whose request contains all of `words`, after the first `start`."""
+
+    words: str = Field(default="", max_length=200)
+    start: int = Field(default=0, ge=0)
+
+
+class AskDelete(BrowserRequest):
+    """Request to delete a run with all its images."""
 
     run: RunName
 
@@ -107,6 +122,22 @@ def run_state(asked: AskRun) -> State:
     return _state(folder, replayed(asked.run, load_trajectory(folder)).state())
 
 
+def stories(asked: AskStories) -> StoryList:
+    """Return a page of the runs in the folder of all runs, newest first."""
+    return list_stories(host.output_folder() / PARENT, asked.words, asked.start)
+
+
+def delete_story(asked: AskDelete) -> StoryList:
+    """Delete a run, and return the first page of those that are left.
+
+    Raises:
+        SettingsError: The run was not found.
+        JournalError: Another process is using it, or a file cannot be deleted.
+    """
+    delete_run(known_run(host.output_folder(), asked.run))
+    return list_stories(host.output_folder() / PARENT)
+
+
 def note_choice(asked: AskChoice) -> State:
     """Record a choice and return all choices of the run, without messages."""
     folder = known_run(host.output_folder(), asked.run)
@@ -155,6 +186,8 @@ def routes() -> list[host.Route]:
     return [
         host.Route("GET", f"{PREFIX}/live", AskLive, live_state),
         host.Route("GET", f"{PREFIX}/run", AskRun, run_state),
+        host.Route("GET", f"{PREFIX}/stories", AskStories, stories),
+        host.Route("POST", f"{PREFIX}/delete-story", AskDelete, delete_story),
         host.Route("GET", f"{PREFIX}/thumbnail", AskThumbnail, thumbnail_of),
         host.Route("POST", f"{PREFIX}/choice", AskChoice, note_choice),
         host.Route("POST", f"{PREFIX}/redraw", AskRedraw, note_redraw),

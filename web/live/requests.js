@@ -19,6 +19,17 @@ export class Requests {
     return this.#get(`/interleave-thinker/run?${new URLSearchParams({ run })}`);
   }
 
+  /** A page of all runs, newest first: {stories, count, bytes}. Throws the server's error. */
+  async stories(words, start) {
+    const answer = await this.api.fetchApi(`/interleave-thinker/stories?${new URLSearchParams({ words, start })}`, { cache: "no-store" });
+    return await contentOf(answer);
+  }
+
+  /** Delete a run with all its images. Throws the server's error. */
+  deleteStory(run) {
+    return this.#post("/interleave-thinker/delete-story", { run });
+  }
+
   /** Choose an image as a step's result, or (null) return the choice to the critic. Throws the server's error. */
   choose(run, step, picture) {
     return this.#post("/interleave-thinker/choice", { run, step, picture });
@@ -60,8 +71,13 @@ export class Requests {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
     });
-    const content = await answer.json().catch(() => ({}));
-    if (!answer.ok) throw new Error(content.error ?? say("The server answered {status}.", { status: answer.status }));
-    return content;
+    return await contentOf(answer);
   }
+}
+
+/** The content of an answer; throws the server's error. */
+async function contentOf(answer) {
+  const content = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(content.error ?? say("The server answered {status}.", { status: answer.status }));
+  return content;
 }
