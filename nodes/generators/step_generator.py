@@ -19,6 +19,7 @@ from ..sampling.settings import FLUX2, GRID, MAX_REFERENCES, SamplingSettings
 from ..sampling.step_options import StepOptions
 from .color_match_input import color_match_input
 from .enhancer_inputs import ENHANCER, enhancer_inputs, with_enhancer
+from .model_settings import model_settings
 
 SIZE_TOOLTIPS = {
     "width": "Width in pixels of images generated from text. An edit keeps the shape of its source image.",
@@ -92,6 +93,7 @@ class StepGenerator(io.ComfyNode):
                     "edit",
                     options=list(EDIT_CHOICES),
                     default=AUTO,
+                    extra_dict=model_settings(),
                     tooltip="How a step edits an image: as the model's official workflow does (FLUX.2: "
                     "reference latents; newer families: ComfyUI's own encode node), or image to image for "
                     "models that cannot edit. Auto detects it, or reports what to choose.",
