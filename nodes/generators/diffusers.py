@@ -11,9 +11,9 @@ from .. import host
 from ..inputs.requirements import require_library
 from ..inputs.sockets import CATEGORY, GeneratorSocket
 from ..inputs.validation import in_range
-from .color_match_input import color_match_input
-from .common_inputs import TO_LOOP, common_inputs, common_options
-from .enhancer_inputs import ENHANCER, enhancer_inputs, with_enhancer
+from .inputs.color_match_input import color_match_input
+from .inputs.common_inputs import TO_LOOP, common_inputs, common_options
+from .inputs.enhancer_inputs import ENHANCER, enhancer_inputs, with_enhancer
 from .managed_pipeline import ManagedPipeline
 from .pipeline_changes import LORA_DEFAULTS, changes_inputs, changes_options
 from .pipeline_names import pipeline_spec

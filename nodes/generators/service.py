@@ -13,8 +13,8 @@ from .. import host
 from ..inputs.requirements import require_library
 from ..inputs.sockets import CATEGORY, GeneratorSocket
 from ..inputs.validation import in_range
-from .color_match_input import color_match_input
-from .common_inputs import TO_LOOP, common_inputs, common_options
+from .inputs.color_match_input import color_match_input
+from .inputs.common_inputs import TO_LOOP, common_inputs, common_options
 
 EDIT_SERVICE, IMAGES_API, GEMINI_API = "edit service", "OpenAI Images API", "Gemini API"
 LOCAL_URL = "http://127.0.0.1:8011"

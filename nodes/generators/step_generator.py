@@ -17,9 +17,9 @@ from ..sampling.families.family import AUTO
 from ..sampling.families.registry import EDIT_CHOICES
 from ..sampling.settings import FLUX2, GRID, MAX_REFERENCES, SamplingSettings
 from ..sampling.step_options import StepOptions
-from .color_match_input import color_match_input
-from .enhancer_inputs import ENHANCER, enhancer_inputs, with_enhancer
-from .model_settings import model_settings
+from .inputs.color_match_input import color_match_input
+from .inputs.enhancer_inputs import ENHANCER, enhancer_inputs, with_enhancer
+from .inputs.model_settings import model_settings
 
 SIZE_TOOLTIPS = {
     "width": "Width in pixels of images generated from text. An edit keeps the shape of its source image.",

@@ -6,7 +6,7 @@ from comfy_api.latest import io
 
 from ..inputs.requirements import require_library
 from ..inputs.sockets import CATEGORY, GeneratorSocket
-from .common_inputs import TO_LOOP
+from .inputs.common_inputs import TO_LOOP
 
 
 class TinyWorldNode(io.ComfyNode):

@@ -6,12 +6,12 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.errors import SettingsError
-from ...backend.generators.protocol import Generator
-from ..agents.reply_inputs import settings_of
-from ..inputs.connected import AGENT, check_optional
-from ..inputs.sockets import AgentSocket
-from ..inputs.validation import only_text
+from ....backend.errors import SettingsError
+from ....backend.generators.protocol import Generator
+from ...agents.reply_inputs import settings_of
+from ...inputs.connected import AGENT, check_optional
+from ...inputs.sockets import AgentSocket
+from ...inputs.validation import only_text
 
 ENHANCER = ("enhancer", "enhancer_prompt", "enhancer_edit_prompt")
 
@@ -52,9 +52,9 @@ def with_enhancer(node: str, generator: Generator, given: dict[str, Any]) -> Gen
                 "Connect an agent to the input 'enhancer', or disconnect the text.",
             )
         return generator
-    from ...backend.agents.enhancer import PromptEnhancer
-    from ...backend.generators.enhanced import enhanced
-    from ...backend.prompts.enhancer import enhancer_prompts
+    from ....backend.agents.enhancer import PromptEnhancer
+    from ....backend.generators.enhanced import enhanced
+    from ....backend.prompts.enhancer import enhancer_prompts
 
     return enhanced(generator, PromptEnhancer(chat, enhancer_prompts(*texts.values()), settings_of(chat)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from ...backend.generators.color_match import MATCHES, OFF
+from ....backend.generators.color_match import MATCHES, OFF
 
 
 def color_match_input() -> io.Combo.Input:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import host
-from ..sampling.families.family import Family, Recommended
-from ..sampling.families.registry import FAMILIES
-from ..sampling.settings import FLUX2
+from ... import host
+from ...sampling.families.family import Family, Recommended
+from ...sampling.families.registry import FAMILIES
+from ...sampling.settings import FLUX2
 
 MODEL_SETTINGS = "interleave_model_settings"
 """Key in the definition of the widget `edit`; the browser reads it (web/model_settings.js)."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from comfy_api.latest import io
 
-from ...backend.errors import SettingsError
-from ..inputs.validation import in_range
+from ....backend.errors import SettingsError
+from ...inputs.validation import in_range
 
 OWN = -1.0
 TO_LOOP = "Connect it to a Critic Loop."

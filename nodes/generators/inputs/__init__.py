@@ -1,0 +1,1 @@
+"""Inputs that several generator nodes share, and the recommended settings of image models."""
