@@ -7,6 +7,7 @@ from comfy_api.latest import ComfyExtension, io
 from . import host
 from .agents.host_agent import HostAgent
 from .agents.load_agent import LoadAgent
+from .agents.missing_agent import agent_routes
 from .agents.remote_agent import RemoteAgent
 from .attempt_loop.close import AttemptClose
 from .attempt_loop.expanded import INNER_NODES
@@ -55,10 +56,10 @@ class InterleaveThinkerExtension(ComfyExtension):
     """Registers the pack with the host."""
 
     async def on_load(self) -> None:
-        """Register the agents' folder and the routes of the live view, and log what this host lacks."""
+        """Register the agents' folder and the routes of the browser, and log what this host lacks."""
         host.name_errors_plainly()
         host.register_folders()
-        host.register_routes([*routes(), *plan_routes()])
+        host.register_routes([*routes(), *plan_routes(), *agent_routes()])
         host.report_missing()
 
     async def get_node_list(self) -> list[type[io.ComfyNode]]:

@@ -184,7 +184,8 @@ def _folder(name: str, roots: Sequence[Path], marker: str) -> Path:
         kind, found = (
             ("adapter", _found(roots, marker)) if marker == ADAPTER else ("agent", agent_names(roots))
         )
-        fetched = f"{download_command(name, roots)} " if kind == "agent" else ""
+        command = download_command(name, roots) if kind == "agent" else ""
+        fetched = f"Download it: {command}. " if command else ""
         raise SettingsError(
             f"The {kind} {name[:200]!r} was not found.",
             f"{fetched}Put its folder into {places(roots)} and press R, or choose another {kind}: "
@@ -202,7 +203,7 @@ def download_command(name: str, roots: Sequence[Path]) -> str:
     if not owned or not roots:
         return ""
     hub_id = name if owned["owner"] else f"{OFFICIAL_OWNER}/{name}"
-    return f"Download it: hf download {hub_id} --local-dir {shlex.quote(str(roots[0] / name))}."
+    return f"hf download {hub_id} --local-dir {shlex.quote(str(roots[0] / name))}"
 
 
 def _found(roots: Sequence[Path], marker: str) -> dict[str, Path]:

@@ -27,6 +27,21 @@ READABLE = 0.571
 CANVAS = (1600, 866)
 TITLE = 30
 
+MODEL_FILE = re.compile(r"\.(safetensors|sft|gguf|ckpt|pt|pth|bin)$")
+BUILT_IN_AGENT = "tiny world"
+FOLDERS = {
+    "UNETLoader": "diffusion_models",
+    "CheckpointLoaderSimple": "checkpoints",
+    "CLIPLoader": "text_encoders",
+    "VAELoader": "vae",
+    "LoraLoaderModelOnly": "loras",
+    "ControlNetLoader": "controlnet",
+    "UpscaleModelLoader": "upscale_models",
+    "InterleaveLoadAgent": "interleave_agents",
+    "InterleaveDiffusersGenerator": "diffusers",
+}
+"""Folder below ComfyUI's `models` of each loader."""
+
 templates = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
@@ -113,6 +128,30 @@ def test_its_note_can_be_read_in_both_canvases(path: Path) -> None:
     (note,) = [node for node in read(path)["nodes"] if node["type"] == "MarkdownNote"]
     # What the newer canvas writes text, and commands, in.
     assert contrast(note["bgcolor"], "#8a8a8a") >= 4.5 and contrast(note["bgcolor"], "#1c8ce8") >= 4.5
+
+
+def needed_files(graph: dict[str, Any]) -> set[tuple[str, str]]:
+    """Return the folder and name of every model that the graph loads from the disk."""
+    inner = [node for one in graph.get("definitions", {}).get("subgraphs", []) for node in one["nodes"]]
+    needed: set[tuple[str, str]] = set()
+    for node in [*graph["nodes"], *inner]:
+        values = [one for one in node.get("widgets_values") or [] if isinstance(one, str)]
+        names = [one for one in values if MODEL_FILE.search(one)]
+        if node["type"] in ("InterleaveLoadAgent", "InterleaveDiffusersGenerator"):
+            names += values[:1]
+        needed |= {(FOLDERS[node["type"]], one) for one in names if not one.startswith(BUILT_IN_AGENT)}
+    return needed
+
+
+@templates
+def test_its_note_names_every_model_with_folder_and_source(path: Path) -> None:
+    graph = read(path)
+    (note,) = [node["widgets_values"][0] for node in graph["nodes"] if node["type"] == "MarkdownNote"]
+    folders = re.split(r"^\*\*(\w+)\*\*.*$", note, flags=re.MULTILINE)[1:]
+    parts = dict(zip(folders[::2], folders[1::2], strict=True))
+    for folder, name in needed_files(graph):
+        listed = re.search(rf"^- \[{re.escape(name)}\]\(https://[^)]+\)", parts[folder], re.MULTILINE)
+        assert listed, f"{name}: no line with its source under **{folder}**"
 
 
 @templates
