@@ -23,12 +23,22 @@ KNOWN = {
 """Name and version by digest. Two sets with the same number differ in the templates for long plans."""
 
 
+FOREIGN = "not the pack's own"
+
+
 def described(digests: str) -> str:
     """Return the prompt sets of a run by name, each followed by its digest.
 
     Args:
         digests: `Identities.prompt_set`: one digest, or the planner's and the critic's with a plus between.
     """
-    foreign = "not the pack's own"
-    names = [f"{KNOWN.get(one, foreign)} ({one})" for one in digests.split("+") if one]
-    return ", ".join(names)
+    return ", ".join(f"{KNOWN.get(one, FOREIGN)} ({one})" for one in digests.split("+") if one)
+
+
+def named(digests: str) -> str:
+    """Return the prompt sets of a run by name, with the digest only of those without a name.
+
+    Args:
+        digests: As for `described`.
+    """
+    return ", ".join(KNOWN.get(one, f"{FOREIGN} ({one})") for one in digests.split("+") if one)

@@ -42,5 +42,6 @@ def test_an_exported_run_names_its_prompt_set(tmp_path: Path, name: str) -> None
 
 def test_the_report_names_its_prompt_set_where_it_is_known() -> None:
     own = default_prompt_set().digest
-    assert report(asked_in(own)).endswith(f"\n\nPrompt set: {KNOWN[own]} ({own})")
+    assert report(asked_in(own)).endswith(f"\n\nPrompt set: {KNOWN[own]}")
+    assert report(asked_in("abc")).endswith("\n\nPrompt set: not the pack's own (abc)")
     assert "Prompt set" not in report(asked_in(""))
