@@ -26,6 +26,12 @@ BUILT_IN = ("tiny_world_story", "plan_by_hand", "judge_only", "feedback_round_tr
 TWINS = Path(__file__).parent / "api"
 CHECKPOINTS = ROOT / "tinyworld" / "runtime" / "checkpoints"
 KLEIN_AGENT = "Qwen3-VL-4B-Instruct"
+AGENTS = {
+    KLEIN_AGENT: "planner",
+    "InterleaveThinker-Planner-8B": "planner",
+    "InterleaveThinker-Critic-8B": "critic",
+}
+"""Folders of agents that the graphs name, and the tiny world's agent that stands in for each."""
 PIPELINE = "stabilityai/sdxl-turbo"
 REQUEST = "Show a meadow with a red house in the middle. Then add a yellow sun at the top left."
 STEPS = [
@@ -62,12 +68,13 @@ def need_checkpoints() -> None:
         pytest.skip(f"The tiny world's {', '.join(missing)} must be trained first: {CHECKPOINTS} has none.")
 
 
-def place_agent(host: ComfyServer) -> None:
-    """Put the tiny world's planner where the graphs look for their agent."""
-    folder = host.base / "models" / "interleave_agents" / KLEIN_AGENT
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    if not folder.exists():
-        folder.symlink_to(CHECKPOINTS / "planner", target_is_directory=True)
+def place_agents(host: ComfyServer) -> None:
+    """Put the tiny world's agents where the graphs look for theirs."""
+    agents = host.base / "models" / "interleave_agents"
+    agents.mkdir(parents=True, exist_ok=True)
+    for name, job in AGENTS.items():
+        if not (agents / name).exists():
+            (agents / name).symlink_to(CHECKPOINTS / job, target_is_directory=True)
 
 
 def need_models(host: ComfyServer, name: str) -> None:
@@ -81,7 +88,7 @@ def need_models(host: ComfyServer, name: str) -> None:
 def requirements(host: ComfyServer, name: str) -> Iterator[list[Change]]:
     """What an example graph needs, and what to set so that it runs small."""
     need_checkpoints()
-    place_agent(host)
+    place_agents(host)
     host.put_input(Image.new("RGB", (96, 96), "skyblue"), INPUT_IMAGE)
     with ExitStack() as stack:
         if name == "remote_agents":
@@ -111,11 +118,16 @@ def small(name: str, side: int = 128) -> list[Change]:
         Change("InterleaveTryClose", {"max_attempts": 2}),
         *([Change("InterleaveLoadAgent", {"agent": "tiny world critic"})] if name in JUDGED else []),
         *([PROMPT_IN_ITS_WORDS] if name in PROMPTED else []),
+        *([TINY_CRITIC] if name == "own_critic" else []),
     ]
 
 
 PROMPT_IN_ITS_WORDS = Change("InterleaveTryOpen", {"prompt": "a meadow with a red house in the middle"})
 """The tiny world's critic knows these words. Its verdicts on others cannot be read, which stops a run."""
+TINY_CRITIC = Change(
+    "InterleaveLoadAgent", {"agent": "tiny world critic", "adapter": "none"}, "Judging agent"
+)
+"""A trained critic without an adapter: the host's Python has no peft."""
 PROMPTED = ("your_own_nodes_until_right", "controlnet_and_upscale_in_the_loop")
 """Graphs whose step has its prompt at Attempt Start."""
 TWO_TRIES = {"max_attempts": 2, "accept_at": 0.0, "on_failure": "keep", "candidates": 1}

@@ -32,6 +32,8 @@ FILE_NAMES = {
     "inpaint_what_the_step_names": "19 Inpaint what the step names",
     "a_list_of_stories": "20 A list of stories, one an item",
     "feedback_round_trip": "21 Feedback, your verdict teaches the critic",
+    "published_pair": "22 Published planner and critic",
+    "own_critic": "23 Your own critic judges",
 }
 NAMES = tuple(FILE_NAMES)
 

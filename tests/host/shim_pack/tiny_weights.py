@@ -25,8 +25,9 @@ FILES = {
         "flux-2-klein-4b.safetensors",
         "flux-2-klein-base-4b.safetensors",
         "flux-2-klein-base-4b-fp8.safetensors",
+        "flux-2-klein-9b-fp8.safetensors",
     ),
-    "text_encoders": ("qwen_3_4b.safetensors",),
+    "text_encoders": ("qwen_3_4b.safetensors", "qwen_3_8b_fp8mixed.safetensors"),
     "vae": ("flux2-vae.safetensors",),
 }
 
