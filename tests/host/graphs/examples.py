@@ -103,7 +103,7 @@ def small(name: str, side: int = 128) -> list[Change]:
     """Return changes for a short run: a request for the tiny world's agents, small images, few attempts."""
     request = "<image> " * SHOWN_IMAGES.get(name, 0) + REQUEST
     size = {"width": side, "height": side}
-    plan = {"request": request, "step_count": 0, "captions": "as asked"}
+    plan = {"request": request, "step_count": 0, "captions": "as asked", "style": ""}
     return [
         *([] if name in LISTED else [Change("InterleavePlanner", plan)]),
         Change("InterleaveStepGenerator", size | {"steps": 2}),
@@ -118,16 +118,22 @@ def small(name: str, side: int = 128) -> list[Change]:
         Change("InterleaveTryClose", {"max_attempts": 2}),
         *([Change("InterleaveLoadAgent", {"agent": "tiny world critic"})] if name in JUDGED else []),
         *([PROMPT_IN_ITS_WORDS] if name in PROMPTED else []),
-        *([TINY_CRITIC] if name == "own_critic" else []),
+        *OF_ONE.get(name, []),
     ]
 
 
 PROMPT_IN_ITS_WORDS = Change("InterleaveTryOpen", {"prompt": "a meadow with a red house in the middle"})
 """The tiny world's critic knows these words. Its verdicts on others cannot be read, which stops a run."""
-TINY_CRITIC = Change(
-    "InterleaveLoadAgent", {"agent": "tiny world critic", "adapter": "none"}, "Judging agent"
-)
-"""A trained critic without an adapter: the host's Python has no peft."""
+OF_ONE = {
+    # A trained critic without an adapter: the host's Python has no peft.
+    "own_critic": [
+        Change("InterleaveLoadAgent", {"agent": "tiny world critic", "adapter": "none"}, "Judging agent")
+    ],
+    "best_of_four": [Change("InterleaveCriticLoop", {"max_attempts": 4, "candidates": 4})],
+    # Only the third step has an earlier image next to the one that it edits.
+    "earlier_images": [Change("InterleavePlanner", {"request": f"{REQUEST} Then set the scene to night."})],
+}
+"""Further changes of single graphs."""
 PROMPTED = ("your_own_nodes_until_right", "controlnet_and_upscale_in_the_loop")
 """Graphs whose step has its prompt at Attempt Start."""
 TWO_TRIES = {"max_attempts": 2, "accept_at": 0.0, "on_failure": "keep", "candidates": 1}
@@ -135,6 +141,7 @@ SHOWN_IMAGES = {
     "qwen_image_edit_story": 1,
     "guided_continuation": 2,
     "travel_narrative": 1,
+    "three_photos": 3,
     "robot_manipulation": 1,
     "sub_task_annotation": 3,
 }

@@ -34,6 +34,9 @@ FILE_NAMES = {
     "feedback_round_trip": "21 Feedback, your verdict teaches the critic",
     "published_pair": "22 Published planner and critic",
     "own_critic": "23 Your own critic judges",
+    "best_of_four": "24 Best of four, the critic chooses",
+    "three_photos": "25 Three photos of one character",
+    "earlier_images": "26 Earlier images stay in sight",
 }
 NAMES = tuple(FILE_NAMES)
 

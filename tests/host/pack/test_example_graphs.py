@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from support.host_home import HostHome
 
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.types import Trajectory
 from interleave_thinker.nodes.legacy_stubs import NODE_IDS
 
-from ..graphs.examples import changed, id_of, need_models, requirements, twin
+from ..graphs.examples import Change, changed, id_of, need_models, requirements, twin
 from ..graphs.template_names import FILE_NAMES, NAMES, template_path
 from ..server.comfy_server import PACK, ComfyServer
 from ..server.templates import template
@@ -20,6 +22,7 @@ TWO_STEPS = ("flux2_klein_4b_story", "sdxl_image_to_image_story", "diffusers_pip
 OFFICIAL = (
     "image_flux2_klein_text_to_image",
     "image_flux2_klein_image_edit_4b_distilled",
+    "image_flux2_klein_image_edit_9b_distilled",
     "image_qwen_image_edit_2511",
     "image-qwen_image_edit_2511_lora_inflation",
     "image_qwen_image_edit",
@@ -100,6 +103,52 @@ def test_a_template_runs(host: ComfyServer, name: str) -> None:
             assert outputs[key]["text"][0], f"{name}: {node['_meta']['title']} says nothing"
     if name in TWO_STEPS:
         assert len(outputs[id_of(graph, "InterleaveCriticLoop")]["images"]) == 2
+
+
+def trajectory_of(host: ComfyServer, name: str) -> Trajectory:
+    """Return the trajectory of a run of a template with a seed of its own."""
+    with requirements(host, name) as changes:
+        own = Change("InterleaveCriticLoop", {"seed": 3535})
+        host.run(changed(twin(name), [*changes, own]))
+    runs = (host.base / "output" / "interleave-thinker").glob("*/run.json")
+    newest = max(runs, key=lambda path: path.stat().st_mtime_ns)
+    return load_trajectory(newest.parent)
+
+
+def test_the_published_pair_plans_and_judges_with_two_agents(host: ComfyServer) -> None:
+    made = trajectory_of(host, "published_pair")
+    assert made.identities.planner.startswith("transformers:planner:")
+    assert made.identities.critic.startswith("transformers:critic:")
+
+
+def test_best_of_four_judges_four_images_of_one_prompt(host: ComfyServer) -> None:
+    first, *_ = trajectory_of(host, "best_of_four").results
+    assert len(first.attempts) == 4
+    assert len({attempt.prompt for attempt in first.attempts}) == 1
+    assert len({attempt.seed for attempt in first.attempts}) == 4
+    sure = [attempt.verdict.probability for attempt in first.attempts if attempt.verdict]
+    assert first.chosen is not None and sure[first.chosen] == max(filter(None, sure))
+
+
+def test_three_photos_are_seen_at_every_step(host: ComfyServer) -> None:
+    made = trajectory_of(host, "three_photos")
+    assert len(made.request.images) == 3
+    assert all(attempt.source == made.request.images[0] for one in made.results for attempt in one.attempts)
+    graph = twin("three_photos")
+    planner, generator = (
+        graph[id_of(graph, "InterleavePlanner")],
+        graph[id_of(graph, "InterleaveStepGenerator")],
+    )
+    shown = [planner["inputs"][f"images.image{number}"] for number in range(3)]
+    beside = [generator["inputs"][f"references.reference_{number}"] for number in (1, 2)]
+    assert beside == shown[1:], "the references are the photos that are not edited"
+
+
+def test_earlier_images_are_shown_next_to_the_edited_one(host: ComfyServer) -> None:
+    first, second, third = trajectory_of(host, "earlier_images").results
+    assert first.attempts[0].beside == second.attempts[0].beside == ()
+    assert third.attempts[0].source == second.image
+    assert third.attempts[0].beside == (first.image,)
 
 
 def test_the_tiny_world_story_is_generated(host: ComfyServer) -> None:
