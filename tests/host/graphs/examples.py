@@ -134,7 +134,7 @@ OF_ONE = {
     "earlier_images": [Change("InterleavePlanner", {"request": f"{REQUEST} Then set the scene to night."})],
 }
 """Further changes of single graphs."""
-PROMPTED = ("your_own_nodes_until_right", "controlnet_and_upscale_in_the_loop")
+PROMPTED = ("your_own_nodes_until_right", "controlnet_and_upscale_in_the_loop", "hosted_node")
 """Graphs whose step has its prompt at Attempt Start."""
 TWO_TRIES = {"max_attempts": 2, "accept_at": 0.0, "on_failure": "keep", "candidates": 1}
 SHOWN_IMAGES = {
@@ -151,6 +151,7 @@ JUDGED = (
     "your_own_nodes_until_right",
     "controlnet_and_upscale_in_the_loop",
     "inpaint_what_the_step_names",
+    "hosted_node",
 )
 """Graphs whose only agent judges."""
 

@@ -37,6 +37,7 @@ FILE_NAMES = {
     "best_of_four": "24 Best of four, the critic chooses",
     "three_photos": "25 Three photos of one character",
     "earlier_images": "26 Earlier images stay in sight",
+    "hosted_node": "27 A hosted image model, until accepted",
 }
 NAMES = tuple(FILE_NAMES)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from zlib import crc32
 
 import pytest
 from support.host_home import HostHome
@@ -16,6 +17,7 @@ from interleave_thinker.nodes.legacy_stubs import NODE_IDS
 from ..graphs.examples import Change, changed, id_of, need_models, requirements, twin
 from ..graphs.template_names import FILE_NAMES, NAMES, template_path
 from ..server.comfy_server import PACK, ComfyServer
+from ..server.runs import ran_in
 from ..server.templates import template
 
 TWO_STEPS = ("flux2_klein_4b_story", "sdxl_image_to_image_story", "diffusers_pipeline_story", "remote_agents")
@@ -105,11 +107,11 @@ def test_a_template_runs(host: ComfyServer, name: str) -> None:
         assert len(outputs[id_of(graph, "InterleaveCriticLoop")]["images"]) == 2
 
 
-def trajectory_of(host: ComfyServer, name: str) -> Trajectory:
+def trajectory_of(host: ComfyServer, name: str, *more: Change) -> Trajectory:
     """Return the trajectory of a run of a template with a seed of its own."""
     with requirements(host, name) as changes:
         own = Change("InterleaveCriticLoop", {"seed": 3535})
-        host.run(changed(twin(name), [*changes, own]))
+        host.run(changed(twin(name), [*changes, own, *more]))
     runs = (host.base / "output" / "interleave-thinker").glob("*/run.json")
     newest = max(runs, key=lambda path: path.stat().st_mtime_ns)
     return load_trajectory(newest.parent)
@@ -149,6 +151,30 @@ def test_earlier_images_are_shown_next_to_the_edited_one(host: ComfyServer) -> N
     assert first.attempts[0].beside == second.attempts[0].beside == ()
     assert third.attempts[0].source == second.image
     assert third.attempts[0].beside == (first.image,)
+
+
+def test_a_hosted_node_is_called_once_for_every_attempt(host: ComfyServer) -> None:
+    """Each call is billed. The stand-in paints one color, computed from prompt and seed."""
+    calls = host.base / "output" / "test-nodes-that-ran.txt"
+
+    def made(attempts: int) -> Trajectory:
+        calls.unlink(missing_ok=True)
+        return trajectory_of(
+            host,
+            "hosted_node",
+            Change("InterleaveTryClose", {"max_attempts": attempts}),
+            Change("InterleaveTryOpen", {"seed": 3535}),
+        )
+
+    (step,) = made(2).results
+    assert ran_in(host) == ["hosted"] * 2
+    assert step.attempts[0].prompt != step.attempts[1].prompt, "the critic's refined prompt"
+    for attempt in step.attempts:
+        color = crc32(f"{attempt.prompt}|{attempt.seed}".encode()).to_bytes(4, "big")[:3]
+        assert attempt.image is not None and attempt.image.image.getpixel((0, 0)) == tuple(color)
+    (step,) = made(3).results
+    assert len(step.attempts) == 3
+    assert ran_in(host) == ["hosted"], "only the third attempt is new"
 
 
 def test_the_tiny_world_story_is_generated(host: ComfyServer) -> None:

@@ -51,9 +51,10 @@ class HostError(AssertionError):
 class ComfyServer:
     """One running server. `start` once, `run` prompts, `stop` at the end."""
 
-    def __init__(self, home: HostHome, base: Path, *more: str) -> None:
-        """`more`: further options of the host's command line."""
-        self.home, self.base, self.more = home, base, more
+    def __init__(self, home: HostHome, base: Path, *more: str, api_nodes: bool = False) -> None:
+        """`more`: further options of the host's command line. `api_nodes`: with the host's hosted nodes."""
+        self.home, self.base = home, base
+        self.more = more if api_nodes else ("--disable-api-nodes", *more)
         self.url = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._http = httpx.Client(timeout=60.0)
@@ -74,7 +75,7 @@ class ComfyServer:
         self.url = f"http://127.0.0.1:{port}"
         command = [
             str(self.home.python), "main.py", "--cpu", "--listen", "127.0.0.1", "--port", str(port),
-            "--base-directory", str(self.base), "--disable-api-nodes", "--disable-auto-launch",
+            "--base-directory", str(self.base), "--disable-auto-launch",
             "--database-url", f"sqlite:///{self.base / 'host.db'}",
             "--extra-model-paths-config", str(self.base / EXTRA_PATHS), *self.more,
         ]  # fmt: skip

@@ -7,11 +7,14 @@ reference latents, return an empty latent. A host that has a node keeps its own.
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import comfy.utils
 import node_helpers
 import torch
 from comfy_api.latest import io
+
+from .counted import note
 
 PIXELS = 16
 
@@ -226,9 +229,45 @@ class Krea2EditModelPatch:
         return (patched,)
 
 
+class GeminiImage2Node(io.ComfyNode):
+    """A hosted node, which the test hosts switch off: one color, computed from prompt and seed."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        ratios = ["auto", "1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"]
+        return io.Schema(
+            node_id="GeminiImage2Node",
+            display_name="Nano Banana Pro (Google Gemini Image)",
+            inputs=[
+                io.String.Input("prompt", multiline=True, default=""),
+                io.Combo.Input("model", options=["gemini-3-pro-image-preview"]),
+                io.Int.Input("seed", default=42, max=0xFFFFFFFFFFFFFFFF, control_after_generate=True),
+                io.Combo.Input("aspect_ratio", options=ratios, default="auto"),
+                io.Combo.Input("resolution", options=["1K", "2K", "4K"]),
+                io.Combo.Input("response_modalities", options=["IMAGE+TEXT", "IMAGE"]),
+                io.Image.Input("images", optional=True),
+                io.Custom("GEMINI_INPUT_FILES").Input("files", optional=True),
+                io.String.Input("system_prompt", multiline=True, default="", optional=True),
+            ],
+            outputs=[io.Image.Output(), io.String.Output()],
+        )
+
+    @classmethod
+    def execute(cls, prompt: str, seed: int, **others: Any) -> io.NodeOutput:
+        note("hosted")
+        color = crc32(f"{prompt}|{seed}".encode()).to_bytes(4, "big")[:3]
+        return io.NodeOutput(torch.tensor(list(color)).expand(1, 128, 128, 3) / 255, "")
+
+
 def read_nodes(known: dict[str, Any]) -> dict[str, Any]:
     """Return the stand-ins for the nodes that are not among the known ones."""
-    current = (ReferenceMultiLatent, TextEncodeFibo2, TextEncodeMOSSImageEdit, MiniMaxH3ImageConditioning)
+    current = (
+        ReferenceMultiLatent,
+        TextEncodeFibo2,
+        TextEncodeMOSSImageEdit,
+        MiniMaxH3ImageConditioning,
+        GeminiImage2Node,
+    )
     nodes = {one.GET_SCHEMA().node_id: one for one in current}
     nodes |= {one.__name__: one for one in (Krea2EditGroundedEncode, Krea2EditModelPatch)}
     return {name: one for name, one in nodes.items() if name not in known}
