@@ -9,6 +9,7 @@ verdict is a bool, one of the spellings of a bool, or unknown (`None`); anything
 from __future__ import annotations
 
 import re
+from os.path import isfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +32,7 @@ from .record import (
     WrittenPath,
     none_to_nothing,
 )
+from .text_and_images import listed, text_in
 
 FILE_NAME = "execution_record.json"
 MEANING = "refine_prompt_is"
@@ -105,7 +107,7 @@ def read_record(path: str | Path, images: Path | None = None) -> Record:
     """Read a record.
 
     Args:
-        path: The record file, or a folder that contains one.
+        path: The record file, or a folder that contains one, or else a text and images (text_and_images.py).
         images: Another folder in which the images are searched.
 
     Raises:
@@ -113,8 +115,11 @@ def read_record(path: str | Path, images: Path | None = None) -> Record:
             prompts is unclear, or a link leads out of these folders.
     """
     path = Path(path)
-    path = path / FILE_NAME if path.is_dir() else path
-    data = read_json(path, JournalError, "Record", MAX_RECORD_BYTES)
+    text = None
+    if path.is_dir():
+        text = None if isfile(path / FILE_NAME) else text_in(path)
+        path = text or path / FILE_NAME
+    data = listed(text) if text else read_json(path, JournalError, "Record", MAX_RECORD_BYTES)
     places = ImagePlaces(path.parent, JournalError, images, BESIDE)
     try:
         if isinstance(data, dict) and "steps" in data:

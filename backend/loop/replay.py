@@ -13,6 +13,7 @@ from pathlib import Path
 from ..errors import Cancelled, JournalError
 from ..execution_record.reader import FILE_NAME as RECORD
 from ..execution_record.reader import read_record
+from ..execution_record.text_and_images import text_in
 from ..execution_record.trajectory import record_trajectory
 from ..journal.journal import RUN, Journal
 from ..journal.store import DrawRecord, JudgementRecord, PlanKey
@@ -124,12 +125,15 @@ class _AbsentAgent:
 
 
 def is_record(path: str | Path) -> bool:
-    """Return whether a path is an execution record: a JSON file, or a folder with one but without a run."""
+    """Return whether a path is an execution record: a JSON file, or a folder with one but without a run.
+
+    A folder with a text and images counts as one (execution_record/text_and_images.py).
+    """
     path = Path(path)
     # Unlike Path.is_file, os.path.isfile does not raise an error for an invalid file name.
     if isfile(path):
         return path.suffix.lower() == ".json"
-    return isfile(path / RECORD) and not isfile(path / RUN)
+    return not isfile(path / RUN) and (isfile(path / RECORD) or text_in(path) is not None)
 
 
 def load_trajectory(folder: str | Path) -> Trajectory:

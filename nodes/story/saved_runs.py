@@ -1,4 +1,4 @@
-"""Stories that can be loaded: runs, execution records and ZIP files in the host's output and input folders.
+"""Stories in the host's output and input folders: runs, execution records, ZIP files, texts with images.
 
 A choice is looked up among those found, never joined to a path, so a workflow from a stranger cannot read
 anything else. The search is limited in depth and number, since these folders may contain a hundred thousand
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ...backend.errors import SettingsError
 from ...backend.execution_record.reader import FILE_NAME as RECORD
+from ...backend.execution_record.text_and_images import TEXTS, text_in
 from ...backend.journal.archive import ENDING, is_story_archive
 from ...backend.journal.journal import RUN
 from ...backend.loop.replay import load_trajectory
@@ -64,8 +65,8 @@ def find_choice(name: str, roots: Roots) -> Path:
     if place is None:
         raise SettingsError(
             f"Load Story: the story {str(name)[:120]!r} was not found.",
-            f"Put a run folder, the .zip of a story, or a folder with {RECORD} into ComfyUI's output or "
-            "input folder and press R.",
+            f"Put a run folder, the .zip of a story, a folder with {RECORD}, or a folder with images and "
+            f"{TEXTS[0]} into ComfyUI's output or input folder and press R.",
         )
     return place
 
@@ -93,7 +94,7 @@ def _changed(folder: Path) -> int:
         return folder.stat().st_mtime_ns
     times = [
         path.stat().st_mtime_ns
-        for name in (RUN, "trajectory.json", RECORD)
+        for name in (RUN, "trajectory.json", RECORD, *TEXTS)
         if (path := folder / name).is_file()
     ]
     return max(times, default=0)
@@ -118,7 +119,7 @@ def _places(root: Path) -> Iterator[Path]:
                 if seen > MAX_FOLDERS:
                     return
                 path = folder / name
-                if (path / RUN).is_file() or (path / RECORD).is_file():
+                if (path / RUN).is_file() or (path / RECORD).is_file() or text_in(path):
                     yield path
                 else:
                     below.append(path)
