@@ -14,12 +14,8 @@ from ..graphs.examples import KLEIN_AGENT, need_models, requirements, twin
 from ..graphs.template_names import NAMES
 from ..server.comfy_server import ComfyServer
 from .page import opened, photographed, ran, setting
+from .tidy import assert_tidy, comparable
 
-BOXES = """() => app.graph._nodes.map(node => {
-  const title = LiteGraph.NODE_TITLE_HEIGHT;
-  return {name: node.title, box: [node.pos[0], node.pos[1] - title, node.size[0], node.size[1] + title]};
-})"""
-GROUPS = "() => app.graph._groups.map(group => ({name: group.title, box: Array.from(group._bounding)}))"
 CHANGE = """changes => changes.forEach(([type, title, values]) => app.graph._nodes
   .filter(node => node.type === type && (title === null || node.title === title))
   .forEach(node => Object.entries(values).forEach(([name, value]) => {
@@ -53,9 +49,6 @@ SHOWING = """() => app.graph._nodes.filter(node => node.mode === 0 && node.type 
 SHOWN_KINDS = {"InterleaveStoryboard", "PreviewImage", "SaveImage"}
 SHOWS = f"kinds => {{ const shown = ({SHOWING})(); return kinds.every(kind => shown.includes(kind)) }}"
 """Wait for images, which are fetched only when the node is painted, slowly on a busy machine."""
-BACKWARDS = """() => Array.from(app.graph.links.values()).map(link => [
-  app.graph.getNodeById(link.origin_id), app.graph.getNodeById(link.target_id),
-]).filter(([from, to]) => from.pos[0] > to.pos[0]).map(([from, to]) => `${from.title} -> ${to.title}`)"""
 CHOOSE_NEWEST = """() => {
   const widget = app.graph._nodes.find(node => node.type === 'InterleaveLoadTrajectory').widgets[0];
   widget.value = widget.options.values.find(name => name.includes('saved/feedback'));
@@ -64,64 +57,8 @@ BETTER = "Add a yellow sun at the top left corner"
 UNMUTE = "() => app.graph._nodes.forEach(node => { node.mode = 0 })"
 
 
-def apart(one: list[float], other: list[float]) -> bool:
-    return (
-        one[0] + one[2] <= other[0]
-        or other[0] + other[2] <= one[0]
-        or one[1] + one[3] <= other[1]
-        or other[1] + other[3] <= one[1]
-    )
-
-
-def inside(one: list[float], other: list[float]) -> bool:
-    return (
-        one[0] >= other[0]
-        and one[1] >= other[1]
-        and one[0] + one[2] <= other[0] + other[2]
-        and one[1] + one[3] <= other[1] + other[3]
-    )
-
-
 def set_values(page: Any, changes: list[Any]) -> None:
     page.evaluate(CHANGE, [[change.class_type, change.title, change.inputs] for change in changes])
-
-
-def assert_tidy(page: Any) -> None:
-    """Assert that nothing overlaps or crosses the border of a group, and that all links run to the right."""
-    nodes, groups = page.evaluate(BOXES), page.evaluate(GROUPS)
-    for index, one in enumerate(nodes):
-        for other in nodes[index + 1 :]:
-            assert apart(one["box"], other["box"]), f"{one['name']} overlaps {other['name']}"
-        for group in groups:
-            assert apart(one["box"], group["box"]) or inside(one["box"], group["box"]), (
-                f"{one['name']} crosses the border of {group['name']}"
-            )
-    back = page.evaluate(BACKWARDS)
-    assert back == [], f"wires that lead to the left: {back}"
-
-
-def comparable(sent: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return a sent graph in comparable form.
-
-    Without inputs that a newer host has added to its own nodes, without the shown text of Preview Any, which
-    older front ends send as an input, and without the names of packs that newer ones add.
-    """
-    return {
-        number: {
-            "class_type": node["class_type"],
-            "title": node["_meta"]["title"],
-            "inputs": known_inputs(node, wanted.get(number)),
-        }
-        for number, node in sent.items()
-    }
-
-
-def known_inputs(node: dict[str, Any], wanted: dict[str, Any] | None) -> dict[str, Any]:
-    if node["class_type"] == "PreviewAny":
-        return {key: value for key, value in node["inputs"].items() if key not in ("preview", "previewMode")}
-    if wanted is None or node["class_type"].startswith("Interleave"):
-        return node["inputs"]
-    return {key: value for key, value in node["inputs"].items() if key in wanted["inputs"]}
 
 
 @pytest.mark.parametrize("name", NAMES)

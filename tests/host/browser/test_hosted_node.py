@@ -15,7 +15,7 @@ from support.host_home import HostHome
 from ..graphs.examples import twin
 from ..server.comfy_server import ComfyServer
 from .page import opened, photographed
-from .test_browser import assert_tidy, comparable
+from .tidy import assert_tidy, comparable
 
 NAME, NODE = "hosted_node", "GeminiImage2Node"
 
