@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import JournalError
 from ..files.bounded_reader import read_text
 
-TEXTS = ("story.txt", "story_00001_.txt")
+TEXTS = ("story.txt", "story_00001.txt")
 """Names of the text: one written by hand, and the first one that ComfyUI's Save Text writes as `story`."""
 IMAGES = (".png", ".jpg", ".jpeg", ".webp")
 MAX_BYTES = 4 * 1024 * 1024

@@ -27,7 +27,7 @@ def told(folder: Path, text: str, name: str = "story.txt") -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["story.txt", "story_00001_.txt"])
+@pytest.mark.parametrize("name", ["story.txt", "story_00001.txt"])
 @pytest.mark.parametrize(
     ("text", "closing"),
     [
@@ -85,10 +85,10 @@ def test_it_can_be_exported(tmp_path: Path) -> None:
 
 
 def test_load_story_lists_it_and_reads_a_changed_text_again(tmp_path: Path) -> None:
-    folder = told(tmp_path / "out" / "my" / "fox", "A.\n\nB.\n\nC.", "story_00001_.txt")
+    folder = told(tmp_path / "out" / "my" / "fox", "A.\n\nB.\n\nC.", "story_00001.txt")
     roots = {"output": tmp_path / "out"}
     assert trajectory_names(roots) == ["output/my/fox"]
     before = stamp(find_choice("output/my/fox", roots))
-    (folder / "story_00001_.txt").write_text("Another.\n\nB.\n\nC.")
+    (folder / "story_00001.txt").write_text("Another.\n\nB.\n\nC.")
     assert stamp(find_choice("output/my/fox", roots)) != before
     assert load_choice("output/my/fox", roots).results[0].step.auxiliary_text == "Another."

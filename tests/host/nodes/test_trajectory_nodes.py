@@ -171,6 +171,24 @@ def test_a_record_in_the_input_folder_is_a_story(host: ComfyServer, run: Traject
     assert "1. Another morning" in shown["report"]["text"][0]
 
 
+def test_a_saved_text_with_saved_images_is_a_story(host: ComfyServer) -> None:
+    """As docs/how-to/comfyui/native-interleaving.md says, with the host's own nodes that save."""
+    texts = "A grey page.\n\n\n\nThe same page."
+    made: dict[str, Any] = {
+        "pages": node("EmptyImage", width=16, height=16, batch_size=2, color=0),
+        "images": node("SaveImage", images=["pages", 0], filename_prefix="my-story/image"),
+    }
+    if host.get("/object_info/SaveText"):
+        made["words"] = node("PrimitiveStringMultiline", value=texts)
+        made["text"] = node("SaveText", text=["words", 0], filename_prefix="my-story/story", format="txt")
+    host.run(made)
+    if "text" not in made:
+        (host.base / "output" / "my-story" / "story.txt").write_text(texts, encoding="utf-8")
+    shown = host.run(graph("output/my-story", "InterleaveExport", **export(format="Markdown")))
+    written = Path(shown["out"]["text"][0]).read_text(encoding="utf-8")
+    assert written.index("A grey page.") < written.index("The same page.")
+
+
 @pytest.mark.parametrize(
     "story", ["output/../../etc", "/etc", "output/none", "", "output/kept/../kept", "\0", "(no story yet)"]
 )
