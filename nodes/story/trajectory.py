@@ -109,8 +109,8 @@ class LoadTrajectory(io.ComfyNode):
             display_name="Load Story",
             category=CATEGORY,
             description="Loads a story from the output or input folder: a run of the Critic Loop (finished "
-            "or not), a saved story, a shared .zip, a folder with an execution_record.json, or a folder with a "
-            "story.txt and its images.",
+            "or not), a saved story, a shared .zip, a folder with an execution_record.json, or a folder "
+            "with a story.txt and its images.",
             search_aliases=["load story", "open run", "execution record", "resume story", "zip", "import"],
             inputs=[
                 io.Combo.Input(
