@@ -1,7 +1,7 @@
 """Phrasings of planted faults by rule and language: those that the rules were tuned on, and held-out ones.
 
-A phrasing is what is put into a plan without faults. `{p}` is a prompt of the plan. Texts and goals are pairs:
-a sentence that is added to the request, and what a good plan then contains.
+A phrasing is what is put into a plan without faults. `{p}` is a prompt of the plan. Texts and goals are
+pairs: a sentence that is added to the request, and what a good plan then contains.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ class Phrasings(NamedTuple):
 
 META = {
     "en": Phrasings(
-        ("The same scene as before, but at night. {p}", "{p}, as in step 2", "{p}, like in the previous step"),
+        (
+            "The same scene as before, but at night. {p}",
+            "{p}, as in step 2",
+            "{p}, like in the previous step",
+        ),
         ("{p}. Keep everything from the last step", "Continue from step 1: {p}", "{p}, see step 1"),
     ),
     "zh": Phrasings(("和之前一样，{p}", "{p}，与第1步相同"), ("如上一步所述，{p}", "{p}，同上")),
@@ -34,7 +38,11 @@ META = {
 SUBJECT = {
     "en": Phrasings(
         ("He walks slowly towards the light, evening", "It is now bright green", "Make it blue"),
-        ("They sit down together and rest, soft light", "Give him a yellow scarf", "It stands on a hill at night"),
+        (
+            "They sit down together and rest, soft light",
+            "Give him a yellow scarf",
+            "It stands on a hill at night",
+        ),
     ),
     "zh": Phrasings(("他慢慢走向远处，傍晚", "把它涂成蓝色"), ("她坐下来休息", "给它加上红色围巾")),
     "es": Phrasings(
@@ -48,10 +56,13 @@ SUBJECT = {
 }
 UNFINISHED = {
     "en": Phrasings(
-        ("{p}, and the", "caption:To be continued..."), ("{p}, next to a", "caption:Find out in the next part!")
+        ("{p}, and the", "caption:To be continued..."),
+        ("{p}, next to a", "caption:Find out in the next part!"),
     ),
     "zh": Phrasings(("{p}，然后", "caption:未完待续"), ("{p}，旁边有", "caption:敬请期待下一集")),
-    "es": Phrasings(("{p} y la", "caption:Continuará"), ("{p} junto a un", "caption:Sigue en la próxima parte")),
+    "es": Phrasings(
+        ("{p} y la", "caption:Continuará"), ("{p} junto a un", "caption:Sigue en la próxima parte")
+    ),
     "de": Phrasings(
         ("{p} und die", "caption:Fortsetzung folgt"), ("{p} neben einem", "caption:Weiter im nächsten Teil")
     ),
@@ -69,8 +80,10 @@ HEADS = {
     # Bad and good, separated by a line.
     "en": Phrasings(
         (
-            "three kittens: a black kitten and a white kitten\na black kitten, a white kitten and a gray kitten",
-            "two children, one with a drum, one with a flag and one with a kite\none with a drum and one with a flag",
+            "three kittens: a black kitten and a white kitten\na black kitten, a white kitten and a gray "
+            "kitten",
+            "two children, one with a drum, one with a flag and one with a kite\none with a drum and one "
+            "with a flag",
         ),
         (
             "four birds: a robin, a sparrow and a wren\na robin, a sparrow, a wren and a finch",
@@ -84,17 +97,20 @@ HEADS = {
     "es": Phrasings(
         ("tres gatitos: un gato negro y un gato blanco\nun gato negro, un gato blanco y un gato gris",),
         (
-            "dos niños, uno con un tambor, otro con una bandera y otro con una cometa\nuno con un tambor y otro con "
+            "dos niños, uno con un tambor, otro con una bandera y otro con una cometa\nuno con un tambor "
+            "y otro con "
             "una bandera",
         ),
     ),
     "de": Phrasings(
         (
-            "drei Katzen: eine schwarze Katze und eine weiße Katze\neine schwarze Katze, eine weiße Katze und eine "
+            "drei Katzen: eine schwarze Katze und eine weiße Katze\neine schwarze Katze, eine weiße Katze "
+            "und eine "
             "graue Katze",
         ),
         (
-            "zwei Kinder, eines mit Trommel, eines mit Fahne und eines mit Drachen\neines mit Trommel und eines mit "
+            "zwei Kinder, eines mit Trommel, eines mit Fahne und eines mit Drachen\neines mit Trommel und "
+            "eines mit "
             "Fahne",
         ),
     ),
@@ -104,12 +120,14 @@ TEXTS = {
     "en": Phrasings(
         (
             " On the last page a sign reads 'HOME'.\n, a sign that reads 'HOME'",
-            ' The final image shows a banner with the words "WELL DONE".\n, above it a banner with the words "WELL '
+            ' The final image shows a banner with the words "WELL DONE".\n, above it a banner with the '
+            'words "WELL '
             'DONE"',
         ),
         (
             " End with a flag that says “FINIS”.\n, a flag that says “FINIS”",
-            ' A board with the inscription "OPEN" hangs in the last scene.\n, a board with "OPEN" in white paint',
+            ' A board with the inscription "OPEN" hangs in the last scene.\n, a board with "OPEN" in '
+            "white paint",
         ),
     ),
     "zh": Phrasings(
@@ -121,7 +139,10 @@ TEXTS = {
         (" En la última imagen, un cartel con el texto «FIN».\n, un cartel con el texto «FIN»",),
     ),
     "de": Phrasings(
-        (" Am Ende hängt ein Schild mit der Aufschrift „ZUHAUSE“.\n, ein Schild mit der Aufschrift „ZUHAUSE“",),
+        (
+            " Am Ende hängt ein Schild mit der Aufschrift „ZUHAUSE“.\n, ein Schild mit der Aufschrift "
+            "„ZUHAUSE“",
+        ),
         (" Im letzten Bild steht auf einem Banner „GESCHAFFT“.\n, auf einem Banner steht „GESCHAFFT“",),
     ),
 }
@@ -130,11 +151,14 @@ GOALS = {
     "en": Phrasings(
         (
             " Then add a red kite.\nAdd a red kite in the sky\nThe scene in evening light, wide view",
-            " Put two lanterns next to the path.\nTwo glowing lanterns stand beside the path\nThe path in the fog",
+            " Put two lanterns next to the path.\nTwo glowing lanterns stand beside the path\nThe path in "
+            "the fog",
         ),
         (
-            " Also draw a small tortoise.\nA small tortoise crawls through the grass\nThe grass in the morning sun",
-            " Finally, place a trumpet on the floor.\nPlace a trumpet on the floor in front\nThe floor with long shadows",
+            " Also draw a small tortoise.\nA small tortoise crawls through the grass\nThe grass in the "
+            "morning sun",
+            " Finally, place a trumpet on the floor.\nPlace a trumpet on the floor in front\nThe floor "
+            "with long shadows",
         ),
     ),
     "zh": Phrasings(
@@ -147,6 +171,9 @@ GOALS = {
     ),
     "de": Phrasings(
         (" Füge dann einen roten Drachen hinzu.\nEin roter Drachen fliegt am Himmel\nDer Himmel am Abend",),
-        (" Male zum Schluss zwei Schmetterlinge dazu.\nZwei Schmetterlinge fliegen im Licht\nDas Licht am Nachmittag",),
+        (
+            " Male zum Schluss zwei Schmetterlinge dazu.\nZwei Schmetterlinge fliegen im Licht\nDas Licht "
+            "am Nachmittag",
+        ),
     ),
 }

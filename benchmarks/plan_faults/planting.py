@@ -97,7 +97,8 @@ Pair = tuple[str, Texts, Texts]
 def _step_count(draft: _Draft) -> Pair:
     steps = draft.steps
     extra = [*steps, (f"{steps[-1][0]}, {'远景' if draft.story.language == 'zh' else 'panorama'}", "")]
-    return "", extra if draft.held_out else steps[:-1], steps
+    joined = [*steps[:-2], (f"{steps[-2][0]}. {steps[-1][0]}", steps[-1][1])]
+    return "", extra if draft.held_out else joined, steps
 
 
 def _no_images(draft: _Draft) -> Pair:
@@ -155,8 +156,10 @@ def _head_count(draft: _Draft) -> Pair:
     space = "" if draft.story.language == "zh" else " "
     comma = f"，{space}" if draft.story.language == "zh" else f",{space}"
     good = f"{head}{separator}{space}{listed}"
-    return "", draft.changed(draft.place, f"{prompt}{comma}{bad}"), draft.changed(
-        draft.place, f"{prompt}{comma}{good}"
+    return (
+        "",
+        draft.changed(draft.place, f"{prompt}{comma}{bad}"),
+        draft.changed(draft.place, f"{prompt}{comma}{good}"),
     )
 
 
