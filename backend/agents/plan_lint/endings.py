@@ -20,6 +20,8 @@ CONTINUED = re.compile(
     r"fortsetzung folgt|nächste[nrs]? (?:teil|folge|kapitel)|未完待续|待续|下集|下回|下一集|敬请期待",
     re.IGNORECASE,
 )
+MAX_END = 300
+"""Number of characters at the end of a text that are read."""
 PARTS_ASKED = re.compile(
     r"continu|\bpart\b|episode|chapter|cliffhanger|\bparte\b|capítulo|episodio|fortsetz|\bteil\b|folge|"
     r"kapitel|续|集|部分|章",
@@ -37,13 +39,14 @@ def unfinished(checked: Checked) -> Found:
     """Find texts that are cut off, and an ending that is none."""
     for step in checked.plan.steps:
         for name, text in (("prompt", step.prompt), ("text", step.auxiliary_text)):
-            if text and _is_cut_off(text.rstrip()):
-                end = text.rstrip()[-30:]
+            end = (text or "").rstrip()[-MAX_END:]
+            if _is_cut_off(end):
+                end = end[-30:]
                 yield step.number, f"The {name} is cut off: it ends with '{shown(end)}'."
     last = checked.plan.steps[-1]
     if PARTS_ASKED.search(checked.request):
         return
     for text in (last.auxiliary_text, last.prompt):
-        if text and (found := CONTINUED.search(text)):
+        if text and (found := CONTINUED.search(text[-MAX_END:])):
             yield last.number, f"The last step announces another one: '{shown(found.group())}'."
             return

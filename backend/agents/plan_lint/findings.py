@@ -11,6 +11,9 @@ from ...types import Plan, Request, Step, Text, Value
 from ..requested.count import AskedCount, asked_count
 from ..requested.images import asks_for_images
 
+MAX_READ = 2_000
+"""Maximum length, in characters, of the part of a prompt or a request that is read."""
+
 
 class Finding(Value):
     """One problem of a plan."""
@@ -75,8 +78,8 @@ class Checked:
 
     @property
     def drawn(self) -> list[tuple[Step, str]]:
-        """The steps with an image, each with its prompt, without the style."""
-        return [(step, step.prompt) for step in self.plan.steps if step.prompt]
+        """The steps with an image, each with the beginning of its prompt, without the style."""
+        return [(step, step.prompt[:MAX_READ]) for step in self.plan.steps if step.prompt]
 
 
 Found = Iterator[tuple[int | None, str]]

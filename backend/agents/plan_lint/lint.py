@@ -6,13 +6,14 @@ So every rule looks for clear cases only. `benchmarks/plan_faults` counts what e
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from ...types import Plan, Request
 from ..requested.images import asks_for_none
 from .counts import head_count
 from .endings import unfinished
-from .findings import Asked, Checked, Finding, Found, Rule, asked_in
+from .findings import MAX_READ, Asked, Checked, Finding, Found, Rule, asked_in
 from .goals import missing_goal
 from .lettering import missing_text, unasked_words
 from .meta_words import meta_words
@@ -42,13 +43,13 @@ def unasked_images(checked: Checked) -> Found:
 
 
 def identical_prompts(checked: Checked) -> Found:
-    """Find steps with the prompt and the settings of an earlier step."""
-    seen: dict[tuple[str, str], int] = {}
-    for step, prompt in checked.drawn:
-        key = plain(prompt), step.settings.model_dump_json()
-        first = seen.setdefault(key, step.number)
-        if first != step.number:
-            yield step.number, f"The prompt is the same as in step {first}."
+    """Find steps with the prompt and the settings of the step before.
+
+    After another edit in between, the same edit may be meant again.
+    """
+    for (before, first), (step, prompt) in itertools.pairwise(checked.drawn):
+        if plain(prompt) == plain(first) and step.settings == before.settings:
+            yield step.number, f"The prompt is the same as in step {before.number}."
 
 
 RULES = (
@@ -59,7 +60,7 @@ RULES = (
     Rule("no-subject", "Each prompt names its subject, not only a pronoun ('make it blue').", no_subject),
     Rule("missing-text", "A text in quotes that the request wants in an image is in a prompt.", missing_text),
     Rule("missing-goal", "What the request tells to add is in a prompt.", missing_goal),
-    Rule("identical-prompts", "No two steps have the same prompt and settings.", identical_prompts),
+    Rule("identical-prompts", "No step repeats prompt and settings of the step before.", identical_prompts),
     Rule("unfinished", "No text is cut off, and the last step ends the story.", unfinished),
     Rule("unasked-words", "No lettering or captions that the request does not ask for.", unasked_words),
     Rule("head-count", "Numbers in a prompt agree with its lists and with the request.", head_count),
@@ -80,13 +81,19 @@ def lint(plan: Plan, request: Request | str = "", asked: Asked | None = None) ->
         asked: Number of steps and images that are asked for. Default: read from the request.
     """
     request = Request(text=request) if isinstance(request, str) else request
-    checked = Checked(plan, request.text, asked or asked_in(request))
+    checked = Checked(plan, request.text[:MAX_READ], asked or asked_in(request))
     found = [
         Finding(step=step, rule=rule.id, message=message)
         for rule in RULES
         for step, message in rule.find(checked)
     ]
     return tuple(sorted(found, key=lambda one: one.step or 0))
+
+
+def remaining(plan: Plan, request: Request, step_count: int = 0) -> tuple[Finding, ...]:
+    """Return the findings to show next to a plan: all that its own warning does not tell."""
+    found = lint(plan, request, asked_in(request, step_count))
+    return tuple(one for one in found if not plan.warning or one.rule not in COUNTED_RULES)
 
 
 def sentences(findings: Sequence[Finding]) -> str:
