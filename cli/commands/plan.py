@@ -15,9 +15,9 @@ from ...backend.pipeline.request import read_request, read_text
 from ...backend.shown_text import shown_text
 from ..open_models import LocalOptions, Opener, PlannerOptions
 from ..options.models import with_model_options
-from ..plan_file import read_plan_and_request
 from ..progress import Lines, plan_lines, plural
 from ..run_request import check_words, constrained, warn_of
+from .plan_file import read_plan_and_request
 
 CHECK = "Check a plan"
 

@@ -15,8 +15,8 @@ from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, Planner
 from ..options.models import typed_options, with_model_options
 from ..options.panels import AUTOMATION, PLANNER
 from ..options.teachers import TeacherOptions, run_requests
-from ..plan_file import read_plan_file
 from ..run_request import ModelOptions, carry_out
+from .plan_file import read_plan_file
 from .resume import last_run
 
 ROLES = {

@@ -11,6 +11,7 @@ from typing import Any, get_args
 from comfy_api.latest import io
 
 from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, PlanWriter, constrained_plan
+from ...backend.agents.plan_lint.lint import remaining
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.journal.plan_parts import PlanParts
@@ -111,6 +112,14 @@ class PlannerNode(io.ComfyNode):
                     tooltip="Fail if the plan has another number of steps than requested. Off: the closer of "
                     "two plans is used, with a warning.",
                 ),
+                io.Boolean.Input(
+                    "repair_plan",
+                    default=False,
+                    optional=True,
+                    advanced=True,
+                    tooltip="Ask the agent once more if the plan check finds problems, such as a prompt "
+                    "without its subject. The second plan is used if it has fewer.",
+                ),
             ],
             outputs=[
                 PlanSocket.Output(
@@ -159,7 +168,9 @@ class PlannerNode(io.ComfyNode):
         plan = planned(planner, asked, constraints, heard)
         parts.clear()
         progress.say(f"{len(plan.steps)} steps. {plan.warning}".removesuffix(". "))
-        shown = {WARNING: [plan.warning]} if plan.warning else None
+        warnings = [plan.warning] if plan.warning else []
+        warnings += [one.sentence for one in remaining(plan, asked, constraints.step_count)]
+        shown = {WARNING: warnings} if warnings else None
         written = PlannedRequest(
             request=asked, plan=plan, planner=planner.identity, prompt_set=planner.prompt_set_digest
         )

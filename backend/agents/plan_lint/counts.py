@@ -83,9 +83,9 @@ def _number_at(item: str) -> int:
 
 def _with_request(prompt: str, of_request: dict[str, tuple[int, str]]) -> Iterator[str]:
     for noun, (number, words) in _counts(prompt).items():
-        asked = of_request.get(noun)
-        if asked is not None and number > asked[0]:
-            yield f"The prompt has '{shown(words)}', but the request has '{shown(asked[1])}'."
+        asked = of_request.get(noun, (number, ""))[0]
+        if number > asked:
+            yield f"The prompt has '{shown(words)}', but the request has {asked}."
 
 
 def _counts(text: str) -> dict[str, tuple[int, str]]:

@@ -96,6 +96,11 @@ def remaining(plan: Plan, request: Request, step_count: int = 0) -> tuple[Findin
     return tuple(one for one in found if not plan.warning or one.rule not in COUNTED_RULES)
 
 
+def step_findings(plan: Plan, request: Request | str) -> tuple[Finding, ...]:
+    """Return the findings to show beside the steps of a plan, whose number an option may have set."""
+    return tuple(one for one in lint(plan, request) if one.rule != "step-count")
+
+
 def sentences(findings: Sequence[Finding]) -> str:
     """Return findings as sentences with the numbers of their steps."""
     return " ".join(one.sentence for one in findings)
