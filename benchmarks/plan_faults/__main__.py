@@ -13,6 +13,7 @@ import argparse
 import json
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from interleave_thinker.backend.agents.plan_lint.lint import RULES, lint
@@ -21,8 +22,12 @@ from interleave_thinker.backend.types import Plan, Step
 from .planting import FAULTS, planted_faults
 
 
-def counted() -> dict[str, object]:
-    """Return faults, found faults and false alarms by rule, and the milliseconds a plan takes."""
+def counted() -> Mapping[str, object]:
+    """Return faults, found faults and false alarms by rule, and the milliseconds a plan takes.
+
+    False alarms are findings in plans without a fault. In a plan with a fault, another rule may be right: a
+    prompt that is replaced also loses what it showed.
+    """
     counts: dict[str, Counter[str]] = {rule.id: Counter() for rule in RULES}
     seconds, plans = 0.0, 0
     for one in planted_faults():
@@ -33,11 +38,11 @@ def counted() -> dict[str, object]:
         found = {finding.rule for finding in bad}
         counts[one.rule][f"{part} faults"] += 1
         counts[one.rule][f"{part} found"] += one.rule in found
-        for rule in (found - {one.rule}) | {finding.rule for finding in good}:
-            counts[rule][f"{part} false alarms"] += 1
-    return {rule: dict(count) for rule, count in counts.items()} | {
-        "ms a plan": round(1000 * seconds / plans, 3)
-    }
+        for finding in good:
+            counts[finding.rule][f"{part} false alarms"] += 1
+        for rule in found - {one.rule}:
+            counts[rule][f"{part} in plans with another fault"] += 1
+    return {**counts, "ms a plan": round(1000 * seconds / plans, 3)}
 
 
 def show(part: str) -> None:
@@ -66,7 +71,7 @@ def show_plans(path: Path) -> None:
 
 def main() -> None:
     """Print the counts, or the findings."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--show", choices=("tuned", "held-out"))
     parser.add_argument("--plans", type=Path)
     options = parser.parse_args()

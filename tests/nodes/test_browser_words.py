@@ -139,6 +139,7 @@ def findings_of_plans() -> Iterator[str]:
         *lint(drawn, "Draw two foxes in 3 steps. No captions. On a flag the word 'HOME'. Put a kite there."),
         *lint(drawn, "Explain without pictures."),
         *lint(text_only, "Draw a story."),
+        *lint(Plan(steps=(*drawn.steps, Step(number=6, auxiliary_text="End."))), "A story in six pictures."),
     ]
     assert {one.rule for one in found} == {rule.id for rule in RULES}
     yield from (one.message for one in found)

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Sequence
 
 from ...types import Plan, Request
+from ..requested.count import asked_images
 from ..requested.images import asks_for_none
 from .counts import head_count
 from .endings import unfinished
@@ -35,6 +36,13 @@ def no_images(checked: Checked) -> Found:
         yield None, "The request asks for images, but no step has a prompt."
 
 
+def missing_images(checked: Checked) -> Found:
+    """Find fewer images than the request asks for, if some steps are text-only."""
+    number, drawn = asked_images(checked.request), len(checked.drawn)
+    if number is not None and 0 < drawn < min(number, len(checked.plan.steps)):
+        yield None, f"The request asks for {number} images, but only {drawn} steps have a prompt."
+
+
 def unasked_images(checked: Checked) -> Found:
     """Find prompts in a plan for a request that says that there are to be no images."""
     if asks_for_none(checked.request):
@@ -55,6 +63,7 @@ def identical_prompts(checked: Checked) -> Found:
 RULES = (
     Rule("step-count", "The plan has the number of steps that the request asks for.", step_count),
     Rule("no-images", "A plan for a request that asks for images has prompts.", no_images),
+    Rule("missing-images", "As many steps have a prompt as the request asks for images.", missing_images),
     Rule("unasked-images", "A plan for a request without images has no prompts.", unasked_images),
     Rule("meta-words", "No prompt refers to another step ('as before', 'step 3').", meta_words),
     Rule("no-subject", "Each prompt names its subject, not only a pronoun ('make it blue').", no_subject),

@@ -243,6 +243,22 @@ def test_counts_and_images_are_checked_against_the_request() -> None:
     assert remaining(plan("a fox", "a hen"), request, step_count=2) == ()
 
 
+@pytest.mark.parametrize(
+    ("request_text", "prompts", "found"),
+    [
+        ("A girl plants a seed. Three pictures.", ("a girl", "a pot", None), True),
+        ("用3幅图讲一个老渔夫的故事。", ("老渔夫", "小船", None), True),
+        ("A girl plants a seed. Three pictures.", ("a girl", "a pot", "a flower", None), False),
+        ("A girl plants a seed in three steps.", ("a girl", "a pot", None), False),
+        ("A girl hangs three pictures on a wall.", ("a girl", "a wall", None), False),
+    ],
+)
+def test_a_number_of_images_is_not_met_by_text(
+    request_text: str, prompts: tuple[str | None, ...], found: bool
+) -> None:
+    assert ("missing-images" in rules(*prompts, request=request_text)) == found
+
+
 def test_findings_of_the_plan_come_first_and_then_those_of_its_steps() -> None:
     request = "Draw a story in 4 steps. Add a kite."
     found = lint(plan("a fox", "a fox", "Make it blue"), request)
