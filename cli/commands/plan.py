@@ -25,10 +25,10 @@ CHECK = "Check a plan"
 @with_model_options
 def command(
     *,
+    request: Annotated[str | None, typer.Argument(help="What the story is about.")] = None,
     planning: PlannerOptions,
     constraints: PlanConstraints,
     local: LocalOptions,
-    request: Annotated[str | None, typer.Argument(help="What the story is about.")] = None,
     image: Annotated[
         list[Path] | None,
         typer.Option("--image", help="Input image. Repeat it for several, in the order of the request."),
