@@ -170,8 +170,8 @@ def constrained_plan(
 def _is_repaired(planner: PlanWriter, plan: Plan) -> bool:
     """Return whether a second plan is requested for findings.
 
-    A plan in parts would cost as many replies again. A checkpoint with a prompt set of its own never learned
-    what to do with findings.
+    A plan in parts would cost all its replies a second time. A checkpoint with a prompt set of its own never
+    learned what to do with findings.
     """
     has_own = isinstance(planner, Planner) and planner.has_own_prompt_set
     return not has_own and len(plan.steps) <= IN_ONE_REPLY

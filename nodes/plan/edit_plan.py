@@ -179,7 +179,7 @@ def display(outcome: MergedPlan, incoming: PlannedRequest | None) -> dict[str, A
     """Return the data of the list editor.
 
     It has the note, the planner's plan with its findings, the result if it differs, and the request, with
-    which the editor has later edits checked. Without a planner there is no request, only a name.
+    which the editor has later edits checked. Without a planner, the request is only a name.
     """
     shown: dict[str, Any] = {"note": outcome.note, "stale": outcome.is_stale}
     plans: dict[str, Any] = {}

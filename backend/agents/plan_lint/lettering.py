@@ -1,4 +1,4 @@
-"""Texts in quotes that are to be readable in an image: those that are missing, and those nobody asked for."""
+"""Texts in quotes that are to be readable in an image: missing ones, and those not asked for."""
 
 from __future__ import annotations
 

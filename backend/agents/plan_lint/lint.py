@@ -25,7 +25,7 @@ from .texts import plain
 def step_count(checked: Checked) -> Found:
     """Find another number of steps than the request asks for."""
     if checked.asked.distance(checked.plan):
-        assert checked.asked.count is not None, "without a number there is no distance"
+        assert checked.asked.count is not None, "without a number the distance is 0"
         asked, has = checked.asked.count.words, len(checked.plan.steps)
         yield None, f"The plan has another number of steps than requested: {has}, not {asked}."
 
@@ -63,7 +63,7 @@ def identical_prompts(checked: Checked) -> Found:
 RULES = (
     Rule("step-count", "The plan has the number of steps that the request asks for.", step_count),
     Rule("no-images", "A plan for a request that asks for images has prompts.", no_images),
-    Rule("missing-images", "As many steps have a prompt as the request asks for images.", missing_images),
+    Rule("missing-images", "Each image that the request counts has a step with a prompt.", missing_images),
     Rule("unasked-images", "A plan for a request without images has no prompts.", unasked_images),
     Rule("meta-words", "No prompt refers to another step ('as before', 'step 3').", meta_words),
     Rule("no-subject", "Each prompt names its subject, not only a pronoun ('make it blue').", no_subject),
@@ -106,7 +106,7 @@ def remaining(plan: Plan, request: Request, step_count: int = 0) -> tuple[Findin
 
 
 def step_findings(plan: Plan, request: Request | str) -> tuple[Finding, ...]:
-    """Return the findings to show beside the steps of a plan, whose number an option may have set."""
+    """Return the findings to show next to the steps of a plan, whose number an option may have set."""
     return tuple(one for one in lint(plan, request) if one.rule != "step-count")
 
 

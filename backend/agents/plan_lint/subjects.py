@@ -1,4 +1,4 @@
-"""Prompts that begin with a pronoun in place of the thing that is meant ("Make it blue").
+"""Prompts that begin with a pronoun instead of the thing that is meant ("Make it blue").
 
 Each prompt is given to the image model alone. A pronoun later in a prompt may refer to a noun before it, so
 only the beginning counts, and only if no word of most other prompts follows. Pronouns of weather and time

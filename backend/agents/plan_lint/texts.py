@@ -64,7 +64,7 @@ def quotes(text: str) -> Iterator[Quote]:
 
 
 def without_quotes(text: str) -> str:
-    """Return a text with a quote mark in place of each quote."""
+    """Return a text with each quote replaced by a quote mark."""
     return QUOTED.sub('"', text)
 
 
