@@ -28,6 +28,8 @@ from .outline_text import plan_text
 SHOWN = 200
 """Maximum number of characters of the agent's text that the node shows while it plans."""
 WARNING = "interleave_plan_warning"
+MAX_FINDINGS = 5
+"""Maximum number of findings in the notice. Edit Plan shows all."""
 
 
 class PlannerNode(io.ComfyNode):
@@ -169,7 +171,9 @@ class PlannerNode(io.ComfyNode):
         parts.clear()
         progress.say(f"{len(plan.steps)} steps. {plan.warning}".removesuffix(". "))
         warnings = [plan.warning] if plan.warning else []
-        warnings += [one.sentence for one in remaining(plan, asked, constraints.step_count)]
+        found = remaining(plan, asked, constraints.step_count)
+        warnings += [one.sentence for one in found[:MAX_FINDINGS]]
+        warnings += [f"More findings: {len(found) - MAX_FINDINGS}."] if len(found) > MAX_FINDINGS else []
         shown = {WARNING: warnings} if warnings else None
         written = PlannedRequest(
             request=asked, plan=plan, planner=planner.identity, prompt_set=planner.prompt_set_digest

@@ -115,6 +115,7 @@ def lines_of_the_server() -> Iterator[str]:
     yield "planning outline: ..."
     yield "planning steps 11-20 of 40: a fox"
     yield f"4 steps. {of_another_length().warning}"
+    yield "More findings: 3."
     yield "downloading Qwen/Qwen3-VL-8B-Instruct: 1.25 of 17.53 GB"
     yield "saved: /output/interleave-thinker/story"
     if note := font_note(make_trajectory(decorate=RARE)):
