@@ -12,8 +12,8 @@ DETERMINER = r"(?:an?|one|the|another|una?|uno|otr[oa]|el|la|eine?[rs]?|der|die|
 ITEM = rf"(?:{DETERMINER}|{NUMBER})\s[^,.;:!?()\n]*?"
 AND = r"(?:,\s|,?\s(?:and|y|und)\s)"
 LISTED = re.compile(
-    rf"\b({NUMBER})\s((?:[^\W\d]+\s)?[^\W\d]+)(?::\s|\s\()"
-    rf"({ITEM}(?:{AND}{ITEM})*?,?\s(?:and|y|und)\s{ITEM})(?=[,.;:!?()\n]|$)",
+    rf"\b({NUMBER})\s((?:[^\W\d]+\s)?[^\W\d]+)(?::\s|\s\()({ITEM}(?:{AND}{ITEM})*?,?\s(?:and|y|"
+    rf"und)\s{ITEM})(?=[,.;:!?()\n]|$)",
     re.IGNORECASE,
 )
 EACH_ONE = re.compile(
@@ -21,8 +21,7 @@ EACH_ONE = re.compile(
 )
 ONES = re.compile(
     r"(?:^|,\s|\s(?:and|y|und)\s)(?:one|another|the other|the third|un[oa]|otr[oa]|eine?[rs]|der|die|das "
-    r"andere|noch "
-    r"eine?[rs])(?:\s(?:with|holds?|has|in|is|con|tiene|lleva|mit|hat|hält|ist)\s)",
+    r"andere|noch eine?[rs])(?:\s(?:with|holds?|has|in|is|con|tiene|lleva|mit|hat|hält|ist)\s)",
     re.IGNORECASE,
 )
 HAN_LISTED = re.compile(
@@ -33,16 +32,14 @@ HAN_EACH_ONE = re.compile(rf"({HAN_NUMBER})[只个名位条]([^，。：:、；]
 COUNTED = re.compile(rf"\b({NUMBER})\s(?:(?:[^\W\d]+)\s)??([^\W\d]{{3,}})\b", re.IGNORECASE)
 GROWS = re.compile(
     r"\b(?:more|another|join\w*|add|adds|hatch\w*|becomes?|multipl\w+|grow\w*|double\w*|each|every|más|"
-    r"otr[oa]s?|añad\w+|"
-    r"cada|weitere\w*|mehr|jede\w*|füge)\b",
+    r"otr[oa]s?|añad\w+|cada|weitere\w*|mehr|jede\w*|füge)\b",
     re.IGNORECASE,
 )
 """Words of a request in which a number may rise."""
 LISTED_WRONG = "'{}' is followed by a list of {}."
 NOT_HEADS = word_set(
     "step panel page scene pictur imag shot frame paso escen imagen vinet schritt bild szen seit minut "
-    "hour day week year "
-    "time part piec slic side season stunde tag woche jahr mal vez hora dia semana ano"
+    "hour day week year time part piec slic side season stunde tag woche jahr mal vez hora dia semana ano"
 )
 
 

@@ -20,23 +20,21 @@ ENGLISH = re.compile(
 )
 ENGLISH_ENDS = word_set(
     "to in on at into onto next beside with above below under behind that who which and then so from over "
-    "near around of "
-    "for as about where while it by between there here inside outside"
+    "near around of for as about where while it by between there here inside outside"
 )
 SPANISH = re.compile(
     r"\b(?:añade|agrega|dibuja|pinta|pon|coloca|incluye)(?: también| además| luego)? (?:una?|unos|unas|"
-    r"dos|tres|cuatro|"
-    r"cinco|seis|el|la|los|las|\d{1,2}) ([a-záéíóúñü]+)",
+    r"dos|tres|cuatro|cinco|seis|el|la|los|las|\d{1,2}) ([a-záéíóúñü]+)",
     re.IGNORECASE,
 )
 GERMAN = re.compile(
     r"\b(?:[Ff]üge?|[Mm]ale?|[Zz]eichne|[Ss]etze?|[Ss]telle?|[Ll]ege?|[Hh]änge?|[Gg]ib)(?: (?:dann|noch|"
-    r"zum Schluss|am Ende|"
-    r"danach|auch|bitte|schließlich))* (?:eine?[nmrs]?|zwei|drei|vier|fünf|sechs|de[nrms]|die|das|\d{1,2}) "
-    r"(?:[a-zäöüß]+ ){0,2}([A-ZÄÖÜ][a-zäöüß]+)"
+    r"zum Schluss|am Ende|danach|auch|bitte|schließlich))* (?:eine?[nmrs]?|zwei|drei|vier|fünf|sechs|"
+    r"de[nrms]|die|das|\d{1,2}) (?:[a-zäöüß]+ ){0,2}([A-ZÄÖÜ][a-zäöüß]+)"
 )
 CHINESE = re.compile(
-    r"(?:加上|添加|加入|画上|再画|放上|增加|添上)(?:了)?(?:[一两二三四五六七八九十几0-9]{1,2}[只个条朵棵张把盏座辆匹头顶块面群颗本艘位名支]?)?"
+    r"(?:加上|添加|加入|画上|再画|放上|增加|添上)(?:了)?"
+    r"(?:[一两二三四五六七八九十几0-9]{1,2}[只个条朵棵张把盏座辆匹头顶块面群颗本艘位名支]?)?"
     r"([\u4e00-\u9fff]{1,8})(?=[，。、；！？,.!?\s]|$|和|在|到)"
 )
 COLORS = "red|blue|green|yellow|orange|purple|pink|black|white|gray|grey|brown|golden|silver"
@@ -45,15 +43,12 @@ MADE = re.compile(
     re.IGNORECASE,
 )
 WORKS = word_set(
-    "story tale picture image comic scene panel page poster illustration drawing step recipe guide "
-    "diagram series storyboard "
-    "style caption text description explanation instruction version sequence stories pictures images "
-    "comics scenes panels "
-    "pages illustrations drawings steps captions texts sentence line book bedtime cuento historia cómic "
-    "imagen imágenes "
-    "dibujo dibujos escena escenas pasos paso viñetas cartel geschichte bild bilder comic szene szenen "
-    "seite seiten plakat "
-    "schritte text texte gutenachtgeschichte bildergeschichte rezept anleitung märchen"
+    "story tale picture image comic scene panel page poster illustration drawing step recipe guide diagram "
+    "series storyboard style caption text description explanation instruction version sequence stories "
+    "pictures images comics scenes panels pages illustrations drawings steps captions texts sentence line "
+    "book bedtime cuento historia cómic imagen imágenes dibujo dibujos escena escenas pasos paso viñetas "
+    "cartel geschichte bild bilder comic szene szenen seite seiten plakat schritte text texte "
+    "gutenachtgeschichte bildergeschichte rezept anleitung märchen"
 )
 HAN_WORKS = re.compile(r"[图画]$|故事|漫画|文字|说明|标题|步|字$")
 

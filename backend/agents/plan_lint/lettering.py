@@ -10,21 +10,25 @@ from .texts import HAN, Quote, plain, quotes, shown, without_quotes
 
 AROUND = 45
 """Characters before and after a quote that decide whether it is lettering."""
-BEFORE = (
-    r"\b(?:says?|saying|reads?|reading|text|words?|lettering|letters|inscription|inscribed|written|"
-    r"label(?:l?ed)?s?|"
-    r"signs?|banner|slogan|headline|sticker|logo|poster|flag|plaque|painted|engraved|"
-    r"dice|diga|texto|palabras?|letrero|cartel|inscripción|letras|rótulo|pancarta|"
-    r"aufschrift|text|worte?n?|schriftzug|steht|schild|banner|plakat|beschriftet|inschrift)\b|"
-    r"写着|写有|写上|文字|字样|标语|牌子|横幅|招牌|印着|刻着|牌上|幅上"
+OBJECTS = (
+    r"\b(?:signs?|banner|billboard|board|poster|flag|plaque|cards?|cover|label(?:l?ed)?s?|sticker|mug|t?-?shirt|"
+    r"screen|note|headline|slogan|logo|written|painted|engraved|letrero|cartel|pancarta|rótulo|etiqueta|"
+    r"schild|banner|plakat|beschriftet|fahne|karte)\b|写着|写有|写上|标语|牌子|横幅|招牌|印着|刻着|牌上|幅上"
 )
-MORE_BEFORE = (
+"""What carries lettering, some words before the quote."""
+TEXTS = (
+    r"\b(?:texts?|words?|lettering|letters|inscription|textos?|palabras?|letras|inscripción|aufschrift|"
+    r"worte?n?|wort|schriftzug|inschrift)\b|文字|字样"
+)
+"""Names of the lettering itself, directly before the quote. A person's words are farther away."""
+BUBBLES = (
     r"\b(?:captions?|titled?|speech bubbles?|subtitles?|heading|título|subtítulo|bocadillo|globo|"
-    r"überschrift|titel|"
-    r"sprechblase)\b|标题|字幕|对话框|气泡"
+    r"überschrift|titel|sprechblase)\b|标题|字幕|对话框|气泡"
 )
-IN_BEFORE = re.compile(rf"(?:{BEFORE})[^.!?。！？]{{0,25}}$", re.IGNORECASE)
-DRAWN_BEFORE = re.compile(rf"(?:{BEFORE}|{MORE_BEFORE})[^.!?。！？]{{0,25}}$", re.IGNORECASE)
+"""What is lettering in a prompt. In a request these are the texts next to an image."""
+NEAR, AT_ONCE = r"[^.!?。！？]{0,25}$", r"[\s:：,，]{0,3}$"
+IN_BEFORE = re.compile(rf"(?:{OBJECTS}){NEAR}|(?:{TEXTS}){AT_ONCE}", re.IGNORECASE)
+DRAWN_BEFORE = re.compile(rf"(?:{OBJECTS}|{BUBBLES}){NEAR}|(?:{TEXTS}){AT_ONCE}", re.IGNORECASE)
 AFTER = re.compile(
     r"^\s*(?:[一两二三四五六七八九]个?字|的(?:牌子|横幅|招牌|海报|标语|旗)|"
     r"(?:is |are )?(?:written|painted|in (?:big|large|white|red|bold) (?:letters|paint))|"
@@ -33,28 +37,24 @@ AFTER = re.compile(
 )
 NOT_LETTERING = re.compile(
     r"\b(?:captions?|subtitles?|titled?|called|named|narrator|story|tale|book|subtítulos?|titulad[oa]|"
-    r"llamad[oa]|cuento|"
-    r"namens|genannt|heißt|geschichte|titel|untertitel)\b|字幕|名叫|题为|叫|故事",
+    r"llamad[oa]|cuento|namens|genannt|heißt|geschichte|titel|untertitel|(?:who|shout|cr[yi]e|call|whisper|"
+    r"ask|answer|sing|think)s?|grita|pregunta|ruft|fragt)\b|字幕|名叫|题为|叫|故事|喊|问",
     re.IGNORECASE,
 )
 AS_CAPTION = re.compile(r"\s*(?:as|for) (?:the |a |its )?(?:caption|title|subtitle|name)\b", re.IGNORECASE)
 WELCOME = re.compile(
     r"\b(?:texts?|words?|letter(?:s|ing)?|signs?|labels?|labell?ed|posters?|titles?|titled|headlines?|"
-    r"speech|bubbles?|comics?|"
-    r"manga|infographics?|diagrams?|logos?|cards?|covers?|banners?|textbook|worksheet|menu|advert\w*|"
-    r"flyer|newspaper|"
-    r"annotat\w+|memes?|textos?|palabras?|letreros?|carteles?|títulos?|cómics?|historietas?|etiquetas?|"
-    r"infografías?|"
-    r"schrift\w*|wort|wörter|schild\w*|plakat\w*|titel|beschrift\w*|infografik\w*|logo|karte|sprechblasen?|"
-    r"bande dessinée|storyboard)\b|"
+    r"speech|bubbles?|comics?|manga|infographics?|diagrams?|logos?|cards?|covers?|banners?|textbook|"
+    r"worksheet|menu|advert\w*|flyer|newspaper|annotat\w+|memes?|textos?|palabras?|letreros?|carteles?|"
+    r"títulos?|cómics?|historietas?|etiquetas?|infografías?|schrift\w*|wort|wörter|schild\w*|plakat\w*|"
+    r"titel|beschrift\w*|infografik\w*|logo|karte|sprechblasen?|bande dessinée|storyboard)\b|"
     r"(?<!说明)文字|标题|海报|漫画|标签|标注|招牌|牌子|横幅|卡片|封面|信息图|课本|对话",
     re.IGNORECASE,
 )
 """Words of a request for images that may contain lettering."""
 NO_CAPTIONS = re.compile(
     r"\bno captions?\b|\bwithout (?:any )?captions?\b|\bsin (?:subtítulos|textos?)\b|\bohne "
-    r"(?:bildunterschriften|"
-    r"bildtexte|texte|text)\b|(?:不要|不需要|没有|无)(?:文字|说明|字幕|配文)",
+    r"(?:bildunterschriften|bildtexte|texte|text)\b|(?:不要|不需要|没有|无)(?:文字|说明|字幕|配文)",
     re.IGNORECASE,
 )
 

@@ -20,32 +20,28 @@ ENGLISH = (
     rf"it\b(?!{NAMED})(?!(?: is|'s| was)(?: \w+){{0,2}} (?:rain\w*|snow\w*|pour\w*|night\w*|day\w*|dark|"
     rf"morning|evening|"
     r"noon|midnight|dawn|dusk|late|early|cold|hot|warm|windy|foggy|cloudy|sunny|stormy|winter|spring|"
-    r"summer|autumn|"
-    r"christmas|time)\b)(?! (?:rains|snows|pours|(?:gets|grows|becomes|begins|starts|seems|looks as|"
-    r"takes)\b))(?:'s)?",
+    r"summer|autumn|christmas|time)\b)(?! (?:rains|snows|pours|(?:gets|grows|becomes|begins|starts|seems|"
+    r"looks as|takes)\b))(?:'s)?",
     r"(?:make|paint|color|colour|turn|change|give|move|rotate|flip|put|place|set|cut|open|close|fill|"
-    r"cover|dress|let|"
-    r"show|draw|remove|lift|fold|tie|pull|push|take|keep|hang|wrap|decorate|replace|cook|bake|pour|mix|stir) "
-    r"(?:it|them|him|her(?= (?:an?|the|in|on|into|to|with|walk|run|sit|stand|smile)\b))\b",
+    r"cover|dress|let|show|draw|remove|lift|fold|tie|pull|push|take|keep|hang|wrap|decorate|replace|cook|"
+    r"bake|pour|mix|stir) (?:it|them|him|her(?= (?:an?|the|in|on|into|to|with|walk|run|sit|stand|"
+    r"smile)\b))\b",
 )
 SPANISH = (
     r"(?:él|ella|ellos|ellas)\b(?!(?:,| es| son)(?: una?| dos| el| la| los| las)\b)",
     r"(?:haz|p[ií]nta|pon|c[aá]mbia|color[eé]a|dib[uú]ja|mu[eé]ve|g[ií]ra|c[oó]rta|[aá]bre|ci[eé]rra|"
-    r"ll[eé]na|da|"
-    r"a[nñ][aá]de|qu[ií]ta|vu[eé]lve|ti[nñ]e|dec[oó]ra|d[oó]bla|m[eé]zcla|v[ií]ste|coloca|"
-    r"col[oó]ca)(?:l[oae]s?)\b"
-    r"(?!.*\b(?:al|a la|a los|a las|a una?) )",
+    r"ll[eé]na|da|a[nñ][aá]de|qu[ií]ta|vu[eé]lve|ti[nñ]e|dec[oó]ra|d[oó]bla|m[eé]zcla|v[ií]ste|coloca|"
+    r"col[oó]ca)(?:l[oae]s?)\b(?!.*\b(?:al|a la|a los|a las|a una?) )",
 )
 GERMAN = (
     r"(?:er|sie)\b(?!(?:,| ist| sind)(?: eine?| zwei| drei| der| die| das)\b)",
     r"(?:f[aä]rbe?|male?|mache?|gib|stelle?|setze?|lege?|drehe?|öffne|schließe|schneide|fülle|ändere|"
-    r"verwandle|zeige?|"
-    r"lass|zeichne|bewege|falte|koche|backe|streiche?) (?:es|ihn|ihm|ihnen|sie|ihr)\b(?! (?-i:[A-ZÄÖÜ]))",
+    r"verwandle|zeige?|lass|zeichne|bewege|falte|koche|backe|streiche?) (?:es|ihn|ihm|ihnen|sie|ihr)\b(?! "
+    r"(?-i:[A-ZÄÖÜ]))",
 )
 SPACED = re.compile(rf"{OPENING}(?:{'|'.join((*ENGLISH, *SPANISH, *GERMAN))})", re.IGNORECASE)
 CHINESE = re.compile(
-    r"^\W*(?:然后|接着|最后|现在|再|请)?[，,]?(?:(?:把|将|给|让|使|为|帮)[他她它]们?(?!的|们的)|"
-    r"[他她它]们?(?!的|们|是(?:一|两|个)))"
+    r"^\W*(?:然后|接着|最后|现在|再|请)?[，,]?(?:(?:把|将|给|让|使|为|帮)[他她它]们?(?!的|们的)|[他她它]们?(?!的|们|是(?:一|两|个)))"
 )
 DESCRIBED = re.compile(r"\b(?:has|have|wears|is an?|hat|trägt|ist eine?|tiene|lleva)\b|[有穿戴]")
 """A style that describes someone names the subject of every prompt."""
