@@ -14,17 +14,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..backend.agents.plan_constraints import PlanConstraints
+from ..backend.agents.plan_lint.lint import remaining
 from ..backend.counters import Counts, counting
-from ..backend.errors import Cancelled, SettingsError
+from ..backend.errors import Cancelled
 from ..backend.exporters import export_by_name
-from ..backend.files.bounded_reader import parse_json, read_text
-from ..backend.files.step_images import with_step_images
 from ..backend.loop.events import Finished, PlanReady
-from ..backend.pictures import Picture
 from ..backend.pipeline.prepared import PreparedRun
-from ..backend.plan_editor.edited_plan import PlanTextError
-from ..backend.plan_editor.json_form import STEPS
-from ..backend.plan_editor.merge import apply_edits, read_edits
 from ..backend.report.completeness import GOOD, all_accepted, lacks
 from ..backend.types import Plan, Request, RunSettings, StopReason, Trajectory
 from .commands.resume import Before, show_changes
@@ -35,48 +30,6 @@ from .progress import JsonLines, Lines, plural, warn
 if TYPE_CHECKING:
     from ..backend.agents.constrained_planner import ConstrainedPlanner
     from ..backend.agents.planner import Planner
-
-MAX_PLAN_FILE = 16 * 1024 * 1024
-
-
-def read_plan_file(path: Path) -> Plan:
-    """Read a plan and the image files that its steps name, which are next to it.
-
-    Args:
-        path: A run's plan.json, or a plan as planners and Edit Plan write it (`{"execution_plan": [...]}` or
-            the list alone).
-
-    Raises:
-        SettingsError: The file is not a plan; the message names the first wrong field or step.
-    """
-    from pydantic import ValidationError
-
-    from ..backend.journal.files import RunFiles, first_fault
-
-    text = read_text(path, MAX_PLAN_FILE, SettingsError, "Plan")
-    content = parse_json(text, SettingsError, f"Plan {str(path)!r}")
-    if isinstance(content, list) or (isinstance(content, dict) and STEPS in content):
-        try:
-            plan = apply_edits(read_edits(text), None).plan
-        except PlanTextError as error:
-            raise SettingsError(f"Plan {str(path)!r}: {error.message}", error.hint) from error
-        return with_step_images(plan, path.parent)
-    folder = RunFiles(path.parent)
-
-    def picture(digest: str) -> Picture:
-        found = folder.read_picture(digest)
-        if found is None:
-            raise SettingsError(
-                f"Plan {str(path)!r} refers to image {digest!r}, which is not in the folder of the plan.",
-                "Use the plan.json in its run folder, or name an image file without a digest.",
-            )
-        return found
-
-    try:
-        plan = Plan.model_validate(content, context={"pictures": picture})
-    except ValidationError as error:
-        raise SettingsError(f"Plan {str(path)!r}{first_fault(error)}") from error
-    return with_step_images(plan, path.parent)
 
 
 def check_words(planner: str, text: str) -> None:
@@ -160,7 +113,7 @@ def carry_out(
                     trajectory = event.trajectory
                 view.show(event)
                 if isinstance(event, PlanReady):
-                    warn_of(event.plan)
+                    warn_of(event.plan, request, models.constraints.step_count)
                     say_cost(models.generator.generator, settings, critic is not None, event.plan)
     except (KeyboardInterrupt, Cancelled):
         stopped = True
@@ -181,10 +134,12 @@ def constrained(planner: Planner, constraints: PlanConstraints) -> ConstrainedPl
     return ConstrainedPlanner(planner, constraints)
 
 
-def warn_of(plan: Plan) -> None:
-    """Print to stderr how a plan differs from what was requested."""
+def warn_of(plan: Plan, request: Request, step_count: int = 0) -> None:
+    """Print to stderr how a plan differs from what was requested, and what the plan check finds."""
     if plan.warning:
         warn(plan.warning)
+    for one in remaining(plan, request, step_count):
+        warn(one.sentence)
 
 
 def exit_code(trajectory: Trajectory) -> int:

@@ -9,11 +9,13 @@ import { say } from "./words.js";
 
 const PAUSE = 250;
 
-/** The steps of one `edits` widget; calls `show` after every change. */
+/** The steps of one `edits` widget; calls `show` after every change, and `checked` after new findings alone. */
 export class PlanEdits {
-  constructor(widget, show) {
+  constructor(widget, show, checked) {
     this.widget = widget;
     this.show = show;
+    this.checked = checked;
+    this.findings = [];
     this.steps = [];
     this.madeFrom = [];
     this.style = "";
@@ -53,9 +55,11 @@ export class PlanEdits {
     clearTimeout(this.timer);
     const turn = ++this.reading;
     const text = this.text;
-    const answer = text.trim() ? await readPlan(text) : { plan: this.display.planned };
+    const { planned, findings } = this.display;
+    const answer = text.trim() ? await this.ask(text) : { plan: planned, findings };
     if (turn !== this.reading) return;
     this.fault = answer.error ?? "";
+    this.findings = answer.findings ?? [];
     if (!this.fault) {
       const steps = (answer.plan?.execution_plan ?? []).map((step) => ({ ...step }));
       // Equal steps are kept as objects, so open settings stay open.
@@ -65,6 +69,22 @@ export class PlanEdits {
     }
     this.forms = answer;
     this.show();
+  }
+
+  ask(text) {
+    return readPlan(text, this.display.request, this.display.planned_style);
+  }
+
+  /** Have the server check the text that the list wrote, without building the list again. */
+  checkSoon() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(async () => {
+      const turn = ++this.reading;
+      const { findings = [] } = await this.ask(this.text);
+      if (turn !== this.reading) return;
+      this.findings = findings;
+      this.checked();
+    }, PAUSE);
   }
 
   /** Process the display of the executed node. */
@@ -79,6 +99,7 @@ export class PlanEdits {
     this.setText(planText(this.steps, this.madeFrom, this.isJson, this.style));
     this.fault = "";
     if (change) this.show();
+    this.checkSoon();
   }
 
   setText(text) {

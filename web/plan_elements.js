@@ -1,5 +1,7 @@
 // Elements of the list in Edit Plan. Texts are set as text, never as HTML, since a plan may come from a stranger.
 
+import { heard } from "./words.js";
+
 export function make(tag, name = "", text = "") {
   const element = document.createElement(tag);
   if (name) element.className = name;
@@ -26,6 +28,11 @@ export function area(value, placeholder, onInput) {
   Object.assign(element, { value: value ?? "", placeholder, rows: 1, spellcheck: false });
   element.addEventListener("input", onInput);
   return element;
+}
+
+/** The findings of the plan check for a step, or for the whole plan if `step` is null, as lines. */
+export function findingLines(findings, step) {
+  return findings.filter((one) => one.step === step).map((one) => make("div", "itp-finding", heard(one.message)));
 }
 
 export function note(text, name, ...buttons) {

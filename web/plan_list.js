@@ -3,7 +3,7 @@
 import { redraw, zoom } from "./host.js";
 import { onRunChanged, runAfter } from "./live/shown_runs.js";
 import { PlanEdits } from "./plan_edits.js";
-import { area, button, make, note } from "./plan_elements.js";
+import { area, button, findingLines, make, note } from "./plan_elements.js";
 import { stepRow } from "./plan_row.js";
 import { heard, say } from "./words.js";
 
@@ -18,7 +18,7 @@ export class PlanList {
     this.element = make("div", "itp-plan");
     this.element.addEventListener("wheel", (event) => this.scroll(event), { passive: false });
     this.rows = [];
-    this.edits = new PlanEdits(widget, () => this.show());
+    this.edits = new PlanEdits(widget, () => this.show(), () => this.update());
     this.widget = node.addDOMWidget("steps", "interleave_plan", this.element, {
       serialize: false,
       hideOnZoom: true,
@@ -41,7 +41,9 @@ export class PlanList {
   update() {
     const shown = runAfter(this.node);
     const style = this.edits.style || this.edits.display.planned_style || "";
-    for (const row of this.rows) row.update(shown, style);
+    const { findings } = this.edits;
+    for (const row of this.rows) row.update(shown, style, findings);
+    this.findings?.replaceChildren(...findingLines(findings, null));
   }
 
   get view() {
@@ -139,7 +141,8 @@ export class PlanList {
         : say("Add steps to write a plan by hand, or connect a Planner.");
       list.append(make("div", "itp-hint", hint));
     }
-    if (steps.length) list.append(this.style());
+    this.findings = make("div", "itp-findings");
+    if (steps.length) list.append(this.style(), this.findings);
     this.rows = steps.map((step, index) => this.row(step, index));
     list.append(...this.rows.map((row) => row.element));
     this.update();

@@ -5,13 +5,14 @@ import { say } from "./words.js";
 
 const READ = "/interleave-thinker/plan";
 
-/** The text as steps and in both forms, or its `error`. */
-export async function readPlan(text) {
+/** The text as steps, in both forms and with its findings, or its `error`. The `request` and the planner's `style` are for the
+ *  findings. */
+export async function readPlan(text, request = "", style = "") {
   try {
     const answer = await api.fetchApi(READ, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ text })
+      body: JSON.stringify({ text, request, style })
     });
     if (answer.status === 413) return { error: say("The plan is too long for the list. Edit it as text.") };
     return await answer.json();

@@ -1,11 +1,11 @@
 // One step of the list in Edit Plan: its name, prompt, text for the reader, and buttons.
 
-import { area, icon, make } from "./plan_elements.js";
+import { area, findingLines, icon, make } from "./plan_elements.js";
 import { stepProgress } from "./plan_progress.js";
 import { stepSettings } from "./plan_settings.js";
 import { say } from "./words.js";
 
-/** The row of a step: {element, update(shown, style)}, see stepProgress. `earlier` are the steps before this one.
+/** The row of a step: {element, update(shown, style, findings)}, see stepProgress. `earlier` are the steps before this one.
  *  `acts`: {edited()} after a text or the lock changed, {relocked()} to rebuild the list, {move(by)} and {remove()}. */
 export function stepRow(step, { isFirst, isLast, earlier }, acts) {
   const row = make("div", "itp-step");
@@ -45,7 +45,12 @@ export function stepRow(step, { isFirst, isLast, earlier }, acts) {
   );
   const body = make("div", "itp-body");
   body.append(progress.picture, words);
-  row.append(head, settings.summary, settings.panel, body);
+  const found = make("div", "itp-findings");
+  row.append(head, settings.summary, settings.panel, body, found);
   mark();
-  return { element: row, update: progress.update };
+  const update = (shown, style, findings) => {
+    progress.update(shown, style);
+    found.replaceChildren(...findingLines(findings, step.step_number));
+  };
+  return { element: row, update };
 }

@@ -1,5 +1,5 @@
-// Notice about a plan with another number of steps than requested; the node's own line disappears when the run ends. A cached
-// plan repeats the warning with every run, so the same one is shown once.
+// Notice about a plan that differs from its request, or in which the plan check found problems; the node's own line disappears when
+// the run ends. A cached plan repeats the warnings with every run, so the same ones are shown once.
 
 import { app } from "../../scripts/app.js";
 import { warn } from "./host.js";
@@ -17,8 +17,8 @@ app.registerExtension({
     let last;
     node.onExecuted = function (output) {
       onExecuted?.apply(this, arguments);
-      const warning = output?.[WARNING]?.[0];
-      if (warning && warning !== last) warn(node.title, heard(warning));
+      const warning = (output?.[WARNING] ?? []).map(heard).join("\n");
+      if (warning && warning !== last) warn(node.title, warning);
       last = warning;
     };
   }

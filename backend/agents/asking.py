@@ -113,6 +113,11 @@ class Agent:
             self.settings = self.settings.model_copy(update={"grammar": self.answers})
 
     @property
+    def has_own_prompt_set(self) -> bool:
+        """Whether the prompt set is its checkpoint's, or was given, and not the pack's own."""
+        return self._has_own_prompt_set
+
+    @property
     def prompt_set_digest(self) -> str:
         """Digest of the prompt set."""
         return self.prompt_set.digest

@@ -6,21 +6,25 @@ are images if the request asks for them. The planner is asked once more for an u
 the better plan is used with a warning, or rejected if the number has to be exact. A plan is never truncated,
 since the missing steps might be essential. The style is not sent to the agent: it is part of the plan and is
 put before every prompt.
+
+With `repair_plan`, the findings of the plan check (plan_lint/) count as well: the planner is told them when
+it is asked once more, and its second plan is used if it has fewer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from pydantic import Field
 
 from ..errors import AnswerError, ChatError, InterleaveError, SettingsError
 from ..types import MAX_STEPS, MAX_STYLE, Plan, Request, Value
+from .messages import IMAGE_MARK
+from .plan_lint.findings import Asked, Finding, asked_in
+from .plan_lint.lint import COUNTED_RULES, lint, sentences
 from .planner import IN_ONE_REPLY, Planner
-from .requested.count import AskedCount, asked_count
-from .requested.images import asks_for_images
+from .requested.count import AskedCount
 
 CaptionStyle = Literal["as asked", "none", "short", "paragraph"]
 # Simple words that small planners know.
@@ -32,6 +36,10 @@ CAPTION_WORDS: dict[CaptionStyle, str] = {
 }
 
 WITH_IMAGES = " Every step needs an image: write its prompt."
+REPAIR = "\n\nA first plan for this request had problems. Write a new plan without them. {problems}"
+MAX_TOLD = 8
+"""Maximum number of findings that the planner is told."""
+PROBLEMS = "The plan check found problems."
 NO_IMAGES = "The request asks for images, but the planner wrote only text"
 
 
@@ -58,6 +66,11 @@ class PlanConstraints(Value):
         max_length=MAX_STYLE,
         description="Sentence that is put before every prompt, such as 'Watercolor on rough paper' or 'Mia "
         "has red curls and a green coat'. The critic sees it too.",
+    )
+    repair_plan: bool = Field(
+        default=False,
+        description="Ask the planner once more if the plan check finds problems, such as a prompt without "
+        "its subject. The second plan is used if it has fewer.",
     )
 
 
@@ -93,37 +106,6 @@ def _counted(count: AskedCount, wrong_count: int | None) -> str:
     return f"In {exactly}{count.words} step{'s' if count.most > 1 else ''}{wrong}: "
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What can be counted in a plan.
-
-    Attributes:
-        count: The number of steps, if one is known.
-        named: The number is in the request's text, so it may also be the number of images.
-        images: The request asks for images.
-    """
-
-    count: AskedCount | None
-    named: bool
-    images: bool
-
-    def distance(self, plan: Plan) -> int:
-        """Return by how many steps the plan is too long or too short."""
-        if self.count is None:
-            return 0
-        drawn = sum(bool(step.prompt) for step in plan.steps)
-        counts = {len(plan.steps), drawn or len(plan.steps)} if self.named else {len(plan.steps)}
-        return min(map(self.count.distance, counts))
-
-    def lacks_images(self, plan: Plan) -> bool:
-        """Return whether the plan has no images although the request asks for them."""
-        return self.images and not any(step.prompt for step in plan.steps)
-
-    def is_met(self, plan: Plan) -> bool:
-        """Return whether the plan is as requested."""
-        return not self.distance(plan) and not self.lacks_images(plan)
-
-
 def constrained_plan(
     planner: PlanWriter,
     request: Request,
@@ -136,22 +118,31 @@ def constrained_plan(
         The plan. If the first plan does not have the number of steps that the constraints or the request ask
         for, or no images although the request asks for them, the planner is asked for a second one. If both
         are unsuitable, the better one is returned (the second if both are equally good). If the second plan
-        fails, the first is returned. `warning` then contains a message.
+        fails, the first is returned. `warning` then contains a message. With `repair_plan`, a second plan is
+        also requested for other findings, and returned only if it has fewer.
 
     Raises:
         AnswerError: With `exact_count`, neither plan has the number of steps.
         InterleaveError: The planner failed at the first plan, or with `exact_count` at the second.
     """
-    asked = _asked(request, constraints)
+    asked = asked_in(request, constraints.step_count)
+
+    def findings(plan: Plan) -> tuple[Finding, ...]:
+        if not constraints.repair_plan or not _is_repaired(planner, plan):
+            return ()
+        found = lint(_finished(plan, constraints), request, asked)
+        return tuple(one for one in found if one.rule not in COUNTED_RULES)
+
     text = worded(request.text, constraints)
     first = planner.plan(Request(text=text, images=request.images), on_token)
-    if asked.is_met(first):
+    found = findings(first)
+    if asked.is_met(first) and not found:
         return _finished(first, constraints)
     must_retry = constraints.exact_count and asked.distance(first) > 0
     if not must_retry and not asked.lacks_images(first) and _was_counted_twice(planner, asked):
         warning = f"{_requested(asked)}, but the planner wrote {len(first.steps)}."
         return _finished(_with_warning(first, warning), constraints)
-    second_text = _second_text(request.text, constraints, asked, first)
+    second_text = _second_text(request.text, constraints, asked, first) + _told(found)
     again = planner.for_second_answer() if isinstance(planner, Planner) else planner
     try:
         second = again.plan(Request(text=second_text, images=request.images), on_token)
@@ -159,6 +150,9 @@ def constrained_plan(
         if must_retry:
             raise
         return _finished(_with_warning(first, _failed_twice(first, asked, error)), constraints)
+    if asked.is_met(first):
+        is_better = asked.is_met(second) and len(findings(second)) < len(found)
+        return _finished(second if is_better else first, constraints)
     if asked.is_met(second):
         return _finished(second, constraints)
     plans = [second, first]
@@ -169,19 +163,28 @@ def constrained_plan(
                 f"{_count_problem(first, second, asked)}.",
                 hint="Choose another number or 0, or describe in the request what happens in each step.",
             )
-    best = min(plans, key=lambda plan: (asked.lacks_images(plan), asked.distance(plan)))
+    best = min(plans, key=lambda plan: (asked.lacks_images(plan), asked.distance(plan), len(findings(plan))))
     return _finished(_with_warning(best, _warning(best, first, second, asked)), constraints)
 
 
-def _asked(request: Request, constraints: PlanConstraints) -> _Asked:
-    images = asks_for_images(request)
-    if constraints.step_count:
-        return _Asked(AskedCount(constraints.step_count, constraints.step_count, True), False, images)
-    count = asked_count(request.text)
-    return _Asked(count if count is not None and count.is_clear else None, True, images)
+def _is_repaired(planner: PlanWriter, plan: Plan) -> bool:
+    """Return whether a second plan is requested for findings.
+
+    A plan in parts would cost all its replies a second time. A checkpoint with a prompt set of its own never
+    learned what to do with findings.
+    """
+    has_own = isinstance(planner, Planner) and planner.has_own_prompt_set
+    return not has_own and len(plan.steps) <= IN_ONE_REPLY
 
 
-def _was_counted_twice(planner: PlanWriter, asked: _Asked) -> bool:
+def _told(findings: tuple[Finding, ...]) -> str:
+    """Return findings as they are added to the request."""
+    if not findings:
+        return ""
+    return REPAIR.format(problems=sentences(findings[:MAX_TOLD]).replace(IMAGE_MARK, "image"))
+
+
+def _was_counted_twice(planner: PlanWriter, asked: Asked) -> bool:
     """Return whether the steps of the plan's outline were counted, and requested again (long_plan.py)."""
     return (
         asked.named
@@ -192,7 +195,7 @@ def _was_counted_twice(planner: PlanWriter, asked: _Asked) -> bool:
     )
 
 
-def _second_text(text: str, constraints: PlanConstraints, asked: _Asked, first: Plan) -> str:
+def _second_text(text: str, constraints: PlanConstraints, asked: Asked, first: Plan) -> str:
     """Return the request for a second plan, with what the first one lacks."""
     wrong = len(first.steps) if asked.distance(first) else None
     told = worded(text, constraints.model_copy(update={"step_count": 0}), no_images=asked.lacks_images(first))
@@ -200,16 +203,16 @@ def _second_text(text: str, constraints: PlanConstraints, asked: _Asked, first: 
     return told if asked.count is None else f"{_counted(asked.count, wrong)}{told}"
 
 
-def _requested(asked: _Asked) -> str:
+def _requested(asked: Asked) -> str:
     assert asked.count is not None, "called only if a number of steps was requested"
     return f"{asked.count.words} steps were requested"
 
 
-def _count_problem(first: Plan, second: Plan, asked: _Asked) -> str:
+def _count_problem(first: Plan, second: Plan, asked: Asked) -> str:
     return f"{_requested(asked)}, but the planner wrote {len(first.steps)} and then {len(second.steps)}"
 
 
-def _warning(best: Plan, first: Plan, second: Plan, asked: _Asked) -> str:
+def _warning(best: Plan, first: Plan, second: Plan, asked: Asked) -> str:
     """Return what the better of two unsuitable plans lacks."""
     warnings = []
     if asked.distance(best):
@@ -222,9 +225,9 @@ def _warning(best: Plan, first: Plan, second: Plan, asked: _Asked) -> str:
     return " ".join(warnings)
 
 
-def _failed_twice(plan: Plan, asked: _Asked, error: InterleaveError) -> str:
+def _failed_twice(plan: Plan, asked: Asked, error: InterleaveError) -> str:
     """Return what the first plan lacks, after the request for another one failed."""
-    problem = f"{NO_IMAGES}."
+    problem = f"{NO_IMAGES}." if asked.lacks_images(plan) else PROBLEMS
     if asked.distance(plan):
         problem = f"{_requested(asked)}, but the planner wrote {len(plan.steps)}."
     return f"{problem} Planning again failed: {error.message}"

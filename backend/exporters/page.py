@@ -12,6 +12,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from ..agents.plan_lint.lint import step_findings
 from ..pictures import Picture
 from ..report.audience import panels_of
 from ..report.drift import StepDrift, drift_of_steps
@@ -59,6 +60,9 @@ def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
     """Return the page as HTML."""
     words, images = options.words, PageImages()
     drifts = drift_of_steps(trajectory)
+    # Without a planner, the request is only the name of the story.
+    asked = trajectory.request if trajectory.identities.planner else ""
+    findings = [(one.step, words.heard(one.message)) for one in step_findings(trajectory.plan, asked)]
     request_images = [
         images.show(picture, STORY_SIDE, tallest=GALLERY_HEIGHT) for picture in trajectory.request.images
     ]
@@ -75,6 +79,7 @@ def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
         summary=words.heard(summarize(trajectory).sentence),
         reasoning=trajectory.plan.reasoning,
         steps=steps,
+        findings=findings,
         stored=images.stored(),
         identities=[(words.say(name), value) for name, value in made_by(trajectory)],
         settings=[

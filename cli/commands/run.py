@@ -15,7 +15,8 @@ from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, Planner
 from ..options.models import typed_options, with_model_options
 from ..options.panels import AUTOMATION, PLANNER
 from ..options.teachers import TeacherOptions, run_requests
-from ..run_request import ModelOptions, carry_out, read_plan_file
+from ..run_request import ModelOptions, carry_out
+from .plan_file import read_plan_file
 from .resume import last_run
 
 ROLES = {
@@ -67,7 +68,8 @@ def command(
         Path | None,
         typer.Option(
             "--plan",
-            help="Carry out this plan (in the form of plan.json) without a planner.",
+            help="Carry out this plan without a planner: plan.json of a run, a planner's answer, or a "
+            "plan of Edit Plan.",
             rich_help_panel=PLANNER,
         ),
     ] = None,

@@ -12,13 +12,14 @@ from typing import Any
 from comfy_api.latest import io
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...backend.agents.plan_lint.lint import step_findings
 from ...backend.errors import SettingsError
 from ...backend.files.step_images import image_files, with_step_images
 from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, EditedPlan, PlanTextError
 from ...backend.plan_editor.json_form import plan_object, write_json
 from ...backend.plan_editor.merge import MergedPlan, apply_edits, editable, read_edits
 from ...backend.plan_editor.outline import write_outline
-from ...backend.types import MAX_TEXT, Plan, Request
+from ...backend.types import MAX_STYLE, MAX_TEXT, Plan, Request
 from .. import host
 from ..inputs.connected import PLAN, check_optional
 from ..inputs.request import asked_request, images_input
@@ -130,7 +131,7 @@ class EditPlan(io.ComfyNode):
                 prompt_set=plan.prompt_set if plan else "",
             ),
             plan_text(outcome.plan),
-            ui={DISPLAY: [display(outcome, plan.plan if plan else None)]},
+            ui={DISPLAY: [display(outcome, plan)]},
         )
 
 
@@ -174,13 +175,19 @@ def named_request(request: Request, plan: Plan) -> Request:
     return request.model_copy(update={"text": text[:MAX_TEXT]})
 
 
-def display(outcome: MergedPlan, planned: Plan | None) -> dict[str, Any]:
-    """Return the data of the list editor: the note, the planner's plan, and the result if it differs."""
+def display(outcome: MergedPlan, incoming: PlannedRequest | None) -> dict[str, Any]:
+    """Return the data of the list editor.
+
+    It has the note, the planner's plan with its findings, the result if it differs, and the request, with
+    which the editor has later edits checked. Without a planner, the request is only a name.
+    """
     shown: dict[str, Any] = {"note": outcome.note, "stale": outcome.is_stale}
     plans: dict[str, Any] = {}
-    if planned is not None:
-        plans["planned"] = plan_object(editable(planned))
-        plans["planned_style"] = planned.style
+    if incoming is not None:
+        plans["request"] = incoming.request.text
+        plans["planned"] = plan_object(editable(incoming.plan))
+        plans["planned_style"] = incoming.plan.style
+        plans["findings"] = found_in(incoming.plan, incoming.request.text)
     if outcome.is_stale:
         plans["result"] = plan_object(outcome.edited)
     if len(json.dumps(plans)) > MAX_SHOWN:
@@ -188,33 +195,54 @@ def display(outcome: MergedPlan, planned: Plan | None) -> dict[str, Any]:
     return shown | plans
 
 
+def found_in(plan: Plan, request: str) -> list[dict[str, Any]]:
+    """Return the findings for a plan as JSON values."""
+    return [one.model_dump() for one in step_findings(plan, request)]
+
+
 class AskPlanText(BaseModel):
-    """Request of the list editor to parse a plan text."""
+    """Request of the list editor to parse a plan text, and to check it against its request.
+
+    `style` is the planner's, which is used if the text has none.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     text: str = Field(max_length=MAX_PLAN_TEXT)
+    request: str = Field(default="", max_length=MAX_TEXT)
+    style: str = Field(default="", max_length=MAX_STYLE)
 
 
 class PlanTextRead(BaseModel):
-    """A parsed plan text: its steps (as in the JSON form) and both text forms, or the error and its line."""
+    """A parsed plan text: its steps (as in the JSON form), both text forms and the findings.
+
+    If it could not be parsed: the error and its line.
+    """
 
     plan: dict[str, Any] | None = None
     outline: str = ""
     json_text: str = ""
     error: str = ""
     line: int | None = None
+    findings: list[dict[str, Any]] = []
 
 
 def plan_text_read(asked: AskPlanText) -> PlanTextRead:
     """Parse a plan text for the list editor."""
     try:
         edits = read_edits(asked.text)
+        if edits is None:
+            return PlanTextRead()
+        plan = apply_edits(edits, None).plan
     except PlanTextError as error:
         return PlanTextRead(error=str(error), line=error.line)
-    if edits is None:
-        return PlanTextRead()
-    return PlanTextRead(plan=plan_object(edits), outline=write_outline(edits), json_text=write_json(edits))
+    styled = plan if plan.style else plan.model_copy(update={"style": asked.style})
+    return PlanTextRead(
+        plan=plan_object(edits),
+        outline=write_outline(edits),
+        json_text=write_json(edits),
+        findings=found_in(styled, asked.request),
+    )
 
 
 class AskImages(BaseModel):

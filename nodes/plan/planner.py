@@ -11,6 +11,7 @@ from typing import Any, get_args
 from comfy_api.latest import io
 
 from ...backend.agents.plan_constraints import CaptionStyle, PlanConstraints, PlanWriter, constrained_plan
+from ...backend.agents.plan_lint.lint import remaining
 from ...backend.chat.protocol import ChatModel
 from ...backend.errors import SettingsError
 from ...backend.journal.plan_parts import PlanParts
@@ -27,6 +28,8 @@ from .outline_text import plan_text
 SHOWN = 200
 """Maximum number of characters of the agent's text that the node shows while it plans."""
 WARNING = "interleave_plan_warning"
+MAX_FINDINGS = 5
+"""Maximum number of findings in the notice. Edit Plan shows all."""
 
 
 class PlannerNode(io.ComfyNode):
@@ -111,6 +114,14 @@ class PlannerNode(io.ComfyNode):
                     tooltip="Fail if the plan has another number of steps than requested. Off: the closer of "
                     "two plans is used, with a warning.",
                 ),
+                io.Boolean.Input(
+                    "repair_plan",
+                    default=False,
+                    optional=True,
+                    advanced=True,
+                    tooltip="Ask the agent once more if the plan check finds problems, such as a prompt "
+                    "without its subject. The second plan is used if it has fewer.",
+                ),
             ],
             outputs=[
                 PlanSocket.Output(
@@ -159,7 +170,11 @@ class PlannerNode(io.ComfyNode):
         plan = planned(planner, asked, constraints, heard)
         parts.clear()
         progress.say(f"{len(plan.steps)} steps. {plan.warning}".removesuffix(". "))
-        shown = {WARNING: [plan.warning]} if plan.warning else None
+        warnings = [plan.warning] if plan.warning else []
+        found = remaining(plan, asked, constraints.step_count)
+        warnings += [one.sentence for one in found[:MAX_FINDINGS]]
+        warnings += [f"More findings: {len(found) - MAX_FINDINGS}."] if len(found) > MAX_FINDINGS else []
+        shown = {WARNING: warnings} if warnings else None
         written = PlannedRequest(
             request=asked, plan=plan, planner=planner.identity, prompt_set=planner.prompt_set_digest
         )

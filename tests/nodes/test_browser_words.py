@@ -19,6 +19,7 @@ from support.languages import CHARACTERS, LANGUAGES, OWN_SCRIPT
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
+from interleave_thinker.backend.agents.plan_lint.lint import RULES, lint
 from interleave_thinker.backend.drift import Drift
 from interleave_thinker.backend.exporters.layout.typesetting import font_note
 from interleave_thinker.backend.loop.events import (
@@ -104,6 +105,7 @@ def lines_of_the_server() -> Iterator[str]:
     yield from (summarize(one).sentence for one in sums(trajectory))
     yield from (duration(seconds) for seconds in (0.42, 12.3, 245))
     yield from notes_of_edits()
+    yield from findings_of_plans()
     for color in (0.5, 9.5):
         moved = Drift(color=color, structure=0.1)
         yield StepDrift(from_source=moved, from_anchor=Drift(color=1.0, structure=1.0)).sentence
@@ -113,12 +115,36 @@ def lines_of_the_server() -> Iterator[str]:
     yield "planning outline: ..."
     yield "planning steps 11-20 of 40: a fox"
     yield f"4 steps. {of_another_length().warning}"
+    yield "More findings: 3."
     yield "downloading Qwen/Qwen3-VL-8B-Instruct: 1.25 of 17.53 GB"
     yield "saved: /output/interleave-thinker/story"
     if note := font_note(make_trajectory(decorate=RARE)):
         yield f"saved: /output/interleave-thinker/story\n{note}"
     yield "1 row in /output/interleave-thinker/feedback/critic_sft.json"
     yield "12 rows in /output/interleave-thinker/feedback/critic_sft.json"
+
+
+def findings_of_plans() -> Iterator[str]:
+    """A message of every rule of the plan check."""
+    drawn = Plan(
+        steps=(
+            Step(number=1, prompt="three cats: a black cat and a white cat", auxiliary_text="A cat and the"),
+            Step(number=2, prompt="Make it blue"),
+            Step(number=3, prompt="make it blue"),
+            Step(number=4, prompt="a sign that says 'END', as in step 1"),
+            Step(number=5, prompt="four foxes and the", auxiliary_text="To be continued"),
+        )
+    )
+    text_only = Plan(steps=(Step(number=1, auxiliary_text="Words."),))
+    found = [
+        *lint(drawn, "Draw two foxes in 3 steps. No captions. On a flag the word 'HOME'. Put a kite there."),
+        *lint(drawn, "Explain without pictures."),
+        *lint(text_only, "Draw a story."),
+        *lint(Plan(steps=(*drawn.steps, Step(number=6, auxiliary_text="End."))), "A story in six pictures."),
+    ]
+    assert {one.rule for one in found} == {rule.id for rule in RULES}
+    yield from (one.message for one in found)
+    yield from (one.sentence for one in found if one.step is not None)
 
 
 def of_another_length() -> Plan:

@@ -26,7 +26,7 @@ from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.plan_editor.merge import read_edits
 from interleave_thinker.backend.prompts.importer import import_official
 from interleave_thinker.backend.types import Identities, Plan, Request, RunSettings, Step, Trajectory
-from interleave_thinker.cli.run_request import read_plan_file
+from interleave_thinker.cli.commands.plan_file import read_plan_file
 from interleave_thinker.training.data.rows.rl import read_rl_rows
 from interleave_thinker.training.data.rows.sft import check_rows
 

@@ -86,6 +86,12 @@ def asked_count(text: str) -> AskedCount | None:
     return best and AskedCount(best.least, best.most)
 
 
+def asked_images(text: str) -> int | None:
+    """Return the one number of images that a request clearly names, or `None`."""
+    clear = {one.most for one in _counts(text) if one.rank and one.of_images and one.least == one.most}
+    return clear.pop() if len(clear) == 1 else None
+
+
 def counts_images(text: str) -> bool:
     """Return whether a request clearly asks for a number of images."""
     return any(one.rank and one.of_images for one in _counts(text))

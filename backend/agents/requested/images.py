@@ -45,10 +45,15 @@ WITHOUT = _compiled(
 )
 
 
+def asks_for_none(text: str) -> bool:
+    """Return whether the text of a request says that there are to be no images."""
+    return WITHOUT.search(text[:MAX_READ]) is not None
+
+
 def asks_for_images(request: Request) -> bool:
     """Return whether a request clearly asks for images."""
     text = request.text[:MAX_READ]
-    if WITHOUT.search(text):
+    if asks_for_none(text):
         return False
     if any(pattern.search(text) for pattern in (VERBS, TURKISH_VERBS, UNSPACED_VERBS)):
         return True

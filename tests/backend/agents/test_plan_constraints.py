@@ -7,7 +7,7 @@ import json
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.agents.constrained_planner import ConstrainedPlanner
+from interleave_thinker.backend.agents.constrained_planner import ConstrainedPlanner, constraints_in
 from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.chat.protocol import ReplySettings
@@ -225,3 +225,72 @@ def test_a_second_request_that_the_model_does_not_support_does_not_cost_the_firs
     chat = Strict([text_only(2)])
     plan = constrained_plan(Planner(chat), Request(text="Draw a boat."), PlanConstraints())
     assert len(plan.steps) == 2 and "The word 'image' is unknown" in plan.warning
+
+
+def of_prompts(*prompts: str) -> str:
+    steps = [{"step_number": number, "prompt": prompt} for number, prompt in enumerate(prompts, 1)]
+    return f"<answer>{json.dumps({'execution_plan': steps})}</answer>"
+
+
+FAULTY = of_prompts("a boat on a lake", "Make it <image> blue")
+TWICE_FAULTY = of_prompts("a boat on a lake", "as in step 1", "Make it blue")
+GOOD = of_prompts("a boat on a lake", "make the boat blue")
+
+
+def test_findings_are_told_to_the_planner_once_if_that_is_chosen() -> None:
+    plan, chat = planned("A boat.", FAULTY, GOOD, repair_plan=True)
+    assert [step.prompt for step in plan.steps] == ["a boat on a lake", "make the boat blue"]
+    assert plan.warning == ""
+    second = asked(chat)[1]
+    assert "A first plan for this request had problems." in second
+    assert "Step 2: The prompt does not name its subject: 'Make it image blue'." in second
+    plan, chat = planned("A boat.", FAULTY)
+    assert len(chat.requests) == 1 and plan.steps[1].prompt == "Make it <image> blue"
+
+
+def test_a_second_plan_with_as_many_findings_is_not_used() -> None:
+    for second in (TWICE_FAULTY, FAULTY.replace("blue", "red")):
+        plan, chat = planned("A boat.", FAULTY, second, repair_plan=True)
+        assert len(chat.requests) == 2 and plan.steps[1].prompt == "Make it <image> blue"
+    plan, _ = planned("A boat.", TWICE_FAULTY, FAULTY, repair_plan=True)
+    assert len(plan.steps) == 2
+
+
+def test_a_repair_never_costs_the_number_of_steps() -> None:
+    request = "A boat in exactly two steps."
+    plan, _ = planned(request, FAULTY, of_prompts("a boat on a lake"), repair_plan=True)
+    assert len(plan.steps) == 2 and plan.warning == ""
+    plan, chat = planned(request, TWICE_FAULTY, GOOD, repair_plan=True)
+    assert len(plan.steps) == 2 and plan.warning == ""
+    assert "In exactly 2 steps, not 3: " in asked(chat)[1] and "'step 1'" in asked(chat)[1]
+    assert len(chat.requests) == 2, "the number and the findings share one second attempt"
+
+
+def test_a_repair_that_fails_keeps_the_plan() -> None:
+    plan, _ = planned("A boat.", FAULTY, "no plan", "no plan", repair_plan=True)
+    assert len(plan.steps) == 2
+    assert plan.warning.startswith("The plan check found problems. Planning again failed: ")
+
+
+def test_a_checkpoint_with_its_own_prompt_set_and_a_long_plan_are_not_asked_again() -> None:
+    repairing, request = PlanConstraints(repair_plan=True), Request(text="A boat.")
+    chat = ScriptedChat([FAULTY, GOOD])
+    own = Planner(chat, default_prompt_set())
+    assert constrained_plan(own, request, repairing).steps[1].prompt == "Make it <image> blue"
+    assert len(chat.requests) == 1
+    long = of_prompts(*(f"a boat with {number} sails" for number in range(12)), "Make it blue")
+    assert len(planned("A boat.", long, GOOD, repair_plan=True)[0].steps) == 13
+
+
+def test_captions_that_are_removed_anyway_are_no_finding() -> None:
+    captioned = of_prompts("a cup of tea", "a cup of cold tea").replace('"}', '", "auxiliary_text": "Tea."}')
+    plan, chat = planned("Tea. No captions.", captioned, repair_plan=True, captions="none")
+    assert len(chat.requests) == 1 and plan.steps[0].auxiliary_text is None
+    assert len(planned("Tea. No captions.", captioned, captioned, repair_plan=True)[1].requests) == 2
+
+
+def test_a_repair_changes_the_identity_and_is_read_back_from_it() -> None:
+    planner = Planner(ScriptedChat([]))
+    repairing = PlanConstraints(repair_plan=True)
+    identity = ConstrainedPlanner(planner, repairing).identity
+    assert identity != planner.identity and constraints_in(identity) == repairing

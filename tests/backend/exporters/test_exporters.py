@@ -410,3 +410,20 @@ def test_markdown_signs_in_texts_stay_signs(tmp_path: Path) -> None:
         r"^(> )?- no list", text, re.MULTILINE
     )
     assert not re.search(r"^(> )?1\. none", text, re.MULTILINE)
+
+
+def test_the_page_shows_what_the_plan_check_finds() -> None:
+    trajectory = make_trajectory(request="Tell a story of a boat in pictures. Put a kite in the sky.")
+    first, second, *others = trajectory.plan.steps
+    steps = (first, second.model_copy(update={"prompt": "Make it blue"}), *others)
+    changed = trajectory.model_copy(update={"plan": trajectory.plan.model_copy(update={"steps": steps})})
+    html = page.render(changed)
+    whole, at_step = re.findall(r'<p class="finding">(.*?)</p>', html)
+    assert whole == "The request asks for &#39;kite&#39;, but no prompt mentions it."
+    assert at_step == "The prompt does not name its subject: &#39;Make it blue&#39;."
+    assert html.index('href="#step-2"') < html.index(at_step) < html.index('href="#step-3"')
+    # A plan by hand has no request, only a name.
+    by_hand = changed.identities.model_copy(update={"planner": ""})
+    html = page.render(changed.model_copy(update={"identities": by_hand}))
+    assert re.findall(r'<p class="finding">(.*?)</p>', html) == [at_step]
+    assert 'class="finding"' not in page.render_story(changed)

@@ -257,3 +257,25 @@ def contrast(one: str, other: str) -> float:
 
     light, dark = sorted((luminance(one), luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
+
+
+def test_findings_of_the_plan_check_are_shown_under_their_steps(page: Any, tmp_path: Path) -> None:
+    replies = json.dumps([reply("a red boat on a lake", "Make it blue", "the red boat, as in step 1")])
+    page.evaluate(PLANNED, [replies, "Draw a red boat on a lake. Put a kite in the sky."])
+    ran(page)
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
+    shown = page.locator(".itp-finding")
+    shown.nth(2).wait_for()
+    assert shown.all_inner_texts() == [
+        "The request asks for 'kite', but no prompt mentions it.",
+        "The prompt does not name its subject: 'Make it blue'.",
+        "The prompt refers to another step: 'step 1'.",
+    ]
+    photographed(page, "edit-plan-findings", tmp_path)
+    box = row(page, 2).locator("textarea").first
+    box.fill("Make the boat blue, a kite above it")
+    page.wait_for_function("() => document.querySelectorAll('.itp-finding').length === 1")
+    assert row(page, 3).locator(".itp-finding").count() == 1
+    assert box.evaluate("box => box === document.activeElement"), "the row is not built again while typing"
+    ran(page)
+    assert shown.count() == 1, "the node's plan is checked like the edited text"

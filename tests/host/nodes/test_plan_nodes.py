@@ -51,6 +51,16 @@ def test_the_closest_plan_of_a_wrong_length_is_used_with_a_warning(host: ComfySe
         host.run(planned(reply("c", "d"), reply("a"), exact_count=True, **counts))
 
 
+def test_findings_are_warnings_of_the_planner_unless_they_are_repaired(host: ComfyServer) -> None:
+    faulty, good = reply("a red boat", "Make it blue"), reply("a red boat", "make the boat blue")
+    outputs = host.run(edited("", planned(faulty, request="checked")))
+    message = "The prompt does not name its subject: 'Make it blue'."
+    assert outputs["planner"]["interleave_plan_warning"] == [f"Step 2: {message}"]
+    assert shown(outputs)["findings"] == [{"step": 2, "rule": "no-subject", "message": message}]
+    outputs = host.run(planned(faulty, good, request="repaired", repair_plan=True))
+    assert "make the boat blue" in text_of(outputs, "planned") and "planner" not in outputs
+
+
 def test_a_plan_of_many_steps_is_written_in_parts(host: ComfyServer) -> None:
     outline = {"outline": [f"{number}. Mile {number}." for number in range(1, 14)], "always": "ink"}
     parts = reply(*"abcdef", thought="first half"), reply(*"ghijklm", thought="second half")

@@ -1,0 +1,1 @@
+"""Checks a plan before anything is generated: pure functions from a plan and its request to findings."""

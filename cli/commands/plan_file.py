@@ -1,0 +1,161 @@
+"""Reads a plan from a file, in every form that the pack reads or writes.
+
+A person's own plan is read strictly, as Edit Plan reads it: an unknown field is an error, since the person
+can correct it. Only a file in the agents' answer format that is not a plan of Edit Plan is read as an agent's
+answer, which ignores other fields.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from ...backend.answers.plan_shapes import normal_key
+from ...backend.answers.reading import read_plan
+from ...backend.errors import AnswerError, SettingsError
+from ...backend.execution_record.reader import FILE_NAME as RECORD
+from ...backend.files.bounded_reader import parse_json, read_text
+from ...backend.files.step_images import with_step_images
+from ...backend.journal.files import PLAN, RunFiles, first_fault
+from ...backend.journal.journal import RUN, Journal
+from ...backend.pictures import Picture
+from ...backend.plan_editor.edited_plan import PlanTextError
+from ...backend.plan_editor.json_form import STEPS
+from ...backend.plan_editor.merge import apply_edits, read_edits
+from ...backend.types import Plan
+
+MAX_PLAN_FILE = 16 * 1024 * 1024
+ONLY_EDITED = re.compile(r'"(?:settings|locked|made_from|style)"\s*:')
+"""Fields of a plan in Edit Plan, which an agent's answer does not have."""
+ANSWER = re.compile(r"<answer\b|<think\b|execution_plan", re.IGNORECASE)
+NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+class PlanFile(NamedTuple):
+    """A plan with the text of its request, which is empty if the file does not have it."""
+
+    plan: Plan
+    request: str = ""
+
+
+def read_plan_file(path: Path) -> Plan:
+    """Read a plan and the image files that its steps name, which are next to it.
+
+    Args:
+        path: A run folder; its plan.json or trajectory.json; an execution record or its folder; an agent's
+            answer, as published (`{"execution_plan": [...]}`, with its reasoning, or as Python writes it); or
+            a plan of Edit Plan as JSON or as an outline.
+
+    Raises:
+        SettingsError: The file is not a plan; the message names the first wrong field or step.
+        JournalError: The file is a record that cannot be read.
+    """
+    return _read(_file_of(path)).plan
+
+
+def read_plan_and_request(path: Path) -> PlanFile:
+    """Read a plan as `read_plan_file`, with the request of its run.
+
+    Raises:
+        SettingsError: The file is not a plan.
+        JournalError: The file is a record, or next to a run.json, that cannot be read.
+    """
+    path = _file_of(path)
+    found = _read(path)
+    if found.request or path.name != PLAN or not (path.parent / RUN).is_file():
+        return found
+    return PlanFile(found.plan, Journal(path.parent).record().request.text)
+
+
+def _file_of(path: Path) -> Path:
+    """Return the file with the plan, if a folder is given."""
+    if not path.is_dir():
+        return path
+    return path / (RECORD if (path / RECORD).is_file() and not (path / PLAN).is_file() else PLAN)
+
+
+def _read(path: Path) -> PlanFile:
+    text = read_text(path, MAX_PLAN_FILE, SettingsError, "Plan")
+    where = f"Plan {str(path)!r}"
+    if text.lstrip()[:1] not in ("{", "["):
+        return PlanFile(_answer(text, where) if ANSWER.search(text) else _edited(text, where, path))
+    try:
+        content = parse_json(text, SettingsError, where)
+    except SettingsError as error:
+        return PlanFile(_else_answer(text, error))
+    if isinstance(content, list) or STEPS in content:
+        return PlanFile(_edited_or_answer(text, content, where, path))
+    if "global_context" in content or (content and all(map(NUMBER.fullmatch, content))):
+        return _recorded(path)
+    if isinstance(content.get("plan"), dict) and isinstance(content.get("request"), dict):
+        return PlanFile(_plan(content["plan"], where, path), str(content["request"].get("text") or ""))
+    if "steps" not in content and "plan" in content:
+        return PlanFile(_answer(text, where))
+    return PlanFile(_plan(content, where, path))
+
+
+def _edited_or_answer(text: str, content: Any, where: str, path: Path) -> Plan:
+    try:
+        return _edited(text, where, path)
+    except SettingsError as error:
+        steps = content if isinstance(content, list) else content[STEPS]
+        # A misspelled field of a person's plan is not dropped: published plans always have both texts.
+        keys = [{normal_key(key) for key in one} for one in steps if isinstance(one, dict)] if steps else []
+        if not keys or not all({"prompt", "auxiliary_text"} <= one for one in keys):
+            raise
+        return _else_answer(text, error)
+
+
+def _else_answer(text: str, error: SettingsError) -> Plan:
+    """Return the plan of a text as an agent's answer. If it is none, raise the given error."""
+    if ONLY_EDITED.search(text):
+        raise error
+    try:
+        return read_plan(text)
+    except AnswerError:
+        raise error from None
+
+
+def _edited(text: str, where: str, path: Path) -> Plan:
+    try:
+        plan = apply_edits(read_edits(text), None).plan
+    except PlanTextError as error:
+        raise SettingsError(f"{where}: {error.message}", error.hint) from error
+    return with_step_images(plan, path.parent)
+
+
+def _answer(text: str, where: str) -> Plan:
+    try:
+        return read_plan(text)
+    except AnswerError as error:
+        raise SettingsError(f"{where}: {error.message}", error.hint) from error
+
+
+def _plan(content: Any, where: str, path: Path) -> Plan:
+    folder = RunFiles(path.parent)
+
+    def picture(digest: str) -> Picture:
+        found = folder.read_picture(digest)
+        if found is None:
+            raise SettingsError(
+                f"{where} refers to image {digest!r}, which is not in the folder of the plan.",
+                "Use the plan.json in its run folder, or name an image file without a digest.",
+            )
+        return found
+
+    try:
+        plan = Plan.model_validate(content, context={"pictures": picture})
+    except ValidationError as error:
+        raise SettingsError(f"{where}{first_fault(error)}") from error
+    return with_step_images(plan, path.parent)
+
+
+def _recorded(path: Path) -> PlanFile:
+    from ...backend.execution_record.reader import read_record
+    from ...backend.execution_record.trajectory import record_trajectory
+
+    trajectory = record_trajectory(read_record(path))
+    return PlanFile(trajectory.plan, trajectory.request.text)

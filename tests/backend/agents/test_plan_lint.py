@@ -1,0 +1,305 @@
+"""The plan lint: what each rule finds and must not find, and its figures on planted faults."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from random import Random
+
+import pytest
+
+from interleave_thinker.backend.agents.plan_lint.lint import RULES, lint, remaining
+from interleave_thinker.backend.types import Plan, Request, Step, StepSettings
+from interleave_thinker.benchmarks.plan_faults.planting import planted_faults
+from interleave_thinker.tinyworld.lab.world.requests import random_story
+
+
+def plan(*prompts: str | None, texts: dict[int, str] | None = None, style: str = "") -> Plan:
+    texts = texts or {}
+    steps = [
+        Step(number=number, prompt=prompt, auxiliary_text=texts.get(number, None if prompt else "Words."))
+        for number, prompt in enumerate(prompts, 1)
+    ]
+    return Plan(steps=tuple(steps), style=style)
+
+
+def rules(*prompts: str | None, request: str = "", **given: object) -> set[str]:
+    return {one.rule for one in lint(plan(*prompts, **given), request)}  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "the same fox as before, at night",
+        "a fox on a hill, as in step 2",
+        "Step 3: fold the paper",
+        "the house from the previous image",
+        "the robot, as described above",
+        "continue from the last step with the fox",
+        "和之前一样，小狐狸在山上",
+        "小狐狸，与第2步相同",
+        "el zorro, como en el paso 2",
+        "igual que antes, el zorro duerme",
+        "der Fuchs wie in Schritt 2",
+        "wie zuvor, der Fuchs schläft",
+    ],
+)
+def test_words_that_refer_to_another_step_are_found(prompt: str) -> None:
+    assert rules("a fox on a hill", prompt) == {"meta-words"}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "a fox climbs the last step of the staircase",
+        "a fox jumps from the last step of the ladder",
+        "step 3 of the staircase is broken, a fox looks at it",
+        "a few steps before the door stands a fox",
+        "a fox before the gate, as before the war",
+        "the fox of Picture 2 in the garden of Picture 1",
+        "seen from above, a fox sleeps",
+        "a signpost that reads 'Step 3', a fox waits",
+        "stepping stones in a pond, a fox crosses them",
+        "a baby fox makes its first steps",
+        "小宝宝迈出第一步，妈妈在旁边",
+        "el zorro sube los pasos de piedra",
+        "der Fuchs macht einen großen Schritt",
+    ],
+)
+def test_steps_of_a_staircase_and_references_are_no_meta_words(prompt: str) -> None:
+    assert rules("a fox on a hill", prompt) == set()
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "He walks home",
+        "Make it blue",
+        "It is now green",
+        "Then they sit down",
+        "Give her a hat",
+        "把它涂成蓝色",
+        "他走回家",
+        "Píntalo de azul",
+        "Ella sonríe",
+        "Färbe es blau",
+        "Er geht heim",
+    ],
+)
+def test_a_prompt_that_begins_with_a_pronoun_has_no_subject(prompt: str) -> None:
+    (finding,) = lint(plan("a small boat on a lake", prompt, "the small boat in the harbor"))
+    assert (finding.step, finding.rule) == (2, "no-subject") and prompt in finding.message
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "It is raining on the harbor",
+        "It's night, the harbor is empty",
+        "They are two foxes in coats",
+        "She, an old woman, mends a net",
+        "The boat is blue, it floats",
+        "Give her hat a feather",
+        "他们的房子在山上",
+        "Es regnet am Hafen",
+        "Ponle un sombrero al zorro",
+        "Itchy cats on a sofa",
+        "Her mother waits at the door",
+        "He waves while the small boat leaves",
+    ],
+)
+def test_weather_and_a_pronoun_with_its_noun_are_a_subject(prompt: str) -> None:
+    assert rules("a small boat on a lake", prompt, "the small boat in the harbor") == set()
+
+
+def test_a_style_that_describes_someone_is_the_subject_of_every_prompt() -> None:
+    assert rules("he runs", "he waves", style="Mo has red curls and a green coat") == set()
+    assert rules("he runs", "he waves", style="Watercolor on rough paper") == {"no-subject"}
+
+
+@pytest.mark.parametrize(
+    ("request_text", "prompt", "found"),
+    [
+        ("Draw a poster that says 'OPEN DAY'.", "a poster with a barn", True),
+        ("Draw a poster that says 'OPEN DAY'.", "a poster with 'OPEN DAYS' above a barn", True),
+        ("Draw a poster that says 'OPEN DAY'.", "a poster, OPEN DAY above a barn", False),
+        ("Draw a story called 'Open Day' about a barn.", "a barn", False),
+        ('Tell a story. The farmer says, "Good morning."', "a farmer waves", False),
+        ("A girl with a flag who shouts 'Go'.", "a girl with a flag", False),
+        ("A king whose last words were to be 'Never'.", "a king", False),
+        ("A mug that says 'TEA'.", "a mug", True),
+        ("A page with the words 'Once upon a time' as the caption.", "a castle", False),
+        ("Draw a barn with the caption 'Good morning'.", "a barn", False),
+        ("Zeichne ein Schild mit der Aufschrift „OFFEN“.", "ein Schild", True),
+        ("画一块写着“回家”的牌子。", "一块牌子", True),
+        ("画一块写着“回家”的牌子。", "一块写着“回家”的牌子", False),
+        ("Draw a fox's den and a dog's bed.", "a den and a bed", False),
+    ],
+)
+def test_a_requested_text_must_be_in_a_prompt(request_text: str, prompt: str, found: bool) -> None:
+    assert ("missing-text" in rules(prompt, request=request_text)) == found
+
+
+@pytest.mark.parametrize(
+    ("request_text", "prompt", "found"),
+    [
+        ("Draw a fox.", "a fox with the words 'THE END'", True),
+        ("Draw a fox.", "a fox, a speech bubble says 'Hello'", True),
+        ("A comic about a fox.", "a fox, a speech bubble says 'Hello'", False),
+        ("Draw a fox next to a shop, on its sign 'BREAD'.", "a fox, a sign 'BREAD'", False),
+        ("Draw a fox.", "a 'lucky' fox", False),
+        ("", "a fox with the words 'THE END'", False),
+    ],
+)
+def test_lettering_that_the_request_does_not_ask_for_is_found(
+    request_text: str, prompt: str, found: bool
+) -> None:
+    assert ("unasked-words" in rules(prompt, request=request_text)) == found
+
+
+def test_captions_and_images_that_the_request_excludes_are_found() -> None:
+    assert rules("a cup of tea", request="Tea is poured. No captions.", texts={1: "Tea."}) == {
+        "unasked-words"
+    }
+    assert rules("a cup of tea", request="Tea is poured. With captions.", texts={1: "Tea."}) == set()
+    assert rules("blue sky", request="Explain without pictures why the sky is blue.") == {"unasked-images"}
+    assert rules(None, request="Explain without pictures why the sky is blue.") == set()
+
+
+@pytest.mark.parametrize(
+    ("request_text", "prompt", "found"),
+    [
+        ("Draw a bowl. Add two lemons.", "a bowl", "lemons"),
+        ("Draw a bowl. Add two lemons.", "a bowl with a lemon slice", None),
+        ("Draw a door and make it blue.", "a wooden door in a wall", "blue"),
+        ("Draw a story about a bicycle.", "a fox in the hills", None),
+        ("Dibuja un barco. Añade una vela.", "Un barco en el mar", "vela"),
+        ("Zeichne ein Boot. Füge ein weißes Segel hinzu.", "Ein Boot auf dem See", "Segel"),
+        ("画一艘船，再加上一面白色的帆。", "一艘船在海上", "帆"),
+        ("画一艘船，再加上一面白色的帆。", "A boat with a mast on the sea", None),
+    ],
+)
+def test_what_the_request_adds_must_be_in_a_prompt(request_text: str, prompt: str, found: str | None) -> None:
+    messages = [one.message for one in lint(plan(prompt), request_text) if one.rule == "missing-goal"]
+    assert bool(messages) == (found is not None)
+    assert found is None or f"'{found}'" in messages[0]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "found"),
+    [
+        ("three kittens: a black kitten and a white kitten", True),
+        ("three kittens: a black kitten, a white kitten and a gray one", False),
+        ("two kittens: a black kitten and a white kitten, a bowl of milk in front", False),
+        ("two children, one with a drum, one with a flag and one with a kite", True),
+        ("five children, one with a drum and one with a flag", False),
+        ("two kittens (a black one and two white ones)", True),
+        ("三只小猫：一只黑猫和一只白猫", True),
+        ("三只小猫：一只黑猫、一只白猫和一只灰猫", False),
+        ("drei Katzen: eine schwarze und eine weiße", True),
+        ("tres gatos: un gato negro y un gato blanco", True),
+    ],
+)
+def test_a_number_agrees_with_its_list(prompt: str, found: bool) -> None:
+    assert ("head-count" in rules(prompt)) == found
+
+
+def test_a_prompt_has_no_more_of_a_thing_than_the_request() -> None:
+    assert rules("three brothers dig", request="Two brothers dig for treasure.") == {"head-count"}
+    assert rules("one brother digs", "two brothers dig", request="Two brothers dig.") == set()
+    assert rules("three cubes", request="Add two cubes. Then one more.") <= {"missing-goal"}
+
+
+def test_only_the_prompt_and_settings_of_the_step_before_are_a_repetition() -> None:
+    assert rules("A red fox.", "a red  fox") == {"identical-prompts"}
+    assert rules("remove the fox", "add a fox", "remove the fox") == set()
+    one, other = plan("a red fox", "a red fox").steps
+    seeded = other.model_copy(update={"settings": StepSettings(seed=7)})
+    assert not lint(Plan(steps=(one, seeded)))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "found"),
+    [
+        ("a fox and the", None, True),
+        ("a fox walks in", None, False),
+        ("ein Fuchs schaut den Hasen an", None, False),
+        ("ein Fuchs neben einem", None, True),
+        ("a fox", "To be continued...", True),
+        ("a fox", "They slept…", False),
+        ("小狐狸在山上，然后", None, True),
+    ],
+)
+def test_texts_that_are_cut_off_and_endings_that_are_none_are_found(
+    prompt: str, text: str | None, found: bool
+) -> None:
+    assert ("unfinished" in rules(prompt, texts={1: text} if text else {})) == found
+    assert not text or rules("a fox", texts={1: text}, request="Part one of a story") == set()
+
+
+def test_counts_and_images_are_checked_against_the_request() -> None:
+    assert rules("a fox", "a hen", request="Draw a story in 3 steps.") == {"step-count"}
+    assert rules(None, None, request="Draw a story in 2 steps.") == {"no-images"}
+    request = Request(text="Draw a story in 3 steps.")
+    warned = plan("a fox", "a hen").model_copy(update={"warning": "3 steps were requested."})
+    assert remaining(warned, request) == (), "the plan's own warning tells it"
+    assert [one.rule for one in remaining(plan("a fox", "a hen"), request)] == ["step-count"]
+    assert remaining(plan("a fox", "a hen"), request, step_count=2) == ()
+
+
+@pytest.mark.parametrize(
+    ("request_text", "prompts", "found"),
+    [
+        ("A girl plants a seed. Three pictures.", ("a girl", "a pot", None), True),
+        ("用3幅图讲一个老渔夫的故事。", ("老渔夫", "小船", None), True),
+        ("A girl plants a seed. Three pictures.", ("a girl", "a pot", "a flower", None), False),
+        ("A girl plants a seed in three steps.", ("a girl", "a pot", None), False),
+        ("A girl hangs three pictures on a wall.", ("a girl", "a wall", None), False),
+    ],
+)
+def test_a_number_of_images_is_not_met_by_text(
+    request_text: str, prompts: tuple[str | None, ...], found: bool
+) -> None:
+    assert ("missing-images" in rules(*prompts, request=request_text)) == found
+
+
+def test_findings_of_the_plan_come_first_and_then_those_of_its_steps() -> None:
+    request = "Draw a story in 4 steps. Add a kite."
+    found = lint(plan("a fox", "a fox", "Make it blue"), request)
+    assert [(one.step, one.rule) for one in found] == [
+        (None, "step-count"),
+        (None, "missing-goal"),
+        (2, "identical-prompts"),
+        (3, "no-subject"),
+    ]
+    assert found[2].sentence == "Step 2: The prompt is the same as in step 1."
+
+
+def test_planted_faults_are_found_without_false_alarms() -> None:
+    missed: Counter[str] = Counter()
+    for one in planted_faults():
+        assert lint(one.good, one.request) == (), one.request
+        missed[one.rule] += one.rule not in {finding.rule for finding in lint(one.faulty, one.request)}
+    # "4 scenes" does not clearly ask for images, a comic may have lettering, and "three friends, one tall and
+    # one short" does not contradict itself.
+    most = {"no-images": 6, "unasked-words": 5, "head-count": 3, "no-subject": 1, "missing-goal": 1}
+    assert not missed - Counter(most | {"unfinished": 1}), missed
+    assert len({rule.id for rule in RULES}) == len(RULES)
+
+
+def test_the_plans_of_the_tiny_world_have_no_findings() -> None:
+    rng = Random(36)
+    for _ in range(300):
+        story = random_story(rng, "evaluate")
+        assert lint(story.plan, story.text) == (), story.text
+
+
+@pytest.mark.parametrize(
+    "unit", ["two a: an a, ", "'a' \"b ", "三只猫：一只黑，", "(", "as before ", " and a"]
+)
+def test_a_hostile_plan_takes_bounded_time(unit: str) -> None:
+    text = (unit * 99_000)[:99_000]
+    steps = tuple(Step(number=n, prompt=text[n:], auxiliary_text=text) for n in range(1, 101))
+    began = time.process_time()
+    lint(Plan(steps=steps), text)
+    assert time.process_time() - began < 20

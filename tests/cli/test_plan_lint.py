@@ -1,0 +1,159 @@
+"""`plan --lint` and the forms of plans that it and `run --plan` read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.cli_calls import Scripts, call
+from support.stories import make_trajectory
+
+from interleave_thinker.backend.answers.reading import write_plan
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.execution_record.reader import FILE_NAME
+from interleave_thinker.backend.exporters import export_by_name
+from interleave_thinker.backend.types import Plan, Step
+from interleave_thinker.cli.commands.plan_file import read_plan_and_request, read_plan_file
+
+OURS = Plan(
+    steps=(
+        Step(number=1, name="Boat", prompt="a boat"),
+        Step(
+            number=2,
+            name="Blue",
+            instruction="Paint it.",
+            prompt="Make it blue",
+            auxiliary_text="Blue at last.",
+        ),
+    )
+)
+STEPS = [
+    {
+        "step_number": step.number,
+        "step_name": step.name,
+        "instruction": step.instruction,
+        "prompt": step.prompt,
+        "auxiliary_text": step.auxiliary_text,
+    }
+    for step in OURS.steps
+]
+PUBLISHED = {"execution_plan": STEPS}
+ATTEMPT = {
+    "step": 1,
+    "prompt": "a boat",
+    "refine_prompt": "",
+    "source_img": None,
+    "target_img": None,
+    "success": True,
+    "reasoning": "",
+}
+OUTLINE = """1. Boat
+   draw: a boat
+
+2. Blue
+   do: Paint it.
+   draw: Make it blue
+   text: Blue at last."""
+FORMS = {
+    "plan.json": OURS.model_dump_json(),
+    "published": json.dumps(PUBLISHED),
+    "published, with reasoning": json.dumps({"reasoning": "Two.", **PUBLISHED}),
+    "published, with other fields": json.dumps({"execution_plan": [{**one, "kind": "T2I"} for one in STEPS]}),
+    "as Python writes it": str(PUBLISHED),
+    "list": json.dumps(STEPS),
+    "answer": f"<think>Two.</think>\n<answer>{json.dumps(PUBLISHED)}</answer>",
+    "fenced": f"```json\n{json.dumps(PUBLISHED)}\n```",
+    "other name": json.dumps({"plan": STEPS}),
+    "record": json.dumps({"user_input": "A boat.", "global_context": PUBLISHED, "steps": [ATTEMPT]}),
+    "outline": OUTLINE,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_plan_is_read(tmp_path: Path, form: str) -> None:
+    file = tmp_path / "given.txt"
+    file.write_text(FORMS[form], encoding="utf-8")
+    assert read_plan_file(file).steps == OURS.steps
+    result = call("plan", "--lint", file, "--json")
+    assert result.exit_code == 3, result.output
+    message = "The prompt does not name its subject: 'Make it blue'."
+    assert json.loads(result.stdout) == [{"step": 2, "rule": "no-subject", "message": message}]
+
+
+@pytest.mark.parametrize("form", ["published, with reasoning", "as Python writes it", "record"])
+def test_run_carries_out_published_plans(tmp_path: Path, form: str) -> None:
+    file = tmp_path / "plan.txt"
+    file.write_text(FORMS[form], encoding="utf-8")
+    arguments = ["--plan", file, "--critic", "none", "--generator", "fake:16"]
+    result = call("run", "A boat.", "--out", tmp_path / "out", *arguments)
+    assert result.exit_code == 0, result.output
+    assert "Step 2: The prompt does not name its subject: 'Make it blue'." in result.stderr
+    # The run is read with its request.
+    for path in (tmp_path / "out", tmp_path / "out" / "plan.json", tmp_path / "out" / "trajectory.json"):
+        found = read_plan_and_request(path)
+        assert (found.plan.steps, found.request) == (OURS.steps, "A boat."), path
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"execution_plan": [{"step_number": 1, "promt": "a", "auxiliary_text": "b"}]}', "step 1, promt"),
+        ('{"execution_plan": [{"prompt": "a", "auxiliary_text": "b", "locked": 3}]}', "locked"),
+        ('{"execution_plan": [{"prompt": "a", "locked": true,}]}', "is not JSON"),
+        ('{"steps": [{"number": 1, "prompt": "a", "promt": "b"}]}', "steps.0.promt"),
+        ("<answer>no plan</answer>", "execution_plan"),
+        ("", "The plan is empty"),
+    ],
+)
+def test_a_plan_of_a_person_is_read_strictly(tmp_path: Path, text: str, expected: str) -> None:
+    """Only the answer of an agent may have other fields, and no lock or setting is dropped."""
+    file = tmp_path / "plan.json"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError) as raised:
+        read_plan_file(file)
+    assert expected in str(raised.value) and "plan.json" in str(raised.value)
+
+
+def test_an_exported_record_is_checked_with_its_request(tmp_path: Path) -> None:
+    trajectory = make_trajectory()
+    export_by_name("record", trajectory, tmp_path)
+    assert (tmp_path / FILE_NAME).is_file()
+    found = read_plan_and_request(tmp_path)
+    assert [one.prompt for one in found.plan.steps] == [one.prompt for one in trajectory.plan.steps]
+    assert found.request == trajectory.request.text
+
+
+def test_the_request_decides_what_is_missing(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(Plan(steps=OURS.steps[:1]).model_dump_json())
+    good = call("plan", "--lint", file)
+    assert (good.exit_code, good.stdout) == (0, "0 findings in 1 step.\n")
+    assert json.loads(call("plan", "--lint", file, "--json").stdout) == []
+    bad = call("plan", "--lint", file, "--request", "Draw a boat in 2 steps. Add a sail.")
+    assert bad.exit_code == 3
+    assert "The plan has another number of steps than requested: 1, not 2. (step-count)" in bad.stdout
+    assert "'sail', but no prompt mentions it. (missing-goal)" in bad.stdout
+
+
+def test_options_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    for arguments, expected in (
+        (["--lint", tmp_path, "a boat"], "--lint does not plan a request"),
+        (["--request", "a boat"], "--request needs --lint"),
+        ([], "No request is given"),
+        (["--lint", tmp_path / "none.json"], "none.json"),
+    ):
+        result = call("plan", *arguments)
+        assert result.exit_code == 2 and expected in result.output, result.output
+
+
+def test_findings_of_a_new_plan_are_warnings_and_can_be_repaired(tmp_path: Path) -> None:
+    scripts = Scripts(tmp_path)
+    good = Plan(steps=(OURS.steps[0], OURS.steps[1].model_copy(update={"prompt": "make the boat blue"})))
+    planner = scripts.planner(write_plan(OURS), write_plan(good))
+    plain = call("plan", "a boat", *planner, "--json")
+    assert Plan.model_validate_json(plain.stdout).steps == OURS.steps
+    assert "Warning: Step 2: The prompt does not name its subject" in plain.stderr
+    repaired = call("plan", "a boat", *planner, "--json", "--repair-plan")
+    assert Plan.model_validate_json(repaired.stdout).steps == good.steps
+    assert "Warning" not in repaired.stderr
