@@ -10,21 +10,22 @@ const LOCK = "[locked]";
 const UNSHOWN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|[\ud800-\udfff]/u;
 
 /** The text of these steps, as JSON or as an outline. */
-export function planText(steps, madeFrom, asJson, style = "") {
-  return asJson ? planJson(steps, madeFrom, style) : planOutline(steps, madeFrom, style);
+export function planText(steps, madeFrom, asJson, style = "", cast = []) {
+  return asJson ? planJson(steps, madeFrom, style, cast) : planOutline(steps, madeFrom, style, cast);
 }
 
-function planJson(steps, madeFrom, style) {
+function planJson(steps, madeFrom, style, cast) {
   const plan = {
     ...(style ? { style } : {}),
+    ...(cast.length ? { cast } : {}),
     execution_plan: steps.map(({ locked, ...step }) => (locked ? { ...step, locked } : step))
   };
   if (madeFrom.length) plan.made_from = madeFrom;
   return JSON.stringify(plan, null, 2);
 }
 
-function planOutline(steps, madeFrom, style) {
-  const blocks = steps.map(block);
+function planOutline(steps, madeFrom, style, cast) {
+  const blocks = [...cast.map(member), ...steps.map(block)];
   if (style) blocks.unshift(fieldLines("style", style, "").join("\n"));
   if (madeFrom.length) blocks.push(`made from: ${madeFrom.join(" ")}`);
   return blocks.join("\n\n");
@@ -45,7 +46,15 @@ function block(step) {
     const shown = name === "source" && Number.isInteger(value) ? `step ${value}` : String(value);
     lines.push(...fieldLines(name, shown, "   "));
   }
+  if (step.cast) lines.push(...fieldLines("cast", step.cast.join(", ") || "-", "   "));
+  for (const fact of step.facts ?? []) lines.push(...fieldLines("fact", fact, "   "));
   return lines.join("\n");
+}
+
+function member({ name, kind, traits = [], images = [] }) {
+  const fields = [...traits.map((one) => ["trait", one]), ...images.map((one) => ["image", one])];
+  const lines = fields.flatMap(([keyword, value]) => fieldLines(keyword, value, "   "));
+  return [...fieldLines(kind, name, ""), ...lines].join("\n");
 }
 
 function fieldLines(keyword, value, indent) {

@@ -9,7 +9,8 @@
        text: Very early, the boat hoisted its sail.
 
 A step may have its own settings: `source: step 1` (previous, first, anchor, all, text), `seed: 7`,
-`tries: 3`, `denoise: 0.5`, `negative: people`, `mask: sky.png`, `reference: fox.png`.
+`tries: 3`, `denoise: 0.5`, `negative: people`, `mask: sky.png`, `reference: fox.png`. cast_lines.py describes
+the lines about the cast.
 
 Written text is read back as the same steps, character for character. A value that a line cannot show as is
 (spaces at its ends, control characters) is written as a backslash and a JSON string. Reading is more lenient
@@ -22,8 +23,18 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
-from ..types import MAX_STEPS
+from ..types import MAX_STEPS, CastMember
+from .cast_lines import (
+    MEMBER,
+    MEMBER_FIELD,
+    STEP_FIELD,
+    add_step_field,
+    checked_cast,
+    member_fields,
+    step_fields,
+)
 from .edited_plan import (
     DIGEST,
     EditedPlan,
@@ -62,6 +73,7 @@ UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 def write_outline(plan: EditedPlan) -> str:
     """Return the outline of a plan. `read_outline` reads it back as an equal value."""
     blocks = ["\n".join(_field_lines("style", plan.style, ""))] if plan.style else []
+    blocks += [_member(member) for member in plan.cast]
     blocks += [_block(one) for one in plan.steps]
     if plan.made_from:
         blocks.append(f"made from: {' '.join(plan.made_from)}")
@@ -89,6 +101,7 @@ def read_outline(text: str) -> EditedPlan:
         steps=rising([_edited(draft) for draft in reader.drafts]),
         made_from=tuple(reader.made_from or ()),
         style=checked_style("\n".join(reader.style or ())),
+        cast=checked_cast(reader.cast, reader.cast_line),
     )
 
 
@@ -101,6 +114,7 @@ class _Draft:
     name: str
     locked: bool
     values: dict[str, list[str]] = field(default_factory=dict)
+    of_cast: dict[str, Any] = field(default_factory=dict)
 
 
 class _Reader:
@@ -110,6 +124,8 @@ class _Reader:
         self.drafts: list[_Draft] = []
         self.made_from: list[str] | None = None
         self.style: list[str] | None = None
+        self.cast: list[dict[str, Any]] = []
+        self.cast_line = 0
         self._open: list[str] | None = None
         self._blanks = 0
 
@@ -123,6 +139,13 @@ class _Reader:
             self._base(number, found.group(1))
         elif not self.drafts and (found := STYLE.match(line)):
             self._style(number, found.group(1).strip())
+        elif not self.drafts and (found := MEMBER.match(line)):
+            self._member(number, found.group(1).lower(), found.group(2).strip())
+        elif self.cast and not self.drafts and (found := MEMBER_FIELD.match(line)):
+            value = _shown(found.group(2).strip(), number, found.group(1).lower())
+            self.cast[-1].setdefault(f"{found.group(1).lower()}s", []).append(value)
+        elif self.drafts and (found := STEP_FIELD.match(line)):
+            self._of_cast(number, found.group(1).lower(), found.group(2).strip())
         elif found := HEAD.match(line):
             self._head(number, int(found.group(1)), found.group(2) or "")
         elif found := FIELD.match(line):
@@ -145,6 +168,20 @@ class _Reader:
         self._open = self.style = [_shown(value, line, "style")] if value else []
         self._blanks = 0
 
+    def _member(self, line: int, kind: str, value: str) -> None:
+        self.cast_line = self.cast_line or line
+        self.cast.append({"name": _shown(value, line, kind), "kind": kind})
+        self._open = None
+
+    def _of_cast(self, line: int, keyword: str, value: str) -> None:
+        draft = self._current(line)
+        where = f"step {draft.number}, {keyword}"
+        if not add_step_field(draft.of_cast, keyword, _shown(value, line, where)):
+            raise PlanTextError(
+                f", {where}: the step already has this field.", "Keep one of the two lines.", line
+            )
+        self._open = None
+
     def _field(self, line: int, keyword: str, value: str) -> None:
         draft = self._current(line)
         name = FIELD_OF.get(keyword, keyword)
@@ -165,7 +202,7 @@ class _Reader:
         if like := LIKE_A_FIELD.match(text):
             raise PlanTextError(
                 f", step {draft.number}: {like.group(1)!r} is not a field. The fields are draw, text, do, "
-                f"{', '.join(SETTINGS[:-1])} and {SETTINGS[-1]}.",
+                f"cast, fact, {', '.join(SETTINGS[:-1])} and {SETTINGS[-1]}.",
                 "If the line continues the text above it, start it with |.",
                 line,
             )
@@ -221,7 +258,8 @@ def _edited(draft: _Draft) -> EditedStep:
     name = draft.name
     if not values and name:
         name, values["prompt"] = "", name
-    step = make_step({"number": draft.number, "name": name, "settings": settings, **values}, draft.line)
+    fields = {"number": draft.number, "name": name, "settings": settings, **values, **draft.of_cast}
+    step = make_step(fields, draft.line)
     return EditedStep(step=step, locked=draft.locked)
 
 
@@ -267,7 +305,16 @@ def _block(edited: EditedStep) -> str:
             shown = f"step {value}" if name == "source" and isinstance(value, int) else str(value)
             shown = shown.removesuffix(".0") if isinstance(value, float) else shown
             lines += _field_lines(name, shown, "   ")
+    for keyword, value in step_fields(step):
+        lines += _field_lines(keyword, value, "   ")
     return "\n".join(lines)
+
+
+def _member(member: CastMember) -> str:
+    first, *others = member_fields(member)
+    return "\n".join(
+        [*_field_lines(*first, ""), *(line for one in others for line in _field_lines(*one, "   "))]
+    )
 
 
 def _field_lines(keyword: str, value: str, indent: str) -> list[str]:
