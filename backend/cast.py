@@ -22,7 +22,7 @@ MAX_FACTS = 8
 MAX_NAME = 60
 MAX_TRAIT = 200
 """Maximum length of a trait or a fact, in characters."""
-NOT_IN_A_NAME = re.compile(r"[,;:|\x00-\x1f\x7f-\x9f]")
+NOT_IN_A_NAME = re.compile(r"[,;:|，；：、\x00-\x1f\x7f-\x9f]|^-$")
 SENTENCE_ENDS = ".!?。！？"
 UNSPACED = "\u2e80"
 """First character of the scripts that write words without spaces between them."""
@@ -33,7 +33,7 @@ MemberKind = Literal["character", "prop", "place"]
 def _name(text: str) -> str:
     text = text.strip()
     if not text or NOT_IN_A_NAME.search(text):
-        raise ValueError("a name is one line of text without , ; : and |")
+        raise ValueError("a name is one line of text without , ; : |")
     return text
 
 

@@ -46,15 +46,14 @@ function block(step) {
     const shown = name === "source" && Number.isInteger(value) ? `step ${value}` : String(value);
     lines.push(...fieldLines(name, shown, "   "));
   }
-  if (step.cast) lines.push(...fieldLines("cast", step.cast.join(", ") || "-", "   "));
-  for (const fact of step.facts ?? []) lines.push(...fieldLines("fact", fact, "   "));
+  if (step.cast) lines.push(`   cast: ${lineText(step.cast.join(", ") || "-")}`);
+  for (const fact of step.facts ?? []) lines.push(`   fact: ${lineText(fact)}`);
   return lines.join("\n");
 }
 
 function member({ name, kind, traits = [], images = [] }) {
   const fields = [...traits.map((one) => ["trait", one]), ...images.map((one) => ["image", one])];
-  const lines = fields.flatMap(([keyword, value]) => fieldLines(keyword, value, "   "));
-  return [...fieldLines(kind, name, ""), ...lines].join("\n");
+  return [`${kind}: ${lineText(name)}`, ...fields.map(([keyword, value]) => `   ${keyword}: ${lineText(value)}`)].join("\n");
 }
 
 function fieldLines(keyword, value, indent) {
@@ -63,8 +62,11 @@ function fieldLines(keyword, value, indent) {
 }
 
 function nameText(name) {
-  const plain = name === "" || (isPlain(name) && !name.includes("\n") && !name.toLowerCase().endsWith(LOCK));
-  return plain ? name : escaped(name);
+  return name === "" ? name : name.toLowerCase().endsWith(LOCK) ? escaped(name) : lineText(name);
+}
+
+function lineText(value) {
+  return isPlain(value) && !value.includes("\n") ? value : escaped(value);
 }
 
 function isPlain(value) {

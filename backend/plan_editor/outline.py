@@ -305,15 +305,14 @@ def _block(edited: EditedStep) -> str:
             shown = f"step {value}" if name == "source" and isinstance(value, int) else str(value)
             shown = shown.removesuffix(".0") if isinstance(value, float) else shown
             lines += _field_lines(name, shown, "   ")
-    for keyword, value in step_fields(step):
-        lines += _field_lines(keyword, value, "   ")
+    lines += [f"   {keyword}: {_line(value)}" for keyword, value in step_fields(step)]
     return "\n".join(lines)
 
 
 def _member(member: CastMember) -> str:
-    first, *others = member_fields(member)
+    (kind, name), *others = member_fields(member)
     return "\n".join(
-        [*_field_lines(*first, ""), *(line for one in others for line in _field_lines(*one, "   "))]
+        [f"{kind}: {_line(name)}", *(f"   {keyword}: {_line(value)}" for keyword, value in others)]
     )
 
 
@@ -326,8 +325,11 @@ def _field_lines(keyword: str, value: str, indent: str) -> list[str]:
 
 
 def _name(name: str) -> str:
-    plain = not name or (_is_plain(name) and "\n" not in name and not _without_lock(name)[1])
-    return name if plain else _escaped(name)
+    return name if not name or (not _without_lock(name)[1] and _line(name) == name) else _escaped(name)
+
+
+def _line(value: str) -> str:
+    return value if _is_plain(value) and "\n" not in value else _escaped(value)
 
 
 def _is_plain(value: str) -> bool:
