@@ -65,7 +65,9 @@ class _Step(_Answer):
     facts: Annotated[list[str], _few(MAX_FACTS)] = Field(default_factory=list)
 
 
-class _CastAnswer(_Answer):
+class CastAnswer(_Answer):
+    """A cast as a model writes it."""
+
     cast: Annotated[list[_Member], Field(max_length=MAX_CAST)]
     steps: Annotated[list[_Step], Field(max_length=MAX_STEPS)]
 
@@ -143,7 +145,7 @@ def _with_answer(plan: Plan, reply: Reply) -> Plan:
     """
     if reply.finish == "length":
         raise AnswerError(f"It was cut off after {reply.tokens} tokens.")
-    answer = _answer_in(reply.whole)
+    answer = read_cast_answer(reply.whole)
     try:
         cast = plan.cast or tuple(CastMember(**one.model_dump()) for one in answer.cast)
         check_cast(cast, ())
@@ -168,7 +170,12 @@ def _with_answer(plan: Plan, reply: Reply) -> Plan:
     return plan.model_copy(update={"cast": cast, "steps": tuple(steps)})
 
 
-def _answer_in(text: str) -> _CastAnswer:
+def read_cast_answer(text: str) -> CastAnswer:
+    """Return the cast in a reply.
+
+    Raises:
+        AnswerError: The reply does not contain a cast, or it is cut off.
+    """
     found, _ = answers_in(split_reply(text), ("cast",))
     found = [one for one in found if "steps" in one.value]
     if not found:
@@ -176,7 +183,7 @@ def _answer_in(text: str) -> _CastAnswer:
     if found[-1].open_string or found[-1].open_depth > 1:
         raise AnswerError("The cast is cut off.", found[-1].raw[-200:])
     try:
-        return _CastAnswer.model_validate(found[-1].value)
+        return CastAnswer.model_validate(found[-1].value)
     except ValidationError as error:
         raise unfit("cast", error, found[-1]) from error
 
