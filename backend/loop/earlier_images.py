@@ -57,6 +57,11 @@ def with_most_images(settings: RunSettings, plan: Plan | None, generator: object
             "Source 'all' passes several images to the model, but this generator's model accepts one image.",
             f"{INSTEAD}: FLUX.2, Qwen-Image-Edit-Plus, images:MODEL@URL.",
         )
+    if ALL in sources and settings.most_images == 1:
+        raise SettingsError(
+            "Source 'all' passes several images to the model, but most_images is 1.",
+            "Set most_images to 2 or more, or use source previous.",
+        )
     if settings.most_images is not None and settings.most_images > most:
         raise SettingsError(
             f"most_images is {settings.most_images}, but this generator's model accepts {most} images at "
