@@ -18,7 +18,7 @@ things of a story are its cast. All arms have the same stories and seeds, so dif
 - wrong: as facts, but every tenth trait or fact has another color or place.
 - judged: as facts, and the critic is given traits and facts as clauses of both prompts.
 
-The tiny generator takes no reference images, so only words are measured. Expected before the first run: names
+The tiny generator accepts no reference images, so only words are measured. Expected before the first run: names
 changes little, since a terse prompt names only what it changes; traits removes the color half of the loss and
 facts nearly all; stale and everyone are worse than none or traits; with five attempts the critic repairs most
 of what none loses, so the cast saves images; judged is not better, since the critic compares with the source.

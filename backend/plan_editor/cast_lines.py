@@ -26,7 +26,7 @@ from ..types import Step
 from .edited_plan import PlanTextError
 
 KINDS = get_args(MemberKind)
-NOBODY = "-"
+NO_MEMBER = "-"
 MEMBER = re.compile(rf"\s*({'|'.join(KINDS)})\s*[:：](.*)$", re.IGNORECASE)
 MEMBER_FIELD = re.compile(r"\s*(trait|image)\s*[:：](.*)$", re.IGNORECASE)
 STEP_FIELD = re.compile(r"\s*(cast|fact)\s*[:：](.*)$", re.IGNORECASE)
@@ -82,7 +82,7 @@ def member_fields(member: CastMember) -> list[tuple[str, str]]:
 
 def step_fields(step: Step) -> list[tuple[str, str]]:
     """Return the lines about the cast of a step as keywords with their values."""
-    cast = [] if step.cast is None else [("cast", ", ".join(step.cast) or NOBODY)]
+    cast = [] if step.cast is None else [("cast", ", ".join(step.cast) or NO_MEMBER)]
     return [*cast, *(("fact", fact) for fact in step.facts)]
 
 
@@ -94,5 +94,5 @@ def add_step_field(values: dict[str, Any], keyword: str, value: str) -> bool:
     if "cast" in values:
         return False
     names = [name.strip() for name in re.split("[,，、]", value)]
-    values["cast"] = [] if value.strip() == NOBODY else [name for name in names if name]
+    values["cast"] = [] if value.strip() == NO_MEMBER else [name for name in names if name]
     return True

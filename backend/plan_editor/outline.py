@@ -25,15 +25,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..types import MAX_STEPS, CastMember
+from ..types import MAX_STEPS
 from .cast_lines import (
     MEMBER,
     MEMBER_FIELD,
     STEP_FIELD,
     add_step_field,
     checked_cast,
-    member_fields,
-    step_fields,
 )
 from .edited_plan import (
     DIGEST,
@@ -46,8 +44,10 @@ from .edited_plan import (
     rising,
     too_many_steps,
 )
+from .outline_writer import SETTINGS, without_lock, write_outline
 
-KEYWORDS = {"instruction": "do", "prompt": "draw", "auxiliary_text": "text"}
+__all__ = ["read_outline", "write_outline"]
+
 FIELD_OF = {
     "do": "instruction",
     "instruction": "instruction",
@@ -57,27 +57,13 @@ FIELD_OF = {
     "caption": "auxiliary_text",
     "auxiliary_text": "auxiliary_text",
 }
-SETTINGS = ("source", "seed", "tries", "denoise", "negative", "mask", "reference")
-"""Names of the fields of StepSettings that an outline can contain."""
 SOURCE_STEP = re.compile(r"(?:step\s*)?([0-9]{1,9})$", re.IGNORECASE)
 HEAD = re.compile(r"\s*([0-9]{1,18})[.)](?:\s+(.*))?$")
 FIELD = re.compile(rf"\s*({'|'.join((*FIELD_OF, *SETTINGS))})\s*[:：](.*)$", re.IGNORECASE)
 LIKE_A_FIELD = re.compile(r"\s*([^\W\d][\w ]{0,19})[:：](?:\s|$)")
 MARKED = re.compile(r"\s*\|( ?)(.*)$")
-LOCK = "[locked]"
 STYLE = re.compile(r"\s*style\s*[:：](.*)$", re.IGNORECASE)
 MADE_FROM = re.compile(r"\s*made from\s*[:：](.*)$", re.IGNORECASE)
-UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-
-
-def write_outline(plan: EditedPlan) -> str:
-    """Return the outline of a plan. `read_outline` reads it back as an equal value."""
-    blocks = ["\n".join(_field_lines("style", plan.style, ""))] if plan.style else []
-    blocks += [_member(member) for member in plan.cast]
-    blocks += [_block(one) for one in plan.steps]
-    if plan.made_from:
-        blocks.append(f"made from: {' '.join(plan.made_from)}")
-    return "\n\n".join(blocks)
 
 
 def read_outline(text: str) -> EditedPlan:
@@ -158,7 +144,7 @@ class _Reader:
             raise too_many_steps(line)
         if number < 1:
             raise PlanTextError(": step numbers start at 1.", "Change the number.", line)
-        name, locked = _without_lock(name.strip())
+        name, locked = without_lock(name.strip())
         self.drafts.append(_Draft(line, number, _shown(name, line, f"step {number}, name"), locked))
         self._open = None
 
@@ -269,14 +255,6 @@ def _setting(name: str, value: object) -> object:
     return int(found.group(1)) if found else value
 
 
-def _without_lock(name: str) -> tuple[str, bool]:
-    """Return a name without the lock mark at its end, and whether it had one."""
-    before = name[: -len(LOCK)]
-    if name.lower().endswith(LOCK) and (not before or before[-1].isspace()):
-        return before.rstrip(), True
-    return name, False
-
-
 def _shown(value: str, line: int, where: str) -> str:
     """Return the value of a line: the text itself, or the JSON string after a backslash."""
     if not value.startswith('\\"'):
@@ -290,54 +268,3 @@ def _shown(value: str, line: int, where: str) -> str:
     raise PlanTextError(
         f', {where}: \\" must be followed by the rest of a JSON string.', 'Write the text without \\".', line
     )
-
-
-def _block(edited: EditedStep) -> str:
-    step = edited.step
-    lines = [" ".join(filter(None, [f"{step.number}.", _name(step.name), LOCK if edited.locked else ""]))]
-    for name, keyword in KEYWORDS.items():
-        value = getattr(step, name)
-        if value is not None:
-            lines += _field_lines(keyword, value, "   ")
-    for name in SETTINGS:
-        value = step.settings.as_written.get(name)
-        if value is not None:
-            shown = f"step {value}" if name == "source" and isinstance(value, int) else str(value)
-            shown = shown.removesuffix(".0") if isinstance(value, float) else shown
-            lines += _field_lines(name, shown, "   ")
-    lines += [f"   {keyword}: {_line(value)}" for keyword, value in step_fields(step)]
-    return "\n".join(lines)
-
-
-def _member(member: CastMember) -> str:
-    (kind, name), *others = member_fields(member)
-    return "\n".join(
-        [f"{kind}: {_line(name)}", *(f"   {keyword}: {_line(value)}" for keyword, value in others)]
-    )
-
-
-def _field_lines(keyword: str, value: str, indent: str) -> list[str]:
-    first, *others = value.split("\n") if _is_plain(value) else [_escaped(value)]
-    return [
-        f"{indent}{keyword}: {first}",
-        *(f"{indent}| {line}" if line else f"{indent}|" for line in others),
-    ]
-
-
-def _name(name: str) -> str:
-    return name if not name or (not _without_lock(name)[1] and _line(name) == name) else _escaped(name)
-
-
-def _line(value: str) -> str:
-    return value if _is_plain(value) and "\n" not in value else _escaped(value)
-
-
-def _is_plain(value: str) -> bool:
-    first = value.partition("\n")[0]
-    return (
-        bool(first) and first == first.strip() and not first.startswith('\\"') and not UNSHOWN.search(value)
-    )
-
-
-def _escaped(value: str) -> str:
-    return "\\" + json.dumps(value)

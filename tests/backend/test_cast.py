@@ -45,7 +45,7 @@ def test_a_plan_with_a_cast_is_read_back() -> None:
     written = json.loads(plan.model_dump_json())
     assert Plan.model_validate(written) == plan
     assert written["cast"][1] == {"name": "Tom", "kind": "character"}, "empty fields are not written"
-    assert written["steps"][1]["cast"] == [], "nobody differs from no list"
+    assert written["steps"][1]["cast"] == [], "an empty list differs from none"
 
 
 @pytest.mark.parametrize(
