@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from PIL import Image
 from support.small_agents import Counting, OnePlan, Verdicts
 
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.generators.color_match import TO_SOURCE, color_matched
 from interleave_thinker.backend.generators.enhanced import enhanced
 from interleave_thinker.backend.generators.fake import FakeGenerator
+from interleave_thinker.backend.generators.pipelines.kinds import KINDS
+from interleave_thinker.backend.generators.protocol import reference_marks
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.journal import Journal
 from interleave_thinker.backend.loop.events import Finished, SettingUnused
@@ -252,3 +257,19 @@ def test_a_graph_of_the_user_gets_the_words(tmp_path: Path) -> None:
 def test_counting_generators_without_step_settings_get_the_words() -> None:
     generator = Counting()
     assert told(generator=generator).results[0].attempts[0].cast is not None
+
+
+def test_wrappers_pass_on_how_their_model_names_images() -> None:
+    class Marked(Recording):
+        image_mark, own_references = "<image{}>", 2
+
+    assert reference_marks(color_matched(Marked(), TO_SOURCE), True, 1) == ["<image4>"]
+    assert reference_marks(FakeGenerator(16), False, 2) == ["Image 1", "Image 2"]
+    assert KINDS["QwenImageEditPlusPipeline"].mark == "Picture {}"
+
+
+def test_a_source_of_all_images_with_a_limit_of_one_is_an_error() -> None:
+    with pytest.raises(SettingsError, match="most_images is 1"):
+        told(settings=RunSettings(source="all", most_images=1))
+    alone = told(settings=RunSettings(most_images=1)).results[1].attempts[0]
+    assert alone.beside == () and alone.cast is not None, "the limit of the run: words alone"
