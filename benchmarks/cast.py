@@ -1,8 +1,8 @@
 """Measures in the tiny world what a cast does for a generator that forgets (tinyworld/lab/runs/forgetful.py).
 
-    OMP_NUM_THREADS=1 python -m benchmarks.cast --stories 300 --seed 1
-    OMP_NUM_THREADS=1 python -m benchmarks.cast --stories 300 --seed 1 --generator exact
-    OMP_NUM_THREADS=1 python -m benchmarks.cast --stories 60 --seed 1 --critic learned --arms facts judged
+    OMP_NUM_THREADS=1 python -m benchmarks.cast --seeds 1 2 3 --generator exact
+    OMP_NUM_THREADS=1 python -m benchmarks.cast --seeds 1 2 3 --arms facts
+    OMP_NUM_THREADS=1 python -m benchmarks.cast --stories 60 --critic learned --arms facts judged
 
 Stories of six steps with exact plans run through the regular loop with the shipped generator, or a renderer
 that makes no other mistakes, behind the forgetful wrapper, and with an exact critic or the shipped one. The
@@ -18,12 +18,13 @@ things of a story are its cast. All arms have the same stories and seeds, so dif
 - wrong: as facts, but every tenth trait or fact has another color or place.
 - judged: as facts, and the critic is given traits and facts as clauses of both prompts.
 
-The tiny generator accepts no reference images, so only words are measured. Expected before the first run: names
-changes little, since a terse prompt names only what it changes; traits removes the color half of the loss and
-facts nearly all; stale and everyone are worse than none or traits; with five attempts the critic repairs most
-of what none loses, so the cast saves images; judged is not better, since the critic compares with the source.
+The tiny generator accepts no reference images, so only words are measured. Expected before the first run:
+names changes little, since a terse prompt names only what it changes; traits removes the color half of the
+loss and facts nearly all; stale and everyone are worse than none or traits; with five attempts the critic
+repairs most of what none loses, so the cast saves images; judged is not better, since the critic compares
+with the source.
 
-`calls` are replies of the critic per story. A cast that a model writes costs one more. The last line is JSON.
+A cast that a model writes costs one more reply per story. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -197,17 +198,22 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--stories", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="Seeds whose stories are pooled.")
     parser.add_argument("--arms", nargs="*", choices=ARMS, default=[*DEFAULT], help="In addition to none.")
     parser.add_argument("--generator", choices=("exact", "learned"), default="learned")
     parser.add_argument("--critic", choices=("exact", "learned", "none"), default="exact")
     options = parser.parse_args()
-    rng = Random(f"cast/{options.seed}")
-    stories = [random_story(rng, "evaluate", STEPS) for _ in range(options.stories)]
+    sets = []
+    for seed in options.seeds:
+        rng = Random(f"cast/{seed}")
+        sets.append([random_story(rng, "evaluate", STEPS) for _ in range(options.stories)])
+    count = options.stories * len(sets)
     figures: dict[str, dict[int, dict[str, object]]] = {}
     plain: dict[int, list[StoryOutcome]] = {}
     for arm in dict.fromkeys(["none", *options.arms]):
-        told, calls = outcomes_of(stories, arm, options.critic, options.generator)
+        runs = [outcomes_of(stories, arm, options.critic, options.generator) for stories in sets]
+        told = {attempts: [one for some, _ in runs for one in some[attempts]] for attempts in runs[0][0]}
+        calls = sum(made for _, made in runs)
         plain = plain or told
         measure = measure_stories(told)
         figures[arm] = {}
@@ -218,7 +224,6 @@ def main() -> None:
                 "steps": measure.steps[attempts].model_dump(),
                 "images": measure.draws[attempts],
                 "change": change.model_dump(),
-                "right": [one.right for one in ones],
             }
             print(
                 f"{arm:9s} {attempts} attempts: stories {measure.stories[attempts]}, "
@@ -226,8 +231,8 @@ def main() -> None:
                 f"change of stories {change}",
                 flush=True,
             )
-        print(f"{arm:9s} {calls / len(stories):.1f} replies of the critic per story, all runs together")
-    print(json.dumps({"stories": len(stories), "seed": options.seed, "arms": figures}))
+        print(f"{arm:9s} {calls / count:.1f} replies of the critic per story, all runs together")
+    print(json.dumps({"stories": count, "seeds": options.seeds, "arms": figures}))
 
 
 if __name__ == "__main__":
