@@ -1,7 +1,7 @@
 """Measures in the tiny world what a cast does for a generator that forgets (tinyworld/lab/runs/forgetful.py).
 
     OMP_NUM_THREADS=1 python -m benchmarks.cast --seeds 1 2 3 --generator exact
-    OMP_NUM_THREADS=1 python -m benchmarks.cast --seeds 1 2 3 --arms facts
+    OMP_NUM_THREADS=1 python -m benchmarks.cast --seeds 1 2 3 --arms traits facts remembers
     OMP_NUM_THREADS=1 python -m benchmarks.cast --stories 60 --critic learned --arms facts judged
 
 Stories of six steps with exact plans run through the regular loop with the shipped generator, or a renderer

@@ -102,7 +102,7 @@ def drawn_settings(
     if shows_all(step, settings):
         others = _beside([*request.images, *(one.image for one in earlier if one.image is not None)])
         beside = [*beside, *(one for one in others if one not in beside)][:room]
-    told = cast_text(members, step.facts if plan.cast else (), step.cast is not None)
+    told = cast_text(members, step.facts, step.cast is not None)
     cast = CastShown(text=told, names=tuple(name for name, _ in shown)) if told or shown else None
     if not beside and cast is None:
         return step.settings

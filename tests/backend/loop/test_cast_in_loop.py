@@ -259,6 +259,12 @@ def test_counting_generators_without_step_settings_get_the_words() -> None:
     assert told(generator=generator).results[0].attempts[0].cast is not None
 
 
+def test_facts_need_no_cast() -> None:
+    generator = Recording()
+    told(Plan(steps=(Step(number=1, prompt="a street", facts=("it rains",)),)), generator)
+    assert generator.given == [("a street. it rains.", 0)]
+
+
 def test_wrappers_pass_on_how_their_model_names_images() -> None:
     class Marked(Recording):
         image_mark, own_references = "<image{}>", 2
