@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .scorers.protocol import Scorer
     from .types import (
         Attempt,
+        CastMember,
         Plan,
         Request,
         RunSettings,
@@ -67,6 +68,7 @@ __all__ = [
     "AttemptJudged",
     "AttemptStarted",
     "Cancelled",
+    "CastMember",
     "ChatError",
     "ChatModel",
     "Critic",
@@ -133,7 +135,8 @@ _MODULES = {
     ".prompts": "PromptSet",
     ".scorers": "open_scorer",
     ".scorers.protocol": "Scorer",
-    ".types": "Attempt Plan Request RunSettings Score Step StepResult StopReason Trajectory Verdict",
+    ".types": "Attempt CastMember Plan Request RunSettings Score Step StepResult StopReason Trajectory "
+    "Verdict",
 }
 """Names by the modules that define them; a test compares them with the imports above."""
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -12,12 +12,14 @@ from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from .cast import Cast, CastMember, Facts, Present, check_cast, pictures_of
 from .pictures import Picture
 from .values import (
     MAX_ATTEMPTS,
     MAX_BATCH,
     MAX_STEP_IMAGES,
     MAX_TEXT,
+    CastShown,
     DrawSettings,
     Item,
     RunSettings,
@@ -25,6 +27,7 @@ from .values import (
     StepImage,
     StepSettings,
     Text,
+    UnusedSetting,
     Value,
     written_without,
 )
@@ -39,6 +42,8 @@ __all__ = [
     "MAX_STYLE",
     "MAX_TEXT",
     "Attempt",
+    "CastMember",
+    "CastShown",
     "DrawSettings",
     "Enhancement",
     "Fault",
@@ -77,7 +82,11 @@ class Request(Value):
 
 
 class Step(Value):
-    """One step of a plan. If `prompt` is None, the step is text-only and `auxiliary_text` is its content."""
+    """One step of a plan. If `prompt` is None, the step is text-only and `auxiliary_text` is its content.
+
+    `cast` names the members of the plan's cast that are in the step; None: the names in its prompt decide.
+    `facts` state what is true after it.
+    """
 
     number: int = Field(ge=1)
     name: Text = ""
@@ -85,13 +94,17 @@ class Step(Value):
     prompt: Text | None = None
     auxiliary_text: Text | None = None
     settings: StepSettings = StepSettings()
+    cast: Present | None = None
+    facts: Facts = ()
 
     @model_serializer(mode="wrap")
     def _without_settings(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit empty settings, as earlier versions wrote steps, so that they can read them."""
-        written = fields(self)
+        """Omit empty settings and cast, as earlier versions wrote steps, so that they can read them."""
+        written = written_without(fields(self), self, ("facts",))
         if self.settings == StepSettings():
             written.pop("settings", None)
+        if self.cast is None:
+            written.pop("cast", None)
         return written
 
     @model_validator(mode="after")
@@ -117,17 +130,19 @@ class Plan(Value):
 
     Step numbers increase, but need not start at 1 (a continuation). The sentence `style` precedes the prompt
     of every step when it is generated and judged. `warning` tells how the plan differs from the request.
+    `cast` are the characters, props and places that look the same in every image.
     """
 
     steps: Several[Step] = Field(min_length=1, max_length=MAX_STEPS)
     reasoning: Text = ""
     style: str = Field(default="", max_length=MAX_STYLE)
     warning: Text = ""
+    cast: Cast = ()
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit empty fields, as earlier versions wrote plans, so that they can read them."""
-        return written_without(fields(self), self, ("style", "warning"))
+        return written_without(fields(self), self, ("style", "warning", "cast"))
 
     @model_validator(mode="after")
     def _numbers_rise(self) -> Plan:
@@ -136,13 +151,15 @@ class Plan(Value):
             raise ValueError(f"step numbers must increase, but are {numbers}")
         if any(len(step.prompt or "") > MAX_TEXT for step in self.drawn_steps):
             raise ValueError(f"style and prompt together exceed {MAX_TEXT} characters")
+        check_cast(self.cast, ((step.number, step.cast) for step in self.steps))
         return self
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
-        """Images named in the settings of the steps, without duplicates."""
+        """Images of the cast and in the settings of the steps, without duplicates."""
         images = [image for step in self.steps for image in step.settings.images.values()]
-        return tuple({one.picture.digest: one.picture for one in images if one.picture}.values())
+        found = [*pictures_of(self.cast), *(one.picture for one in images if one.picture)]
+        return tuple({one.digest: one for one in found}.values())
 
     @property
     def drawn_steps(self) -> tuple[Step, ...]:
@@ -216,6 +233,7 @@ class Attempt(Value):
         max_length=MAX_STEP_IMAGES - 1,
         description="Images shown to the model next to the source image.",
     )
+    cast: CastShown | None = Field(default=None, description="What the model was told about the cast.")
     image: Picture | None = None
     verdict: Verdict | None = None
     score: Score | None = None
@@ -232,7 +250,7 @@ class Attempt(Value):
     @model_serializer(mode="wrap")
     def _without_defaults(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit default values, as earlier versions wrote attempts, so that they can read them."""
-        return written_without(fields(self), self, ("place", "redraw", "beside", "enhancement"))
+        return written_without(fields(self), self, ("place", "redraw", "beside", "enhancement", "cast"))
 
 
 class StopReason(str, Enum):
@@ -287,14 +305,6 @@ class Identities(Value):
     generator: Text = ""
     critic: Text = ""
     prompt_set: Text = Field(default="", description="Digest of the prompt sets of planner and critic.")
-
-
-UnusedSetting = Literal["accept_at", "seed", "constrained_decoding"]
-"""A setting without effect in a run.
-
-`accept_at`: the critic reports no probabilities. `seed`: the image service does not accept a seed.
-`constrained_decoding`: an agent's backend cannot constrain its replies.
-"""
 
 
 class Trajectory(Value):

@@ -1,6 +1,6 @@
 """Base classes of stored values, and the settings of a run and of a single step.
 
-`DrawSettings.beside` (earlier images that the model is shown) is not part of a plan. It follows from the
+`DrawSettings.beside` (images that the model is shown) is not part of a plan. It follows from the cast and the
 source of a step and from the images generated before (loop/earlier_images.py). A plan says `source: all`, and
 the loop passes the images to the generator. `step_identity` is here because code that rewrites the records of
 a run, such as a copy of a story, has to name generators in the same way as the loop.
@@ -37,6 +37,15 @@ Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Item = TypeVar("Item")
 Several = Annotated[tuple[Item, ...], FailFast()]
 """Values in order. Validation stops at the first error, because a million errors would take a gigabyte."""
+
+
+UnusedSetting = Literal["accept_at", "seed", "constrained_decoding", "cast_images"]
+"""A setting without effect in a run.
+
+`accept_at`: the critic reports no probabilities. `seed`: the image service does not accept a seed.
+`constrained_decoding`: an agent's backend cannot constrain its replies. `cast_images`: the image model
+accepts no reference images.
+"""
 
 
 class ValidTexts(BaseModel):
@@ -139,21 +148,38 @@ class StepSettings(Value):
         return {name: one for name, one in given.items() if one is not None}
 
 
-class DrawSettings(StepSettings):
-    """The settings with which the loop generates a step.
+class CastShown(Value):
+    """What an image model is told about the cast of a step.
 
     Attributes:
-        beside: Earlier images shown to the model next to the source image, in order. Set by the loop, never
-            stored in a plan.
+        text: Traits, head count and facts, added to the prompt.
+        names: Members that the first images of `beside` show, in their order.
+    """
+
+    text: Text = ""
+    names: Several[str] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return written_without(fields(self), self, ("text", "names"))
+
+
+class DrawSettings(StepSettings):
+    """The settings with which the loop generates a step. The loop sets these, and no plan contains them.
+
+    Attributes:
+        beside: Images of the cast and earlier images shown to the model next to the source image, in order.
+        cast: What the model is told about the cast. `None` without a cast.
     """
 
     beside: Several[Picture] = Field(default=(), max_length=MAX_STEP_IMAGES - 1)
+    cast: CastShown | None = None
 
     @property
     def of_draw(self) -> dict[str, Any]:
-        """As of `StepSettings`, with the digests of `beside`."""
+        """As of `StepSettings`, with the digests of `beside` and the cast."""
         beside = {"beside": [one.digest for one in self.beside]} if self.beside else {}
-        return super().of_draw | beside
+        return super().of_draw | beside | ({"cast": self.cast.model_dump()} if self.cast else {})
 
 
 class RunSettings(Value):
@@ -186,10 +212,10 @@ class RunSettings(Value):
     )
     most_images: int | None = Field(
         default=None,
-        ge=2,
+        ge=1,
         le=MAX_STEP_IMAGES,
-        description="With source all: maximum number of images shown to the model, including the source "
-        "image. Empty: as many as the model accepts.",
+        description="With source all or a cast: maximum number of images shown to the model, including the "
+        "source image. Empty: as many as the model accepts.",
     )
     seed: int = Field(
         default=0,

@@ -21,6 +21,7 @@ from .options.engine import engine_options, read_engine
 from .options.service import ServiceOptions
 
 if TYPE_CHECKING:
+    from ..backend.agents.cast_writer import CastWriter
     from ..backend.agents.critic import Critic
     from ..backend.agents.planner import Planner
     from ..backend.generators.protocol import Generator
@@ -121,6 +122,22 @@ class PlannerOptions(BaseModel):
         "unless --planner-temperature is set.",
     )
     planner_max_pixels: int | None = reply_option("max_pixels")
+
+
+class CastOptions(BaseModel):
+    """Options of the cast."""
+
+    cast: str | None = Field(
+        default=None,
+        description="YAML file with the characters, props and places that look the same in every image. "
+        "Default: cast.yaml next to the run folder, if it exists; none ignores it.",
+    )
+    cast_writer: str | None = Field(
+        default=None,
+        description="Chat model that reads the finished plan and writes its cast: transformers:FOLDER, "
+        "llamacpp:FILE.gguf or openai:MODEL@URL. With --cast, it only writes who is in each step and what is "
+        "true there.",
+    )
 
 
 class CriticOptions(BaseModel):
@@ -226,6 +243,15 @@ class Opener:
         settings = reply_settings("planner", options).seeded(options.planner_seed or 0)
         prompts = prompts_in(options.planner_prompts)
         return self._models.planner(options.planner, options.planner_adapter, prompts, settings, on_part)
+
+    def cast_writer(self, options: CastOptions) -> CastWriter | None:
+        """Open the chat model that writes the cast, if one is chosen.
+
+        Raises:
+            SettingsError: An option is not valid for this model.
+            ChatError: The model cannot be loaded or reached.
+        """
+        return self._models.cast_writer(options.cast_writer) if options.cast_writer else None
 
     def critic(self, options: CriticOptions) -> Critic | None:
         """Open the critic; None for `none`.

@@ -34,6 +34,8 @@ UNUSED: dict[UnusedSetting, str] = {
     "accept_at": "--accept-at has no effect: the critic reports no probabilities, so its own verdict "
     "decides.",
     "seed": "--seed has no effect: the image service does not support seeds.",
+    "cast_images": "The images of the cast are not shown: the image model accepts no reference images. "
+    "The prompts describe the cast in words.",
     "constrained_decoding": "--constrained-decoding has no effect: the agent's backend does not support it.",
 }
 STOP_REASONS = {
@@ -208,8 +210,12 @@ class JsonLines:
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    """Return the lines that describe the steps of a plan."""
+    """Return the lines that describe the cast and the steps of a plan."""
     lines: list[str] = []
+    for member in plan.cast:
+        images = [plural(len(member.images), "image")] if member.images else []
+        looks = ", ".join([*member.traits, *images])
+        lines.append(f"{member.kind} {member.name}{f': {looks}' if looks else ''}")
     for step in plan.steps:
         title = step.name or step.instruction or ""
         lines.append(f"{step.number}. {title or step.prompt or 'text'}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +19,22 @@ from ..backend.counters import Counts, counting
 from ..backend.errors import Cancelled
 from ..backend.exporters import export_by_name
 from ..backend.loop.events import Finished, PlanReady
+from ..backend.pictures import Picture
+from ..backend.pipeline.cast import PlanCast, cast_next_to, read_cast
 from ..backend.pipeline.prepared import PreparedRun
 from ..backend.report.completeness import GOOD, all_accepted, lacks
-from ..backend.types import Plan, Request, RunSettings, StopReason, Trajectory
+from ..backend.types import CastMember, Plan, Request, RunSettings, StopReason, Trajectory
 from .commands.resume import Before, show_changes
-from .open_models import TINY_WORLD, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
+from .open_models import (
+    NONE,
+    TINY_WORLD,
+    CastOptions,
+    CriticOptions,
+    GeneratorOptions,
+    LocalOptions,
+    Opener,
+    PlannerOptions,
+)
 from .options.image_cost import say_cost
 from .progress import JsonLines, Lines, plural, warn
 
@@ -61,6 +72,7 @@ class ModelOptions:
     critic: CriticOptions
     generator: GeneratorOptions
     local: LocalOptions
+    cast: CastOptions = field(default_factory=CastOptions)
 
 
 def carry_out(
@@ -95,6 +107,7 @@ def carry_out(
     counts = Counts()
     try:
         with counting() as counts:
+            cast = _read_cast(view, models.cast.cast, out)
             prepared = PreparedRun(request, out, settings, models.constraints, plan)
             show_changes(view, out, settings)
             if prepared.needs_planner:
@@ -104,11 +117,13 @@ def carry_out(
             generator = opener.generator(models.generator)
             planner = opener.planner(models.planner, view.planning) if prepared.needs_planner else None
             critic = opener.critic(models.critic) if prepared.needs_critic else None
+            writer = opener.cast_writer(models.cast)
             opener.finish()
             if before is not None:
                 before.check_models(planner, critic, generator)
             view.wait("Planning")
-            for event in prepared.events(planner, generator, critic):
+            completed = PlanCast(cast, writer) if cast or writer else None
+            for event in prepared.events(planner, generator, critic, completed):
                 if isinstance(event, Finished):
                     trajectory = event.trajectory
                 view.show(event)
@@ -125,6 +140,16 @@ def carry_out(
     )
     _conclude(view, outcome, trajectory, out, counts)
     return outcome
+
+
+def _read_cast(view: Lines | JsonLines, given: str | None, out: Path) -> tuple[CastMember, ...]:
+    """Return the cast in a file, or in the cast.yaml next to the run folder."""
+    path = cast_next_to(out) if given is None else None if given == NONE else Path(given)
+    if path is None:
+        return ()
+    if given is None and isinstance(view, Lines):
+        view.say(f"Cast: {path}")
+    return read_cast(path)
 
 
 def constrained(planner: Planner, constraints: PlanConstraints) -> ConstrainedPlanner:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from ..backend.byte_lru import ByteLRU
+from ..backend.machine.byte_lru import ByteLRU
 from .pool import GeneratedImage
 
 Source = Literal["drawn", "joined", "kept"]

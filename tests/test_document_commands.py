@@ -11,7 +11,10 @@ import pytest
 from support.cli_calls import call
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-BLOCK = re.compile(r'^```(console|python|json title="plan\.json")\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r'^```(console|python|json title="plan\.json"|yaml title="cast\.yaml")\n(.*?)^```$',
+    re.MULTILINE | re.DOTALL,
+)
 ELSEWHERE = {
     "how-to/runs/plugins.md",  # tests/test_plugins.py
     "how-to/runs/serve.md",  # a file for Locust
@@ -27,7 +30,7 @@ DOCUMENTS = [
     for path in sorted(DOCS.rglob("*.md"))
     if path.relative_to(DOCS).as_posix() not in ELSEWHERE
     and path.relative_to(DOCS).parts[0] in ("tutorials", "how-to")
-    and any(not kind.startswith("json") for kind, _ in blocks_of(path))
+    and any("title" not in kind for kind, _ in blocks_of(path))
 ]
 
 
@@ -48,4 +51,4 @@ def test_commands_and_examples_run(document: Path, tmp_path: Path, monkeypatch: 
                 if target:
                     (tmp_path / target.strip()).write_text(done.stdout, encoding="utf-8")
         else:
-            (tmp_path / "plan.json").write_text(text, encoding="utf-8")
+            (tmp_path / kind.split('"')[1]).write_text(text, encoding="utf-8")

@@ -19,6 +19,7 @@ export class PlanEdits {
     this.steps = [];
     this.madeFrom = [];
     this.style = "";
+    this.cast = [];
     this.fault = "";
     this.display = {};
     this.undo = null;
@@ -66,6 +67,7 @@ export class PlanEdits {
       if (planText(steps, [], false) !== planText(this.steps, [], false)) this.steps = steps;
       this.madeFrom = answer.plan?.made_from ?? [];
       this.style = answer.plan?.style ?? "";
+      this.cast = answer.plan?.cast ?? [];
     }
     this.forms = answer;
     this.show();
@@ -96,7 +98,7 @@ export class PlanEdits {
   /** Write the steps into the text. With a description of the `change`, it can be undone. */
   write(change) {
     if (change) this.undo = { change, text: this.text };
-    this.setText(planText(this.steps, this.madeFrom, this.isJson, this.style));
+    this.setText(planText(this.steps, this.madeFrom, this.isJson, this.style, this.cast));
     this.fault = "";
     if (change) this.show();
     this.checkSoon();
@@ -177,7 +179,7 @@ export class PlanEdits {
       this.steps = [...planned, ...locked].sort((one, other) => one.step_number - other.step_number);
       this.madeFrom = this.display.planned.made_from;
       this.undo.change = say("The planner's plan was loaded. Locked steps stayed.");
-      this.setText(planText(this.steps, this.madeFrom, false, this.style));
+      this.setText(planText(this.steps, this.madeFrom, false, this.style, this.cast));
     } else {
       this.setText("");
     }
@@ -187,8 +189,8 @@ export class PlanEdits {
   /** Load the merged plan from the node, to edit it further. */
   takeResult() {
     this.undo = { change: say("The new steps were loaded."), text: this.text };
-    const { execution_plan: steps, made_from: madeFrom, style } = this.display.result;
-    this.setText(planText(steps, madeFrom, this.isJson, style));
+    const { execution_plan: steps, made_from: madeFrom, style, cast } = this.display.result;
+    this.setText(planText(steps, madeFrom, this.isJson, style, cast));
     this.read();
   }
 

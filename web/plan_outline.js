@@ -1,4 +1,4 @@
-// A plan as an outline, written by the rules of backend/plan_editor/outline.py, which reads it.
+// A plan as an outline, written by the rules of backend/plan_editor/outline_writer.py.
 //
 // It is written here so that the text is up to date with every key press. It is parsed by the server, so the list shows the same
 // errors as a queued graph.
@@ -10,21 +10,22 @@ const LOCK = "[locked]";
 const UNSHOWN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|[\ud800-\udfff]/u;
 
 /** The text of these steps, as JSON or as an outline. */
-export function planText(steps, madeFrom, asJson, style = "") {
-  return asJson ? planJson(steps, madeFrom, style) : planOutline(steps, madeFrom, style);
+export function planText(steps, madeFrom, asJson, style = "", cast = []) {
+  return asJson ? planJson(steps, madeFrom, style, cast) : planOutline(steps, madeFrom, style, cast);
 }
 
-function planJson(steps, madeFrom, style) {
+function planJson(steps, madeFrom, style, cast) {
   const plan = {
     ...(style ? { style } : {}),
+    ...(cast.length ? { cast } : {}),
     execution_plan: steps.map(({ locked, ...step }) => (locked ? { ...step, locked } : step))
   };
   if (madeFrom.length) plan.made_from = madeFrom;
   return JSON.stringify(plan, null, 2);
 }
 
-function planOutline(steps, madeFrom, style) {
-  const blocks = steps.map(block);
+function planOutline(steps, madeFrom, style, cast) {
+  const blocks = [...cast.map(member), ...steps.map(block)];
   if (style) blocks.unshift(fieldLines("style", style, "").join("\n"));
   if (madeFrom.length) blocks.push(`made from: ${madeFrom.join(" ")}`);
   return blocks.join("\n\n");
@@ -45,7 +46,14 @@ function block(step) {
     const shown = name === "source" && Number.isInteger(value) ? `step ${value}` : String(value);
     lines.push(...fieldLines(name, shown, "   "));
   }
+  if (step.cast) lines.push(`   cast: ${lineText(step.cast.join(", ") || "-")}`);
+  for (const fact of step.facts ?? []) lines.push(`   fact: ${lineText(fact)}`);
   return lines.join("\n");
+}
+
+function member({ name, kind, traits = [], images = [] }) {
+  const fields = [...traits.map((one) => ["trait", one]), ...images.map((one) => ["image", one])];
+  return [`${kind}: ${lineText(name)}`, ...fields.map(([keyword, value]) => `   ${keyword}: ${lineText(value)}`)].join("\n");
 }
 
 function fieldLines(keyword, value, indent) {
@@ -54,8 +62,11 @@ function fieldLines(keyword, value, indent) {
 }
 
 function nameText(name) {
-  const plain = name === "" || (isPlain(name) && !name.includes("\n") && !name.toLowerCase().endsWith(LOCK));
-  return plain ? name : escaped(name);
+  return name === "" ? name : name.toLowerCase().endsWith(LOCK) ? escaped(name) : lineText(name);
+}
+
+function lineText(value) {
+  return isPlain(value) && !value.includes("\n") ? value : escaped(value);
 }
 
 function isPlain(value) {

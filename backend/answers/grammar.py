@@ -9,12 +9,15 @@ text. White space is limited, since constrained models tend to end in it.
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
+from typing import Literal, get_args
 
+from ..cast import MemberKind
 from ..types import MAX_STEPS
 
-GrammarName = Literal["plan", "verdict", "outline", "part"]
-"""Kinds of answers: a plan, a verdict, and the outline and parts of a long plan."""
+GrammarName = Literal["plan", "verdict", "outline", "part", "cast"]
+"""Kinds of answers: a plan, a verdict, the outline and parts of a long plan, and the cast of a plan."""
+KINDS = get_args(MemberKind)
+"""Kinds of members of a cast."""
 
 # White space as in Python's `\s` and `strip`; other engines do not include the separators 1c..1f.
 BLANK = r"[\s\x1c-\x1f]"
@@ -54,7 +57,13 @@ def answer_grammar(name: GrammarName, thinking: bool = False) -> str:
         name: Kind of the answer. A verdict may also come before its reasoning.
         thinking: Whether the prompt already contains the opening `<think>`.
     """
-    bodies = {"plan": _plan, "verdict": _verdict, "outline": _outline, "part": lambda: _plan(state=True)}
+    bodies = {
+        "plan": _plan,
+        "verdict": _verdict,
+        "outline": _outline,
+        "part": lambda: _plan(state=True),
+        "cast": _cast,
+    }
     body = bodies[name]()
     if thinking:
         start = "start: thought GAP? answer"
@@ -81,6 +90,26 @@ def _outline() -> str:
         '"}"'
         for style in STYLES
     )
+
+
+def _cast() -> str:
+    """Return the rules of a cast: the members, then who is in each step and what is true there."""
+    rules = []
+    for style in STYLES:
+        words = f"{style.upper()}_WORDS"
+        texts = f'"[" W? ({words} (W? "," W? {words})*)? W? "]"'
+        quotes = ('\\"',) if style == "json" else ('\\"', "'")
+        kinds = " | ".join(f'"{quote}{kind}{quote}"' for quote in quotes for kind in KINDS)
+        rules += [
+            f'{style}: "{{" W? {_key(style, "cast")} "[" W? ({style}_member (W? "," W? {style}_member)*)? W? '
+            f'"]" W? "," W? {_key(style, "steps")} "[" W? {style}_entry (W? "," W? {style}_entry)* W? "]" '
+            'W? "}"',
+            f'{style}_member: "{{" W? {_key(style, "name")} {words} W? "," W? {_key(style, "kind")} '
+            f'({kinds}) W? "," W? {_key(style, "traits")} {texts} W? "}}"',
+            f'{style}_entry: "{{" W? {_key(style, "step_number")} /[1-9][0-9]?[0-9]?/ W? "," W? '
+            f'{_key(style, "cast")} {texts} W? "," W? {_key(style, "facts")} {texts} W? "}}"',
+        ]
+    return "\n".join(rules)
 
 
 def _plan(state: bool = False) -> str:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from ..answers.found_object import REASONING
-from ..answers.grammar import GrammarName
+from ..answers.grammar import KINDS, GrammarName
 from ..types import MAX_STEPS
 
 TEXT = {"type": "string"}
@@ -51,6 +51,7 @@ def answer_gbnf(name: GrammarName, thinking: bool = False) -> str:
         "outline": lambda: _object(
             f'{_key("outline")} "[" w words (w "," w words)* w "]" {_comma("always")} text'
         ),
+        "cast": _cast,
     }
     return f"root ::= {root}\n{RULES.lstrip()}{bodies[name]()}"
 
@@ -72,13 +73,21 @@ def answer_schema(name: GrammarName) -> dict[str, Any]:
             ]
         },
     }
+    kind = {"type": "string", "enum": list(KINDS)}
+    member = _schema({"name": TEXT, "kind": kind, "traits": _list(TEXT)})
+    entry = _schema({"step_number": {"type": "integer"}, "cast": _list(TEXT), "facts": _list(TEXT)})
     bodies: dict[GrammarName, dict[str, Any]] = {
         "plan": {"execution_plan": steps},
         "part": {"execution_plan": steps, "state": TEXT},
         "verdict": {"previous_step_success": {"type": "boolean"}, "refine_prompt": TEXT},
         "outline": {"outline": {"type": "array", "minItems": 1, "items": TEXT}, "always": TEXT},
+        "cast": {"cast": _list(member), "steps": _list(entry)},
     }
     return _schema({REASONING: TEXT, **bodies[name]})
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
 
 
 def _schema(properties: dict[str, Any]) -> dict[str, Any]:
@@ -106,6 +115,25 @@ def _plan(after: str = "") -> str:
         later = f' (w "," w begin n{number + 1})?' if number < MAX_STEPS else ""
         rules.append(f'n{number} ::= "{number}" rest{later}')
     return "\n".join(rules)
+
+
+def _cast() -> str:
+    """Return the rules of a cast. A name may be short, so its text has any length."""
+    kinds = " | ".join(rf'"\"{kind}\""' for kind in KINDS)
+    return "\n".join(
+        [
+            _object(
+                f'{_key("cast")} "[" w (member (w "," w member)*)? w "]" '
+                f'{_comma("steps")} "[" w entry (w "," w entry)* w "]"'
+            ),
+            f'member ::= "{{" w {_key("name")} name {_comma("kind")} ({kinds}) '
+            f'{_comma("traits")} names w "}}"',
+            f'entry ::= "{{" w {_key("step_number")} [1-9] [0-9]? [0-9]? {_comma("cast")} names '
+            f'{_comma("facts")} names w "}}"',
+            'names ::= "[" w (name (w "," w name)*)? w "]"',
+            r'name ::= "\"" [^"\\<{}.…\x00-\x20] char* "\""',
+        ]
+    )
 
 
 def _object(members: str) -> str:

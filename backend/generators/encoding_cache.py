@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic import Field
 
-from ..byte_lru import ByteLRU, tensor_bytes
 from ..counters import count
+from ..machine.byte_lru import ByteLRU, tensor_bytes
 from ..types import Value
 
 MEBIBYTE = 1024 * 1024

@@ -16,6 +16,7 @@ from ..types import Enhancement, StepSettings
 from ..values import bounded_identity, step_identity
 
 __all__ = [
+    "IMAGE_MARK",
     "DrawsAtOnce",
     "DrawsInBatches",
     "DrawsMany",
@@ -29,9 +30,13 @@ __all__ = [
     "idle_workers",
     "is_repeatable",
     "max_reference_images",
+    "reference_marks",
     "step_identity",
     "stopped_by",
 ]
+
+IMAGE_MARK = "Image {}"
+"""Default notation of an image number in a prompt."""
 
 
 @runtime_checkable
@@ -238,3 +243,19 @@ def max_reference_images(generator: object) -> int:
     `with_step_settings`.
     """
     return max(0, int(getattr(generator, "max_reference_images", 0)))
+
+
+def reference_marks(generator: object, edits: bool, count: int) -> list[str]:
+    """Return how a prompt names the first images of `DrawSettings.beside`, in the model's notation.
+
+    A generator may have `image_mark`, the notation with `{}` for the number (default: "Image {}"), and
+    `own_references`, the number of reference images of its own that come before them.
+
+    Args:
+        generator: The generator.
+        edits: Whether the step edits a source image, which is image 1.
+        count: Number of images.
+    """
+    mark = str(getattr(generator, "image_mark", IMAGE_MARK))
+    first = 1 + edits + int(getattr(generator, "own_references", 0))
+    return [mark.format(first + place) for place in range(count)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..types import StepSettings
 from .protocol import (
+    IMAGE_MARK,
     Generator,
     TakesStepSettings,
     idle_workers,
@@ -35,6 +36,16 @@ class GeneratorWrapper:
     def max_reference_images(self) -> int:
         """Same as the wrapped generator."""
         return max_reference_images(self.inner)
+
+    @property
+    def image_mark(self) -> str:
+        """Same as the wrapped generator."""
+        return getattr(self.inner, "image_mark", IMAGE_MARK)
+
+    @property
+    def own_references(self) -> int:
+        """Same as the wrapped generator."""
+        return getattr(self.inner, "own_references", 0)
 
     @property
     def repeatable(self) -> bool:

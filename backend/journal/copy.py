@@ -101,9 +101,9 @@ def _keep_judged(journal: Journal, trajectory: Trajectory, step: Step, attempt: 
 
 def _drawn_with(step: Step, attempt: Attempt) -> StepSettings:
     """Return the settings with which the attempt was generated."""
-    if not attempt.beside:
+    if not attempt.beside and attempt.cast is None:
         return step.settings
-    return DrawSettings(**dict(step.settings), beside=attempt.beside)
+    return DrawSettings(**dict(step.settings), beside=attempt.beside, cast=attempt.cast)
 
 
 def _source(attempt: Attempt) -> str | None:

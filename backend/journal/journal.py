@@ -128,6 +128,10 @@ class Journal:
         """Unlock the folder."""
         self._lock.release()
 
+    def keep_settings(self, settings: RunSettings) -> None:
+        """Write the settings of the run after its plan has completed them."""
+        self._files.write_model(self.record().model_copy(update={"settings": settings}), RUN)
+
     def written_plan(self) -> Plan | None:
         """Return the plan that the user wrote into the folder, if there is one."""
         record = self._found_record()

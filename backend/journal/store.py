@@ -121,6 +121,10 @@ class RunStore(Protocol):
         """End the run, for any reason. It must be safe to call this twice."""
         ...
 
+    def keep_settings(self, settings: RunSettings) -> None:
+        """Store the settings of the run after its plan has completed them."""
+        ...
+
     def written_plan(self) -> Plan | None:
         """Return the plan that the user wrote, which a planner may not replace."""
         ...
@@ -184,6 +188,10 @@ class InMemoryStore:
 
     def end(self) -> None:
         """End the run."""
+        pass
+
+    def keep_settings(self, settings: RunSettings) -> None:
+        """Store the settings of the run."""
         pass
 
     def written_plan(self) -> Plan | None:

@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from ..cast import followed_by
 from ..counters import count
 from ..errors import ChatError, GeneratorError
 from ..generators.protocol import (
@@ -22,12 +23,13 @@ from ..generators.protocol import (
     Generator,
     TakesStepSettings,
     idle_workers,
+    reference_marks,
     step_identity,
     stopped_by,
 )
 from ..journal.store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, RunStore
 from ..pictures import Picture
-from ..types import MAX_BATCH, Attempt, Fault, StepSettings, Verdict
+from ..types import MAX_BATCH, Attempt, DrawSettings, Fault, StepSettings, Verdict
 from .parallel_draws import ParallelDraws
 from .protocols import BatchCritic, CriticLike
 
@@ -195,7 +197,7 @@ class CachedCalls:
         error = enhancement = None
         try:
             if isinstance(generator, EnhancesPrompts):
-                enhancement = generator.enhance(wanted.prompt, wanted.source is not None)
+                enhancement = generator.enhance(_prompt_for(generator, wanted), wanted.source is not None)
             images = self._images(wanted, generator)
         except GeneratorError as failure:
             error = Fault(where="generator", message=str(failure))
@@ -213,14 +215,16 @@ class CachedCalls:
     def _keep_enhancement(self, wanted: WantedDraw, drawn: DrawRecord) -> None:
         """Use a recorded enhancement for later attempts with the same prompt, so that none is asked twice."""
         if drawn.enhancement is not None and isinstance(self._generator, EnhancesPrompts):
-            self._generator.keep_enhancement(wanted.prompt, wanted.source is not None, drawn.enhancement)
+            prompt = _prompt_for(self._generator, wanted)
+            self._generator.keep_enhancement(prompt, wanted.source is not None, drawn.enhancement)
 
     def _images(self, wanted: WantedDraw, generator: Generator) -> Sequence[Picture]:
+        prompt = _prompt_for(generator, wanted)
         if wanted.settings.of_draw and isinstance(generator, TakesStepSettings):
             generator = generator.with_step_settings(wanted.settings)
         if not (isinstance(generator, DrawsSeveral) and generator.draws_several):
-            return (generator.draw(wanted.prompt, wanted.source, wanted.seed),)
-        images = generator.draw_several(wanted.prompt, wanted.source, wanted.seed)
+            return (generator.draw(prompt, wanted.source, wanted.seed),)
+        images = generator.draw_several(prompt, wanted.source, wanted.seed)
         if not 1 <= len(images) <= MAX_BATCH:
             raise GeneratorError(
                 f"The generator returned {len(images)} images for one call; 1 to {MAX_BATCH} can be judged.",
@@ -240,6 +244,16 @@ class CachedCalls:
         wait([begun])
         count(draws_ahead_wasted=1)
         return None
+
+
+def _prompt_for(generator: Generator, wanted: WantedDraw) -> str:
+    """Return the prompt that the image model is given: with the cast, and what each of its images shows."""
+    cast = wanted.settings.cast if isinstance(wanted.settings, DrawSettings) else None
+    if cast is None:
+        return wanted.prompt
+    marks = reference_marks(generator, wanted.source is not None, len(cast.names))
+    shown = [f"{mark} shows {name}." for mark, name in zip(marks, cast.names, strict=True)]
+    return followed_by(wanted.prompt, " ".join([*([cast.text] if cast.text else []), *shown]))
 
 
 def _judge_key(critic: CriticLike, original: str, attempt: Attempt) -> JudgeKey:

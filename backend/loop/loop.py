@@ -37,7 +37,7 @@ from ..types import (
     UnusedSetting,
 )
 from .cached_calls import CachedCalls, DrawnFrom
-from .earlier_images import drawn_settings, with_most_images
+from .earlier_images import drawn_settings, unused_cast_images, with_most_images
 from .events import (
     AttemptDrawn,
     AttemptJudged,
@@ -60,7 +60,7 @@ from .policy import (
     unused_from_start,
     user_selected,
 )
-from .protocols import ContinuesRuns, CriticLike, KnowsUnused, Offloadable, PlannerLike
+from .protocols import CastOfPlan, ContinuesRuns, CriticLike, KnowsUnused, Offloadable, PlannerLike
 from .step_attempts import StepAttempts, StepContext
 from .step_rules import check_steps, max_attempts_in, max_attempts_of, step_seed, step_source
 
@@ -78,6 +78,7 @@ def run(
     settings: RunSettings = RunSettings(),  # noqa: B008 - frozen
     journal: RunStore | None = None,
     plan: Plan | None = None,
+    cast: CastOfPlan | None = None,
 ) -> EventStream[Event, None, None]:
     """Run a request and yield what happens; the last event is `Finished` with the trajectory.
 
@@ -94,6 +95,7 @@ def run(
         journal: Stores plan, images and verdicts. Default: in memory.
         plan: The plan. Default: the plan that the user wrote into the journal, else the cached plan of the
             same planner and request, else a new one from the planner.
+        cast: Returns the plan with its cast, before it is stored. Called for every plan, also a cached one.
 
     Raises:
         AnswerError: The planner's reply, or two verdicts in a row, could not be parsed.
@@ -104,7 +106,7 @@ def run(
         Cancelled: The run was cancelled.
     """
     check_source(request, settings)
-    return _Run(request, planner, generator, critic, settings, journal or InMemoryStore()).events(plan)
+    return _Run(request, planner, generator, critic, settings, journal or InMemoryStore(), cast).events(plan)
 
 
 class _Run:
@@ -118,8 +120,10 @@ class _Run:
         critic: CriticLike | None,
         settings: RunSettings,
         store: RunStore,
+        cast: CastOfPlan | None,
     ) -> None:
         self.request = request
+        self.cast = cast
         self.planner = planner
         self.generator = generator
         several = isinstance(generator, DrawsSeveral) and generator.draws_several
@@ -144,7 +148,10 @@ class _Run:
         self.store.begin(self.request, self.settings, self._identities(self.planner is not None))
         try:
             plan, planned, reused = self._plan(given)
-            self.settings = with_most_images(self.settings, plan, self.generator)
+            settings = with_most_images(self.settings, plan, self.generator)
+            if settings != self.settings:
+                self.settings = settings
+                self.store.keep_settings(settings)
             check_steps(plan, self.request, self.generator)
             self._appoint_critic(plan)
             self.identities = self._identities(planned)
@@ -156,6 +163,7 @@ class _Run:
             yield PlanReady(plan, reused)
             agents = (self.planner if planned else None, self.critic)
             yield from self._unused(unused_from_start(self.generator, agents))
+            yield from self._unused(unused_cast_images(plan, self.generator))
             for step in plan.drawn_steps:
                 if step.prompt and not draws_left(self.results, self.settings):
                     break
@@ -191,11 +199,12 @@ class _Run:
     def _plan(self, given: Plan | None) -> tuple[Plan, bool, bool]:
         """Return the plan, whether it is from a planner, and whether it came from the journal."""
         if given is not None:
+            given = self._with_cast(given)
             self.store.keep_plan(given, None)
             return given, self.planner is not None, False
         written = self.store.written_plan()
         if written is not None:
-            return written, False, True
+            return self._stored_with_cast(written, None), False, True
         if self.planner is None:
             raise SettingsError(
                 "The run has neither a planner nor a plan.", "Choose a planner, or give a plan."
@@ -207,12 +216,21 @@ class _Run:
         )
         remembered = self.store.plan(key)
         if remembered is not None:
-            return remembered, True, True
-        plan = self.planner.plan(self.request)
+            return self._stored_with_cast(remembered, key), True, True
+        plan = self._with_cast(self.planner.plan(self.request))
         if isinstance(self.planner, Offloadable):
             self.planner.offload(self.critic)
         self.store.keep_plan(plan, key)
         return plan, True, False
+
+    def _with_cast(self, plan: Plan) -> Plan:
+        return plan if self.cast is None else self.cast(self.request, plan)
+
+    def _stored_with_cast(self, stored: Plan, key: PlanKey | None) -> Plan:
+        plan = self._with_cast(stored)
+        if plan != stored:
+            self.store.keep_plan(plan, key)
+        return plan
 
     def _unused(self, settings: list[UnusedSetting]) -> Iterator[Event]:
         """Report the settings without effect that were not reported yet."""
@@ -294,7 +312,8 @@ class _Run:
             SourceMissing: The step edits an image that does not exist.
         """
         source = step_source(step, self.request, earlier, self.settings)
-        return DrawnFrom(source, drawn_settings(step, self.request, earlier, self.settings))
+        settings = drawn_settings(step, self.plan, self.request, earlier, self.settings, source)
+        return DrawnFrom(source, settings)
 
     def _without_source(self, step: Step, reason: str) -> Iterator[Event]:
         """End a step whose source image does not exist, with this as its error."""

@@ -6,7 +6,7 @@ are all equally usable.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -16,6 +16,10 @@ from ..types import Plan, Request, UnusedSetting, Verdict
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+CastOfPlan = Callable[[Request, Plan], Plan]
+"""Returns the plan of a request with its cast: the same plan, if nothing is missing."""
 
 
 @runtime_checkable

@@ -76,6 +76,9 @@ class _Past:
     def end(self) -> None:
         pass
 
+    def keep_settings(self, settings: RunSettings) -> None:
+        pass
+
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
         pass
 

@@ -120,7 +120,7 @@ class StepAttempts:
     def _draw(self, wanted: WantedDraw, redraw: Redraw | None = None) -> Iterator[Event]:
         """Make one generator call; each of its images is an attempt."""
         prompt, source, seed, settings = wanted
-        beside = settings.beside if isinstance(settings, DrawSettings) else ()
+        beside, cast = (settings.beside, settings.cast) if isinstance(settings, DrawSettings) else ((), None)
         yield AttemptStarted(self.step, len(self.made), prompt, seed, redraw)
         drawn, reused = self.context.calls.draw(wanted)
         images = drawn.images or (None,)
@@ -133,6 +133,7 @@ class StepAttempts:
                 seed=seed,
                 source=source,
                 beside=beside,
+                cast=cast,
                 image=image,
                 error=drawn.error,
                 seconds=drawn.seconds / len(images),

@@ -10,6 +10,7 @@ from ..generators import GENERATORS
 
 if TYPE_CHECKING:
     from ..agents.asking import ConstrainedDecoding
+    from ..agents.cast_writer import CastWriter
     from ..agents.critic import Critic
     from ..agents.enhancer import PromptEnhancer
     from ..agents.planner import Planner
@@ -119,6 +120,22 @@ class ModelOpener:
         from ..agents.enhancer import PromptEnhancer
 
         return PromptEnhancer(self._chat(spec, None, None), prompts, settings, self._critics)
+
+    def cast_writer(self, spec: str) -> CastWriter:
+        """Open a chat model that writes the cast of plans.
+
+        It is offloaded after its reply, unless it shares the critic's weights.
+
+        Args:
+            spec: Chat backend as `NAME:ARGUMENT`.
+
+        Raises:
+            SettingsError: The backend is unknown, or an option is not supported.
+            ChatError: The model cannot be loaded.
+        """
+        from ..agents.cast_writer import CastWriter
+
+        return CastWriter(self._chat(spec, None, None), staying=self._critics)
 
     def generator(self, spec: str, **options: object) -> Generator:
         """Open a generator.

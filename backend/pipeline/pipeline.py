@@ -12,7 +12,8 @@ from ..chat.protocol import ChatModel
 from ..errors import SettingsError
 from ..generators import GENERATORS
 from ..loop.protocols import CriticLike, PlannerLike
-from ..types import Plan, RunSettings
+from ..types import CastMember, Plan, RunSettings
+from .cast import PlanCast, read_cast
 from .models import TINY_WORLD, ModelOpener, with_role
 from .prepared import PreparedRun
 from .request import ImageInput, read_request
@@ -69,9 +70,10 @@ class Pipeline:
         images: Sequence[ImageInput] = (),
         plan: Plan | None = None,
         settings: RunSettings | None = None,
+        cast: str | Path | Sequence[CastMember] = (),
     ) -> Story:
         """Run a request and return the story. Arguments and errors are those of `stream`."""
-        return self.stream(request, folder, images=images, plan=plan, settings=settings).result()
+        return self.stream(request, folder, images=images, plan=plan, settings=settings, cast=cast).result()
 
     def stream(
         self,
@@ -81,6 +83,7 @@ class Pipeline:
         images: Sequence[ImageInput] = (),
         plan: Plan | None = None,
         settings: RunSettings | None = None,
+        cast: str | Path | Sequence[CastMember] = (),
     ) -> StoryStream:
         """Start a request and return its events. Iterating over them runs it.
 
@@ -91,6 +94,7 @@ class Pipeline:
             images: Images of the request in order, as files or opened.
             plan: Plan to use instead of calling the planner.
             settings: Settings of this run. Default: those of the pipeline.
+            cast: The characters, props and places that keep their look, or a cast.yaml file.
 
         Returns:
             An iterator of events. Its `result()` is the story.
@@ -99,13 +103,19 @@ class Pipeline:
             InterleaveError: The request, the folder or a model cannot be used.
         """
         place = Path(folder) if folder is not None else None
+        members = read_cast(cast) if isinstance(cast, (str, Path)) else tuple(cast)
         prepared = PreparedRun(
-            read_request(request, images), place, settings or self._settings, self._constraints, plan
+            read_request(request, images),
+            place,
+            settings or self._settings,
+            self._constraints,
+            plan,
         )
         generator = self._open_generator()
         planner = self._open_planner() if prepared.needs_planner else None
         critic = self._open_critic() if prepared.needs_critic else None
-        return StoryStream(prepared.events(planner, generator, critic), place)
+        completed = PlanCast(members) if members else None
+        return StoryStream(prepared.events(planner, generator, critic, completed), place)
 
     def _open_generator(self) -> Generator:
         if isinstance(self._generator, str):

@@ -16,7 +16,7 @@ from ..journal.journal import RUN, Journal
 from ..journal.plan_parts import FOLDER, PlanParts
 from ..loop.events import Event, PlanReady
 from ..loop.loop import run
-from ..loop.protocols import CriticLike, PlannerLike
+from ..loop.protocols import CastOfPlan, CriticLike, PlannerLike
 from ..loop.step_rules import max_attempts_in
 from ..types import Plan, Request, RunSettings
 
@@ -63,21 +63,35 @@ class PreparedRun:
         return self.plan is None
 
     def events(
-        self, planner: Planner | PlannerLike | None, generator: Generator, critic: CriticLike | None
+        self,
+        planner: Planner | PlannerLike | None,
+        generator: Generator,
+        critic: CriticLike | None,
+        cast: CastOfPlan | None = None,
     ) -> EventStream[Event, None, None]:
         """Run the request and yield its events. The last one is `Finished`.
+
+        Args:
+            planner: The planner, if one is needed.
+            generator: The image generator.
+            critic: The critic, if one is needed.
+            cast: Returns a plan with its cast.
 
         Raises:
             InterleaveError: As for `loop.run`. SettingsError if the planner does not support constraints.
         """
-        with closing(self._run(planner, generator, critic)) as events:
+        with closing(self._run(planner, generator, critic, cast)) as events:
             for event in events:
                 if isinstance(event, PlanReady) and self._parts:
                     self._parts.clear()
                 yield event
 
     def _run(
-        self, planner: Planner | PlannerLike | None, generator: Generator, critic: CriticLike | None
+        self,
+        planner: Planner | PlannerLike | None,
+        generator: Generator,
+        critic: CriticLike | None,
+        cast: CastOfPlan | None,
     ) -> EventStream[Event, None, None]:
         if isinstance(planner, Planner):
             writer = copy(planner)
@@ -88,7 +102,7 @@ class PreparedRun:
                 f"{type(planner).__name__} does not support constraints of the plan.",
                 "Omit the constraints, or use a Planner.",
             )
-        return run(self.request, planner, generator, critic, self.settings, self._journal, self.plan)
+        return run(self.request, planner, generator, critic, self.settings, self._journal, self.plan, cast)
 
     def _written_plan(self) -> Plan | None:
         """Return the plan that the user wrote into the folder."""

@@ -12,6 +12,7 @@ import re
 from pydantic import Field, ValidationError
 
 from ..answers.answer_models import reason_of
+from ..cast import Cast
 from ..errors import SettingsError
 from ..types import MAX_STEPS, MAX_STYLE, MAX_TEXT, Step, Value
 
@@ -43,13 +44,14 @@ class EditedPlan(Value):
     """Edited steps with ascending numbers.
 
     `made_from` are the digests of the steps of the plan that was edited, in its order; empty if it is
-    unknown, for example for a plan that the user wrote. `style` is the user's style sentence; if empty, the
-    planner's is used.
+    unknown, for example for a plan that the user wrote. `style` and `cast` are the user's; if empty, the
+    planner's are used.
     """
 
     steps: tuple[EditedStep, ...]
     made_from: tuple[str, ...] = ()
     style: str = Field(default="", max_length=MAX_STYLE)
+    cast: Cast = ()
 
 
 def checked_text(text: str) -> str:

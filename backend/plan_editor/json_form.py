@@ -15,6 +15,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from ..answers.answer_models import reason_of
 from ..answers.plan_shapes import shift_of, words_of
 from ..types import MAX_STEPS
+from .cast_lines import checked_cast
 from .edited_plan import (
     DIGEST,
     EditedPlan,
@@ -28,7 +29,7 @@ from .edited_plan import (
     too_many_steps,
 )
 
-STEPS, MADE_FROM, STYLE = "execution_plan", "made_from", "style"
+STEPS, MADE_FROM, STYLE, CAST = "execution_plan", "made_from", "style", "cast"
 SPACE = " \t\n\r"
 
 
@@ -44,6 +45,8 @@ class _Entry(BaseModel):
     auxiliary_text: str | None = None
     locked: bool = False
     settings: dict[str, Any] | None = None
+    cast: list[str] | None = None
+    facts: list[str] = Field(default_factory=list)
 
 
 def plan_object(plan: EditedPlan) -> dict[str, Any]:
@@ -56,12 +59,16 @@ def plan_object(plan: EditedPlan) -> dict[str, Any]:
             "prompt": one.step.prompt,
             "auxiliary_text": one.step.auxiliary_text,
             **({"settings": given} if (given := one.step.settings.as_written) else {}),
+            **({"cast": list(one.step.cast)} if one.step.cast is not None else {}),
+            **({"facts": list(one.step.facts)} if one.step.facts else {}),
             **({"locked": True} if one.locked else {}),
         }
         for one in plan.steps
     ]
     made_from = {MADE_FROM: list(plan.made_from)} if plan.made_from else {}
-    return {**({STYLE: plan.style} if plan.style else {}), STEPS: steps, **made_from}
+    style = {STYLE: plan.style} if plan.style else {}
+    cast = {CAST: [member.as_written for member in plan.cast]} if plan.cast else {}
+    return {**style, **cast, STEPS: steps, **made_from}
 
 
 def write_json(plan: EditedPlan) -> str:
@@ -83,13 +90,14 @@ def read_json(text: str) -> EditedPlan:
     whole = _decoded(text)
     made_from: Any = ()
     style: Any = ""
+    cast: Any = ()
     if isinstance(whole, dict):
-        made_from, style = whole.get(MADE_FROM, ()), whole.get(STYLE, "")
-        unknown = sorted(set(whole) - {STEPS, MADE_FROM, STYLE})
+        made_from, style, cast = whole.get(MADE_FROM, ()), whole.get(STYLE, ""), whole.get(CAST, ())
+        unknown = sorted(set(whole) - {STEPS, MADE_FROM, STYLE, CAST})
         if unknown:
             raise PlanTextError(
                 f"The plan has an unknown field {unknown[0][:60]!r}.",
-                f"Remove it. A plan has the fields {STEPS!r} and {STYLE!r}.",
+                f"Remove it. A plan has the fields {STEPS!r}, {STYLE!r} and {CAST!r}.",
             )
         whole = whole.get(STEPS)
     if not isinstance(whole, list) or not whole:
@@ -111,7 +119,12 @@ def read_json(text: str) -> EditedPlan:
             raise too_many_steps(line_at(text, offset))
         number = steps[-1].step.number + 1 if steps else 1
         steps.append(_step(whole[index], number, shift, line_at(text, offset)))
-    return EditedPlan(steps=rising(steps), made_from=tuple(made_from[:MAX_STEPS]), style=checked_style(style))
+    return EditedPlan(
+        steps=rising(steps),
+        made_from=tuple(made_from[:MAX_STEPS]),
+        style=checked_style(style),
+        cast=checked_cast(_as_named(cast)),
+    )
 
 
 def _given_number(value: object) -> int | None:
@@ -143,6 +156,18 @@ def _step(value: object, number: int, shift: int, line: int) -> EditedStep:
 def _as_written(setting: object) -> object:
     """Return a setting of a run's plan.json as the user writes it: a loaded image as its file name."""
     return setting["name"] if isinstance(setting, dict) and {*setting} == {"name", "picture"} else setting
+
+
+def _as_named(cast: object) -> object:
+    """Return the cast of a run's plan.json as the user writes it: loaded images as their file names."""
+    if not isinstance(cast, list):
+        return cast
+    return [
+        one | {"images": [_as_written(image) for image in one["images"]]}
+        if isinstance(one, dict) and isinstance(one.get("images"), list)
+        else one
+        for one in cast
+    ]
 
 
 def _decoded(text: str) -> object:

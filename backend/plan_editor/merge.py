@@ -51,11 +51,12 @@ def read_edits(text: str) -> EditedPlan | None:
 
 
 def step_digest(step: Step) -> str:
-    """Return 8 hex digits over the texts and settings of a step, without its number."""
+    """Return 8 hex digits over the texts, settings and cast of a step, without its number."""
     words: list[Any] = [
         step.name,
         *(value or "" for value in (step.instruction, step.prompt, step.auxiliary_text)),
         *([settings] if (settings := step.settings.as_written) else []),
+        *([{"cast": step.cast, "facts": step.facts}] if step.cast is not None or step.facts else []),
     ]
     return hashlib.blake2b(json.dumps(words).encode(), digest_size=4).hexdigest()
 
@@ -82,7 +83,8 @@ def apply_edits(edits: EditedPlan | None, planned: Plan | None) -> MergedPlan:
             )
         return MergedPlan(plan=planned, edited=editable(planned), note="The planner's plan, unchanged.")
     style = edits.style or (planned.style if planned else "")
-    rest = {"reasoning": planned.reasoning if planned else "", "style": style}
+    cast = edits.cast or (planned.cast if planned else ())
+    rest = {"reasoning": planned.reasoning if planned else "", "style": style, "cast": cast}
     base = editable(planned) if planned else None
     if base is None or not edits.made_from or edits.made_from == base.made_from:
         plan = _plan(edits.steps, rest)
@@ -90,13 +92,13 @@ def apply_edits(edits: EditedPlan | None, planned: Plan | None) -> MergedPlan:
     kept = [one for one in edits.steps if one.locked or step_digest(one.step) not in edits.made_from]
     by_number = {one.step.number: one for one in (*base.steps, *kept)}
     steps = tuple(by_number[number] for number in sorted(by_number))
-    merged = EditedPlan(steps=steps, made_from=base.made_from, style=edits.style)
+    merged = EditedPlan(steps=steps, made_from=base.made_from, style=edits.style, cast=edits.cast)
     return MergedPlan(
         plan=_plan(steps, rest), edited=merged, note=_note_of_merge(edits, kept, steps), is_stale=True
     )
 
 
-def _plan(steps: Sequence[EditedStep], rest: Mapping[str, str]) -> Plan:
+def _plan(steps: Sequence[EditedStep], rest: Mapping[str, Any]) -> Plan:
     if len(steps) > MAX_STEPS:
         raise PlanTextError(
             f"The planner's new plan and your steps have {len(steps)} steps together; the maximum is "

@@ -9,7 +9,8 @@
        text: Very early, the boat hoisted its sail.
 
 A step may have its own settings: `source: step 1` (previous, first, anchor, all, text), `seed: 7`,
-`tries: 3`, `denoise: 0.5`, `negative: people`, `mask: sky.png`, `reference: fox.png`.
+`tries: 3`, `denoise: 0.5`, `negative: people`, `mask: sky.png`, `reference: fox.png`. cast_lines.py describes
+the lines about the cast.
 
 Written text is read back as the same steps, character for character. A value that a line cannot show as is
 (spaces at its ends, control characters) is written as a backslash and a JSON string. Reading is more lenient
@@ -22,8 +23,16 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..types import MAX_STEPS
+from .cast_lines import (
+    MEMBER,
+    MEMBER_FIELD,
+    STEP_FIELD,
+    add_step_field,
+    checked_cast,
+)
 from .edited_plan import (
     DIGEST,
     EditedPlan,
@@ -35,8 +44,10 @@ from .edited_plan import (
     rising,
     too_many_steps,
 )
+from .outline_writer import SETTINGS, without_lock, write_outline
 
-KEYWORDS = {"instruction": "do", "prompt": "draw", "auxiliary_text": "text"}
+__all__ = ["read_outline", "write_outline"]
+
 FIELD_OF = {
     "do": "instruction",
     "instruction": "instruction",
@@ -46,26 +57,13 @@ FIELD_OF = {
     "caption": "auxiliary_text",
     "auxiliary_text": "auxiliary_text",
 }
-SETTINGS = ("source", "seed", "tries", "denoise", "negative", "mask", "reference")
-"""Names of the fields of StepSettings that an outline can contain."""
 SOURCE_STEP = re.compile(r"(?:step\s*)?([0-9]{1,9})$", re.IGNORECASE)
 HEAD = re.compile(r"\s*([0-9]{1,18})[.)](?:\s+(.*))?$")
 FIELD = re.compile(rf"\s*({'|'.join((*FIELD_OF, *SETTINGS))})\s*[:：](.*)$", re.IGNORECASE)
 LIKE_A_FIELD = re.compile(r"\s*([^\W\d][\w ]{0,19})[:：](?:\s|$)")
 MARKED = re.compile(r"\s*\|( ?)(.*)$")
-LOCK = "[locked]"
 STYLE = re.compile(r"\s*style\s*[:：](.*)$", re.IGNORECASE)
 MADE_FROM = re.compile(r"\s*made from\s*[:：](.*)$", re.IGNORECASE)
-UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-
-
-def write_outline(plan: EditedPlan) -> str:
-    """Return the outline of a plan. `read_outline` reads it back as an equal value."""
-    blocks = ["\n".join(_field_lines("style", plan.style, ""))] if plan.style else []
-    blocks += [_block(one) for one in plan.steps]
-    if plan.made_from:
-        blocks.append(f"made from: {' '.join(plan.made_from)}")
-    return "\n\n".join(blocks)
 
 
 def read_outline(text: str) -> EditedPlan:
@@ -89,6 +87,7 @@ def read_outline(text: str) -> EditedPlan:
         steps=rising([_edited(draft) for draft in reader.drafts]),
         made_from=tuple(reader.made_from or ()),
         style=checked_style("\n".join(reader.style or ())),
+        cast=checked_cast(reader.cast, reader.cast_line),
     )
 
 
@@ -101,6 +100,7 @@ class _Draft:
     name: str
     locked: bool
     values: dict[str, list[str]] = field(default_factory=dict)
+    of_cast: dict[str, Any] = field(default_factory=dict)
 
 
 class _Reader:
@@ -110,6 +110,8 @@ class _Reader:
         self.drafts: list[_Draft] = []
         self.made_from: list[str] | None = None
         self.style: list[str] | None = None
+        self.cast: list[dict[str, Any]] = []
+        self.cast_line = 0
         self._open: list[str] | None = None
         self._blanks = 0
 
@@ -123,6 +125,13 @@ class _Reader:
             self._base(number, found.group(1))
         elif not self.drafts and (found := STYLE.match(line)):
             self._style(number, found.group(1).strip())
+        elif not self.drafts and (found := MEMBER.match(line)):
+            self._member(number, found.group(1).lower(), found.group(2).strip())
+        elif self.cast and not self.drafts and (found := MEMBER_FIELD.match(line)):
+            value = _shown(found.group(2).strip(), number, found.group(1).lower())
+            self.cast[-1].setdefault(f"{found.group(1).lower()}s", []).append(value)
+        elif self.drafts and (found := STEP_FIELD.match(line)):
+            self._of_cast(number, found.group(1).lower(), found.group(2).strip())
         elif found := HEAD.match(line):
             self._head(number, int(found.group(1)), found.group(2) or "")
         elif found := FIELD.match(line):
@@ -135,7 +144,7 @@ class _Reader:
             raise too_many_steps(line)
         if number < 1:
             raise PlanTextError(": step numbers start at 1.", "Change the number.", line)
-        name, locked = _without_lock(name.strip())
+        name, locked = without_lock(name.strip())
         self.drafts.append(_Draft(line, number, _shown(name, line, f"step {number}, name"), locked))
         self._open = None
 
@@ -144,6 +153,20 @@ class _Reader:
             raise PlanTextError(": the plan already has a style.", "Keep one of the two lines.", line)
         self._open = self.style = [_shown(value, line, "style")] if value else []
         self._blanks = 0
+
+    def _member(self, line: int, kind: str, value: str) -> None:
+        self.cast_line = self.cast_line or line
+        self.cast.append({"name": _shown(value, line, kind), "kind": kind})
+        self._open = None
+
+    def _of_cast(self, line: int, keyword: str, value: str) -> None:
+        draft = self._current(line)
+        where = f"step {draft.number}, {keyword}"
+        if not add_step_field(draft.of_cast, keyword, _shown(value, line, where)):
+            raise PlanTextError(
+                f", {where}: the step already has this field.", "Keep one of the two lines.", line
+            )
+        self._open = None
 
     def _field(self, line: int, keyword: str, value: str) -> None:
         draft = self._current(line)
@@ -165,7 +188,7 @@ class _Reader:
         if like := LIKE_A_FIELD.match(text):
             raise PlanTextError(
                 f", step {draft.number}: {like.group(1)!r} is not a field. The fields are draw, text, do, "
-                f"{', '.join(SETTINGS[:-1])} and {SETTINGS[-1]}.",
+                f"cast, fact, {', '.join(SETTINGS[:-1])} and {SETTINGS[-1]}.",
                 "If the line continues the text above it, start it with |.",
                 line,
             )
@@ -221,7 +244,8 @@ def _edited(draft: _Draft) -> EditedStep:
     name = draft.name
     if not values and name:
         name, values["prompt"] = "", name
-    step = make_step({"number": draft.number, "name": name, "settings": settings, **values}, draft.line)
+    fields = {"number": draft.number, "name": name, "settings": settings, **values, **draft.of_cast}
+    step = make_step(fields, draft.line)
     return EditedStep(step=step, locked=draft.locked)
 
 
@@ -229,14 +253,6 @@ def _setting(name: str, value: object) -> object:
     """Return the value of a setting's line: for a source that is a step, its number."""
     found = SOURCE_STEP.match(str(value)) if name == "source" else None
     return int(found.group(1)) if found else value
-
-
-def _without_lock(name: str) -> tuple[str, bool]:
-    """Return a name without the lock mark at its end, and whether it had one."""
-    before = name[: -len(LOCK)]
-    if name.lower().endswith(LOCK) and (not before or before[-1].isspace()):
-        return before.rstrip(), True
-    return name, False
 
 
 def _shown(value: str, line: int, where: str) -> str:
@@ -252,43 +268,3 @@ def _shown(value: str, line: int, where: str) -> str:
     raise PlanTextError(
         f', {where}: \\" must be followed by the rest of a JSON string.', 'Write the text without \\".', line
     )
-
-
-def _block(edited: EditedStep) -> str:
-    step = edited.step
-    lines = [" ".join(filter(None, [f"{step.number}.", _name(step.name), LOCK if edited.locked else ""]))]
-    for name, keyword in KEYWORDS.items():
-        value = getattr(step, name)
-        if value is not None:
-            lines += _field_lines(keyword, value, "   ")
-    for name in SETTINGS:
-        value = step.settings.as_written.get(name)
-        if value is not None:
-            shown = f"step {value}" if name == "source" and isinstance(value, int) else str(value)
-            shown = shown.removesuffix(".0") if isinstance(value, float) else shown
-            lines += _field_lines(name, shown, "   ")
-    return "\n".join(lines)
-
-
-def _field_lines(keyword: str, value: str, indent: str) -> list[str]:
-    first, *others = value.split("\n") if _is_plain(value) else [_escaped(value)]
-    return [
-        f"{indent}{keyword}: {first}",
-        *(f"{indent}| {line}" if line else f"{indent}|" for line in others),
-    ]
-
-
-def _name(name: str) -> str:
-    plain = not name or (_is_plain(name) and "\n" not in name and not _without_lock(name)[1])
-    return name if plain else _escaped(name)
-
-
-def _is_plain(value: str) -> bool:
-    first = value.partition("\n")[0]
-    return (
-        bool(first) and first == first.strip() and not first.startswith('\\"') and not UNSHOWN.search(value)
-    )
-
-
-def _escaped(value: str) -> str:
-    return "\\" + json.dumps(value)

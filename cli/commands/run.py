@@ -11,7 +11,7 @@ from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.errors import SettingsError
 from ...backend.pipeline.request import read_request, read_text
 from ...backend.types import RunSettings
-from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
+from ..open_models import CastOptions, CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ..options.models import typed_options, with_model_options
 from ..options.panels import AUTOMATION, PLANNER
 from ..options.teachers import TeacherOptions, run_requests
@@ -37,6 +37,7 @@ def command(
     drawing: GeneratorOptions,
     settings: RunSettings,
     local: LocalOptions,
+    cast: CastOptions,
     request: Annotated[
         str | None,
         typer.Argument(
@@ -85,9 +86,10 @@ def command(
     if request is not None and requests is not None:
         raise SettingsError("A request and --requests cannot be combined.", "Remove one of them.")
     if requests is not None:
-        if image or plan or as_json:
+        if image or plan or as_json or cast != CastOptions():
             raise SettingsError(
-                "--image, --plan and --json cannot be combined with --requests.", "Remove them."
+                "--image, --plan, --json, --cast and --cast-writer cannot be combined with --requests.",
+                "Remove them.",
             )
         teachers = TeacherOptions(planning, constraints, judging, (drawing,), local)
         raise typer.Exit(run_requests(requests, out, teachers, settings, parallel))
@@ -103,7 +105,7 @@ def command(
     else:
         asked = read_request(request, image or [])
     given = read_plan_file(plan) if plan else None
-    models = ModelOptions(planning, constraints, judging, drawing, local)
+    models = ModelOptions(planning, constraints, judging, drawing, local, cast)
     outcome = carry_out(asked, out, settings, models, given, as_json, before)
     raise typer.Exit(outcome.code)
 

@@ -71,6 +71,7 @@ _GRPO: Fields = {
 MODELS: dict[str, tuple[str, Fields]] = {
     "PlannerOptions": (PLANNER, {"": ("planner",), SAMPLING: _sampling("planner")}),
     "PlanConstraints": (PLANNER, {"": ("style",)}),
+    "CastOptions": (PLANNER, {}),
     "CriticOptions": (CRITIC, {"": ("critic",), SAMPLING: _sampling("critic")}),
     "DrawingOptions": (GENERATOR, {"": ("size",)}),
     "RunSettings": (LIMITS, _RUN),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...backend.chat.protocol import ChatModel
 from ...backend.generators.protocol import (
+    IMAGE_MARK,
     DrawsSeveral,
     EnhancesPrompts,
     FollowsAnchor,
@@ -90,6 +91,16 @@ class InterruptibleGenerator:
     def max_reference_images(self) -> int:
         """Maximum number of further images."""
         return max_reference_images(self._generator)
+
+    @property
+    def image_mark(self) -> str:
+        """Notation of an image number in a prompt."""
+        return getattr(self._generator, "image_mark", IMAGE_MARK)
+
+    @property
+    def own_references(self) -> int:
+        """Number of the generator's own references, which the model sees before further images."""
+        return getattr(self._generator, "own_references", 0)
 
     @property
     def repeatable(self) -> bool:

@@ -55,6 +55,11 @@ class ManagedPipeline:
         """Maximum number of reference images."""
         return self._generator.max_reference_images
 
+    @property
+    def image_mark(self) -> str:
+        """Notation of an image number in a prompt."""
+        return self._generator.image_mark
+
     def with_step_settings(self, settings: StepSettings) -> ManagedPipeline:
         """Return a pipeline with these settings that shares weights, lock and residence."""
         other = copy(self)

@@ -141,9 +141,13 @@ def check_images(edits: EditedPlan) -> None:
     Raises:
         SettingsError: An image is not in the host's input folder. The message names the step.
     """
-    steps = [one.step for one in edits.steps if one.step.settings.images]
-    if steps:
-        with_step_images(Plan(steps=tuple(steps)), host.input_folder())
+    with_step_images(_named_images(edits), host.input_folder())
+
+
+def _named_images(edits: EditedPlan) -> Plan:
+    """Return a plan with the images that edits name. Its steps may name members of the planner's cast."""
+    steps = (one.step.model_copy(update={"cast": None}) for one in edits.steps)
+    return Plan(steps=tuple(steps), cast=edits.cast)
 
 
 def images_edition(edits: str) -> str:
@@ -152,7 +156,7 @@ def images_edition(edits: str) -> str:
         written = read_edits(edits)
         if written is None:
             return ""
-        files = image_files(Plan(steps=tuple(one.step for one in written.steps)), host.input_folder())
+        files = image_files(_named_images(written), host.input_folder())
         states = [path.stat() for path in files]
     except (SettingsError, OSError):
         return ""  # reported as an error when the node runs

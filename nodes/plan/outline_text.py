@@ -8,9 +8,11 @@ from ...backend.types import Plan, Step
 
 
 def plan_text(plan: Plan) -> str:
-    """Return the outline of a plan: the style, then number, name, prompt and text of every step."""
+    """Return the outline of a plan: style and cast, then number, name, prompt and text of every step."""
     return write_outline(
-        EditedPlan(steps=tuple(EditedStep(step=step) for step in plan.steps), style=plan.style)
+        EditedPlan(
+            steps=tuple(EditedStep(step=step) for step in plan.steps), style=plan.style, cast=plan.cast
+        )
     )
 
 

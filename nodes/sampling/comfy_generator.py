@@ -149,6 +149,11 @@ class ComfyGenerator:
         """Maximum number of further images, in addition to the source image and the references."""
         return self._mode.max_images - 1 - len(self._references)
 
+    @property
+    def own_references(self) -> int:
+        """Number of connected references, which the model sees before further images."""
+        return len(self._references)
+
     def with_step_settings(self, settings: StepSettings) -> ComfyGenerator:
         """Return a generator with these settings that shares weights, lock and cache.
 

@@ -16,8 +16,8 @@ GROUPS = {
     "Agents": ("Planner", "Critic", "PlanConstraints", "PromptSet", "ReplySettings", "Message", "Reply"),
     "Interfaces to implement": ("ChatModel", "CriticLike", "Exporter", "Generator", "PlannerLike", "Scorer"),
     "Requests, plans and results": (
-        "Request", "Plan", "Step", "RunSettings", "Trajectory", "StepResult", "StopReason", "Attempt",
-        "Verdict", "Score", "Picture",
+        "Request", "Plan", "Step", "CastMember", "RunSettings", "Trajectory", "StepResult", "StopReason",
+        "Attempt", "Verdict", "Score", "Picture",
     ),
     "Events of a run": (
         "Event", "PlanReady", "SettingUnused", "AttemptStarted", "AttemptDrawn", "AttemptJudged",

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from ...byte_lru import ByteLRU, tensor_bytes
 from ...counters import count
+from ...machine.byte_lru import ByteLRU, tensor_bytes
 from ...pictures import Picture
 from .qwen3_vl import Features, device_of, image_features
 

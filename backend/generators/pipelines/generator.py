@@ -84,6 +84,11 @@ class DiffusersGenerator:
         """Maximum number of images shown to the pipeline in addition to the image it edits."""
         return self._pair.kind.most_images - 1
 
+    @property
+    def image_mark(self) -> str:
+        """Notation of an image number in a prompt."""
+        return self._pair.kind.mark
+
     def with_step_settings(self, settings: StepSettings) -> DiffusersGenerator:
         """Return a generator with the same pipelines and lock, and these settings.
 

@@ -44,6 +44,8 @@ class PipelineKind:
 
     A class that accepts a list would accept any number. The values here are those of ComfyUI's own nodes.
     """
+    mark: str = "Image {}"
+    """Notation of an image number in the prompts that the model was trained with."""
     distilled_steps: int | None = None
     """Sampling steps of the class's step-distilled checkpoints (configuration `is_distilled`)."""
     batch: Batching = "none"
@@ -63,8 +65,10 @@ KINDS: dict[str, PipelineKind] = {
     "Flux2KleinKVPipeline": PipelineKind("reference", most_images=9),
     "FluxKontextPipeline": PipelineKind("reference", batch="one source"),
     "QwenImageEditPipeline": _QWEN_EDIT,
-    "QwenImageEditPlusPipeline": replace(_QWEN_EDIT, most_images=3),
-    "QwenImage21Pipeline": PipelineKind("reference", guidance="true_cfg_scale", most_images=10),
+    "QwenImageEditPlusPipeline": replace(_QWEN_EDIT, most_images=3, mark="Picture {}"),
+    "QwenImage21Pipeline": PipelineKind(
+        "reference", guidance="true_cfg_scale", most_images=10, mark="<image{}>"
+    ),
     "LongCatImageEditPipeline": PipelineKind("reference", needs_source=True),
     "BriaFibo2Pipeline": PipelineKind("reference", mask="mask"),
     "FluxFillPipeline": PipelineKind("reference", needs_source=True, mask="mask_image", needs_mask=True),

@@ -10,7 +10,18 @@ from ...errors import SettingsError
 from ...journal.journal import Journal
 from ...journal.store import DrawKey, DrawRecord, InMemoryStore, JudgeKey, JudgementRecord, PlanKey, RunStore
 from ...pictures import Picture
-from ...types import MAX_BATCH, Fault, Identities, Plan, Request, RunSettings, Trajectory
+from ...types import (
+    MAX_BATCH,
+    CastShown,
+    DrawSettings,
+    Fault,
+    Identities,
+    Plan,
+    Request,
+    RunSettings,
+    StepSettings,
+    Trajectory,
+)
 from ..events import AttemptDrawn, AttemptStarted, Event, Finished
 from ..loop import CriticLike, run
 from .requests import DrawNeeded, ExternalDrawRequest, ExternalDrawResult, ExternalRun
@@ -158,13 +169,29 @@ class _Outside:
         self.step, self.attempt = 0, 0
         self.draws_several = True
         """A batch may be given later; with this flag the critic is called even for a single attempt."""
+        self.step_settings = frozenset[str]()
+        self.plain = ""
+        self.cast: CastShown | None = None
+
+    def with_step_settings(self, settings: StepSettings) -> _Outside:
+        """Return this generator; it is only called with what the loop adds, which is about the cast."""
+        self.cast = settings.cast if isinstance(settings, DrawSettings) else None
+        return self
 
     def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
         return (self.draw(prompt, source, seed),)
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         raise DrawNeeded(
-            ExternalDrawRequest(step=self.step, attempt=self.attempt, prompt=prompt, seed=seed, source=source)
+            ExternalDrawRequest(
+                step=self.step,
+                attempt=self.attempt,
+                prompt=prompt,
+                seed=seed,
+                source=source,
+                plain=self.plain if self.cast else "",
+                cast=self.cast,
+            )
         )
 
 
@@ -186,6 +213,7 @@ def _play(
     for event in run(request, None, outside, critic, settings, store, plan=plan):
         if isinstance(event, AttemptStarted):
             outside.step, outside.attempt = event.step.number, draws[event.step.number]
+            outside.plain, outside.cast = event.prompt, None
         elif isinstance(event, AttemptDrawn):
             draws[event.step.number] += event.record.place == 0
         if isinstance(event, Finished):

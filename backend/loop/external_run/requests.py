@@ -9,7 +9,19 @@ from pydantic import Field
 from ...errors import Cancelled, SettingsError
 from ...journal.store import DrawKey
 from ...pictures import Picture
-from ...types import MAX_TEXT, Plan, Request, RunSettings, Step, StepResult, Text, Value
+from ...types import (
+    MAX_TEXT,
+    CastShown,
+    DrawSettings,
+    Plan,
+    Request,
+    RunSettings,
+    Step,
+    StepResult,
+    Text,
+    Value,
+)
+from ...values import step_identity
 from ..earlier_images import ALL
 from ..step_rules import step_source
 
@@ -20,7 +32,8 @@ class ExternalDrawRequest(Value):
     """The image that the loop needs next.
 
     `attempt` counts the generator calls of the step from 0; a batch is one call. `source=None` means
-    text-to-image.
+    text-to-image. If the plan has a cast, `cast` is what `prompt` says about it, and `plain` is the prompt
+    without that.
     """
 
     step: int
@@ -28,11 +41,14 @@ class ExternalDrawRequest(Value):
     prompt: Text
     seed: int
     source: Picture | None = None
+    plain: Text = ""
+    cast: CastShown | None = None
 
     def key(self, identity: str) -> DrawKey:
         """Return the cache key of the image for a generator with this identity."""
         source = self.source.digest if self.source else None
-        return DrawKey(generator=identity, prompt=self.prompt, seed=self.seed, source=source)
+        generator = step_identity(identity, DrawSettings(cast=self.cast))
+        return DrawKey(generator=generator, prompt=self.plain or self.prompt, seed=self.seed, source=source)
 
 
 class DrawNeeded(Cancelled):

@@ -16,7 +16,7 @@ from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan, Edite
 from interleave_thinker.backend.plan_editor.json_form import plan_object
 from interleave_thinker.backend.plan_editor.merge import read_edits
 from interleave_thinker.backend.plan_editor.outline import write_outline
-from interleave_thinker.backend.types import Step, StepImage, StepSettings
+from interleave_thinker.backend.types import CastMember, Step, StepImage, StepSettings
 
 from ..graphs.replies import reply
 from ..server.comfy_server import ComfyServer
@@ -29,8 +29,8 @@ SET_REPLIES = """replies => {
 }"""
 WRITE = """async ([plans]) => {
   const {planText} = await import('/extensions/interleave-thinker/plan_outline.js');
-  return plans.map(([steps, from, style]) =>
-    [planText(steps, from, false, style), planText(steps, from, true, style)]);
+  return plans.map(([steps, from, style, cast]) =>
+    [planText(steps, from, false, style, cast), planText(steps, from, true, style, cast)]);
 }"""
 PROMPTS = (
     "a wide meadow at dawn with a red house in the middle, soft light",
@@ -104,13 +104,27 @@ def test_the_browser_writes_outlines_as_the_server_does(page: Any) -> None:
                 EditedStep(
                     step=Step(number=9, prompt="q", settings=StepSettings(source="text", denoise=0.35))
                 ),
+                EditedStep(
+                    step=Step(number=10, prompt="q", cast=("Mia", "Lamp [locked]"), facts=("a", f"b{text}"))
+                ),
+                EditedStep(step=Step(number=11, prompt="q", cast=())),
             ),
             made_from=("0123abcd",) if text else (),
             style=text,
+            cast=(
+                CastMember(
+                    name="Mia", traits=("red coat", f"x{text}"), images=(StepImage(name=text or "a"),)
+                ),
+                CastMember(name="Lamp [locked]", kind="prop"),
+            ),
         )
         for text in texts
     ]
-    sent = [[plan_object(plan)["execution_plan"], list(plan.made_from), plan.style] for plan in plans]
+    objects = [plan_object(plan) for plan in plans]
+    sent = [
+        [one["execution_plan"], list(plan.made_from), plan.style, one["cast"]]
+        for plan, one in zip(plans, objects, strict=True)
+    ]
     for plan, (outline, as_json) in zip(plans, page.evaluate(WRITE, [sent]), strict=True):
         assert read_edits(outline) == plan == read_edits(as_json)
         assert outline == write_outline(plan)

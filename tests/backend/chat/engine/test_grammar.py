@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from support import tiny_checkpoint
 from support.tiny_checkpoint import PLAIN, WATCH, question
 
 from interleave_thinker.backend.agents.asking import ConstrainedDecoding
+from interleave_thinker.backend.agents.cast_writer import read_cast_answer
 from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.agents.planner import Planner
 from interleave_thinker.backend.answers.grammar import GrammarName, answer_grammar
@@ -134,6 +136,24 @@ def test_the_grammar_accepts_written_replies_and_only_readable_ones(untaught: An
         good[:-12],
     ):
         assert bad != good and not passes(untaught, "plan", bad), bad
+
+
+def test_a_cast_is_allowed_in_both_styles(untaught: Any) -> None:
+    member = {"name": "Mia", "kind": "character", "traits": ["red coat", "tall"]}
+    value = {
+        "cast": [member, member | {"traits": []}],
+        "steps": [{"step_number": 12, "cast": ["Mia"], "facts": []}],
+    }
+    for body in (json.dumps(value), str(value), json.dumps(value | {"cast": []})):
+        good = f"<think>One.</think>\n<answer>{body}</answer>"
+        assert passes(untaught, "cast", good), good
+        assert read_cast_answer(good).steps[0].cast == ["Mia"]
+        for bad in (
+            good.replace("12", "0"),
+            good.replace("character", "girl"),
+            good.replace("facts", "fact"),
+        ):
+            assert bad == good or not passes(untaught, "cast", bad), bad
 
 
 def passes(chat: Any, name: GrammarName, text: str) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from support import tiny_checkpoint
 from support.tiny_checkpoint import question
 
+from interleave_thinker.backend.agents.cast_writer import read_cast_answer
 from interleave_thinker.backend.answers.grammar import GrammarName
 from interleave_thinker.backend.answers.long_plan import read_outline
 from interleave_thinker.backend.answers.reading import read_plan, read_verdict, write_plan
@@ -28,12 +29,19 @@ READERS: dict[GrammarName, Any] = {
     "outline": read_outline,
     # Its numbers are not known beforehand.
     "part": lambda text: (read_plan(text), json.loads(text.partition("<answer>")[2][:-9])["state"]),
+    "cast": read_cast_answer,
 }
 STEPS = (Step(number=4, name="one", prompt='A red boat, "Mia"'), Step(number=5, auxiliary_text="The end."))
 GOOD = write_plan(Plan(reasoning="Two steps: 3 > 2.", steps=STEPS))
 
 STEP = {"step_number": 1, "step_name": None, "instruction": None, "prompt": "a boat", "auxiliary_text": None}
 PLAN = {"reasoning": "One step.", "execution_plan": [STEP]}
+MEMBER = {"name": "Mia", "kind": "character", "traits": ["red coat"]}
+CAST = {
+    "reasoning": "One.",
+    "cast": [MEMBER],
+    "steps": [{"step_number": 12, "cast": ["Mia"], "facts": []}, {"step_number": 2, "cast": [], "facts": []}],
+}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +76,7 @@ def schema(name: GrammarName, thinking: bool = False) -> str:
     return LLMatcher.grammar_from_json_schema(answer_schema(name), defaults={"whitespace_flexible": False})
 
 
-@pytest.mark.parametrize("name", ["plan", "verdict", "outline", "part"])
+@pytest.mark.parametrize("name", ["plan", "verdict", "outline", "part", "cast"])
 def test_every_reply_that_the_grammar_allows_is_read(
     untaught: Any, monkeypatch: pytest.MonkeyPatch, name: GrammarName
 ) -> None:
@@ -104,6 +112,7 @@ def test_every_verdict_that_the_schema_allows_is_read(untaught: Any, monkeypatch
             {"reasoning": "", "outline": ["a", "b"], "always": ""},
             {"reasoning": "", "outline": [5]},
         ),
+        ("cast", CAST, CAST | {"cast": [MEMBER | {"kind": "animal"}]}),
         ("verdict", {"reasoning": "", "previous_step_success": True, "refine_prompt": ""}, {"reasoning": ""}),
     ],
 )

@@ -1,0 +1,98 @@
+"""The cast of a plan in an outline: a block for each member before the steps, and lines of a step.
+
+    character: Mia
+       trait: girl of seven
+       trait: red coat
+       image: mia.png
+
+    1. The harbor at dawn
+       draw: Mia looks at the bay
+       cast: Mia, Lantern
+       fact: the lantern is lit
+
+A step without a `cast` line is read as naming its members in its prompt. `cast: -` means that none is there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ..answers.answer_models import reason_of
+from ..cast import Cast, CastMember, MemberKind
+from ..types import Step
+from .edited_plan import PlanTextError
+
+KINDS = get_args(MemberKind)
+NO_MEMBER = "-"
+MEMBER = re.compile(rf"\s*({'|'.join(KINDS)})\s*[:：](.*)$", re.IGNORECASE)
+MEMBER_FIELD = re.compile(r"\s*(trait|image)\s*[:：](.*)$", re.IGNORECASE)
+STEP_FIELD = re.compile(r"\s*(cast|fact)\s*[:：](.*)$", re.IGNORECASE)
+
+
+class _Cast(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    cast: Cast = ()
+
+
+def checked_cast(given: object, line: int | None = None) -> tuple[CastMember, ...]:
+    """Return the members of a plan text.
+
+    Args:
+        given: List of objects with `name`, `kind`, `traits` and `images` (file names).
+        line: Line of the cast, for the error.
+
+    Raises:
+        PlanTextError: A member is not valid. The message names it and the field.
+    """
+    try:
+        return _Cast.model_validate({"cast": given}).cast
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = [str(part)[:60] for part in first["loc"][1:]]
+        name = _name_of(given, first["loc"])
+        where = ", ".join([*([f"member {name}"] if name else []), *place[1:2]])
+        reason = reason_of(first)
+        if not line:
+            raise PlanTextError(
+                f"The cast{f', {where}' if where else ''}: {reason}.", "Correct it."
+            ) from error
+        raise PlanTextError(
+            f", cast{f', {where}' if where else ''}: {reason}.", "Correct it.", line
+        ) from error
+
+
+def _name_of(given: object, place: tuple[int | str, ...]) -> str:
+    """Return the name of the member at fault, else its number."""
+    if len(place) < 2 or not isinstance(place[1], int) or not isinstance(given, (list, tuple)):
+        return ""
+    member = given[place[1]]
+    name = member.get("name") if isinstance(member, dict) else None
+    return repr(name[:60]) if isinstance(name, str) and name else str(place[1] + 1)
+
+
+def member_fields(member: CastMember) -> list[tuple[str, str]]:
+    """Return a member as keywords with their values, the first of which starts its block."""
+    traits = [("trait", trait) for trait in member.traits]
+    return [(member.kind, member.name), *traits, *(("image", image.name) for image in member.images)]
+
+
+def step_fields(step: Step) -> list[tuple[str, str]]:
+    """Return the lines about the cast of a step as keywords with their values."""
+    cast = [] if step.cast is None else [("cast", ", ".join(step.cast) or NO_MEMBER)]
+    return [*cast, *(("fact", fact) for fact in step.facts)]
+
+
+def add_step_field(values: dict[str, Any], keyword: str, value: str) -> bool:
+    """Add a `cast` or `fact` line to the fields of a step. Return False if the step has a cast already."""
+    if keyword == "fact":
+        values.setdefault("facts", []).append(value)
+        return True
+    if "cast" in values:
+        return False
+    names = [name.strip() for name in re.split("[,，、]", value)]
+    values["cast"] = [] if value.strip() == NO_MEMBER else [name for name in names if name]
+    return True
