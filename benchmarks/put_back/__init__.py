@@ -1,0 +1,1 @@
+"""Measures `backend/put_back` on made edits whose truth is known."""
