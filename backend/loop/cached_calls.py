@@ -20,6 +20,7 @@ from ..generators.protocol import (
     DrawsSeveral,
     EnhancesPrompts,
     Generator,
+    KeepsDrafts,
     TakesStepSettings,
     idle_workers,
     step_identity,
@@ -201,6 +202,7 @@ class CachedCalls:
             error = Fault(where="generator", message=str(failure))
         seconds = time.monotonic() - began
         image = images[0] if images else None
+        draft = generator.draft_of(image) if image and isinstance(generator, KeepsDrafts) else None
         return DrawRecord(
             key=key,
             image=image,
@@ -208,6 +210,7 @@ class CachedCalls:
             error=error,
             seconds=seconds,
             enhancement=enhancement,
+            draft=draft,
         )
 
     def _keep_enhancement(self, wanted: WantedDraw, drawn: DrawRecord) -> None:

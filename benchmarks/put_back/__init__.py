@@ -1,1 +1,1 @@
-"""Measures `backend/put_back` on made edits whose truth is known."""
+"""Measures `backend/drift/put_back.py` on made edits whose truth is known."""

@@ -15,13 +15,15 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy
 import torch
 
-from interleave_thinker.backend.put_back.filters import dilated, eroded
-from interleave_thinker.backend.put_back.put_back import Restored, restored
+from interleave_thinker.backend.drift.filters import dilated, eroded
+from interleave_thinker.backend.drift.put_back import Restored, restored
 
 from .edits import EDITS, NUISANCES, PAIRS, WHOLE, Nuisance, edited, nuisance, to_image, whole_image_edit
 from .images import Pixels, sources
@@ -61,7 +63,9 @@ def put_back(before: Pixels, after: Pixels) -> tuple[Restored, Pixels, float]:
     return found, found.image.permute(1, 2, 0).numpy().round().astype(float), seconds
 
 
-def _measured_edits(given: argparse.Namespace, random: numpy.random.Generator, images) -> dict[str, object]:
+def _measured_edits(
+    given: argparse.Namespace, random: numpy.random.Generator, images: Iterator[Pixels]
+) -> dict[str, Any]:
     kinds = [(one,) for one in NUISANCES] + list(PAIRS)
     rows = []
     for number in range(given.edits):
@@ -118,7 +122,9 @@ def _kept(clean: Pixels, result: Pixels, mask: Pixels) -> float:
     return float((numpy.abs(result - clean) <= 8).all(2)[where].mean())
 
 
-def _measured_whole(given: argparse.Namespace, random: numpy.random.Generator, images) -> dict[str, object]:
+def _measured_whole(
+    given: argparse.Namespace, random: numpy.random.Generator, images: Iterator[Pixels]
+) -> dict[str, Any]:
     undone, seen = [], []
     for number in range(given.whole):
         before, other = next(images), next(images)
@@ -136,7 +142,9 @@ def _measured_whole(given: argparse.Namespace, random: numpy.random.Generator, i
     return {"count": given.whole, "undone": undone}
 
 
-def _measured_chain(given: argparse.Namespace, random: numpy.random.Generator, images) -> dict[str, object]:
+def _measured_chain(
+    given: argparse.Namespace, random: numpy.random.Generator, images: Iterator[Pixels]
+) -> dict[str, Any]:
     results = {}
     for name in ("scene", "photograph"):
         start = next(images)
@@ -174,13 +182,13 @@ def _measured_chain(given: argparse.Namespace, random: numpy.random.Generator, i
     return results
 
 
-def _means(rows: list[dict[str, object]]) -> dict[str, object]:
+def _means(rows: list[dict[str, Any]]) -> dict[str, Any]:
     names = ("untouched", "kept", "ceiling", "plain", "seam", "seconds")
     found = {name: round(float(numpy.mean([row[name] for row in rows])), 4) for name in names}
     return {"count": len(rows), "refused": sum(bool(row["refused"]) for row in rows), **found}
 
 
-def _print_table(rows: list[dict[str, object]], by: str) -> None:
+def _print_table(rows: list[dict[str, Any]], by: str) -> None:
     groups = list(dict.fromkeys(row[by] for row in rows))
     for group in [*groups, None]:
         chosen = [row for row in rows if group is None or row[by] == group]

@@ -19,7 +19,7 @@ from support.languages import CHARACTERS, LANGUAGES, OWN_SCRIPT
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
-from interleave_thinker.backend.drift import Drift
+from interleave_thinker.backend.drift.measure import Drift
 from interleave_thinker.backend.exporters.layout.typesetting import font_note
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,
