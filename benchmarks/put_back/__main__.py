@@ -102,7 +102,7 @@ def _undone(pixels: Pixels, chain: list[Nuisance]) -> Pixels:
 
 
 def _grown(mask: Pixels, radius: int) -> Pixels:
-    return dilated(torch.from_numpy(mask.astype("float32"))[None], radius)[0].numpy() > 0
+    return numpy.asarray(dilated(torch.from_numpy(mask.astype("float32"))[None], radius)[0]) > 0
 
 
 def _compared(before: Pixels, clean: Pixels, result: Pixels, mask: Pixels) -> dict[str, float]:
@@ -117,7 +117,7 @@ def _compared(before: Pixels, clean: Pixels, result: Pixels, mask: Pixels) -> di
 
 
 def _kept(clean: Pixels, result: Pixels, mask: Pixels) -> float:
-    inner = eroded(torch.from_numpy(mask.astype("float32"))[None], 1)[0].numpy() > 0
+    inner = numpy.asarray(eroded(torch.from_numpy(mask.astype("float32"))[None], 1)[0]) > 0
     where = inner if inner.any() else mask
     return float((numpy.abs(result - clean) <= 8).all(2)[where].mean())
 
