@@ -22,6 +22,7 @@ COMMANDS = {
     "plan": (".commands.plan:command", "Print the plan of a request without generating images."),
     "judge": (".commands.judge:command", "Ask the critic about one image."),
     "export": (".commands.export:command", "Write a run as a page, PDF, comic, animation, Markdown or JSON."),
+    "put-back": (".commands.put_back:command", "Put back pixels that an edit did not need to change."),
     "evaluate": (".evaluate.command:app", "Measure planner, critic and complete stories in the tiny world."),
     "benchmark": (
         ".benchmark.app:app",

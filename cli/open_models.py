@@ -212,6 +212,11 @@ class GeneratorOptions(DrawingOptions):
         description="Text file with the enhancer's prompt for steps that edit an image. Default: the "
         "built-in one.",
     )
+    put_back: bool = Field(
+        default=False,
+        description="After each edit, put back the pixels of the source image that the edit did not need to "
+        "change. Skipped for prompts that ask for new light, weather, style or view.",
+    )
     enhancer_max_tokens: int | None = Field(
         default=None,
         ge=1,
@@ -283,6 +288,10 @@ class Opener:
             )
         drawing = options.model_dump(include=set(DrawingOptions.model_fields))
         generator = self._models.generator(options.generator, **drawing)
+        if options.put_back:
+            from ..backend.generators.color_match import PUT_BACK, color_matched
+
+            generator = color_matched(generator, PUT_BACK)
         if options.enhancer is None:
             return generator
         from ..backend.generators.enhanced import enhanced

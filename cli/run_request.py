@@ -19,7 +19,6 @@ from ..backend.counters import Counts, counting
 from ..backend.errors import Cancelled
 from ..backend.exporters import export_by_name
 from ..backend.loop.events import Finished, PlanReady
-from ..backend.pictures import Picture
 from ..backend.pipeline.cast import PlanCast, cast_next_to, read_cast
 from ..backend.pipeline.prepared import PreparedRun
 from ..backend.report.completeness import GOOD, all_accepted, lacks

@@ -32,6 +32,7 @@ NODE_IDS = {
     "InterleaveStoryboard": "Storyboard",
     "InterleaveExport": "Export",
     "InterleaveFeedback": "Feedback",
+    "InterleavePutBack": "Put Back",
 }
 OUTPUTS = 7
 """Number of outputs of a stand-in: at least that of any node, so that the links of a graph stay."""

@@ -25,6 +25,7 @@ from .plan.edit_plan import EditPlan, plan_routes
 from .plan.planner import PlannerNode
 from .story.export import Export
 from .story.feedback import FeedbackNode
+from .story.put_back import PutBackNode
 from .story.storyboard import Storyboard
 from .story.trajectory import LoadTrajectory, SaveTrajectory
 
@@ -49,6 +50,7 @@ NODES: list[type[io.ComfyNode]] = [
     Storyboard,
     Export,
     FeedbackNode,
+    PutBackNode,
 ]
 
 

@@ -1,16 +1,22 @@
-"""Wraps a generator so that its edits keep the colors of the source image or of the story's first image.
+"""Wraps a generator so that its edits keep the colors, or the untouched pixels, of an earlier image.
 
 An edit model shifts all colors a little at every step (a yellow tint, lost contrast), which adds up over a
 story. The shift is measured where both images agree (drift.py) and undone by a gain and offset per channel.
 Only a small shift is treated as drift. A large shift, or images with nothing in common, is the change that
 the step asked for and is kept.
+
+`put back` does more: all pixels of the source image return where the edit did not need to change them
+(drift/put_back.py). It is skipped for prompts that ask for new light, weather, style or view.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from typing import Literal
 
-from ..drift import block_pixels, color_shift, unchanged
+from ..drift.measure import block_pixels, color_shift, unchanged
+from ..drift.pictures import asks_for_whole_image, put_back
 from ..errors import SettingsError
 from ..pictures import Picture
 from .protocol import Generator
@@ -18,7 +24,10 @@ from .wrapper import GeneratorWrapper
 
 Target = Literal["to the source", "to the first image"]
 OFF, TO_SOURCE, TO_FIRST = "off", "to the source", "to the first image"
-MATCHES = (OFF, TO_SOURCE, TO_FIRST)
+PUT_BACK = "put back"
+MATCHES = (OFF, TO_SOURCE, TO_FIRST, PUT_BACK)
+MAX_DRAFTS = 16
+"""Drafts that are kept in memory until the loop has recorded them: at least one per worker."""
 MAX_GAIN_CHANGE = 0.15
 MAX_SHIFT = 20.0
 MAX_RESIDUAL = 12.0
@@ -37,6 +46,8 @@ def color_matched(generator: Generator, match: str) -> Generator:
         return ColorMatched(generator)
     if match == TO_FIRST:
         return AnchorMatched(generator)
+    if match == PUT_BACK:
+        return Restoring(generator)
     raise SettingsError(f"Unknown color match {match!r}.", f"Known: {', '.join(MATCHES)}.")
 
 
@@ -89,6 +100,58 @@ class AnchorMatched(GeneratorWrapper):
         image = self.inner.draw(prompt, source, seed)
         anchor = self._anchor or source
         return image if anchor is None or source is None else match_colors(image, anchor)
+
+
+class Restoring(GeneratorWrapper):
+    """Wraps a generator. Every edit of a part gets the pixels of its source image outside of that part."""
+
+    def __init__(self, generator: Generator) -> None:
+        super().__init__(generator)
+        self._drafts = Drafts()
+
+    @property
+    def identity(self) -> str:
+        """Identity of the wrapped generator and of the method."""
+        return f"{self.inner.identity} put-back/1"
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Generate an image and put back the pixels that the edit did not need to change.
+
+        Raises:
+            GeneratorError: As for the wrapped generator.
+            Cancelled: As for the wrapped generator.
+        """
+        draft = self.inner.draw(prompt, source, seed)
+        if source is None or asks_for_whole_image(prompt):
+            return draft
+        image = put_back(source, draft).image
+        if image != draft:
+            self._drafts.keep(image, draft)
+        return image
+
+    def draft_of(self, image: Picture) -> Picture | None:
+        """Return what the wrapped generator made, if `image` was made of it by the latest calls."""
+        return self._drafts.of(image)
+
+
+class Drafts:
+    """The drafts of the latest images. It can be used from several threads."""
+
+    def __init__(self) -> None:
+        self._drafts: OrderedDict[str, Picture] = OrderedDict()
+        self._one_at_a_time = threading.Lock()
+
+    def keep(self, image: Picture, draft: Picture) -> None:
+        """Note the draft of an image."""
+        with self._one_at_a_time:
+            self._drafts[image.digest] = draft
+            while len(self._drafts) > MAX_DRAFTS:
+                self._drafts.popitem(last=False)
+
+    def of(self, image: Picture) -> Picture | None:
+        """Return the draft of an image."""
+        with self._one_at_a_time:
+            return self._drafts.get(image.digest)
 
 
 def match_colors(image: Picture, target: Picture) -> Picture:

@@ -24,6 +24,7 @@ __all__ = [
     "EnhancesPrompts",
     "FollowsAnchor",
     "Generator",
+    "KeepsDrafts",
     "TakesDrawOptions",
     "TakesStepSettings",
     "bounded_identity",
@@ -116,6 +117,15 @@ class EnhancesPrompts(Protocol):
 
     def keep_enhancement(self, prompt: str, is_edit: bool, enhancement: Enhancement) -> None:
         """Use this enhancement for the prompt, because an earlier run recorded it."""
+        ...
+
+
+@runtime_checkable
+class KeepsDrafts(Protocol):
+    """A generator that corrects its model's images, and knows what the model made."""
+
+    def draft_of(self, image: Picture) -> Picture | None:
+        """Return the model's own image of an image of the latest calls. None: it was not corrected."""
         ...
 
 

@@ -6,10 +6,12 @@ import threading
 from copy import copy
 from typing import TYPE_CHECKING
 
+from ..pictures import Picture
 from ..types import StepSettings
 from .protocol import (
     IMAGE_MARK,
     Generator,
+    KeepsDrafts,
     TakesStepSettings,
     idle_workers,
     is_repeatable,
@@ -56,6 +58,10 @@ class GeneratorWrapper:
     def idle_workers(self) -> int:
         """Same as the wrapped generator."""
         return idle_workers(self.inner)
+
+    def draft_of(self, image: Picture) -> Picture | None:
+        """Same as the wrapped generator."""
+        return self.inner.draft_of(image) if isinstance(self.inner, KeepsDrafts) else None
 
     def stopped_by(self, over: threading.Event) -> Self:
         """Return this wrapper around the wrapped generator that `over` stops."""

@@ -183,8 +183,9 @@ class Journal:
     def keep_drawn(self, drawn: DrawRecord) -> None:
         """Write the record of a generator call and its images."""
         self._files.remove(TRAJECTORY)
-        for image in drawn.images:
-            self._keep_picture(image)
+        for image in (*drawn.images, drawn.draft):
+            if image is not None:
+                self._keep_picture(image)
         self._files.write_model(drawn, ATTEMPTS, f"{drawn.key.digest}.json")
 
     def judged(self, key: JudgeKey) -> JudgementRecord | None:

@@ -77,6 +77,7 @@ class DrawRecord(Value):
     """One generator call: its image or error, and its wall time in seconds.
 
     `more` are the further images of a batch. `enhancement` is what a prompt enhancer made of the prompt.
+    `draft` is the model's own image, if a correction made `image` of it.
     """
 
     key: DrawKey
@@ -85,11 +86,12 @@ class DrawRecord(Value):
     seconds: float = Field(default=0.0, ge=0.0)
     more: Several[Picture] = Field(default=(), max_length=MAX_BATCH - 1)
     enhancement: Enhancement | None = None
+    draft: Picture | None = None
 
     @model_serializer(mode="wrap")
-    def _without_enhancement(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit a missing enhancement, as earlier versions wrote records, so that they can read them."""
-        return written_without(fields(self), self, ("enhancement",))
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit missing parts, as earlier versions wrote records, so that they can read them."""
+        return written_without(fields(self), self, ("enhancement", "draft"))
 
     @property
     def images(self) -> tuple[Picture, ...]:

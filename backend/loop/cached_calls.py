@@ -21,6 +21,7 @@ from ..generators.protocol import (
     DrawsSeveral,
     EnhancesPrompts,
     Generator,
+    KeepsDrafts,
     TakesStepSettings,
     idle_workers,
     reference_marks,
@@ -203,6 +204,7 @@ class CachedCalls:
             error = Fault(where="generator", message=str(failure))
         seconds = time.monotonic() - began
         image = images[0] if images else None
+        draft = generator.draft_of(image) if image and isinstance(generator, KeepsDrafts) else None
         return DrawRecord(
             key=key,
             image=image,
@@ -210,6 +212,7 @@ class CachedCalls:
             error=error,
             seconds=seconds,
             enhancement=enhancement,
+            draft=draft,
         )
 
     def _keep_enhancement(self, wanted: WantedDraw, drawn: DrawRecord) -> None:

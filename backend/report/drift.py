@@ -6,7 +6,7 @@ nothing.
 
 from __future__ import annotations
 
-from ..drift import Drift, drift
+from ..drift.measure import Drift, drift
 from ..loop.policy import first_image
 from ..types import Trajectory, Value
 

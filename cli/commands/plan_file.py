@@ -28,7 +28,7 @@ from ...backend.plan_editor.merge import apply_edits, read_edits
 from ...backend.types import Plan
 
 MAX_PLAN_FILE = 16 * 1024 * 1024
-ONLY_EDITED = re.compile(r'"(?:settings|locked|made_from|style)"\s*:')
+ONLY_EDITED = re.compile(r'"(?:settings|locked|made_from|style|cast|facts)"\s*:')
 """Fields of a plan in Edit Plan, which an agent's answer does not have."""
 ANSWER = re.compile(r"<answer\b|<think\b|execution_plan", re.IGNORECASE)
 NUMBER = re.compile(r"[0-9]{1,9}")

@@ -20,7 +20,7 @@ from support.stories import make_trajectory
 
 from interleave_thinker.backend.agents.plan_constraints import PlanConstraints, constrained_plan
 from interleave_thinker.backend.agents.plan_lint.lint import RULES, lint
-from interleave_thinker.backend.drift import Drift
+from interleave_thinker.backend.drift.measure import Drift
 from interleave_thinker.backend.exporters.layout.typesetting import font_note
 from interleave_thinker.backend.loop.events import (
     AttemptDrawn,

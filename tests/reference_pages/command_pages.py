@@ -15,7 +15,7 @@ from .markdown import code, listed, note, page, table, text
 PAGES = {
     "command-line.md": (
         "Command line",
-        ("demo", "run", "redraw", "plan", "judge", "export", "prompts", "doctor"),
+        ("demo", "run", "redraw", "plan", "judge", "export", "put-back", "prompts", "doctor"),
     ),
     "command-line-data.md": ("Command line: data", ("data",)),
     "command-line-train.md": ("Command line: train", ("train",)),
@@ -31,12 +31,13 @@ NAMES = {
 EXIT_CODES = """
 ## Exit codes
 
-- **0**: done. Every generated step was accepted, or the run had no critic. - **1**: error. A model, file
-or server cannot be used. Finished work is kept. - **2**: wrong usage. An option, name or path cannot be
-used. - **3**: done, but not everything passed. A step was not accepted (`run`), the critic rejected the
-image   (`judge`), the new critic was not published (`train`), rows match a benchmark (`data guard
-check`), or   items failed or remain (`data trajectories`, `benchmark`). - **130**: stopped with Ctrl-C.
-Run the same command again to continue.
+- **0**: done. Every generated step was accepted, or the run had no critic.
+- **1**: error. A model, file or server cannot be used. Finished work is kept.
+- **2**: wrong usage. An option, name or path cannot be used.
+- **3**: done, but not everything passed. A step was not accepted (`run`), the critic rejected the image
+  (`judge`), nothing was put back (`put-back`), the new critic was not published (`train`), rows match a
+  benchmark (`data guard check`), or items failed or remain (`data trajectories`, `benchmark`).
+- **130**: stopped with Ctrl-C. Run the same command again to continue.
 """
 INTRODUCTION = """
 `interleave-thinker COMMAND --help` prints the same text in the terminal. Two options belong to the

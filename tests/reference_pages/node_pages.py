@@ -28,6 +28,7 @@ GROUPS = {
         "InterleaveSaveTrajectory",
         "InterleaveLoadTrajectory",
         "InterleaveFeedback",
+        "InterleavePutBack",
     ),
 }
 LARGEST = {2**53: "2^53", 2**48: "2^48"}

@@ -16,5 +16,6 @@ def color_match_input() -> io.Combo.Input:
         optional=True,
         tooltip="Stops color drift, the small color shift that every edit adds. 'to the source' matches the "
         "image that the step edits; 'to the first image' the request's first image, else the first generated "
-        "one. Large changes, such as from day to night, stay.",
+        "one. Large changes, such as from day to night, stay. 'put back' returns all pixels of the source "
+        "image that the edit did not need to change.",
     )

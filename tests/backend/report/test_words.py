@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.stories import make_trajectory
 
-from interleave_thinker.backend.drift import Drift
+from interleave_thinker.backend.drift.measure import Drift
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.exporters import ANIMATIONS, export_by_name, options_of
 from interleave_thinker.backend.exporters.layout import typesetting

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from .pictures import Picture
-from .types import Value
+from ..pictures import Picture
+from ..types import Value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

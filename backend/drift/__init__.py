@@ -1,0 +1,1 @@
+"""What edits change although nothing was meant to change: measured, and put back."""

@@ -1,0 +1,79 @@
+"""A generator with put back in the loop: what the critic sees and what is recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from support.made_edits import SIDE, difference, far_from_change, textured, tinted, with_change
+from support.small_agents import Verdicts
+
+from interleave_thinker.backend.generators.color_match import PUT_BACK, color_matched
+from interleave_thinker.backend.generators.protocol import KeepsDrafts
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.journal.store import DrawRecord
+from interleave_thinker.backend.loop.events import Finished
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory
+
+REQUEST = Request(text="a box", images=(Picture(textured()),))
+PLAN = Plan(steps=(Step(number=1, prompt="add a red box"), Step(number=2, prompt="add a red box at night")))
+
+
+class TintingEditor:
+    """Adds a box and tints the whole image."""
+
+    identity = "tinting editor"
+
+    def __init__(self) -> None:
+        self.made: list[Picture] = []
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        color = (230, 30, 60) if len(self.made) % 2 == 0 else (30, 200, 60)
+        image = textured() if source is None else tinted(with_change(source.image, color))
+        self.made.append(Picture(image))
+        return self.made[-1]
+
+
+def told(generator: Any, critic: Any = None, store: Any = None, request: Request = REQUEST) -> Trajectory:
+    last = list(run(request, None, generator, critic, RunSettings(), store, plan=PLAN))[-1]
+    assert isinstance(last, Finished)
+    return last.trajectory
+
+
+def test_the_critic_sees_the_restored_image_and_the_journal_keeps_the_draft(tmp_path: Path) -> None:
+    editor, critic = TintingEditor(), Verdicts(True, True)
+    first, second = told(color_matched(editor, PUT_BACK), critic, Journal(tmp_path / "run")).results
+    draft, night = editor.made
+    assert first.image is not None and first.image != draft
+    assert difference(first.image, textured())[far_from_change()].max() <= 1
+    assert difference(draft, textured())[far_from_change()].min() >= 4
+    assert critic.shown[0][1] == first.image
+    assert second.image == night, "a step that asks for new light is left alone"
+    records = [
+        DrawRecord.model_validate_json(
+            path.read_text(), context={"pictures": lambda digest: Picture.white((1, 1))}
+        )
+        for path in (tmp_path / "run" / "attempts").iterdir()
+    ]
+    assert sorted(record.draft is not None for record in records) == [False, True]
+    assert (tmp_path / "run" / "pictures" / f"{draft.digest}.png").exists()
+    assert load_trajectory(tmp_path / "run").results[0].image == first.image
+
+
+def test_a_run_resumes_without_generating_again(tmp_path: Path) -> None:
+    before = told(color_matched(TintingEditor(), PUT_BACK), Verdicts(True, True), Journal(tmp_path / "run"))
+    editor = TintingEditor()
+    again = told(color_matched(editor, PUT_BACK), Verdicts(), Journal(tmp_path / "run"))
+    assert again == before and editor.made == []
+
+
+def test_images_from_text_are_left_alone() -> None:
+    editor = TintingEditor()
+    generator = color_matched(editor, PUT_BACK)
+    assert isinstance(generator, KeepsDrafts)
+    image = generator.draw("a red box", None, 1)
+    assert image == editor.made[0] and generator.draft_of(image) is None
+    assert image.size == (SIDE, SIDE)
