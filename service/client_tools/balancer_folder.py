@@ -74,7 +74,7 @@ own_nginx() {{
     "$NGINX" -p "$PWD" -c "$PWD/{CONFIGURATION}" -e error.log "$@"
 }}
 is_running() {{
-    [ -s nginx.pid ] && kill -0 "$(cat nginx.pid)" 2>/dev/null
+    [ -s nginx.pid ] && kill -0 "$(cat nginx.pid 2>/dev/null)" 2>/dev/null
 }}
 """
 START_SCRIPT = f"""{FIND_NGINX}
