@@ -50,9 +50,16 @@ CLOSE_UP = f"""() => {{
 def agents(host: ComfyServer) -> Iterator[Path]:
     """The agents' folder, without the agent of the templates."""
     folder = host.base / "models" / "interleave_agents"
-    shutil.rmtree(folder / AGENT, ignore_errors=True)
+    remove(folder / AGENT)
     yield folder
-    shutil.rmtree(folder / AGENT, ignore_errors=True)
+    remove(folder / AGENT)
+
+
+def remove(agent: Path) -> None:
+    """Remove a folder, or the link that other tests put in its place."""
+    if agent.is_symlink():
+        agent.unlink()
+    shutil.rmtree(agent, ignore_errors=True)
 
 
 def install(agents: Path) -> None:
