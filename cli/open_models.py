@@ -215,7 +215,7 @@ class GeneratorOptions(DrawingOptions):
     put_back: bool = Field(
         default=False,
         description="After each edit, put back the pixels of the source image that the edit did not need to "
-        "change. Skipped for prompts that ask for new light, weather, style or view.",
+        "change. Skipped for prompts that ask to change light, weather, style or view.",
     )
     enhancer_max_tokens: int | None = Field(
         default=None,

@@ -18,12 +18,14 @@ from ..answers.reading import answers_in
 from ..answers.reply_text import split_reply
 from ..cast import MAX_CAST, MAX_FACTS, MAX_TRAIT, MAX_TRAITS, CastMember, MemberKind, check_cast
 from ..chat.protocol import ChatModel, Message, OnDevice, Reply, ReplySettings
-from ..errors import AnswerError, ChatError
+from ..errors import AnswerError
 from ..prompts import TEMPLATES, fill
 from ..prompts.enhancer import read_template
 from ..types import MAX_STEPS, MAX_TEXT, Plan, Request
 from .asking import sampled_again
+from .messages import bounded
 
+READER, HINT = "the cast writer", "Shorten the request or the prompts of the plan."
 MAX_TOKENS = 4096
 """Default token limit of a reply: sixteen members and thirty steps have about 2,500 tokens."""
 TEMPLATE = TEMPLATES / "cast" / "cast.txt"
@@ -118,7 +120,7 @@ class CastWriter:
         return _with_answer(plan, self._asked(again, constrained))
 
     def _asked(self, text: str, settings: ReplySettings) -> Reply:
-        return self.chat.reply([Message(role="user", content=(_bounded(text),))], settings)
+        return self.chat.reply([Message(role="user", content=(bounded(text, READER, HINT),))], settings)
 
     def _offload(self) -> None:
         if not isinstance(self.chat, OnDevice):
@@ -186,12 +188,3 @@ def read_cast_answer(text: str) -> CastAnswer:
         return CastAnswer.model_validate(found[-1].value)
     except ValidationError as error:
         raise unfit("cast", error, found[-1]) from error
-
-
-def _bounded(text: str) -> str:
-    if len(text) > MAX_TEXT:
-        raise ChatError(
-            f"The message to the cast writer is longer than {MAX_TEXT} characters.",
-            "Shorten the request or the prompts of the plan.",
-        )
-    return text

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from ..answers.other_tags import OTHER_TAG, OtherTags
 from ..answers.reply_text import TAG, tag_name
 from ..chat.protocol import ChatModel, Message, OnDevice, Reply, ReplySettings
-from ..errors import AnswerError, ChatError
+from ..errors import AnswerError
 from ..prompts.enhancer import SLOT, EnhancerPrompts, enhancer_prompts
-from ..types import MAX_TEXT, Enhancement
+from ..types import Enhancement
 from .asking import sampled_again
+from .messages import bounded
 
+READER, HINT = "the prompt enhancer", "Shorten the prompt or the enhancer's template."
 MAX_TOKENS = 2048
 """Default token limit of a reply: an enhanced prompt has 100 to 300 tokens, a JSON caption 1,000 to 1,500."""
 MAX_ENHANCED = 20_000
@@ -99,20 +101,11 @@ class PromptEnhancer:
 
 def _messages(template: str, prompt: str) -> list[Message]:
     if SLOT in template:
-        messages = [Message(role="user", content=(_bounded(template.replace(SLOT, prompt)),))]
+        messages = [Message(role="user", content=(bounded(template.replace(SLOT, prompt), READER, HINT),))]
     else:
-        system = Message(role="system", content=(_bounded(template),))
+        system = Message(role="system", content=(bounded(template, READER, HINT),))
         messages = [system, Message(role="user", content=(prompt,))]
     return messages
-
-
-def _bounded(text: str) -> str:
-    if len(text) > MAX_TEXT:
-        raise ChatError(
-            f"The message to the prompt enhancer is longer than {MAX_TEXT} characters.",
-            "Shorten the prompt or the enhancer's template.",
-        )
-    return text
 
 
 def _read(reply: Reply) -> str:

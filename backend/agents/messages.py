@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..chat.protocol import Message
-from ..errors import SettingsError
+from ..errors import ChatError, SettingsError
 from ..pictures import Picture
 from ..prompts import fill
 from ..types import MAX_TEXT
@@ -34,6 +34,17 @@ def message_of(parts: Sequence[str], pictures: Sequence[Picture]) -> Message:
         if index < len(pictures):
             content.append(pictures[index])
     return _question(tuple(content))
+
+
+def bounded(text: str, reader: str, hint: str) -> str:
+    """Return a text of a message to `reader`, such as "the prompt enhancer".
+
+    Raises:
+        ChatError: It is too long.
+    """
+    if len(text) > MAX_TEXT:
+        raise ChatError(f"The message to {reader} is longer than {MAX_TEXT} characters.", hint)
+    return text
 
 
 def _question(content: tuple[str | Picture, ...]) -> Message:

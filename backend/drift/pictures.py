@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from ..pictures import Picture
 
 LEAST_SIDE = 64
+MOST_PIXELS = 32 * 1024 * 1024
+"""Larger images would need more than about 4 GB of RAM."""
 WHOLE_IMAGE = re.compile(
     r"""
     \b(?:
@@ -26,7 +28,21 @@ WHOLE_IMAGE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""Words of prompts that ask for new light, weather, style, background or view: the whole image may change."""
+"""Words for the light, weather, style, background or view of the whole image."""
+CHANGES = re.compile(
+    r"""
+    \b(?:
+        make|turn|change|set|switch|transform|convert|replace|move|becomes?|starts?|begins?|falls?|give|restyle|redraw
+        |haz|cambia|convierte|pon|empieza|vuelve|reemplaza
+        |mach|mache|ändere|wechsle|verwandle|setze|beginnt|wird|ersetze
+        |rends|change|transforme|mets|commence|devient|remplace
+    )\b
+    |把|将|让|改|换|变|变成|开始|調|に変|にする|にして|変え|始め
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Words that ask for a change. Without one, a sentence describes the style or the scene that a story has."""
+SENTENCES = re.compile(r"[.!?;。！？；\n]+")
 
 
 @dataclass(frozen=True)
@@ -41,14 +57,16 @@ class PutBack:
 def put_back(before: Picture, after: Picture) -> PutBack:
     """Put the pixels of `before` back into `after` where the edit did not need to change them.
 
-    Takes 1 to 2 seconds of one core per megapixel. If the images are too small or of different sizes, or
-    differ in more than an edit of a part, the result is `after` itself, with the reason.
+    Takes 1 to 2 seconds of one core per megapixel. If the images are too small or large or of different
+    sizes, or differ in more than an edit of a part, the result is `after` itself, with the reason.
     """
     if before.size != after.size:
         sizes = [f"{width}x{height}" for width, height in (before.size, after.size)]
         return PutBack(after, 1.0, f"the images have different sizes ({sizes[0]} and {sizes[1]})")
     if min(after.size) < LEAST_SIDE:
         return PutBack(after, 1.0, f"the images are smaller than {LEAST_SIDE} pixels")
+    if after.size[0] * after.size[1] > MOST_PIXELS:
+        return PutBack(after, 1.0, f"the images have more than {MOST_PIXELS:,} pixels")
     import numpy
     import torch
     from PIL import Image
@@ -67,5 +85,8 @@ def put_back(before: Picture, after: Picture) -> PutBack:
 
 
 def asks_for_whole_image(prompt: str) -> bool:
-    """Return whether a prompt asks for new light, weather, style, background or view."""
-    return WHOLE_IMAGE.search(prompt) is not None
+    """Return whether a sentence of a prompt asks to change the light, weather, style, background or view."""
+    return any(
+        WHOLE_IMAGE.search(sentence) is not None and CHANGES.search(sentence) is not None
+        for sentence in SENTENCES.split(prompt)
+    )

@@ -6,18 +6,18 @@ Only a small shift is treated as drift. A large shift, or images with nothing in
 the step asked for and is kept.
 
 `put back` does more: all pixels of the source image return where the edit did not need to change them
-(drift/put_back.py). It is skipped for prompts that ask for new light, weather, style or view.
+(drift/put_back.py). It is skipped for prompts that ask to change light, weather, style or view.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import Literal
 
 from ..drift.measure import block_pixels, color_shift, unchanged
 from ..drift.pictures import asks_for_whole_image, put_back
 from ..errors import SettingsError
+from ..machine.byte_lru import ByteLRU
 from ..pictures import Picture
 from .protocol import Generator
 from .wrapper import GeneratorWrapper
@@ -51,7 +51,25 @@ def color_matched(generator: Generator, match: str) -> Generator:
     raise SettingsError(f"Unknown color match {match!r}.", f"Known: {', '.join(MATCHES)}.")
 
 
-class ColorMatched(GeneratorWrapper):
+class CorrectsEdits(GeneratorWrapper):
+    """Wraps a generator. Its edits are corrected after they were generated. Subclasses add `corrected`."""
+
+    def corrected(self, image: Picture, source: Picture, prompt: str) -> Picture:
+        """Return the corrected edit of a source image."""
+        raise NotImplementedError
+
+    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+        """Generate an image, and correct it if it is an edit.
+
+        Raises:
+            GeneratorError: As for the wrapped generator.
+            Cancelled: As for the wrapped generator.
+        """
+        image = self.inner.draw(prompt, source, seed)
+        return image if source is None else self.corrected(image, source, prompt)
+
+
+class ColorMatched(CorrectsEdits):
     """Wraps a generator. Every edit gets the colors of its source image."""
 
     @property
@@ -59,18 +77,12 @@ class ColorMatched(GeneratorWrapper):
         """Identity of the wrapped generator and of the color match."""
         return f"{self.inner.identity} color-match=source/1"
 
-    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Generate an image and undo the color shift relative to the source image.
-
-        Raises:
-            GeneratorError: As for the wrapped generator.
-            Cancelled: As for the wrapped generator.
-        """
-        image = self.inner.draw(prompt, source, seed)
-        return image if source is None else match_colors(image, source)
+    def corrected(self, image: Picture, source: Picture, prompt: str) -> Picture:
+        """Return the edit without the color shift relative to its source image."""
+        return match_colors(image, source)
 
 
-class AnchorMatched(GeneratorWrapper):
+class AnchorMatched(CorrectsEdits):
     """Wraps a generator. Every edit gets the colors of the anchor, which the loop sets before each step.
 
     See protocol.FollowsAnchor.
@@ -90,66 +102,39 @@ class AnchorMatched(GeneratorWrapper):
         """Set the image whose colors the next edits get. None keeps the colors unchanged."""
         self._anchor = anchor
 
-    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Generate an image and undo the color shift relative to the anchor.
-
-        Raises:
-            GeneratorError: As for the wrapped generator.
-            Cancelled: As for the wrapped generator.
-        """
-        image = self.inner.draw(prompt, source, seed)
-        anchor = self._anchor or source
-        return image if anchor is None or source is None else match_colors(image, anchor)
+    def corrected(self, image: Picture, source: Picture, prompt: str) -> Picture:
+        """Return the edit without the color shift relative to the anchor."""
+        return match_colors(image, self._anchor or source)
 
 
-class Restoring(GeneratorWrapper):
-    """Wraps a generator. Every edit of a part gets the pixels of its source image outside of that part."""
+class Restoring(CorrectsEdits):
+    """Wraps a generator. Every edit of a part gets the pixels of its source image outside of that part.
+
+    Copies of the wrapper share its drafts.
+    """
 
     def __init__(self, generator: Generator) -> None:
         super().__init__(generator)
-        self._drafts = Drafts()
+        self._drafts: ByteLRU[str, Picture] = ByteLRU(MAX_DRAFTS, lambda _: 1)
+        self._one_at_a_time = threading.Lock()
 
     @property
     def identity(self) -> str:
         """Identity of the wrapped generator and of the method."""
         return f"{self.inner.identity} put-back/1"
 
-    def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Generate an image and put back the pixels that the edit did not need to change.
-
-        Raises:
-            GeneratorError: As for the wrapped generator.
-            Cancelled: As for the wrapped generator.
-        """
-        draft = self.inner.draw(prompt, source, seed)
-        if source is None or asks_for_whole_image(prompt):
-            return draft
-        image = put_back(source, draft).image
-        if image != draft:
-            self._drafts.keep(image, draft)
-        return image
+    def corrected(self, image: Picture, source: Picture, prompt: str) -> Picture:
+        """Return the edit with the pixels put back, unless its prompt asks to change the whole image."""
+        if asks_for_whole_image(prompt):
+            return image
+        restored = put_back(source, image).image
+        if restored != image:
+            with self._one_at_a_time:
+                self._drafts.put(restored.digest, image)
+        return restored
 
     def draft_of(self, image: Picture) -> Picture | None:
         """Return what the wrapped generator made, if `image` was made of it by the latest calls."""
-        return self._drafts.of(image)
-
-
-class Drafts:
-    """The drafts of the latest images. It can be used from several threads."""
-
-    def __init__(self) -> None:
-        self._drafts: OrderedDict[str, Picture] = OrderedDict()
-        self._one_at_a_time = threading.Lock()
-
-    def keep(self, image: Picture, draft: Picture) -> None:
-        """Note the draft of an image."""
-        with self._one_at_a_time:
-            self._drafts[image.digest] = draft
-            while len(self._drafts) > MAX_DRAFTS:
-                self._drafts.popitem(last=False)
-
-    def of(self, image: Picture) -> Picture | None:
-        """Return the draft of an image."""
         with self._one_at_a_time:
             return self._drafts.get(image.digest)
 

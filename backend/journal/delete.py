@@ -16,15 +16,16 @@ HELD = {NAME, NOTE}
 
 def run_bytes(folder: Path) -> int:
     """Return the size of all files of a run in bytes, without following links."""
-    total = 0
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            # A run that is being written may remove a temporary file in the meantime.
-            with suppress(OSError):
-                if entry.is_dir(follow_symlinks=False):
-                    total += run_bytes(Path(entry.path))
-                else:
-                    total += entry.stat(follow_symlinks=False).st_size
+    total, waiting = 0, [str(folder)]
+    while waiting:
+        # A run that is being written may remove a temporary file in the meantime.
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
     return total
 
 
@@ -47,9 +48,9 @@ def delete_run(folder: Path) -> None:
         for path in entries:
             if path.name not in HELD:
                 _remove(path)
-    except OSError as error:
+    except (OSError, RecursionError) as error:  # the latter for folders a thousand levels deep
         raise JournalError(
-            f"{str(folder)!r} cannot be deleted: {error.strerror or error}.",
+            f"{str(folder)!r} cannot be deleted: {getattr(error, 'strerror', None) or error}.",
             "Close programs that use its files, or delete the folder by hand.",
         ) from error
     finally:

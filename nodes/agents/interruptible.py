@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ...backend.chat.protocol import ChatModel
-from ...backend.generators.protocol import (
-    IMAGE_MARK,
-    DrawsSeveral,
-    EnhancesPrompts,
-    FollowsAnchor,
-    Generator,
-    TakesStepSettings,
-    idle_workers,
-    is_repeatable,
-    max_reference_images,
-    stopped_by,
-)
+from ...backend.generators.protocol import DrawsSeveral, EnhancesPrompts, FollowsAnchor
+from ...backend.generators.wrapper import GeneratorWrapper
 from ...backend.pictures import Picture
-from ...backend.types import Enhancement, StepSettings, Verdict
+from ...backend.types import Enhancement, Verdict
 from .. import host
 from .reply_inputs import settings_of
 
@@ -28,16 +17,13 @@ if TYPE_CHECKING:
     from ...backend.agents.critic import Critic
 
 
-class InterruptibleGenerator:
+class InterruptibleGenerator(GeneratorWrapper):
     """Wraps a generator so that it stops when the user presses cancel."""
-
-    def __init__(self, generator: Generator) -> None:
-        self._generator = generator
 
     @property
     def identity(self) -> str:
         """Identity for cache keys."""
-        return self._generator.identity
+        return self.inner.identity
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
         """Generate an image.
@@ -47,12 +33,12 @@ class InterruptibleGenerator:
             GeneratorError: The generator failed.
         """
         host.stop_if_interrupted()
-        return self._generator.draw(prompt, source, seed)
+        return self.inner.draw(prompt, source, seed)
 
     @property
     def draws_several(self) -> bool:
         """Whether one call gives several images."""
-        return isinstance(self._generator, DrawsSeveral) and self._generator.draws_several
+        return isinstance(self.inner, DrawsSeveral) and self.inner.draws_several
 
     def draw_several(self, prompt: str, source: Picture | None, seed: int) -> tuple[Picture, ...]:
         """Generate a batch.
@@ -62,8 +48,8 @@ class InterruptibleGenerator:
             GeneratorError: The generator failed.
         """
         host.stop_if_interrupted()
-        assert isinstance(self._generator, DrawsSeveral), "called only if draws_several is true"
-        return self._generator.draw_several(prompt, source, seed)
+        assert isinstance(self.inner, DrawsSeveral), "called only if draws_several is true"
+        return self.inner.draw_several(prompt, source, seed)
 
     def enhance(self, prompt: str, is_edit: bool) -> Enhancement | None:
         """Return what a prompt enhancer makes of a prompt, `None` without an enhancer.
@@ -73,58 +59,17 @@ class InterruptibleGenerator:
             GeneratorError: The enhancer failed.
         """
         host.stop_if_interrupted()
-        generator = self._generator
-        return generator.enhance(prompt, is_edit) if isinstance(generator, EnhancesPrompts) else None
+        return self.inner.enhance(prompt, is_edit) if isinstance(self.inner, EnhancesPrompts) else None
 
     def keep_enhancement(self, prompt: str, is_edit: bool, enhancement: Enhancement) -> None:
         """Pass a recorded enhancement to a generator with an enhancer."""
-        if isinstance(self._generator, EnhancesPrompts):
-            self._generator.keep_enhancement(prompt, is_edit, enhancement)
-
-    @property
-    def step_settings(self) -> frozenset[str]:
-        """Settings of single steps that are supported."""
-        generator = self._generator
-        return generator.step_settings if isinstance(generator, TakesStepSettings) else frozenset()
-
-    @property
-    def max_reference_images(self) -> int:
-        """Maximum number of further images."""
-        return max_reference_images(self._generator)
-
-    @property
-    def image_mark(self) -> str:
-        """Notation of an image number in a prompt."""
-        return getattr(self._generator, "image_mark", IMAGE_MARK)
-
-    @property
-    def own_references(self) -> int:
-        """Number of the generator's own references, which the model sees before further images."""
-        return getattr(self._generator, "own_references", 0)
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether equal inputs give equal images."""
-        return is_repeatable(self._generator)
-
-    @property
-    def idle_workers(self) -> int:
-        """Number of idle workers."""
-        return idle_workers(self._generator)
-
-    def stopped_by(self, over: threading.Event) -> InterruptibleGenerator:
-        """Return a wrapper around the generator that `over` stops."""
-        return InterruptibleGenerator(stopped_by(self._generator, over))
-
-    def with_step_settings(self, settings: StepSettings) -> InterruptibleGenerator:
-        """Return a wrapper around the generator with these settings."""
-        assert isinstance(self._generator, TakesStepSettings), "called only with supported step_settings"
-        return InterruptibleGenerator(self._generator.with_step_settings(settings))
+        if isinstance(self.inner, EnhancesPrompts):
+            self.inner.keep_enhancement(prompt, is_edit, enhancement)
 
     def set_anchor(self, anchor: Picture | None) -> None:
         """Pass the story's first image to a generator that uses it."""
-        if isinstance(self._generator, FollowsAnchor):
-            self._generator.set_anchor(anchor)
+        if isinstance(self.inner, FollowsAnchor):
+            self.inner.set_anchor(anchor)
 
 
 class ListenedCritic:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from pydantic import Field
@@ -11,7 +14,6 @@ from ...backend.journal.delete import run_bytes
 from ...backend.journal.journal import RUN, TRAJECTORY, Journal
 from ...backend.loop.replay import load_trajectory
 from ...backend.report.outcomes import summarize
-from ...backend.types import Trajectory
 from .messages import MessagePart
 
 PAGE = 24
@@ -50,60 +52,56 @@ def list_stories(parent: Path, words: str = "", start: int = 0) -> StoryList:
         words: Words of the request, in any order and case. Empty: all runs.
         start: Number of matching runs to skip.
     """
-    runs = sorted(_runs(parent), key=_changed, reverse=True)
-    sizes = {folder: run_bytes(folder) for folder in runs}
+    runs = sorted(((_changed(folder), folder) for folder in _runs(parent)), reverse=True)
     wanted = words.casefold().split()
-    found = (
-        [folder for folder in runs if all(word in _searched(folder) for word in wanted)] if wanted else runs
-    )
-    shown = found[start : start + PAGE]
+    known = [(changed, folder, *_known(folder, changed)) for changed, folder in runs]
+    found = [one for one in known if all(word in f"{one[1].name} {one[2]}".casefold() for word in wanted)]
     return StoryList(
-        stories=[_line(folder, sizes[folder]) for folder in shown],
+        stories=[_line(*one) for one in found[start : start + PAGE]],
         count=len(found),
-        bytes=sum(sizes.values()),
+        bytes=sum(size for *_, size in known),
     )
 
 
 def _runs(parent: Path) -> list[Path]:
     if not parent.is_dir():
         return []
-    folders = [folder for folder, _ in zip(parent.iterdir(), range(MAX_RUNS), strict=False)]
+    folders = islice(parent.iterdir(), MAX_RUNS)
     return [folder for folder in folders if not folder.is_symlink() and (folder / RUN).is_file()]
 
 
 def _changed(folder: Path) -> float:
-    """Return when a run was changed last: its records change these two files and folders."""
-    places = (folder / RUN, folder / TRAJECTORY, folder / "attempts", folder / "verdicts")
-    return max((place.stat().st_mtime for place in places if place.exists()), default=0.0)
+    """Return when a run was changed last: its records change these files and folders."""
+    times = [0.0]
+    for name in (RUN, TRAJECTORY, "attempts", "verdicts", "pictures"):
+        # A run may be deleted while the list is made.
+        with suppress(OSError):
+            times.append((folder / name).stat().st_mtime)
+    return max(times)
 
 
-def _searched(folder: Path) -> str:
-    return f"{folder.name} {_title(folder)}".casefold()
-
-
-def _title(folder: Path) -> str:
+@lru_cache(maxsize=MAX_RUNS)
+def _known(folder: Path, changed: float) -> tuple[str, int]:
+    """Return the title and the size of a run. Typing a word must not read all folders again."""
     try:
-        return Journal(folder).record().request.text[:MAX_TITLE]
+        title = Journal(folder).record().request.text[:MAX_TITLE]
     except JournalError:
-        return folder.name
+        title = folder.name
+    return title, run_bytes(folder)
 
 
-def _line(folder: Path, size: int) -> StoryLine:
-    line = StoryLine(run=folder.name, title=_title(folder), changed=_changed(folder), bytes=size)
+def _line(changed: float, folder: Path, title: str, size: int) -> StoryLine:
+    line = StoryLine(run=folder.name, title=title, changed=changed, bytes=size)
     try:
         trajectory = load_trajectory(folder)
     except JournalError as error:
         return line.model_copy(update={"problem": error.message})
     sums = summarize(trajectory)
+    images = [result.image for result in trajectory.results if result.image]
     return line.model_copy(
         update={
             "steps": sums.steps,
             "incomplete_steps": sums.incomplete_steps,
-            "picture": _last_image(trajectory),
+            "picture": images[-1].digest if images else None,
         }
     )
-
-
-def _last_image(trajectory: Trajectory) -> str | None:
-    images = [result.image for result in trajectory.results if result.image]
-    return images[-1].digest if images else None

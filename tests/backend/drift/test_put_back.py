@@ -11,6 +11,7 @@ import torch
 from PIL import Image, ImageFilter
 from support.made_edits import CHANGED, difference, far_from_change, moved, textured, tinted, with_change
 
+from interleave_thinker.backend.drift import pictures
 from interleave_thinker.backend.drift.filters import luma
 from interleave_thinker.backend.drift.light import fit_light
 from interleave_thinker.backend.drift.pictures import asks_for_whole_image, put_back
@@ -105,13 +106,16 @@ def test_an_edit_of_the_whole_image_is_left_alone(change: Change) -> None:
     assert found.refused and found.image is after
 
 
-def test_images_that_cannot_be_compared_are_left_alone() -> None:
+def test_images_that_cannot_be_compared_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     before = Picture(textured())
     other = Picture(textured(side=256))
     assert "different sizes" in put_back(before, other).refused
     small = Picture(textured(side=48))
     assert "smaller" in put_back(small, small).refused
     assert "nothing changed" in put_back(before, before).refused
+    with monkeypatch.context() as patched:
+        patched.setattr(pictures, "MOST_PIXELS", 1000)
+        assert "more than 1,000 pixels" in put_back(before, before).refused
     white = Picture.white((128, 96))
     assert put_back(white, Picture(Image.new("RGB", (128, 96), "black"))).refused
 
@@ -152,14 +156,16 @@ def test_a_change_of_light_is_found_beside_a_change_of_content() -> None:
     "prompt",
     [
         "Make it night.",
-        "the same house in the rain",
-        "in watercolor style",
+        "it starts to rain",
+        "Turn the picture into a watercolor in soft style",
+        "Soft light. A red boat. Change the background to a beach.",
         "把背景换成海边",
-        "Pinta el fondo de azul",
-        "下雪了",
+        "Cambia el fondo a azul",
+        "Wechsle zu einer Szene im Schnee",
+        "開始下雪；让天气变冷",
     ],
 )
-def test_prompts_about_the_whole_image_are_found(prompt: str) -> None:
+def test_prompts_that_change_the_whole_image_are_found(prompt: str) -> None:
     assert asks_for_whole_image(prompt)
 
 
@@ -170,7 +176,10 @@ def test_prompts_about_the_whole_image_are_found(prompt: str) -> None:
         "the knight raises his sword",
         "add a brown hat to the boy",
         "给男孩加一顶帽子",
+        "Soft watercolor style. Add a red boat.",
+        "In the style of a woodcut. Make the boat red.",
+        "a red boat beside the pier, warm evening light, foggy background, wide shot, watercolor style",
     ],
 )
-def test_prompts_about_a_part_are_not(prompt: str) -> None:
+def test_a_style_sentence_or_a_description_is_not_a_change(prompt: str) -> None:
     assert not asks_for_whole_image(prompt)

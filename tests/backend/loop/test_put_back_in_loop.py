@@ -19,7 +19,9 @@ from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Request, RunSettings, Step, Trajectory
 
 REQUEST = Request(text="a box", images=(Picture(textured()),))
-PLAN = Plan(steps=(Step(number=1, prompt="add a red box"), Step(number=2, prompt="add a red box at night")))
+PLAN = Plan(
+    steps=(Step(number=1, prompt="add a red box"), Step(number=2, prompt="make it night, with a red box"))
+)
 
 
 class TintingEditor:
