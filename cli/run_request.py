@@ -24,17 +24,17 @@ from ..backend.pipeline.prepared import PreparedRun
 from ..backend.report.completeness import GOOD, all_accepted, lacks
 from ..backend.types import CastMember, Plan, Request, RunSettings, StopReason, Trajectory
 from .commands.resume import Before, show_changes
-from .open_models import (
+from .open_models import Opener
+from .options.image_cost import say_cost
+from .options.model_options import (
     NONE,
     TINY_WORLD,
     CastOptions,
     CriticOptions,
     GeneratorOptions,
     LocalOptions,
-    Opener,
     PlannerOptions,
 )
-from .options.image_cost import say_cost
 from .progress import JsonLines, Lines, plural, warn
 
 if TYPE_CHECKING:

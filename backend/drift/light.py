@@ -136,7 +136,7 @@ def _places(height: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _gains(right: torch.Tensor, down: torch.Tensor) -> list[torch.Tensor]:
-    """Return the functions of the place that a gain consists of, besides a constant one."""
+    """Return the functions of the place that a gain consists of, without the constant."""
     across, along = right * right, down * down
     cubic = (across * right, across * down, along * right, along * down)
     return [right, down, across, along, right * down, *(CUBIC * one for one in cubic)]

@@ -61,7 +61,7 @@ def restored(before: Planes, after: Planes) -> Restored:
     """Put the pixels of `before` back into `after`, both (3, height, width) of one size, 0..255."""
     registration = register(luma(before), luma(after))
     if not registration.agrees:
-        return Restored(after, 1.0, "the whole image was drawn anew")
+        return Restored(after, 1.0, "the whole image differs")
     framed, known = after, torch.ones_like(after[:1])
     if registration.moved is not None:
         framed, known = moved_back(after, registration.moved)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from ...backend.shown_text import shown_text
-from ..open_models import NONE, CriticOptions, prompts_in, reply_settings
+from ..open_models import prompts_in, reply_settings
+from ..options.model_options import NONE, CriticOptions
 from ..options.teachers import TeacherOptions
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ...backend.errors import InterleaveError, SettingsError
 from ...backend.shown_text import shown_text
 from ...evaluation.runs.settings import BenchmarkOptions
 from ...training.data.trajectories.options import TrajectoryOptions
-from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
+from ..options.model_options import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ..options.models import with_model_options
 from ..options.panels import COST, LIMITS
 from ..options.teachers import Parallel, RayAddress, TeacherOptions, Workers, open_executor

@@ -11,7 +11,7 @@ from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.pipeline.request import read_request
 from ...backend.types import RunSettings
 from ...tinyworld.runtime import DEMO_REQUEST, DEMO_SEED
-from ..open_models import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
+from ..options.model_options import CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ..options.models import with_model_options
 from ..options.panels import AUTOMATION
 from ..run_request import ModelOptions, carry_out

@@ -10,7 +10,8 @@ import typer
 from ...backend.errors import SettingsError
 from ...backend.pipeline.request import read_picture, read_text
 from ...backend.report.reasoning import reasoning_shown
-from ..open_models import NONE, CriticOptions, LocalOptions, Opener
+from ..open_models import Opener
+from ..options.model_options import NONE, CriticOptions, LocalOptions
 from ..options.models import with_model_options
 from ..progress import Lines, verdict_text
 

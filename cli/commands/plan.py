@@ -13,7 +13,8 @@ from ...backend.agents.plan_lint.lint import lint as lint_plan
 from ...backend.errors import SettingsError
 from ...backend.pipeline.request import read_request, read_text
 from ...backend.shown_text import shown_text
-from ..open_models import LocalOptions, Opener, PlannerOptions
+from ..open_models import Opener
+from ..options.model_options import LocalOptions, PlannerOptions
 from ..options.models import with_model_options
 from ..progress import Lines, plan_lines, plural
 from ..run_request import check_words, constrained, warn_of

@@ -11,7 +11,7 @@ from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.errors import SettingsError
 from ...backend.pipeline.request import read_request, read_text
 from ...backend.types import RunSettings
-from ..open_models import CastOptions, CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
+from ..options.model_options import CastOptions, CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from ..options.models import typed_options, with_model_options
 from ..options.panels import AUTOMATION, PLANNER
 from ..options.teachers import TeacherOptions, run_requests

@@ -10,8 +10,8 @@ import typer
 from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.shown_text import shown_text
 from ...training.data.trajectories.options import TrajectoryOptions
-from ..open_models import TINY_WORLD, CriticOptions, DrawingOptions, GeneratorOptions, LocalOptions
-from ..open_models import PlannerOptions as Planning
+from ..options.model_options import TINY_WORLD, CriticOptions, DrawingOptions, GeneratorOptions, LocalOptions
+from ..options.model_options import PlannerOptions as Planning
 from ..options.models import with_model_options
 from ..options.panels import COST
 from ..options.teachers import (

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...backend.errors import SettingsError
-from ..open_models import CriticOptions, LocalOptions, Opener, PlannerOptions
+from ..open_models import Opener
+from ..options.model_options import CriticOptions, LocalOptions, PlannerOptions
 from ..options.models import with_model_options
 from .ablation import command as ablation
 from .own_critic import command as own_critic

@@ -16,7 +16,8 @@ import typer
 from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.errors import SettingsError
 from ...backend.shown_text import shown_text
-from ..open_models import NONE, CriticOptions, GeneratorOptions, LocalOptions, Opener, PlannerOptions
+from ..open_models import Opener
+from .model_options import NONE, CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
 from .panels import PARALLEL
 
 if TYPE_CHECKING:

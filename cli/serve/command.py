@@ -28,7 +28,7 @@ from ...service.settings import (
     devices_in,
     models_in,
 )
-from ..open_models import DrawingOptions
+from ..options.model_options import DrawingOptions
 from ..options.models import with_model_options
 from ..progress import warn
 from . import check, nginx

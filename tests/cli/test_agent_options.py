@@ -16,7 +16,8 @@ from interleave_thinker.backend.chat.local.chat import TransformersChat
 from interleave_thinker.backend.errors import ChatError, SettingsError
 from interleave_thinker.backend.generators.encoding_cache import EncodingCacheSettings
 from interleave_thinker.cli import app
-from interleave_thinker.cli.open_models import CriticOptions, LocalOptions, Opener, PlannerOptions
+from interleave_thinker.cli.open_models import Opener
+from interleave_thinker.cli.options.model_options import CriticOptions, LocalOptions, PlannerOptions
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +114,8 @@ def test_fp8_is_rejected_on_a_device_without_it(checkpoint: Path) -> None:
 
 def test_each_agent_has_its_own_reply_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from interleave_thinker.backend.prompts import default_prompt_set
-    from interleave_thinker.cli.open_models import CriticOptions, LocalOptions, Opener, PlannerOptions
+    from interleave_thinker.cli.open_models import Opener
+    from interleave_thinker.cli.options.model_options import CriticOptions, LocalOptions, PlannerOptions
 
     other = default_prompt_set().model_copy(update={"critic": "other words"})
     other.save(tmp_path / "prompt_set")

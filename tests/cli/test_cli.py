@@ -275,7 +275,8 @@ def test_a_style_precedes_every_prompt_also_of_a_given_plan(tmp_path: Path, scri
 
 
 def test_a_planner_seed_samples_above_temperature_zero(scripts: Scripts) -> None:
-    from interleave_thinker.cli.open_models import LocalOptions, Opener, PlannerOptions
+    from interleave_thinker.cli.open_models import Opener
+    from interleave_thinker.cli.options.model_options import LocalOptions, PlannerOptions
 
     spec = scripts.planner(write_plan(STORY))[1]
     planner = Opener(LocalOptions()).planner(PlannerOptions(planner=spec, planner_seed=4))

@@ -30,7 +30,7 @@ PARTS_ASKED = re.compile(
 
 
 def _is_cut_off(text: str) -> bool:
-    # The last word alone does not tell the language.
+    # The last word alone does not identify the language.
     cut_off = CUT_OFF.get(language_of(text.rpartition(" ")[0] or text) or "")
     return cut_off is not None and cut_off.search(text) is not None
 

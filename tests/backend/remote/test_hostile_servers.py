@@ -228,7 +228,8 @@ def test_errors_of_others_pass(server: HostileServer) -> None:
 
 
 def test_the_command_lines_deadline_is_for_every_server(server: HostileServer) -> None:
-    from interleave_thinker.cli.open_models import CriticOptions, GeneratorOptions, LocalOptions, Opener
+    from interleave_thinker.cli.open_models import Opener
+    from interleave_thinker.cli.options.model_options import CriticOptions, GeneratorOptions, LocalOptions
 
     opener = Opener(LocalOptions(deadline=LATE))
     critic = opener.critic(CriticOptions(critic=f"openai:m@{server.url('slow stream')}"))

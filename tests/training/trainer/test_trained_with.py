@@ -20,7 +20,8 @@ from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.prompts import default_prompt_set, named_prompt_set, prompt_set_of
 from interleave_thinker.backend.prompts.agent_card import AgentCard
 from interleave_thinker.backend.prompts.trained_with import trained_with
-from interleave_thinker.cli.open_models import CriticOptions, LocalOptions, Opener
+from interleave_thinker.cli.open_models import Opener
+from interleave_thinker.cli.options.model_options import CriticOptions, LocalOptions
 from interleave_thinker.training.data.rows.row_sets import RowSet
 from interleave_thinker.training.data.rows.sft import SftMessage, SftRow
 from interleave_thinker.training.sft.data import SftData
