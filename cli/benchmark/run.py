@@ -99,7 +99,7 @@ def command(
         limit=settings.limit,
         models=_models(planning, judging, drawing, local),
         preset=settings.preset,
-        settings=settings.run_settings(benchmark.shows_images),
+        settings=settings.run_settings(),
         published_input=settings.published_input,
         one_image=settings.one_image,
         version=_version(),

@@ -59,7 +59,7 @@ class ItemPrompts:
         """Return all items; none can be invalid."""
         rows = [row_of(item, self.published_input) for item in self.items]
         pairs = zip(rows, self.items, strict=True)
-        return [Prompt(row, item.images, item.steps) for row, item in pairs], []
+        return [Prompt(row, item.images, item.steps, item.cast) for row, item in pairs], []
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ShowingImages:
         for name, generator in teachers.generators:
             if not max_reference_images(generator):
                 raise SettingsError(
-                    "This benchmark passes the images of its characters to every step, but the generator "
+                    "This benchmark passes images of its characters to the generator, but "
                     f"{name} accepts only one image.",
                     "Choose a --generator that accepts several: FLUX.2, Qwen-Image-Edit-Plus, "
                     "images:MODEL@URL, gemini:MODEL.",

@@ -74,15 +74,9 @@ class BenchmarkOptions(BaseModel):
         self.published_input = self.published_input or self.preset == PUBLISHED_PRESET
         return self
 
-    def run_settings(self, shows_images: bool = False) -> RunSettings:
-        """Return the settings of the loop.
-
-        Args:
-            shows_images: Pass the request's images and all earlier images to every step, as far as the model
-                accepts them.
-        """
+    def run_settings(self) -> RunSettings:
+        """Return the settings of the loop."""
         given = PRESETS[self.preset] | ({"max_attempts": self.max_attempts} if self.max_attempts else {})
-        given |= {"source": "all"} if shows_images else {}
         return RunSettings.model_validate({"seed": self.seed, **given})
 
 

@@ -43,7 +43,7 @@ def collected(name: str, folder: Path) -> Path:
         data_digest=digest_of(items),
         models={"planner": "small", "critic": "small", "generator": "fake"},
         preset=options.preset,
-        settings=options.run_settings(benchmark.shows_images),
+        settings=options.run_settings(),
         version="1",
         commit="unknown",
     )

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from ....backend.errors import SettingsError
 from ....backend.pictures import Picture
 from ....backend.types import Trajectory
+from .item_cast import ItemCast
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class BenchmarkItem:
         category: Group for the figures.
         row: Other fields of the data row.
         steps: Required number of plan steps; 0 leaves it to the planner.
+        cast: Its characters and who of them is in each step.
     """
 
     id: str
@@ -36,6 +38,7 @@ class BenchmarkItem:
     category: str = ""
     row: Mapping[str, Any] = field(default_factory=dict)
     steps: int = 0
+    cast: ItemCast | None = None
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,7 @@ class Benchmark(Protocol):
 
     @property
     def shows_images(self) -> bool:
-        """Whether an item's images are references that the generator must see at every step."""
+        """Whether the images of an item show its cast, so that the generator must accept references."""
         ...
 
     @property

@@ -1,11 +1,11 @@
 """ViStoryBench: stories in shots, with reference images of their characters.
 
-A plan has one step per shot. The images of the characters are the images of the request. Planner and critic
-see them, and every step gets them (`source: all`). The character with the most shots comes first: if the
-generator takes too few images, the first one is kept. Shots and characters that the official loader skips (a
-shot with a missing field, a character without description) are skipped here too, so that both count the same
-shots. The figures of a story are those of the evaluators, multiplied by the share of its shots that have an
-image.
+A plan has one step per shot. The images of the characters are the images of the request, which the planner
+sees, and those of its cast: a shot gets the images of its own characters, next to the previous shot. The
+character with the most shots comes first: if the generator takes too few images, it is kept. Shots and
+characters that the official loader skips (a shot with a missing field, a character without description) are
+skipped here too, so that both count the same shots. The figures of a story are those of the evaluators,
+multiplied by the share of its shots that have an image.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ....backend.files.bounded_reader import read_json
 from ....backend.files.names import name_fault
 from ....backend.types import MAX_STEPS
 from ..base.benchmark import BenchmarkData, BenchmarkItem, BenchmarkTerms, Values, given
+from ..base.item_cast import ItemCast
 from ..base.rows import ImageFinder, checked, data_path, results_object
 from .shots import LANGUAGE, ShotBenchmark, drawn_share
 
@@ -130,7 +131,9 @@ def _item(path: Path, number: str, images: Path) -> BenchmarkItem:
     text = _text(shots, [_described(name, characters[name]) for name in names])
     row = {"shots": [number for number, _ in shots], "appearances": appearing.total()}
     found = tuple(_reference(images, f"{number}/image", name, where) for name in names)
-    return BenchmarkItem(number, text, found, _category(story), row, len(shots))
+    present = tuple(tuple(_on_stage(shot)) for _, shot in shots)
+    cast = ItemCast(tuple(zip(names, found, strict=True)), present) if found else None
+    return BenchmarkItem(number, text, found, _category(story), row, len(shots), cast)
 
 
 def _shots(story: Mapping[str, Any], where: str) -> list[tuple[int, Mapping[str, Any]]]:

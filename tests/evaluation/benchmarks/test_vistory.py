@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from support.cli_calls import Scripts, call
 from support.collected_benchmark import collected
 from support.small_agents import STORY
@@ -25,7 +26,8 @@ from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettin
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.generators.fake import FakeGenerator
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.types import Plan, RunSettings, Step
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import Plan, Request, RunSettings, Step
 from interleave_thinker.evaluation.benchmarks import open_benchmark
 from interleave_thinker.evaluation.benchmarks.base.benchmark import (
     AnswerStep,
@@ -34,6 +36,7 @@ from interleave_thinker.evaluation.benchmarks.base.benchmark import (
     ItemAnswer,
     SubmissionPlace,
 )
+from interleave_thinker.evaluation.benchmarks.base.item_cast import ItemCast
 from interleave_thinker.evaluation.benchmarks.vistory.shots import STORIES, shots_in
 from interleave_thinker.evaluation.runs.running import BenchmarkRun, ShowingImages
 from interleave_thinker.evaluation.runs.scores import score
@@ -82,7 +85,7 @@ class OneAlone(FakeGenerator):
 
 
 def run(items: list[BenchmarkItem], out: Path, teachers: Callable[[], Teachers]) -> None:
-    settings = RunSettings(max_attempts=1, source="all")
+    settings = RunSettings(max_attempts=1)
     executor = ThreadExecutor(2)
     options = TrajectoryOptions(go_on=True)
     made = BenchmarkRun(out, teachers, settings, options, executor, lambda line: None).carry_out(items)
@@ -99,16 +102,28 @@ def results(folder: Path, **by_story: dict[str, Any]) -> Path:
     return folder
 
 
-def test_every_story_has_its_own_number_of_steps_and_every_step_its_characters(tmp_path: Path) -> None:
+def test_every_story_has_its_number_of_steps_and_every_step_its_own_characters(tmp_path: Path) -> None:
     items = BENCHMARK.items(MINIATURES["vistory"](tmp_path / "data"))
     assert [item.steps for item in items] == [2, 3, 4] * 2
     run(items[:3], tmp_path / "out", ShowingImages(Obeying(FakeGenerator(16))))
+    digests = {
+        (item.id, path.parent.name): Picture.open(path).digest for item in items for path in item.images
+    }
     for folder in (tmp_path / "out" / "items").glob("*/plan.json"):
         trajectory = load_trajectory(folder.parent)
         item = next(one for one in items if one.text == trajectory.request.text)
         assert len(trajectory.results) == item.steps and not trajectory.plan.warning
         assert len(trajectory.request.images) == len(item.images) == item.text.count("<image>")
-        assert trajectory.settings.source == "all" and trajectory.settings.most_images
+        assert trajectory.settings.source == "previous" and trajectory.settings.most_images
+        everyone = [path.parent.name for path in item.images]
+        assert [member.name for member in trajectory.plan.cast] == everyone
+        for number, result in enumerate(trajectory.results, 1):
+            there = everyone if number == 2 else everyone[:1]
+            shown = result.attempts[0]
+            assert shown.cast and list(shown.cast.names) == there
+            assert [one.digest for one in shown.beside] == [digests[item.id, name] for name in there]
+            assert f"Exactly {len(there)} character" in shown.cast.text
+            assert (shown.source is None) == (number == 1)
         # The count is part of the planner's identity: another count is another plan.
         assert f'{{"step_count":{item.steps}}}' in trajectory.identities.planner
 
@@ -321,3 +336,18 @@ def test_ambiguous_folders_are_rejected(made: str, reason: str, tmp_path: Path) 
     (tmp_path / STORIES / "notes").mkdir()
     with pytest.raises(SettingsError, match="not named by a story's number"):
         BENCHMARK.read(tmp_path, items)
+
+
+def test_names_of_characters_are_made_to_fit_a_cast(tmp_path: Path) -> None:
+    path = tmp_path / "one.png"
+    Image.new("RGB", (8, 8), "red").save(path)
+    names = ("Ann, the cook", "ann the cook", "Bo", *(f"extra {n}" for n in range(20)))
+    cast = ItemCast(tuple((name, path) for name in names), (("Bo",), ("Bo", "a crowd"), ("Ann, the cook",)))
+    steps = tuple(Step(number=n, prompt="Bo runs") for n in (1, 2, 3))
+    plan = cast(Request(text="a story"), Plan(steps=steps))
+    assert [member.name for member in plan.cast][:3] == ["Ann the cook", "Bo", "extra 0"]
+    assert len(plan.cast) == 16
+    assert [step.cast for step in plan.steps] == [("Bo",), None, ("Ann the cook",)]
+    assert [step.settings.source for step in plan.steps] == ["text", None, None]
+    other = cast(Request(text="a story"), Plan(steps=steps[:2]))
+    assert [step.cast for step in other.steps] == [None, None] and other.cast == plan.cast

@@ -18,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ....backend.errors import SettingsError
 from ....backend.files.image_places import ImagePlaces
+from ....backend.loop.protocols import CastOfPlan
 from ....backend.prompts.published import ENDING
 from ....backend.types import MAX_IMAGES, MAX_TEXT
 from ..rows.values import RowProblem, read_values
@@ -71,11 +72,17 @@ class PromptRow(BaseModel):
 
 @dataclass(frozen=True)
 class Prompt:
-    """A row with its images; `steps` is the number of steps its plan must have, 0 for any."""
+    """A row with its images.
+
+    Attributes:
+        steps: Number of steps that its plan must have; 0 for any.
+        cast: Gives the plan its cast; can be pickled.
+    """
 
     row: PromptRow
     images: tuple[Path, ...] = ()
     steps: int = 0
+    cast: CastOfPlan | None = None
 
 
 @dataclass(frozen=True)

@@ -164,6 +164,7 @@ class _Unit:
             critic,
             settings.model_copy(update={"seed": prompt_seed(settings.seed, prompt.row.id)}),
             MeteredJournal(folder, name, ledger),
+            cast=prompt.cast,
         )
         # A run is a generator, so that its consumer can stop it.
         return cast("EventStream[Event, None, None]", events)
