@@ -7,7 +7,7 @@ names in its prompt decide. The loop (loop/earlier_images.py) uses these functio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer
@@ -109,7 +109,7 @@ def members_in(cast: Sequence[CastMember], names: Sequence[str] | None, prompt: 
         prompt: Prompt of the step.
     """
     if names is None:
-        return [member for member in cast if _is_named(member.name, prompt)]
+        return [member for member in cast if any(named_in(member.name, prompt))]
     listed = {name.casefold() for name in names}
     return [member for member in cast if member.name.casefold() in listed]
 
@@ -161,11 +161,11 @@ def pictures_of(cast: Sequence[CastMember]) -> list[Picture]:
     return [image.picture for member in cast for image in member.images if image.picture]
 
 
-def _is_named(name: str, prompt: str) -> bool:
-    """Whether a prompt contains the name as a whole word, regardless of case."""
+def named_in(name: str, text: str) -> Iterator[re.Match[str]]:
+    """Yield where a text contains the name as a whole word, regardless of case."""
     before = "" if name[0] >= UNSPACED else r"(?<!\w)"
     after = "" if name[-1] >= UNSPACED else r"(?!\w)"
-    return re.search(f"{before}{re.escape(name)}{after}", prompt, re.IGNORECASE) is not None
+    return re.finditer(f"{before}{re.escape(name)}{after}", text, re.IGNORECASE)
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -14,7 +14,9 @@ from pathlib import Path
 from interleave_thinker.backend.types import Plan, Step
 
 from . import phrasings
+from .casts import planted_casts
 from .phrasings import Phrasings
+from .planted import Planted
 
 STORIES = Path(__file__).parent / "stories.txt"
 Texts = list[tuple[str, str]]
@@ -28,27 +30,6 @@ class Story:
     language: str
     request: str
     steps: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Planted:
-    """A plan with one fault and its twin without.
-
-    Attributes:
-        rule: The rule that the fault breaks.
-        held_out: Whether story and phrasing are held out.
-        language: Language of the story.
-        request: The request of both plans.
-        faulty: The plan with the fault.
-        good: The plan without it.
-    """
-
-    rule: str
-    held_out: bool
-    language: str
-    request: str
-    faulty: Plan
-    good: Plan
 
 
 def read_stories() -> list[Story]:
@@ -178,13 +159,14 @@ FAULTS: dict[str, Callable[[_Draft], Pair]] = {
 
 
 def planted_faults() -> Iterator[Planted]:
-    """Yield a pair of plans for each story and rule."""
+    """Yield a pair of plans for each story and rule, then those with a cast."""
     for number, story in enumerate(read_stories()):
         held_out = number % 3 == 2
         for index, (rule, plant) in enumerate(FAULTS.items()):
             request, faulty, good = plant(_Draft(story, held_out, number // 3 + index))
             text = story.request.format(n=len(good)) + request
             yield Planted(rule, held_out, story.language, text, _plan(faulty), _plan(good))
+    yield from planted_casts()
 
 
 def _plan(steps: Texts) -> Plan:

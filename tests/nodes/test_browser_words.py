@@ -39,7 +39,16 @@ from interleave_thinker.backend.report.outcomes import (
     stop_sentence,
     summarize,
 )
-from interleave_thinker.backend.types import Fault, Plan, Request, Step, StepResult, StopReason, Trajectory
+from interleave_thinker.backend.types import (
+    CastMember,
+    Fault,
+    Plan,
+    Request,
+    Step,
+    StepResult,
+    StopReason,
+    Trajectory,
+)
 from interleave_thinker.nodes.live.live_run import replayed
 from interleave_thinker.nodes.live.progress import RunView
 
@@ -136,11 +145,15 @@ def findings_of_plans() -> Iterator[str]:
         )
     )
     text_only = Plan(steps=(Step(number=1, auxiliary_text="Words."),))
+    cast = (CastMember(name="Mia", traits=("red coat",)), CastMember(name="Tom"), CastMember(name="Ben"))
+    prompt = "Mia in a blue coat, Tom and three friends"
+    played = Plan(steps=(Step(number=1, prompt=prompt, cast=("Mia",)),), cast=cast)
     found = [
         *lint(drawn, "Draw two foxes in 3 steps. No captions. On a flag the word 'HOME'. Put a kite there."),
         *lint(drawn, "Explain without pictures."),
         *lint(text_only, "Draw a story."),
         *lint(Plan(steps=(*drawn.steps, Step(number=6, auxiliary_text="End."))), "A story in six pictures."),
+        *lint(played, "Mia visits Ben."),
     ]
     assert {one.rule for one in found} == {rule.id for rule in RULES}
     yield from (one.message for one in found)

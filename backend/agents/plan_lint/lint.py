@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ...types import Plan, Request
 from ..requested.count import asked_images
 from ..requested.images import asks_for_none
+from .cast import cast_changed, cast_count, cast_left_out, cast_missing
 from .counts import head_count
 from .endings import unfinished
 from .findings import MAX_READ, Asked, Checked, Finding, Found, Rule, asked_in
@@ -73,8 +74,12 @@ RULES = (
     Rule("unfinished", "No text is cut off, and the last step ends the story.", unfinished),
     Rule("unasked-words", "No lettering or captions that the request does not ask for.", unasked_words),
     Rule("head-count", "Numbers in a prompt agree with its lists and with the request.", head_count),
+    Rule("cast-left-out", "No prompt shows a member of the cast whom its step does not list.", cast_left_out),
+    Rule("cast-missing", "A member of the cast whom the request names is in a step.", cast_missing),
+    Rule("cast-changed", "No member of the cast changes its colors by itself.", cast_changed),
+    Rule("cast-count", "No prompt has more people than its step's list has characters.", cast_count),
 )
-"""All rules, in the order of their findings. Rules of a cast belong here too."""
+"""All rules, in the order of their findings."""
 
 
 COUNTED_RULES = frozenset(("step-count", "no-images"))

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from interleave_thinker.backend.agents.plan_lint.lint import RULES, lint, remaining
-from interleave_thinker.backend.types import Plan, Request, Step, StepSettings
+from interleave_thinker.backend.types import CastMember, Plan, Request, Step, StepSettings
 from interleave_thinker.benchmarks.plan_faults.planting import planted_faults
 from interleave_thinker.tinyworld.lab.world.requests import random_story
 
@@ -285,6 +285,67 @@ def test_planted_faults_are_found_without_false_alarms() -> None:
     most = {"no-images": 6, "unasked-words": 5, "head-count": 3, "no-subject": 1, "missing-goal": 1}
     assert not missed - Counter(most | {"unfinished": 1}), missed
     assert len({rule.id for rule in RULES}) == len(RULES)
+    assert {"cast-left-out", "cast-missing", "cast-changed", "cast-count"} <= set(missed)
+
+
+MIA = CastMember(name="Mia", traits=("girl of seven", "red wool coat", "short black hair"))
+TOM = CastMember(name="Tom", traits=("grüne Mütze",))
+HUT = CastMember(name="the hut", kind="place")
+
+
+def with_cast(*steps: tuple[str, tuple[str, ...] | None], facts: dict[int, str] | None = None) -> Plan:
+    facts = facts or {}
+    return Plan(
+        steps=tuple(
+            Step(number=n, prompt=prompt, cast=names, facts=(facts[n],) if n in facts else ())
+            for n, (prompt, names) in enumerate(steps, 1)
+        ),
+        cast=(MIA, TOM, HUT),
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "names", "found"),
+    [
+        ("Mia runs, Tom laughs", ("Mia",), {"cast-left-out"}),
+        ("Mia sits in the hut", ("Mia",), {"cast-left-out"}),
+        ("Mia runs, Tom laughs", None, set()),
+        ("Mia writes to Tom in Tom's garden, Tomatoes on the table", ("Mia",), set()),
+        ("Mia in a blue coat waves", ("Mia",), {"cast-changed"}),
+        ("Mia's hair is wet, Mia with blond hair", ("Mia",), {"cast-changed"}),
+        ("Mia puts on a blue coat", ("Mia",), set()),
+        ("Mia waves to a boy in a blue coat", ("Mia",), set()),
+        ("Mia in a coat and blue boots", ("Mia",), set()),
+        ("Mia with a blue wool scarf", ("Mia",), set()),
+        ("Tom trägt eine rote Mütze", None, {"cast-changed"}),
+        ("two children in a yard, Mia waves", ("Mia",), {"cast-count"}),
+        ("two children in a yard, Mia waves", None, set()),
+        ("two children in the hut", ("the hut",), set()),
+        ("two friends, Mia and Tom, wave", ("Mia", "Tom"), set()),
+    ],
+)
+def test_prompts_that_contradict_the_cast_are_found(
+    prompt: str, names: tuple[str, ...] | None, found: set[str]
+) -> None:
+    assert {one.rule for one in lint(with_cast(("A yard in spring", ()), (prompt, names)))} == found
+
+
+def test_a_changed_color_is_known_from_then_on() -> None:
+    said = with_cast(("Mia swaps coats: Mia in a blue coat", None), ("Mia in a blue coat runs", None))
+    assert lint(said) == ()
+    fact = with_cast(
+        ("Mia runs", None), ("Mia in a blue coat rests", None), facts={1: "Mia wears a blue coat"}
+    )
+    assert lint(fact) == ()
+    assert [one.step for one in lint(with_cast(("Mia runs", None), ("Mia in a blue coat rests", None)))] == [
+        2
+    ]
+
+
+def test_a_member_whom_the_request_names_is_missed() -> None:
+    found = lint(with_cast(("Mia runs", None)), "Mia visits Tom")
+    assert [one.sentence for one in found] == ["The request names 'Tom', but no step shows it."]
+    assert lint(with_cast(("Mia runs", None)), "Mia runs") == ()
 
 
 def test_the_plans_of_the_tiny_world_have_no_findings() -> None:
@@ -295,11 +356,15 @@ def test_the_plans_of_the_tiny_world_have_no_findings() -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["two a: an a, ", "'a' \"b ", "三只猫：一只黑，", "(", "as before ", " and a"]
+    "unit",
+    ["two a: an a, ", "'a' \"b ", "三只猫：一只黑，", "(", "as before ", " and a", "a in red ", "a's "],
 )
 def test_a_hostile_plan_takes_bounded_time(unit: str) -> None:
     text = (unit * 99_000)[:99_000]
-    steps = tuple(Step(number=n, prompt=text[n:], auxiliary_text=text) for n in range(1, 101))
+    steps = tuple(
+        Step(number=n, prompt=text[n:], auxiliary_text=text, cast=("A", "b")) for n in range(1, 101)
+    )
     began = time.process_time()
-    lint(Plan(steps=steps), text)
+    members = tuple(CastMember(name=name, traits=("red coat",)) for name in ("a", "B"))
+    lint(Plan(steps=steps, cast=members), text)
     assert time.process_time() - began < 20
