@@ -112,7 +112,7 @@ def cast_changed(checked: Checked) -> Found:
                 if CHANGES.search(prompt):
                     known[noun].add(one.color)
                 else:
-                    yield step.number, f"'{member.name}' has '{shown(one.words)}', unlike its traits."
+                    yield step.number, f"'{shown(one.words)}' is unlike the traits of the cast."
 
 
 def cast_count(checked: Checked) -> Found:
@@ -143,7 +143,10 @@ def _worn(name: str, prompt: str) -> Iterator[Colored]:
     """Yield the colored things directly after a name."""
     for found in named_in(name, prompt):
         if verb := WEARS.match(prompt, found.end()):
-            yield from _colored(CLAUSE_END.split(prompt[verb.end() : verb.end() + 60])[0])
+            clause = CLAUSE_END.split(prompt[verb.end() : verb.end() + 60])[0]
+            for one in _colored(clause):
+                words = prompt[found.start() : verb.end() + clause.index(one.words) + len(one.words)]
+                yield one._replace(words=words)
 
 
 def _colored(text: str) -> Iterator[Colored]:
