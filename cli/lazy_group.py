@@ -23,6 +23,7 @@ COMMANDS = {
     "judge": (".commands.judge:command", "Ask the critic about one image."),
     "export": (".commands.export:command", "Write a run as a page, PDF, comic, animation, Markdown or JSON."),
     "put-back": (".commands.put_back:command", "Put back pixels that an edit did not need to change."),
+    "cast": (".commands.cast:app", "Generate reference images for the members of a cast."),
     "evaluate": (".evaluate.command:app", "Measure planner, critic and complete stories in the tiny world."),
     "benchmark": (
         ".benchmark.app:app",

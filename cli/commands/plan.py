@@ -11,6 +11,7 @@ import typer
 from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.agents.plan_lint.lint import lint as lint_plan
 from ...backend.errors import SettingsError
+from ...backend.pipeline.plan_file import read_plan_and_request
 from ...backend.pipeline.request import read_request, read_text
 from ...backend.shown_text import shown_text
 from ..open_models import Opener
@@ -18,7 +19,6 @@ from ..options.model_options import LocalOptions, PlannerOptions
 from ..options.models import with_model_options
 from ..progress import Lines, plan_lines, plural
 from ..run_request import check_words, constrained, warn_of
-from .plan_file import read_plan_and_request
 
 CHECK = "Check a plan"
 

@@ -9,6 +9,7 @@ import typer
 
 from ...backend.agents.plan_constraints import PlanConstraints
 from ...backend.errors import SettingsError
+from ...backend.pipeline.plan_file import read_plan_file
 from ...backend.pipeline.request import read_request, read_text
 from ...backend.types import RunSettings
 from ..options.model_options import CastOptions, CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
@@ -16,7 +17,6 @@ from ..options.models import typed_options, with_model_options
 from ..options.panels import AUTOMATION, PLANNER
 from ..options.teachers import TeacherOptions, run_requests
 from ..run_request import ModelOptions, carry_out
-from .plan_file import read_plan_file
 from .resume import last_run
 
 ROLES = {

@@ -15,7 +15,7 @@ from .markdown import code, listed, note, page, table, text
 PAGES = {
     "command-line.md": (
         "Command line",
-        ("demo", "run", "redraw", "plan", "judge", "export", "put-back", "prompts", "doctor"),
+        ("demo", "run", "redraw", "plan", "judge", "export", "put-back", "cast", "prompts", "doctor"),
     ),
     "command-line-data.md": ("Command line: data", ("data",)),
     "command-line-train.md": ("Command line: train", ("train",)),

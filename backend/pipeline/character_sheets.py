@@ -1,0 +1,119 @@
+"""Images for the members of a cast that have none: a plan that generates them, and their way into cast.yaml.
+
+The plan is run like any other, so the critic judges each image against the traits, and the user can have it
+generated again. Only then its images become references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..cast import MAX_MEMBER_IMAGES, CastMember
+from ..errors import SettingsError
+from ..files.atomic import write_bytes, write_text
+from ..files.names import slug
+from ..report.completeness import GOOD
+from ..types import Plan, Request, Step, StepResult, StepSettings, Trajectory
+from .cast import read_cast
+
+VIEWS = {
+    "character": "Character sheet of {who}. Whole body from head to feet, seen from the front, standing, "
+    "alone, in front of a plain light gray background.",
+    "prop": "Reference image of {who}. The whole object, alone, in front of a plain light gray background.",
+    "place": "Reference image of {who}. The whole place in daylight, without people.",
+}
+FROM_TEXT = StepSettings(source="text")
+
+
+def sheets_of(cast: Sequence[CastMember]) -> tuple[Request, Plan]:
+    """Return the request and the plan of the missing images: one step for each member without images.
+
+    Raises:
+        SettingsError: Every member has an image, or a member without images has no traits.
+    """
+    missing = [member for member in cast if not member.images]
+    if not missing:
+        raise SettingsError("Every member of the cast has an image.", "Remove its images to get a new one.")
+    for member in missing:
+        if not member.traits:
+            raise SettingsError(
+                f"Cast member {member.name!r} has neither images nor traits.", "Give it traits to generate."
+            )
+    steps = tuple(
+        Step(number=number, name=member.name, prompt=_prompt(member), settings=FROM_TEXT)
+        for number, member in enumerate(missing, 1)
+    )
+    return Request(text=f"Cast: {', '.join(member.name for member in missing)}"), Plan(steps=steps)
+
+
+def keep_sheets(path: Path, trajectory: Trajectory, names: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+    """Store images of a run of `sheets_of` next to cast.yaml, and name them in it.
+
+    The previous file is kept as cast.yaml.bak, since comments in it are not written again.
+
+    Args:
+        path: The cast file.
+        trajectory: The run.
+        names: Members whose images are stored, also rejected ones. Default: all whose image was accepted or
+            picked, or not judged.
+
+    Returns:
+        The names of the members whose image was stored, and of those whose image was rejected.
+
+    Raises:
+        SettingsError: The file is not a cast, a name is not a member with an image in the run, a member has
+            too many images, or a file cannot be written.
+    """
+    cast = read_cast(path)
+    found = {result.step.name.casefold(): result for result in trajectory.results if result.image}
+    for name in names:
+        if name.casefold() not in found:
+            raise SettingsError(f"The run has no image of {name!r}.", "Choose a member that is in the run.")
+    chosen = {name.casefold() for name in names}
+    kept: list[str] = []
+    rejected: list[str] = []
+    members: list[CastMember] = []
+    for member in cast:
+        result = found.get(member.name.casefold())
+        if result is None or (chosen and member.name.casefold() not in chosen):
+            members.append(member)
+        elif chosen or result.stop_reason in GOOD:
+            members.append(_with_image(member, result, path.parent))
+            kept.append(member.name)
+        else:
+            members.append(member)
+            rejected.append(member.name)
+    if kept:
+        _write(path, members)
+    return kept, rejected
+
+
+def _prompt(member: CastMember) -> str:
+    return VIEWS[member.kind].format(who=f"{member.name}: {', '.join(member.traits)}")
+
+
+def _with_image(member: CastMember, result: StepResult, folder: Path) -> CastMember:
+    """Store the image of a step next to the cast file; return the member with it as its newest image."""
+    image = result.image
+    assert image is not None, "only results with an image are stored"
+    if image in [one.picture for one in member.images]:
+        return member
+    if len(member.images) == MAX_MEMBER_IMAGES:
+        raise SettingsError(
+            f"Cast member {member.name!r} has {MAX_MEMBER_IMAGES} images already.", "Remove one of them."
+        )
+    name = f"{slug(member.name)}-{image.digest[:8]}.png"
+    write_bytes(folder / name, image.png(), SettingsError, "Image")
+    return CastMember.model_validate(
+        {**dict(member), "images": (*member.images, {"name": name, "picture": image})}
+    )
+
+
+def _write(path: Path, members: Sequence[CastMember]) -> None:
+    import yaml
+
+    written = {"cast": [member.as_written for member in members]}
+    write_bytes(path.with_name(f"{path.name}.bak"), path.read_bytes(), SettingsError, "Cast")
+    text = yaml.safe_dump(written, sort_keys=False, allow_unicode=True, width=100)
+    write_text(path, text, SettingsError, "Cast")
