@@ -36,6 +36,7 @@ from functools import partial
 from random import Random
 
 from interleave_thinker.backend.cast import MAX_FACTS, CastMember
+from interleave_thinker.backend.generators.protocol import Generator
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.types import Plan, Verdict
 from interleave_thinker.tinyworld.lab.data.critic_rows import MAX_CLAUSES, verdict_of
@@ -156,9 +157,24 @@ def rendered(prompt: str, source: Picture | None) -> Picture:
 
 
 def outcomes_of(
-    stories: Sequence[TinyStory], arm: str, judging: str, drawing: str = "learned"
+    stories: Sequence[TinyStory],
+    arm: str,
+    judging: str,
+    drawing: str = "learned",
+    through: Callable[[Generator], Generator] | None = None,
 ) -> tuple[dict[int, list[StoryOutcome]], int]:
-    """Run all stories of an arm. Return their outcomes by number of attempts, and the critic's replies."""
+    """Run all stories of an arm.
+
+    Args:
+        stories: The stories.
+        arm: The arm.
+        judging: The critic: exact, learned or none.
+        drawing: The generator: exact or learned.
+        through: Wraps the generator of each story.
+
+    Returns:
+        The outcomes by number of attempts, and the critic's replies.
+    """
     generator = None
     if drawing == "learned":
         generator = TinyWorldGenerator(load_pipeline(checkpoint("generator")), "tinyworld")
@@ -182,7 +198,8 @@ def outcomes_of(
     runs = StoryRuns(COUNTS if judging != "none" else (1,), unreadable="lost")
     tasks: list[Callable[[], dict[int, StoryOutcome]]] = []
     for number, story in enumerate(stories):
-        drawer = shared if arm == "remembers" else ForgetfulGenerator(shared, story.text)
+        drawer: Generator = shared if arm == "remembers" else ForgetfulGenerator(shared, story.text)
+        drawer = through(drawer) if through else drawer
         judge_of = ToldCritic(critic, story) if arm == "judged" else critic
         plan = with_cast(story, arm)
         tasks.append(
