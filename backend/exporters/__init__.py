@@ -33,6 +33,7 @@ REGISTRY = {
     "comic-png": ".comic:export_pictures",
     "gif": ".animation:export_gif",
     "webp": ".animation:export_webp",
+    "mp4": ".video",
     "zip": ".archive",
 }
 EXPORTERS = Registry("export", REGISTRY, __name__, plugins.EXPORTERS, "export")

@@ -23,9 +23,8 @@ def command(
         str,
         typer.Option(
             "--to",
-            help="Format: page (HTML), pdf, comic (CBZ), comic-pdf, comic-png, gif, webp, markdown, sheet "
-            "(PNG contact "
-            "sheet), record or story (JSON), or zip (the whole run in one file).",
+            help="Format: page (HTML), pdf, comic (CBZ), comic-pdf, comic-png, gif, webp, mp4, markdown, "
+            "sheet (PNG contact sheet), record or story (JSON), or zip (the whole run in one file).",
         ),
     ] = "page",
     out: Annotated[
@@ -53,8 +52,17 @@ def command(
     ] = None,
     seconds: Annotated[float | None, typer.Option(help="gif and webp: seconds per step. Default: 2.")] = None,
     attempts: Annotated[bool, typer.Option("--attempts", help="gif and webp: show every attempt.")] = False,
+    captions: Annotated[
+        str | None, typer.Option(help="mp4: burned in, subtitles (a track) or none. Default: burned in.")
+    ] = None,
+    fade: Annotated[
+        float | None, typer.Option(help="mp4: seconds of a cross-fade, 0 to 3. Default: 0.5.")
+    ] = None,
+    narration: Annotated[
+        str | None, typer.Option(help="mp4: folder with a WAV file for each spoken step: 1.wav, 2.wav.")
+    ] = None,
 ) -> None:
-    """Write a run as a page, PDF, comic, animation, Markdown, contact sheet, execution record or .zip file.
+    """Write a run as a page, PDF, comic, animation, video, Markdown, contact sheet, record or .zip file.
 
     The run may be unfinished. Prints the path of the main file.
     """
@@ -66,6 +74,9 @@ def command(
         "lettering": lettering,
         "seconds": seconds,
         "attempts": attempts or None,
+        "captions": captions,
+        "fade": fade,
+        "narration": narration,
     }
     options = {name: value for name, value in given.items() if value is not None}
     unknown = sorted(options.keys() - options_of(to))

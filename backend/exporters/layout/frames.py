@@ -1,4 +1,4 @@
-"""The frames of an animated story, shared by GIF and WebP.
+"""The frames of an animated story, shared by GIF, WebP and MP4.
 
 There is one frame per step, shown long enough to read. All frames have the same size with the image in the
 middle, because an animation cannot change its size. With every attempt shown, attempts that were not kept are
@@ -51,12 +51,16 @@ class Film:
 
 @dataclass(frozen=True)
 class Frame:
-    """An image, or a text instead of it, with a caption, an outcome, and its share of a step's duration."""
+    """An image, or a text instead of it, with a caption, an outcome, and its share of a step's duration.
+
+    `step` is the number of its step; `None` for a title and the note on missing steps.
+    """
 
     picture: Picture | None
     words: str
     mark: str
     share: float
+    step: int | None = None
 
 
 def film_frames(trajectory: Trajectory, side: int, film: Film) -> tuple[list[Image.Image], list[int]]:
@@ -76,16 +80,33 @@ def film_frames(trajectory: Trajectory, side: int, film: Film) -> tuple[list[Ima
     """
     if not MIN_SECONDS <= film.seconds <= MAX_SECONDS:
         raise SettingsError(f"seconds must be {MIN_SECONDS:g} to {MAX_SECONDS:g}, not {film.seconds:g}.")
+    frames = frames_of(trajectory, film)
+    times = [round(1000 * film.seconds * frame.share) for frame in frames]
+    return render(frames, side, film.captions), times
+
+
+def frames_of(trajectory: Trajectory, film: Film) -> list[Frame]:
+    """Return what the frames of a film show, in order."""
     if film.options.audience:
         panels = panels_of(trajectory) or (Panel(number=1, text=film.options.title_of(trajectory)),)
-        frames = [Frame(panel.picture, panel.text, "", 1.0) for panel in panels]
+        frames = [Frame(panel.picture, panel.text, "", 1.0, panel.number) for panel in panels]
     else:
         frames = _frames(trajectory, film.attempts, drawable(film.options.words))
     if title := film.options.title.strip():
         frames.insert(0, Frame(None, title, "", 1.0))
-    layout = _Layout(frames, side, film.captions)
-    times = [round(1000 * film.seconds * frame.share) for frame in frames]
-    return [layout.draw(frame) for frame in frames], times
+    return frames
+
+
+def render(frames: list[Frame], side: int, captions: bool) -> list[Image.Image]:
+    """Render frames as RGB images of one size.
+
+    Args:
+        frames: What they show.
+        side: Maximum side of an image in pixels.
+        captions: Whether to write the texts below the images.
+    """
+    layout = _Layout(frames, side, captions)
+    return [layout.draw(frame) for frame in frames]
 
 
 def write_film(frames: list[Image.Image], times: list[int], path: Path, kind: str, **options: Any) -> Path:
@@ -113,7 +134,7 @@ def _frames(trajectory: Trajectory, attempts: bool, words: Words) -> list[Frame]
                 if number != result.chosen and attempt.image:
                     what = words.heard(outcome(attempt, trajectory.settings).label)
                     mark = f"{words.say('attempt {number}', number=number + 1)}: {what}"
-                    frames.append(Frame(attempt.image, story, mark, 0.5))
+                    frames.append(Frame(attempt.image, story, mark, 0.5, step.number))
         quiet = result.stop_reason in (StopReason.accepted, StopReason.text_only)
         mark = "" if quiet else words.heard(stop_sentence(result))
         if attempts and result.chosen is not None:
@@ -121,7 +142,7 @@ def _frames(trajectory: Trajectory, attempts: bool, words: Words) -> list[Frame]
             kept = words.say(kept_word(result, result.chosen))
             mark = f"{words.say('attempt {number}', number=result.chosen + 1)}: {what}, {kept}"
         if result.image or story:
-            frames.append(Frame(result.image, story, mark, 1.0))
+            frames.append(Frame(result.image, story, mark, 1.0, step.number))
     if missing or not frames:
         steps = len(story_steps(trajectory))
         text = words.say("Not reached: {missing} of {steps} steps.", missing=missing, steps=steps)

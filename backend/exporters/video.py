@@ -1,0 +1,241 @@
+"""A run as an MP4 video: each image for its reading time, cross-fades, captions or subtitles, and narration.
+
+PyAV encodes it, which ComfyUI brings along. H.264 in 4:2:0 plays everywhere; it needs sides of even length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from PIL import Image
+
+from ..errors import JournalError, SettingsError
+from ..files.atomic import writing
+from ..report.export_options import PLAIN, ExportOptions
+from ..types import Trajectory
+from .layout.frames import Film, Frame, frames_of, render
+from .layout.pages import PAPER
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FILE_NAME = "story.mp4"
+SIDE = 1920
+FPS = 24
+AUDIO_RATE = 44_100
+MAX_FADE = 3.0
+MAX_WAV = 200 * 1024 * 1024
+LEAST, MOST = 2.5, 20.0
+"""Minimum and maximum display time of an image in seconds, unless its narration is longer."""
+LOOK = 1.0
+"""Seconds to look at an image, in addition to reading its text."""
+WORDS_PER_SECOND, SIGNS_PER_SECOND = 3.0, 5.0
+"""Reading speed: words, and signs of scripts without spaces between words."""
+PAUSE = 0.5
+"""Seconds after a narration."""
+SIGN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+HEADER = (
+    b"[Script Info]\nScriptType: v4.00+\n\n[V4+ Styles]\nFormat: Name, Fontname, Fontsize\n"
+    b"Style: Default,Arial,16\n\n[Events]\nFormat: Layer, Start, End, Style, Name, MarginL, MarginR, "
+    b"MarginV, Effect, Text\n"
+)
+"""Subtitle header in the form that encoders expect, whatever they write."""
+
+Captions = Literal["burned in", "subtitles", "none"]
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """A rendered frame with its text, its narration (16-bit samples) and its time in frames."""
+
+    image: Image.Image
+    words: str
+    voice: np.ndarray | None
+    length: int
+
+
+def export(
+    trajectory: Trajectory,
+    folder: Path,
+    captions: Captions = "burned in",
+    fade: float = 0.5,
+    narration: str | Path = "",
+    options: ExportOptions = PLAIN,
+) -> Path:
+    """Write the video and return its path.
+
+    Args:
+        trajectory: A run, finished or not.
+        folder: Folder to write into.
+        captions: Texts below the images ("burned in"), as a subtitle track, or not at all.
+        fade: Duration of a cross-fade in seconds, 0 to 3.
+        narration: Folder with a WAV file for each step that is spoken: `1.wav` or `01.wav`.
+        options: Title, language and audience. A given title gets a scene of its own.
+
+    Raises:
+        SettingsError: An option is wrong, a WAV file cannot be read, or PyAV is missing or too old.
+        JournalError: The folder cannot be written.
+    """
+    if captions not in ("burned in", "subtitles", "none"):
+        raise SettingsError(f"captions {captions!r} is unknown.", "Choose burned in, subtitles or none.")
+    if not 0 <= fade <= MAX_FADE:
+        raise SettingsError(f"fade must be 0 to {MAX_FADE:g} seconds, not {fade:g}.")
+    av = _pyav(captions == "subtitles")
+    frames = frames_of(trajectory, Film(options=options))
+    voices = _voices(av, Path(narration), frames) if narration else {}
+    scenes = [
+        _Scene(_even(image), frame.words, voice, round(FPS * seconds_of(frame.words, voice)))
+        for frame, image in zip(frames, render(frames, SIDE, captions == "burned in"), strict=True)
+        for voice in [voices.get(frame.step or 0)]
+    ]
+    path = Path(folder) / FILE_NAME
+    with writing(path, JournalError, "Export") as temporary:
+        _encode(av, temporary, scenes, round(FPS * fade), captions == "subtitles")
+    return path
+
+
+def seconds_of(words: str, voice: np.ndarray | None = None) -> float:
+    """Return the display time of an image.
+
+    Args:
+        words: Its text.
+        voice: Samples of its narration, `(samples,)` at 44.1 kHz.
+    """
+    signs = len(SIGN.findall(words))
+    reading = len(SIGN.sub(" ", words).split()) / WORDS_PER_SECOND + signs / SIGNS_PER_SECOND
+    spoken = 0.0 if voice is None else len(voice) / AUDIO_RATE + PAUSE
+    return max(spoken, min(MOST, max(LEAST, LOOK + reading)))
+
+
+def _pyav(subtitles: bool) -> Any:
+    try:
+        import av
+        from av.subtitles.subtitle import SubtitleSet
+    except ImportError as error:
+        raise SettingsError("A video needs PyAV, which is not installed.", "Run: pip install av") from error
+    if subtitles and not hasattr(SubtitleSet, "create"):
+        raise SettingsError(
+            f"PyAV {av.__version__} cannot write subtitles.", "Run: pip install -U av, or burn captions in."
+        )
+    return av
+
+
+def _even(image: Image.Image) -> Image.Image:
+    """Return the image with sides of even length."""
+    size = tuple(side + side % 2 for side in image.size)
+    if size == image.size:
+        return image
+    even = Image.new("RGB", size, PAPER)
+    even.paste(image)
+    return even
+
+
+def _voices(av: Any, folder: Path, frames: Sequence[Frame]) -> dict[int, np.ndarray]:
+    """Return the narration by step number."""
+    if not folder.is_dir():
+        raise SettingsError(
+            f"narration {str(folder)!r} is not a folder.", "Give the folder of the WAV files."
+        )
+    found = {}
+    for number in sorted({frame.step for frame in frames if frame.step}):
+        path = next(
+            (one for one in (folder / f"{number}.wav", folder / f"{number:02d}.wav") if one.is_file()), None
+        )
+        if path is not None:
+            found[number] = _samples(av, path)
+    if not found:
+        raise SettingsError(
+            f"{str(folder)!r} has no WAV file of a step.", "Name them 1.wav, 2.wav and so on."
+        )
+    return found
+
+
+def _samples(av: Any, path: Path) -> np.ndarray:
+    """Read a WAV file as mono samples, `(samples,)` of int16 at 44.1 kHz."""
+    import numpy as np
+
+    if path.stat().st_size > MAX_WAV:
+        raise SettingsError(
+            f"{str(path)!r} is larger than {MAX_WAV // 2**20} MiB.", "Use a shorter recording."
+        )
+    try:
+        with av.open(str(path), format="wav") as container:
+            change = av.AudioResampler("s16", "mono", AUDIO_RATE)
+            parts = [
+                one.to_ndarray()[0]
+                for frame in (*container.decode(audio=0), None)
+                for one in change.resample(frame)
+            ]
+    except (av.FFmpegError, IndexError) as error:
+        raise SettingsError(f"Cannot read {str(path)!r}: {error}.", "Use a WAV file.") from error
+    return np.concatenate(parts) if parts else np.zeros(0, np.int16)
+
+
+def _encode(av: Any, path: Path, scenes: Sequence[_Scene], fade: int, subtitles: bool) -> None:
+    """Write the streams, scene by scene, so that players need not read far ahead."""
+    with av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"}) as container:
+        video = container.add_stream("libx264", rate=FPS, options={"crf": "18", "preset": "veryfast"})
+        video.width, video.height = scenes[0].image.size
+        video.pix_fmt = "yuv420p"
+        sound = titles = None
+        if any(scene.voice is not None for scene in scenes):
+            sound = container.add_stream("aac", rate=AUDIO_RATE, layout="mono")
+        if subtitles:
+            titles = container.add_stream("mov_text")
+            titles.codec_context.subtitle_header = HEADER
+        begin = 0
+        for scene, following in zip(scenes, (*scenes[1:], None), strict=True):
+            for image in _shown(scene, following, fade):
+                container.mux(video.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+            if sound is not None:
+                container.mux(sound.encode(_spoken(av, scene)))
+            if titles is not None and (words := " ".join(scene.words.split())):
+                container.mux(_subtitle(titles, words, begin, scene.length))
+            begin += scene.length
+        container.mux(video.encode())
+        if sound is not None:
+            container.mux(sound.encode())
+
+
+def _shown(scene: _Scene, following: _Scene | None, fade: int) -> Iterator[np.ndarray]:
+    """Yield the frames of a scene, `(height, width, 3)`. The last ones fade to the following scene."""
+    import numpy as np
+
+    still = np.asarray(scene.image)
+    fading = min(fade, scene.length // 2) if following else 0
+    for _ in range(scene.length - fading):
+        yield still
+    after = np.asarray(following.image) if following else still
+    for at in range(1, fading + 1):
+        share = at / (fading + 1)
+        yield np.rint(still * (1 - share) + after * share).astype(np.uint8)
+
+
+def _spoken(av: Any, scene: _Scene) -> Any:
+    """Return the sound of a scene: its narration, then silence."""
+    import numpy as np
+
+    samples = np.zeros((1, round(AUDIO_RATE * scene.length / FPS)), np.int16)
+    if scene.voice is not None:
+        samples[0, : len(scene.voice)] = scene.voice[: samples.shape[1]]
+    frame = av.AudioFrame.from_ndarray(samples, format="s16", layout="mono")
+    frame.sample_rate = AUDIO_RATE
+    return frame
+
+
+def _subtitle(stream: Any, words: str, begin: int, length: int) -> Any:
+    """Return the subtitle of a scene; `begin` and `length` are in frames."""
+    from av.subtitles.subtitle import SubtitleSet
+
+    start, end = (round(1000 * frames / FPS) for frames in (begin, begin + length))
+    line = f"0,0,Default,,0,0,0,,{words}".encode()
+    packet = stream.codec_context.encode_subtitle(SubtitleSet.create(text=line, start=0, end=end - start))
+    packet.stream, packet.time_base = stream, Fraction(1, 1000)
+    packet.pts = packet.dts = start
+    packet.duration = end - start
+    return packet
