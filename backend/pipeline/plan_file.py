@@ -26,10 +26,13 @@ from ..plan_editor.edited_plan import PlanTextError
 from ..plan_editor.json_form import STEPS
 from ..plan_editor.merge import apply_edits, read_edits
 from ..types import Plan
+from .scripts import READERS, read_script
 
 MAX_PLAN_FILE = 16 * 1024 * 1024
 ONLY_EDITED = re.compile(r'"(?:settings|locked|made_from|style|cast|facts)"\s*:')
 """Fields of a plan in Edit Plan, which an agent's answer does not have."""
+ONLY_OUTLINE = re.compile(r"^\s+(?:draw|do|text|prompt): ", re.MULTILINE)
+"""Lines of an outline of Edit Plan, which no script has."""
 ANSWER = re.compile(r"<answer\b|<think\b|execution_plan", re.IGNORECASE)
 NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -46,8 +49,8 @@ def read_plan_file(path: Path) -> Plan:
 
     Args:
         path: A run folder; its plan.json or trajectory.json; an execution record or its folder; an agent's
-            answer, as published (`{"execution_plan": [...]}`, with its reasoning, or as Python writes it); or
-            a plan of Edit Plan as JSON or as an outline.
+            answer, as published (`{"execution_plan": [...]}`, with its reasoning, or as Python writes it);
+            a plan of Edit Plan as JSON or as an outline; or a script (see `scripts`).
 
     Raises:
         SettingsError: The file is not a plan; the message names the first wrong field or step.
@@ -80,6 +83,9 @@ def _file_of(path: Path) -> Path:
 def _read(path: Path) -> PlanFile:
     text = read_text(path, MAX_PLAN_FILE, SettingsError, "Plan")
     where = f"Plan {str(path)!r}"
+    ending = path.suffix.lower()
+    if ending in READERS and not ONLY_OUTLINE.search(text):
+        return PlanFile(read_script(text, ending, where))
     if text.lstrip()[:1] not in ("{", "["):
         return PlanFile(_answer(text, where) if ANSWER.search(text) else _edited(text, where, path))
     try:

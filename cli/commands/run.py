@@ -69,8 +69,8 @@ def command(
         Path | None,
         typer.Option(
             "--plan",
-            help="Carry out this plan without a planner: plan.json of a run, a planner's answer, or a "
-            "plan of Edit Plan.",
+            help="Carry out this plan without a planner: plan.json of a run, a planner's answer, a plan of "
+            "Edit Plan, or a script (Fountain, Markdown outline, CSV shot list).",
             rich_help_panel=PLANNER,
         ),
     ] = None,

@@ -1,0 +1,180 @@
+"""Screenplays, Markdown outlines and shot lists as plans: what each step shows, tells, and who is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.pipeline.plan_file import read_plan_file
+from interleave_thinker.backend.pipeline.scripts import READERS, read_script
+from interleave_thinker.backend.types import Plan
+
+FOUNTAIN = """Title: The Lighthouse
+Author: Nobody
+    of importance
+
+# Act one
+
+= A quiet night.
+
+INT. LIGHTHOUSE KITCHEN - NIGHT #1#
+
+MARA, nine, short black hair, lights a *lamp*. [[check the lamp]]
+
+MARA (V.O.)
+(quietly)
+The ship is late.
+
+OLD PIM ^
+It is _always_ late.
+
+CUT TO:
+
+.THE GALLERY
+
+The beam sweeps over the sea.
+MARA leans on the rail.
+
+/* an old
+
+version */
+
+===
+
+EXT. HARBOR - DAWN
+
+@McTavish
+Land!
+
+> FADE OUT
+
+> THE END <
+"""
+HEADINGS = """# Paper plane
+
+An introduction.
+
+## Step 1: Fold in half
+
+A white sheet on a **wooden** [table](x.html),
+folded in half.
+
+> Fold the sheet.
+
+## 2. Make the nose
+
+- two corners folded to the middle
+![drawing](x.png)
+
+| a | table |
+
+```
+code
+```
+"""
+LIST = """# A fox
+
+1. A fox in a forest
+   > Once upon a time
+2. [x] The fox finds **a key**
+   near the river
+"""
+SHOTS = (
+    "\ufeffShot;Shot Size;Camera Movement;Location;Description;Dialogue;Characters;Duration\r\n"
+    "1;Wide;Static;Harbor, dawn;A small boat enters the harbor;;Mara, Pim;3s\r\n"
+    '2;"Close-up";;;"Mara smiles; ""hello"" she says";Mara: Hello!;Mara;2s\r\n'
+    ";;;;;;;\r\n"
+)
+
+
+def read(tmp_path: Path, name: str, text: str) -> Plan:
+    (tmp_path / name).write_bytes(text.encode())
+    return read_plan_file(tmp_path / name)
+
+
+def test_a_screenplay(tmp_path: Path) -> None:
+    plan = read(tmp_path, "film.fountain", FOUNTAIN)
+    assert [member.name for member in plan.cast] == ["Mara", "Old Pim", "McTavish"]
+    assert [(step.prompt, step.auxiliary_text, step.cast) for step in plan.steps] == [
+        (
+            "Interior, lighthouse kitchen, night. Mara, nine, short black hair, lights a lamp. Old Pim.",
+            "Mara: The ship is late.\nOld Pim: It is always late.",
+            ("Mara", "Old Pim"),
+        ),
+        ("The gallery. The beam sweeps over the sea. Mara leans on the rail.", None, ("Mara",)),
+        ("Exterior, harbor, dawn. McTavish.", "McTavish: Land!", ("McTavish",)),
+    ]
+
+
+def test_an_outline_of_headings(tmp_path: Path) -> None:
+    plan = read(tmp_path, "plane.md", HEADINGS)
+    assert [(step.name, step.prompt, step.auxiliary_text) for step in plan.steps] == [
+        ("Fold in half", "A white sheet on a wooden table, folded in half.", "Fold the sheet."),
+        ("Make the nose", "two corners folded to the middle.", None),
+    ]
+
+
+def test_an_outline_of_a_list(tmp_path: Path) -> None:
+    plan = read(tmp_path, "fox.md", LIST)
+    assert [(step.prompt, step.auxiliary_text) for step in plan.steps] == [
+        ("A fox in a forest.", "Once upon a time"),
+        ("The fox finds a key near the river.", None),
+    ]
+
+
+def test_an_outline_of_edit_plan_stays_one(tmp_path: Path) -> None:
+    plan = read(tmp_path, "plan.md", "1. Dawn\n   draw: a bay\n   text: Early.\n")
+    assert (plan.steps[0].name, plan.steps[0].prompt) == ("Dawn", "a bay")
+
+
+def test_a_shot_list(tmp_path: Path) -> None:
+    plan = read(tmp_path, "shots.csv", SHOTS)
+    assert [member.name for member in plan.cast] == ["Mara", "Pim"]
+    assert [(step.name, step.prompt, step.auxiliary_text, step.cast) for step in plan.steps] == [
+        ("1", "Wide, Static. Harbor, dawn. A small boat enters the harbor.", None, ("Mara", "Pim")),
+        ("2", 'Close-up. Mara smiles; "hello" she says.', "Mara: Hello!", ("Mara",)),
+    ]
+    tabs = read(tmp_path, "shots.tsv", "Action\tCaption\na fox\tHello\n\tOnly words\n")
+    assert [(step.prompt, step.auxiliary_text) for step in tabs.steps] == [
+        ("a fox.", "Hello"),
+        (None, "Only words"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.fountain", "Title: nothing\n\n", "it has no steps"),
+        ("a.md", "Only a paragraph.", "it has no steps"),
+        ("a.csv", "shot,notes\n1,x\n", "no column describes the images"),
+        ("a.csv", "action\n", "it has no steps"),
+        ("a.csv", 'action\n"open\n', "it is not a table"),
+        ("a.md", "- step\n" * 101, "it has 101 steps"),
+        ("a.csv", "action\n" + "x" * 200_000 + "\n", "it is not a table"),
+    ],
+)
+def test_what_is_no_script_is_refused(tmp_path: Path, name: str, text: str, words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        read(tmp_path, name, text)
+
+
+@given(st.sampled_from(sorted(READERS)), st.text(max_size=300))
+def test_any_text_is_a_plan_or_refused(ending: str, text: str) -> None:
+    try:
+        plan = read_script(text, ending, "file")
+    except SettingsError:
+        return
+    assert plan.steps
+
+
+@given(st.lists(st.sampled_from(FOUNTAIN.split("\n")), max_size=40))
+def test_any_order_of_lines_is_read(lines: list[str]) -> None:
+    for ending in READERS:
+        try:
+            read_script("\n".join(lines), ending, "file")
+        except SettingsError:
+            continue
