@@ -1,9 +1,10 @@
 """A run folder as one .zip file: written to be shared, and readable wherever a run folder is.
 
 The archive contains the folder file by file, under the same names. So there is one format, and unzipping it
-gives a run that can be resumed. The archive is read in place: nothing is unpacked to disk, so a foreign file
-cannot write anywhere. Only the kinds of files that a run has are allowed (see journal.py), and images are
-checked against their digests as in a folder.
+gives a run that can be resumed. It may also contain the page of the run, for people without this program; the
+page is never read. The archive is read in place: nothing is unpacked to disk, so no foreign file can write
+anywhere. Only the kinds of files that a run has are allowed (see journal.py), and images are checked against
+their digests as in a folder.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from .files import MAX_JSON, PART, PICTURES, RunFiles
 ENDING = ".zip"
 WORKFLOW = "workflow.json"
 """The ComfyUI graph that made the story, if there was one."""
+PAGE = "index.html"
+"""The story as a page, for people who have only a browser."""
 RUN_NAME = "run.json"
 WHAT = "Story"
 JSON_FILES = re.compile(
@@ -29,6 +32,7 @@ JSON_FILES = re.compile(
 )
 PICTURE_FILES = re.compile(rf"{PICTURES}/[0-9a-f]{{40}}\.png")
 MAX_FILES = 60_000
+MAX_PAGE = 2**28
 MAX_ARCHIVE = 2**31
 MAX_TOTAL = 2**31
 
@@ -37,6 +41,8 @@ def _most(name: str) -> int | None:
     """Return the maximum size in bytes of a file with this name; `None` if the name is not allowed."""
     if JSON_FILES.fullmatch(name):
         return MAX_JSON
+    if name == PAGE:
+        return MAX_PAGE
     return MAX_BYTES if PICTURE_FILES.fullmatch(name) else None
 
 
@@ -156,7 +162,8 @@ def pack_run(folder: Path, path: Path, more: Mapping[str, bytes] | None = None) 
 def unpack_run(path: Path, folder: Path) -> Path:
     """Write the files of an archive as a new run folder, and return the folder.
 
-    If it fails, nothing is left behind.
+    The page is left out: a foreign page could contain scripts, and the folder may be served by ComfyUI. If it
+    fails, nothing is left behind.
 
     Raises:
         JournalError: The folder exists, the archive is damaged, or the folder cannot be written.
@@ -167,6 +174,8 @@ def unpack_run(path: Path, folder: Path) -> Path:
     with writing_folder(folder, JournalError, "The run's folder") as temporary:
         made = RunFiles(temporary)
         for name in files.names():
+            if name == PAGE:
+                continue
             content = files.read(*name.split("/"), limit=MAX_BYTES)
             made.write(content or b"", *name.split("/"))
     return folder

@@ -63,6 +63,17 @@ def test_a_story_file_is_unchanged_after_reading_and_writing(tmp_path: Path, sto
     assert load_trajectory(unpack_run(path, tmp_path / "unpacked")) == story
 
 
+def test_the_archive_contains_a_page_that_is_never_unpacked(tmp_path: Path) -> None:
+    path = export_by_name("zip", RUN, tmp_path)
+    with zipfile.ZipFile(path) as whole:
+        page = whole.read("index.html").decode()
+    assert RUN.request.text in page and "data:image" in page and 'src="http' not in page, (
+        "it needs no other file"
+    )
+    folder = unpack_run(path, tmp_path / "run")
+    assert not (folder / "index.html").exists(), "a foreign page could contain scripts"
+
+
 def test_the_archive_contains_the_graph(tmp_path: Path) -> None:
     path = export_by_name("zip", RUN, tmp_path, metadata={"workflow": '{"nodes": []}', "prompt": "{}"})
     with zipfile.ZipFile(path) as whole:
