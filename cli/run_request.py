@@ -113,9 +113,11 @@ def carry_out(
                 check_words(models.planner.planner, request.text)
             view.wait("Loading the models")
             opener = Opener(models.local)
-            generator = opener.generator(models.generator)
+            needs_generator = prepared.needs_generator and models.generator.generator != NONE
+            generator = opener.generator(models.generator) if needs_generator else None
             planner = opener.planner(models.planner, view.planning) if prepared.needs_planner else None
-            critic = opener.critic(models.critic) if prepared.needs_critic else None
+            needs_critic = prepared.needs_critic and generator is not None
+            critic = opener.critic(models.critic) if needs_critic else None
             writer = opener.cast_writer(models.cast)
             opener.finish()
             if before is not None:
@@ -196,6 +198,8 @@ def _conclude(
         rest += f", {plural(incomplete, 'step')} incomplete" if incomplete else ""
         count = plural(len(generated), "image")
         line = f"{good} of {count} accepted" if judged else f"{count}, not judged"
+        if results and not generated:
+            line = f"{plural(len(results), 'text-only step')}, no image generated"
         view.say(f"{line}{rest}.", "bold")
         for path in images:
             view.say(f"  {path}")

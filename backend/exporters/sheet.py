@@ -14,7 +14,7 @@ from typing import Literal
 from PIL import Image, ImageDraw
 
 from ..errors import SettingsError
-from ..report.audience import Panel, panels_of
+from ..report.audience import Panel, given_panels, panels_of
 from ..report.export_options import PLAIN, ExportOptions
 from ..report.outcomes import story_steps
 from ..types import Trajectory
@@ -96,6 +96,8 @@ def contact_sheet(
         groups = [[step_card(each, words)] for each in steps]
     else:
         groups = [attempt_cards(each, trajectory.settings, words) for each in steps]
+    if show != "audience":
+        groups = [[panel_card(panel)] for panel in given_panels(trajectory)] + groups
     number = sum(len(group) for group in groups)
     longest = min(MAX_UNBROKEN, max(len(group) for group in groups))
     balanced = max(longest, _near_square(number))

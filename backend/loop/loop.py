@@ -21,6 +21,7 @@ from contextlib import closing, suppress
 from functools import partial
 
 from ..errors import Cancelled, SettingsError, SourceMissing
+from ..generators.no_generator import NoGenerator, check_text_only
 from ..generators.protocol import DrawsSeveral, FollowsAnchor, Generator
 from ..journal.store import InMemoryStore, PlanKey, RunStore
 from ..types import (
@@ -73,7 +74,7 @@ GIVEN = "given"
 def run(
     request: Request,
     planner: PlannerLike | None,
-    generator: Generator,
+    generator: Generator | None,
     critic: CriticLike | None,
     settings: RunSettings = RunSettings(),  # noqa: B008 - frozen
     journal: RunStore | None = None,
@@ -88,7 +89,7 @@ def run(
         request: The request.
         planner: The planner. Next to a given `plan` it is recorded as the planner of that plan, and not
             called.
-        generator: The image generator.
+        generator: The image generator. `None` if the plan has only text-only steps.
         critic: The critic. With `None` or `max_attempts` 1 every step is generated once and not judged,
             unless one generator call returns several images: then the critic chooses the best.
         settings: The run's settings.
@@ -101,8 +102,8 @@ def run(
         AnswerError: The planner's reply, or two verdicts in a row, could not be parsed.
         ChatError: The planner failed, or two judgements in a row failed.
         JournalError: The journal cannot be used.
-        SettingsError: Planner and plan are both missing, or a setting needs an image or a feature that is
-            missing.
+        SettingsError: Planner and plan are both missing, a setting needs an image or a feature that is
+            missing, or a step generates an image without a generator.
         Cancelled: The run was cancelled.
     """
     check_source(request, settings)
@@ -116,7 +117,7 @@ class _Run:
         self,
         request: Request,
         planner: PlannerLike | None,
-        generator: Generator,
+        generator: Generator | None,
         critic: CriticLike | None,
         settings: RunSettings,
         store: RunStore,
@@ -125,12 +126,12 @@ class _Run:
         self.request = request
         self.cast = cast
         self.planner = planner
-        self.generator = generator
+        self.generator = generator or NoGenerator()
         several = isinstance(generator, DrawsSeveral) and generator.draws_several
         self.given_critic, self.several = critic, several
         self.settings = settings
         self.store = store
-        self.cached_calls = CachedCalls(generator, store)
+        self.cached_calls = CachedCalls(self.generator, store)
         self.results: list[StepResult] = []
         self.attempts: list[Attempt] = []
         self.unused: list[UnusedSetting] = []
@@ -152,6 +153,8 @@ class _Run:
             if settings != self.settings:
                 self.settings = settings
                 self.store.keep_settings(settings)
+            if isinstance(self.generator, NoGenerator):
+                check_text_only(plan)
             check_steps(plan, self.request, self.generator)
             self._appoint_critic(plan)
             self.identities = self._identities(planned)

@@ -35,7 +35,8 @@ class Pipeline:
     Args:
         planner: Chat backend as `NAME:ARGUMENT` (`transformers:FOLDER`, `openai:MODEL@URL`), a `ChatModel`,
             or a planner. `tinyworld` needs no download.
-        generator: Image model as `NAME:ARGUMENT` (`diffusers:FOLDER`, `http:URL`), or a `Generator`.
+        generator: Image model as `NAME:ARGUMENT` (`diffusers:FOLDER`, `http:URL`), or a `Generator`. None
+            accepts only plans of text-only steps.
         critic: Like `planner`. None generates each step once without judging it.
         settings: Settings of every run. Default: `RunSettings()`.
         constraints: Constraints of the plans: number of steps, captions, style.
@@ -49,7 +50,7 @@ class Pipeline:
     def __init__(
         self,
         planner: str | ChatModel | PlannerLike = TINY_WORLD,
-        generator: str | Generator = TINY_WORLD,
+        generator: str | Generator | None = TINY_WORLD,
         critic: str | ChatModel | CriticLike | None = TINY_WORLD,
         *,
         settings: RunSettings | None = None,
@@ -111,13 +112,13 @@ class Pipeline:
             self._constraints,
             plan,
         )
-        generator = self._open_generator()
+        generator = self._open_generator() if prepared.needs_generator else None
         planner = self._open_planner() if prepared.needs_planner else None
         critic = self._open_critic() if prepared.needs_critic else None
         completed = PlanCast(members) if members else None
         return StoryStream(prepared.events(planner, generator, critic, completed), place)
 
-    def _open_generator(self) -> Generator:
+    def _open_generator(self) -> Generator | None:
         if isinstance(self._generator, str):
             self._generator = self._models.generator(self._generator)
         return self._generator

@@ -54,7 +54,10 @@ class PreparedRun:
         # A planner gets the style as a constraint.
         self.plan = given.model_copy(update={"style": style}) if given and style else plan
         most = max(settings.max_attempts, max_attempts_in(self.plan or written, settings))
-        self.needs_critic = most > 1
+        known = self.plan or written
+        self.needs_generator = known is None or any(step.prompt for step in known.steps)
+        """Whether a step may generate an image. A plan that is not known yet may have such steps."""
+        self.needs_critic = most > 1 and self.needs_generator
         """Whether a step may have several attempts."""
 
     @property
@@ -65,7 +68,7 @@ class PreparedRun:
     def events(
         self,
         planner: Planner | PlannerLike | None,
-        generator: Generator,
+        generator: Generator | None,
         critic: CriticLike | None,
         cast: CastOfPlan | None = None,
     ) -> EventStream[Event, None, None]:
@@ -73,7 +76,7 @@ class PreparedRun:
 
         Args:
             planner: The planner, if one is needed.
-            generator: The image generator.
+            generator: The image generator, if one is needed.
             critic: The critic, if one is needed.
             cast: Returns a plan with its cast.
 
@@ -89,7 +92,7 @@ class PreparedRun:
     def _run(
         self,
         planner: Planner | PlannerLike | None,
-        generator: Generator,
+        generator: Generator | None,
         critic: CriticLike | None,
         cast: CastOfPlan | None,
     ) -> EventStream[Event, None, None]:

@@ -49,7 +49,9 @@ class Before:
     identities: Identities
     named: frozenset[str] = frozenset()
 
-    def check_models(self, planner: Planner | None, critic: Critic | None, generator: Generator) -> None:
+    def check_models(
+        self, planner: Planner | None, critic: Critic | None, generator: Generator | None
+    ) -> None:
         """Check that the default models are those of the last run.
 
         Raises:

@@ -176,7 +176,8 @@ class GeneratorOptions(DrawingOptions):
     generator: str = Field(
         default=TINY_WORLD,
         description="Image model: diffusers:FOLDER, http:URL1,URL2 (services with the same model), "
-        "images:MODEL@URL, gemini:MODEL, tinyworld or fake.",
+        "images:MODEL@URL, gemini:MODEL, tinyworld or fake. With none, `run` accepts only plans of text-only "
+        "steps.",
     )
     enhancer: str | None = Field(
         default=None,

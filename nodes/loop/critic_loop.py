@@ -63,7 +63,12 @@ class CriticLoop(io.ComfyNode):
             hidden=[io.Hidden.unique_id],
             inputs=[
                 PlanSocket.Input("plan", tooltip="From a Planner or Edit Plan."),
-                GeneratorSocket.Input("generator", tooltip="The image model: any of the Generator nodes."),
+                GeneratorSocket.Input(
+                    "generator",
+                    optional=True,
+                    tooltip="The image model: any of the Generator nodes. A plan of text-only steps needs "
+                    "none.",
+                ),
                 critic_input(),
                 max_attempts_input(),
                 accept_at_input(),
@@ -147,8 +152,8 @@ class CriticLoop(io.ComfyNode):
     def execute(
         cls,
         plan: PlannedRequest,
-        generator: Generator,
         accept_at: float,
+        generator: Generator | None = None,
         critic: ChatModel | None = None,
         time_budget: float = NO_LIMIT,
         strictness: str = CUSTOM,
@@ -156,7 +161,7 @@ class CriticLoop(io.ComfyNode):
     ) -> io.NodeOutput:
         """Run the loop."""
         check_connected("Critic Loop", PLAN, plan=plan)
-        check_connected("Critic Loop", GENERATOR, generator=generator)
+        check_optional("Critic Loop", GENERATOR, generator=generator)
         check_optional("Critic Loop", AGENT, critic=critic)
         only_text("Critic Loop", strictness=strictness)
         own = {

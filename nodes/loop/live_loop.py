@@ -28,7 +28,7 @@ PREVIEW_PIXELS = 256
 
 def carry_out(
     plan: PlannedRequest,
-    generator: Generator,
+    generator: Generator | None,
     chat: ChatModel | None,
     settings: RunSettings,
     folder: Path,
@@ -60,7 +60,7 @@ def carry_out(
     trajectory = None
     try:
         with host.listening_to_steps(bar.sampling):
-            drawer = InterruptibleGenerator(generator)
+            drawer = InterruptibleGenerator(generator) if generator is not None else None
             planner = PlannedBefore(plan.planner, plan.prompt_set) if plan.planner else None
             for event in run(plan.request, planner, drawer, critic, settings, Journal(folder), plan.plan):
                 live.follow(event)

@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw
 
 from ...errors import SettingsError
 from ...pictures import Picture
-from ...report.audience import Panel, panels_of
+from ...report.audience import Panel, given_panels, panels_of
 from ...report.export_options import PLAIN, ExportOptions
 from ...report.outcomes import kept_word, outcome, stop_sentence, story_steps
 from ...report.words import Words
@@ -122,7 +122,8 @@ def write_film(frames: list[Image.Image], times: list[int], path: Path, kind: st
 
 
 def _frames(trajectory: Trajectory, attempts: bool, words: Words) -> list[Frame]:
-    frames, missing = [], 0
+    frames = [Frame(panel.picture, "", "", 1.0) for panel in given_panels(trajectory)]
+    missing = 0
     for shown in story_steps(trajectory):
         step, result = shown.step, shown.result
         story = step.auxiliary_text or step.instruction or step.name

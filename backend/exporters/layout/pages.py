@@ -16,7 +16,7 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 from ...pictures import Picture
-from ...report.audience import panels_of
+from ...report.audience import Panel, given_panels, panels_of
 from ...report.export_options import PLAIN, ExportOptions
 from ...report.outcomes import StoryStep, stop_sentence, story_steps, summarize
 from ...report.words import Words
@@ -105,9 +105,10 @@ def story_pages(trajectory: Trajectory, width: int, options: ExportOptions = PLA
     """
     words = drawable(options.words)
     if options.audience:
-        leaves = [_Leaf(one.picture, "", one.text, "", "") for one in panels_of(trajectory)]
+        leaves = list(map(_panel_leaf, panels_of(trajectory)))
     else:
-        leaves = [_leaf(shown, words) for shown in story_steps(trajectory)]
+        leaves = list(map(_panel_leaf, given_panels(trajectory)))
+        leaves += [_leaf(shown, words) for shown in story_steps(trajectory)]
     book = _Book(leaves, width)
     sums = "" if options.audience else words.heard(summarize(trajectory).sentence)
     pages = list(book.title(trajectory, options.title_of(trajectory), sums))
@@ -265,6 +266,10 @@ class _Book:
         width, height = picture.size
         scale = min(self.inner / width, (room or self.inner * 1.2) / height)
         return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+def _panel_leaf(panel: Panel) -> _Leaf:
+    return _Leaf(panel.picture, "", panel.text, "", "")
 
 
 def _leaf(shown: StoryStep, words: Words) -> _Leaf:
