@@ -2,8 +2,8 @@
 
 What readers see is decided here, once for all exports. Verdicts, attempts, prompts, step names and steps
 without a result are left out. The text of a step is the text that the planner wrote for the reader. Only a
-story without any such text shows its instructions instead. If no step of the plan
-generates an image, the story is about the images of its request, so these come first.
+story without any such text shows its instructions instead. If no step of the plan generates an image, the
+story is about the images of its request, so these come first.
 """
 
 from __future__ import annotations

@@ -55,8 +55,7 @@ def test_a_planner_that_writes_texts_needs_no_generator(tmp_path: Path) -> None:
 def test_a_planner_that_writes_prompts_is_an_error_without_a_generator(tmp_path: Path) -> None:
     drawn = Plan(steps=(*TEXTS.steps, Step(number=3, prompt="a cube in a bowl")))
     planner = Scripts(tmp_path).planner(write_plan(drawn))
-    done = call(
-        "run", REQUEST, "--image", frame(tmp_path), *planner, "--generator", "none", "--out", tmp_path / "r"
-    )
+    without = (*planner, "--generator", "none", "--out", tmp_path / "run")
+    done = call("run", REQUEST, "--image", frame(tmp_path), *without)
     assert done.exit_code == 2
     assert "Step 3 generates an image, but the run has no generator." in done.output

@@ -50,11 +50,9 @@ def test_a_step_with_a_prompt_needs_one_and_the_plan_is_kept(tmp_path: Path) -> 
     assert (tmp_path / "plan.json").exists(), "it can be edited there"
 
 
-def test_the_library_opens_no_model_for_a_plan_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_opens_no_model_for_a_plan_of_texts() -> None:
     pipeline = Pipeline(generator="diffusers:/nowhere", critic="transformers:/nowhere")
-    assert [one.step.name for one in pipeline("Name them.", plan=TEXTS).trajectory.results] == [
-        "Reach",
-        "Grasp",
-    ]
+    made = pipeline("Name them.", plan=TEXTS).trajectory
+    assert [one.step.name for one in made.results] == ["Reach", "Grasp"]
     with pytest.raises(SettingsError, match="no generator"):
         Pipeline(generator=None, critic=None)("Name them.", plan=MIXED)
