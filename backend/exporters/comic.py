@@ -59,7 +59,8 @@ class ComicExporter:
             folder: Folder to write into.
             options: Title, language and audience.
             panels: Maximum number of panels per page, 1 to 9.
-            lettering: Where the text of a panel goes: "captions", "balloons" or "none".
+            lettering: Where the text of a panel goes: "captions", "balloons", "none", or
+                "shots": a storyboard, with number and name of the step above the text.
 
         Raises:
             SettingsError: A value is out of range.

@@ -1,4 +1,4 @@
-"""Stands for the generator of a run whose plan has only text-only steps."""
+"""Represents the generator of a run whose plan has only text-only steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NoGenerator:
     """The maximum that a step can have, so that no setting is rejected for an image that is never made."""
 
     def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
-        """Raise an error, since there is no image model.
+        """Raise an error, since the run does not have an image model.
 
         Raises:
             SettingsError: Always.

@@ -48,7 +48,8 @@ def command(
     ] = None,
     panels: Annotated[int | None, typer.Option(help="Comic: images per page, 1 to 9. Default: 4.")] = None,
     lettering: Annotated[
-        str | None, typer.Option(help="Comic: captions, balloons or none. Default: captions.")
+        str | None,
+        typer.Option(help="Comic: captions, balloons, none, or shots (for a storyboard). Default: captions."),
     ] = None,
     seconds: Annotated[float | None, typer.Option(help="gif and webp: seconds per step. Default: 2.")] = None,
     attempts: Annotated[bool, typer.Option("--attempts", help="gif and webp: show every attempt.")] = False,

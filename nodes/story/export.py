@@ -110,11 +110,12 @@ class Export(io.ComfyNode):
                 ),
                 io.Combo.Input(
                     "lettering",
-                    options=["captions", "balloons", "none"],
+                    options=["captions", "balloons", "none", "shots"],
                     default="captions",
                     optional=True,
                     advanced=True,
-                    tooltip="Comics only: text below the images, quoted text in speech balloons, or no text.",
+                    tooltip="Comics only: text below the images, quoted text in speech balloons, or no text. "
+                    "shots: a storyboard, with number and name of each step above its text.",
                 ),
                 io.Combo.Input(
                     "language",

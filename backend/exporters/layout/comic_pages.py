@@ -1,9 +1,9 @@
 """Lays out a story as comic pages: a cover, then rows of panels with captions below the images or balloons.
 
-Images are never cropped. All images of a row have the same height and together fill the page width. Among the
-ways to break the panels of a page into rows, the one with the largest total image area is used. Letters have
-the same size on all pages and shrink only where a text does not fit. If even the smallest size does not fit,
-the page gets fewer panels.
+Images are never cropped. A storyboard has columns of equal width. Otherwise all images of a row have the same
+height and together fill the page width. Among the ways to break the panels of a page into rows, the one with
+the largest total image area is used. Letters have the same size on all pages and shrink only where a text
+does not fit. If even the smallest size does not fit, the page gets fewer panels.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ...pictures import Picture
 from ...report.audience import Panel
 from .balloons import Balloon, balloons, speech
 from .pages import INK, SOFT, Box, Page, TextBlock
-from .panel_rows import page_groups, row_breaks
+from .panel_rows import even_rows, page_groups, row_breaks, shot_groups
 from .shapes import Shape
 from .typesetting import Block, wrap
 
-Lettering = Literal["captions", "balloons", "none"]
+Lettering = Literal["captions", "balloons", "none", "shots"]
 MAX_PANELS = 9
 HIGHEST, LOWEST = 1.414, 0.6
 """Maximum (A4) and minimum height of a page as a share of its width."""
@@ -34,6 +34,8 @@ MAX_CAPTION = 0.8
 """Maximum height of a caption as a share of its image's height."""
 WHITE, CREAM = (255, 255, 255), (255, 251, 235)
 ALL = 1_000_000
+COLUMNS = 2
+"""Images in a row of a storyboard."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,8 @@ def comic_pages(
         raise SettingsError(
             f"Unknown lettering {lettering!r}.", f"Use one of {', '.join(get_args(Lettering))}."
         )
-    return _Book(comic, lettering).pages(page_groups(list(panels), most))
+    groups = shot_groups if lettering == "shots" else page_groups
+    return _Book(comic, lettering).pages(groups(list(panels), most))
 
 
 class _Book:
@@ -89,6 +92,7 @@ class _Book:
 
     def __init__(self, comic: Comic, lettering: Lettering) -> None:
         self.comic, self.lettering = comic, lettering
+        self.columns = COLUMNS if lettering == "shots" else None
         self.width = comic.width
         self.margin, self.gutter = round(comic.width * 0.045), round(comic.width * 0.02)
         self.inner = comic.width - 2 * self.margin
@@ -111,7 +115,8 @@ class _Book:
     def _laid(self, group: list[Panel]) -> list[tuple[list[Panel], list[Row]]]:
         """Lay out a group on one page, or on two if its texts would leave the images too small."""
         best: tuple[float, list[Row]] | None = None
-        for sizes in row_breaks(group):
+        ways = [even_rows(group, self.columns)] if self.columns else row_breaks(group)
+        for sizes in ways:
             rows = self._fitted(group, sizes)
             if rows is None:
                 continue
@@ -144,8 +149,9 @@ class _Book:
 
     def _row(self, panels: list[Panel], share: float) -> Row | None:
         shapes = [panel.picture.size[0] / panel.picture.size[1] if panel.picture else 0.0 for panel in panels]
-        free = self.inner - self.gutter * (len(panels) - 1)
-        height = round(min(free / (sum(shapes) or 1.0), self.room) * share)
+        free = self.inner - self.gutter * ((self.columns or len(panels)) - 1)
+        widths = max(shapes) * self.columns if self.columns else sum(shapes)
+        height = round(min(free / (widths or 1.0), self.room) * share)
         row: Row = []
         for panel, shape in zip(panels, shapes, strict=True):
             width = round(height * shape) if shape else self.inner
@@ -209,7 +215,7 @@ class _Book:
         texts: list[TextBlock] = []
         for row in rows:
             widths = sum(cell.size[0] for cell in row) + self.gutter * (len(row) - 1)
-            left = self.margin + (self.inner - widths) // 2
+            left = self.margin + (0 if self.columns else (self.inner - widths) // 2)
             for cell in row:
                 if cell.panel.picture:
                     pictures.append((cell.panel.picture, self._picture_box(cell, left, top)))

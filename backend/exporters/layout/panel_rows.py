@@ -25,6 +25,24 @@ def page_groups(panels: list[Panel], most: int) -> list[list[Panel]]:
     return [panels[first:last] for first, last in itertools.pairwise(firsts)]
 
 
+def shot_groups(panels: list[Panel], most: int) -> list[list[Panel]]:
+    """Return the full pages of a storyboard, with number and name of each step above its text."""
+    shots = []
+    for panel in panels:
+        heading = f"{panel.number}. {panel.name}".strip()
+        shots.append(panel.model_copy(update={"text": "\n".join(filter(None, (heading, panel.text)))}))
+    return [shots[first : first + most] for first in range(0, len(shots), most)]
+
+
+def even_rows(group: list[Panel], columns: int) -> list[int]:
+    """Return the sizes of rows that are filled from left to right. A text without an image fills a row."""
+    sizes: list[int] = []
+    for alone, panels in itertools.groupby(group, key=lambda panel: panel.picture is None):
+        full, rest = divmod(len(list(panels)), 1 if alone else columns)
+        sizes += [*([1 if alone else columns] * full), *([rest] if rest else [])]
+    return sizes
+
+
 def row_breaks(group: list[Panel]) -> list[list[int]]:
     """Return ways to break panels into rows.
 

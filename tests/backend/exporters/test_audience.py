@@ -58,8 +58,21 @@ def test_every_export_for_an_audience_is_written_also_of_a_run_without_results(
     assert whole.stat().st_size > 100 and nothing.stat().st_size > 50
 
 
+def test_a_storyboard_has_equal_images_with_number_and_name_of_each_shot() -> None:
+    shot = Picture(drawing(1, size=64).image.resize((640, 360)))
+    panels = [Panel(number=number, name=f"Shot {number}", picture=shot, text=SHORT) for number in range(1, 8)]
+    _, first, second = comic_pages(panels, Comic(800, "Title", {}), 6, "shots")
+    boxes = [box for page in (first, second) for _, box in page.pictures]
+    assert len(first.pictures) == 6
+    assert len({(right - left, low - top) for left, top, right, low in boxes}) == 1
+    assert len({left for left, *_ in boxes}) == 2
+    written = [text.block.lines for page in (first, second) for text in page.texts]
+    assert [lines[0] for lines in written] == [f"{number}. Shot {number}" for number in range(1, 8)]
+    assert all(" ".join(lines[1:]) == SHORT for lines in written)
+
+
 @pytest.mark.parametrize("most", [1, 2, 4, 9])
-@pytest.mark.parametrize("lettering", ["captions", "balloons", "none"])
+@pytest.mark.parametrize("lettering", ["captions", "balloons", "none", "shots"])
 @pytest.mark.parametrize("texts", [("",), (SHORT,), (SHORT, LONG)])
 def test_images_of_a_comic_are_complete_in_order_and_do_not_overlap(
     most: int, lettering: str, texts: tuple[str, ...]

@@ -122,6 +122,23 @@ def small(name: str, side: int = 128) -> list[Change]:
     ]
 
 
+TEXTS_ALONE = """1. Reach
+   text: The gripper moves above the red cube.
+2. Grasp
+   text: The fingers close around it.
+"""
+PAGES_IN_ITS_WORDS = """character: sun
+   trait: round face
+
+1. Meadow
+   draw: a meadow with a red house in the middle
+   text: So.
+   cast: -
+2. Sun
+   draw: add a yellow sun at the top left
+   cast: sun
+"""
+"""The tiny world's critic cannot read the pages of a real book."""
 PROMPT_IN_ITS_WORDS = Change("InterleaveTryOpen", {"prompt": "a meadow with a red house in the middle"})
 """The tiny world's critic knows these words. Its verdicts on others cannot be read, which stops a run."""
 OF_ONE = {
@@ -130,6 +147,9 @@ OF_ONE = {
         Change("InterleaveLoadAgent", {"agent": "tiny world critic", "adapter": "none"}, "Judging agent")
     ],
     "best_of_four": [Change("InterleaveCriticLoop", {"max_attempts": 4, "candidates": 4})],
+    # The tiny world's planner always writes prompts.
+    "sub_task_annotation": [Change("InterleaveEditPlan", {"edits": TEXTS_ALONE})],
+    "picture_book": [Change("InterleaveEditPlan", {"edits": PAGES_IN_ITS_WORDS})],
     # Only the third step has an earlier image next to the one that it edits.
     "earlier_images": [Change("InterleavePlanner", {"request": f"{REQUEST} Then set the scene to night."})],
 }

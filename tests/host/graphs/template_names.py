@@ -38,6 +38,8 @@ FILE_NAMES = {
     "three_photos": "25 Three photos of one character",
     "earlier_images": "26 Earlier images stay in sight",
     "hosted_node": "27 A hosted image model, until accepted",
+    "picture_book": "28 Picture book with one hero",
+    "film_storyboard": "29 Film storyboard, shots in wide format",
 }
 NAMES = tuple(FILE_NAMES)
 

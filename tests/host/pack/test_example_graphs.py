@@ -11,12 +11,12 @@ import pytest
 from support.host_home import HostHome
 
 from interleave_thinker.backend.loop.replay import load_trajectory
-from interleave_thinker.backend.types import Trajectory
+from interleave_thinker.backend.types import StopReason, Trajectory
 from interleave_thinker.nodes.legacy_stubs import NODE_IDS
 
 from ..graphs.examples import Change, changed, id_of, need_models, requirements, twin
 from ..graphs.template_names import FILE_NAMES, NAMES, template_path
-from ..server.comfy_server import PACK, ComfyServer
+from ..server.comfy_server import PACK, ComfyServer, HostError
 from ..server.runs import ran_in
 from ..server.templates import template
 
@@ -95,8 +95,9 @@ def test_a_template_runs(host: ComfyServer, name: str) -> None:
         graph = changed(twin(name), changes)
         outputs = host.run(graph)
     for key, node in graph.items():
+        if node["class_type"] == "InterleaveCriticLoop":
+            assert bool(outputs[key]["images"]) == ("generator" in node["inputs"])
         if node["class_type"] in (
-            "InterleaveCriticLoop",
             "InterleaveStoryboard",
             "SaveImage",
             "PreviewImage",
@@ -145,6 +146,45 @@ def test_three_photos_are_seen_at_every_step(host: ComfyServer) -> None:
     shown = [planner["inputs"][f"images.image{number}"] for number in range(3)]
     beside = [generator["inputs"][f"references.reference_{number}"] for number in (1, 2)]
     assert beside == shown[1:], "the references are the photos that are not edited"
+
+
+def test_an_annotation_is_exported_with_its_frames_and_without_a_generator(host: ComfyServer) -> None:
+    with requirements(host, "sub_task_annotation") as changes:
+        own = Change("InterleaveCriticLoop", {"seed": 3535})
+        graph = changed(twin("sub_task_annotation"), [*changes, own])
+        outputs = host.run(graph)
+    runs = (host.base / "output" / "interleave-thinker").glob("*/run.json")
+    made = load_trajectory(max(runs, key=lambda path: path.stat().st_mtime_ns).parent)
+    assert [one.stop_reason for one in made.results] == [StopReason.text_only] * 2
+    assert made.identities.generator == made.identities.critic == ""
+    pages = (host.base / "output" / "interleave-thinker" / "export").glob("sub-task annotation*.html")
+    page = max(pages, key=lambda path: path.stat().st_mtime_ns).read_text(encoding="utf-8")
+    assert "The fingers close around it." in page
+    assert page.count('<use href="#') >= 3, "the three frames, which are one image here"
+    (sheet,) = outputs[id_of(graph, "InterleaveStoryboard")]["images"]
+    assert host.image(sheet).getpixel((60, 60)) == (135, 206, 235), "the first frame"
+
+
+def test_a_step_with_a_prompt_needs_a_generator(host: ComfyServer) -> None:
+    with requirements(host, "sub_task_annotation") as changes:
+        drawn = Change("InterleaveEditPlan", {"edits": "1. Reach\n   draw: a red cube"})
+        with pytest.raises(HostError, match="Step 1 generates an image, but the run has no generator"):
+            host.run(changed(twin("sub_task_annotation"), [*changes, drawn]))
+
+
+def test_the_hero_of_a_picture_book_is_named_where_it_is(host: ComfyServer) -> None:
+    first, second = trajectory_of(host, "picture_book").results
+    assert all(attempt.cast is None or not attempt.cast.text for attempt in first.attempts)
+    assert all(attempt.cast and "round face" in attempt.cast.text for attempt in second.attempts)
+    assert second.attempts[0].source == first.image
+
+
+def test_a_film_storyboard_is_wide_and_shows_the_earlier_shots() -> None:
+    graph = twin("film_storyboard")
+    size = graph[id_of(graph, "InterleaveStepGenerator")]["inputs"]
+    assert size["width"] * 9 == size["height"] * 16
+    assert graph[id_of(graph, "InterleaveCriticLoop")]["inputs"]["source"] == "all"
+    assert graph[id_of(graph, "InterleaveExport")]["inputs"]["lettering"] == "shots"
 
 
 def test_earlier_images_are_shown_next_to_the_edited_one(host: ComfyServer) -> None:
