@@ -127,7 +127,7 @@ def _pyav(subtitles: bool) -> Any:
 
 def _even(image: Image.Image) -> Image.Image:
     """Return the image with sides of even length."""
-    size = tuple(side + side % 2 for side in image.size)
+    size = image.width + image.width % 2, image.height + image.height % 2
     if size == image.size:
         return image
     even = Image.new("RGB", size, PAPER)
