@@ -68,8 +68,12 @@ class GeneratorWrapper:
         return self._around(stopped_by(self.inner, over))
 
     def with_step_settings(self, settings: StepSettings) -> Self:
-        """Return this wrapper around the wrapped generator with these settings."""
-        assert isinstance(self.inner, TakesStepSettings), "only called if step_settings is not empty"
+        """Return this wrapper around the wrapped generator with these settings.
+
+        A generator without settings is unchanged: what is said about the cast is in the prompt.
+        """
+        if not isinstance(self.inner, TakesStepSettings):
+            return self
         return self._around(self.inner.with_step_settings(settings))
 
     def _around(self, generator: Generator) -> Self:

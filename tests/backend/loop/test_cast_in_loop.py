@@ -157,6 +157,22 @@ def test_a_model_of_one_image_gets_the_words_and_the_run_says_so() -> None:
     assert told(words, Recording()).unused == ()
 
 
+def test_a_wrapped_generator_without_settings_gets_the_words() -> None:
+    class Plain:
+        identity = "plain"
+
+        def __init__(self) -> None:
+            self.given: list[str] = []
+
+        def draw(self, prompt: str, source: Picture | None, seed: int) -> Picture:
+            self.given.append(prompt)
+            return WHITE
+
+    generator = Plain()
+    told(generator=color_matched(generator, TO_SOURCE))
+    assert generator.given == ["Mia wakes up. " + TEXTS[0], "they leave. " + TEXTS[1], "an empty street"]
+
+
 def test_refined_prompts_are_followed_by_the_cast_too() -> None:
     generator = Recording()
     refused = Verdict(success=False, refined_prompt="Mia wakes up in bed")
