@@ -100,6 +100,20 @@ def check_cast(cast: Sequence[CastMember], steps: Iterable[tuple[int, Sequence[s
                 raise ValueError(f"step {number} names {name!r}, who is not in the cast")
 
 
+def joined_cast(connected: Sequence[CastMember], written: Sequence[CastMember]) -> tuple[CastMember, ...]:
+    """Return the connected members and those of a plan text.
+
+    A written member replaces the connected one of the same name. Without images of its own, it has those of
+    the connected one, so that a copied text keeps them.
+    """
+    own = {member.name.casefold(): member for member in written}
+    joined = []
+    for member in connected:
+        found = own.pop(member.name.casefold(), member)
+        joined.append(found if found.images else found.model_copy(update={"images": member.images}))
+    return (*joined, *own.values())
+
+
 def members_in(cast: Sequence[CastMember], names: Sequence[str] | None, prompt: str) -> list[CastMember]:
     """Return the members that are in a step, in the order of the cast.
 

@@ -17,6 +17,7 @@ NODE_IDS = {
     "InterleaveHostAgent": "Agent from CLIP",
     "InterleavePlanner": "Planner",
     "InterleaveEditPlan": "Edit Plan",
+    "InterleaveCast": "Cast",
     "InterleaveStepGenerator": "Step Generator",
     "InterleaveStepOptions": "Step Options",
     "InterleaveDiffusersGenerator": "Diffusers Generator",

@@ -21,6 +21,7 @@ from .generators.tinyworld import TinyWorldNode
 from .live.routes import routes
 from .loop.critic_loop import CriticLoop
 from .loop.judge import JudgeNode
+from .plan.cast import CastNode
 from .plan.edit_plan import EditPlan, plan_routes
 from .plan.planner import PlannerNode
 from .story.export import Export
@@ -35,6 +36,7 @@ NODES: list[type[io.ComfyNode]] = [
     HostAgent,
     PlannerNode,
     EditPlan,
+    CastNode,
     StepGenerator,
     StepOptionsNode,
     DiffusersNode,

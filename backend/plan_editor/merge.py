@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..answers.answer_models import reason_of
+from ..cast import MAX_CAST, CastMember, check_cast, joined_cast
 from ..types import MAX_STEPS, Plan, Step, Value
 from .edited_plan import EditedPlan, EditedStep, PlanTextError, checked_text
 from .json_form import read_json
@@ -69,8 +70,16 @@ def editable(plan: Plan) -> EditedPlan:
     )
 
 
-def apply_edits(edits: EditedPlan | None, planned: Plan | None) -> MergedPlan:
+def apply_edits(
+    edits: EditedPlan | None, planned: Plan | None, connected: Sequence[CastMember] = ()
+) -> MergedPlan:
     """Return the plan that results from the edits and the planner's plan. One of them may be `None`.
+
+    Args:
+        edits: The user's text.
+        planned: The planner's plan.
+        connected: Cast that the user keeps outside of the text. It replaces that of the planner's plan, and
+            members of the text are added to it.
 
     Raises:
         PlanTextError: Both are `None`, or the result is not a valid plan.
@@ -81,9 +90,13 @@ def apply_edits(edits: EditedPlan | None, planned: Plan | None) -> MergedPlan:
                 "The plan is empty.",
                 "Connect a Planner, or write steps like this: 1. A red house in a meadow",
             )
-        return MergedPlan(plan=planned, edited=editable(planned), note="The planner's plan, unchanged.")
+        base = editable(planned)
+        plan = planned
+        if connected:
+            plan = _plan(base.steps, {**dict(planned), "cast": tuple(connected)})
+        return MergedPlan(plan=plan, edited=base, note="The planner's plan, unchanged.")
     style = edits.style or (planned.style if planned else "")
-    cast = edits.cast or (planned.cast if planned else ())
+    cast = _cast(edits.cast, connected) or (planned.cast if planned else ())
     rest = {"reasoning": planned.reasoning if planned else "", "style": style, "cast": cast}
     base = editable(planned) if planned else None
     if base is None or not edits.made_from or edits.made_from == base.made_from:
@@ -98,6 +111,21 @@ def apply_edits(edits: EditedPlan | None, planned: Plan | None) -> MergedPlan:
     )
 
 
+def _cast(written: Sequence[CastMember], connected: Sequence[CastMember]) -> tuple[CastMember, ...]:
+    try:
+        check_cast(written, ())
+    except ValueError as error:
+        raise PlanTextError(f"The cast of the text: {error}.", "Give each member its own name.") from error
+    cast = joined_cast(connected, written)
+    if len(cast) > MAX_CAST:
+        raise PlanTextError(
+            f"The connected cast and that of the text have {len(cast)} members together; the maximum is "
+            f"{MAX_CAST}.",
+            "Delete some of them.",
+        )
+    return cast
+
+
 def _plan(steps: Sequence[EditedStep], rest: Mapping[str, Any]) -> Plan:
     if len(steps) > MAX_STEPS:
         raise PlanTextError(
@@ -106,7 +134,7 @@ def _plan(steps: Sequence[EditedStep], rest: Mapping[str, Any]) -> Plan:
             "Delete some of your steps.",
         )
     try:
-        return Plan(steps=tuple(one.step for one in steps), **rest)
+        return Plan(**{**rest, "steps": tuple(one.step for one in steps)})
     except ValidationError as error:
         reason = reason_of(error.errors(include_url=False)[0])
         raise PlanTextError(f"The steps are not a valid plan: {reason}.", "Correct them.") from error

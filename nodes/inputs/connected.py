@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...backend.cast import CastMember
 from ...backend.errors import SettingsError
 from ...backend.types import Trajectory
 from .sockets import PlannedRequest
@@ -39,6 +40,13 @@ def instance_of(kind: type) -> Callable[[Any], bool]:
 
 AGENT = Kind("an agent", can("reply"))
 GENERATOR = Kind("a generator", can("draw"))
+
+
+def _is_cast(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(one, CastMember) for one in value)
+
+
+CAST = Kind("a cast", _is_cast)
 PLAN = Kind("a plan", instance_of(PlannedRequest))
 TRAJECTORY = Kind("a story", instance_of(Trajectory))
 MODEL = Kind("a MODEL", can("get_model_object", "clone"))

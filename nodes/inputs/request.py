@@ -19,10 +19,10 @@ MAX_INPUTS = 16
 MAX_IMAGES = 64
 
 
-def images_input(tooltip: str) -> io.Autogrow.Input:
-    """Return the growing input `images`."""
+def images_input(tooltip: str, most: int = MAX_INPUTS) -> io.Autogrow.Input:
+    """Return the growing input `images` with at most `most` sockets."""
     image = io.Image.Input("image", tooltip=tooltip)
-    template = io.Autogrow.TemplatePrefix(image, prefix="image", min=0, max=MAX_INPUTS)
+    template = io.Autogrow.TemplatePrefix(image, prefix="image", min=0, max=most)
     return io.Autogrow.Input("images", template=template, optional=True, tooltip=tooltip)
 
 

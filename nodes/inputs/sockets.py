@@ -16,6 +16,7 @@ CATEGORY = "InterleaveThinker"
 AgentSocket = io.Custom("INTERLEAVE_AGENT")
 GeneratorSocket = io.Custom("INTERLEAVE_GENERATOR")
 StepOptionsSocket = io.Custom("INTERLEAVE_STEP_OPTIONS")
+CastSocket = io.Custom("INTERLEAVE_CAST")
 PlanSocket = io.Custom("INTERLEAVE_PLAN")
 TrajectorySocket = io.Custom("INTERLEAVE_TRAJECTORY")
 

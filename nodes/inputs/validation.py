@@ -33,7 +33,7 @@ def fault_of(check: Callable[[], object], **texts: object) -> bool | str:
     return True
 
 
-def checked(kind: type[Settings], node: str, **values: Any) -> Settings:
+def checked(kind: type[Settings], node: str, /, **values: Any) -> Settings:
     """Return the settings of these values.
 
     Raises:

@@ -13,6 +13,7 @@ from comfy_api.latest import io
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.agents.plan_lint.lint import step_findings
+from ...backend.cast import CastMember
 from ...backend.errors import SettingsError
 from ...backend.files.step_images import image_files, with_step_images
 from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, EditedPlan, PlanTextError
@@ -21,9 +22,9 @@ from ...backend.plan_editor.merge import MergedPlan, apply_edits, editable, read
 from ...backend.plan_editor.outline import write_outline
 from ...backend.types import MAX_STYLE, MAX_TEXT, Plan, Request
 from .. import host
-from ..inputs.connected import PLAN, check_optional
+from ..inputs.connected import CAST, PLAN, check_optional
 from ..inputs.request import asked_request, images_input
-from ..inputs.sockets import CATEGORY, PlannedRequest, PlanSocket
+from ..inputs.sockets import CATEGORY, CastSocket, PlannedRequest, PlanSocket
 from .outline_text import plan_text
 
 DISPLAY = "interleave_plan"
@@ -83,6 +84,12 @@ class EditPlan(io.ComfyNode):
                     "Without a planner: images that the story starts from, in order. Step 1 edits the last "
                     "one (the first with source 'anchor')."
                 ),
+                CastSocket.Input(
+                    "cast",
+                    optional=True,
+                    tooltip="From Cast: the characters, props and places that look the same in every image. "
+                    "A member in the text replaces the connected one of the same name.",
+                ),
             ],
             outputs=[
                 PlanSocket.Output("PLAN", tooltip="The edited plan, for Critic Loop or Attempt Start."),
@@ -117,17 +124,20 @@ class EditPlan(io.ComfyNode):
         plan: PlannedRequest | None = None,
         request: str = "",
         images: dict[str, Any] | None = None,
+        cast: tuple[CastMember, ...] | None = None,
     ) -> io.NodeOutput:
         """Apply the edits."""
         check_optional("Edit Plan", PLAN, plan=plan)
-        outcome = apply_edits(read_edits(edits), plan.plan if plan else None)
+        check_optional("Edit Plan", CAST, cast=cast)
+        members = cast or ()
+        outcome = apply_edits(read_edits(edits), plan.plan if plan else None, members)
         asked = plan.request if plan else named_request(asked_request(request, images), outcome.plan)
         drawn = with_step_images(outcome.plan, host.input_folder())
         return io.NodeOutput(
             PlannedRequest(
                 request=asked,
                 plan=drawn,
-                planner=_planner_of(plan, outcome),
+                planner=_planner_of(plan, outcome, members),
                 prompt_set=plan.prompt_set if plan else "",
             ),
             plan_text(outcome.plan),
@@ -163,11 +173,12 @@ def images_edition(edits: str) -> str:
     return " ".join(f"{state.st_ino}.{state.st_size}.{state.st_mtime_ns}" for state in states)
 
 
-def _planner_of(plan: PlannedRequest | None, outcome: MergedPlan) -> str:
-    """Return the planner of the plan, marked if the plan was edited."""
+def _planner_of(plan: PlannedRequest | None, outcome: MergedPlan, cast: tuple[CastMember, ...]) -> str:
+    """Return the planner of the plan, marked if the plan was edited. A connected cast is not an edit."""
     if plan is None or not plan.planner:
         return ""
-    return plan.planner if outcome.plan == plan.plan else f"{plan.planner}|edited by hand"
+    unchanged = plan.plan.model_copy(update={"cast": cast}) if cast else plan.plan
+    return plan.planner if outcome.plan == unchanged else f"{plan.planner}|edited by hand"
 
 
 def named_request(request: Request, plan: Plan) -> Request:

@@ -12,7 +12,7 @@ from .markdown import code, listed, note, page, table, text
 
 GROUPS = {
     "Agents": ("InterleaveLoadAgent", "InterleaveRemoteAgent", "InterleaveHostAgent"),
-    "Plan": ("InterleavePlanner", "InterleaveEditPlan"),
+    "Plan": ("InterleavePlanner", "InterleaveEditPlan", "InterleaveCast"),
     "Generators": (
         "InterleaveStepGenerator",
         "InterleaveStepOptions",

@@ -131,3 +131,27 @@ def test_a_changed_list_is_a_change_of_the_step_and_no_list_keeps_the_old_digest
     assert step_digest(step) == "ef8dcb61"
     assert step_digest(step.model_copy(update={"cast": ("Mia",)})) != step_digest(step)
     assert step_digest(step.model_copy(update={"facts": ("it rains",)})) != step_digest(step)
+
+
+def test_a_connected_cast_replaces_the_planners_and_the_text_adds_to_it() -> None:
+    photo = StepImage(name="pictures/1.png")
+    connected = (CastMember(name="Tom", traits=("green cap",), images=(photo,)), CastMember(name="Mia"))
+    plan = Plan(steps=(Step(number=1, prompt="x"),), reasoning="short", warning="late")
+    assert apply_edits(None, plan, connected).plan == plan.model_copy(update={"cast": connected})
+    own = read_edits("character: tom\n   trait: tall\n\nprop: Lamp\n\n1. Tom runs\n   cast: Mia, Lamp")
+    tom = CastMember(name="tom", traits=("tall",), images=(photo,))
+    joined = (tom, connected[1], CastMember(name="Lamp", kind="prop"))
+    assert apply_edits(own, None, connected).plan.cast == joined
+    assert apply_edits(own, plan, connected).plan.cast == joined
+
+
+def test_a_connected_cast_is_checked_with_the_text() -> None:
+    many = tuple(CastMember(name=f"M{number}") for number in range(16))
+    own = read_edits("prop: Lamp\n\n1. a")
+    with pytest.raises(PlanTextError, match="have 17 members together; the maximum is 16"):
+        apply_edits(own, None, many)
+    twice = read_edits("prop: Lamp\n\nprop: lamp\n\n1. a")
+    with pytest.raises(PlanTextError, match="The cast of the text: the cast has two members named 'lamp'"):
+        apply_edits(twice, None, many)
+    with pytest.raises(PlanTextError, match="step 1 names 'Mia', who is not in the cast"):
+        apply_edits(None, PLAN, many)

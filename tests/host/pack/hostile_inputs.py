@@ -140,6 +140,7 @@ def whole_graphs(story_name: str, service: str) -> dict[str, tuple[Graph, str]]:
         ),
         "InterleavePlanner": (planning(agent(json.dumps([PLAN] * 2))), "planner"),
         "InterleaveEditPlan": (by_hand("1. a"), "edit"),
+        "InterleaveCast": (with_cast(by_hand("1. a")), "cast"),
         "InterleaveStepGenerator": (drawn, "generator"),
         "InterleaveDiffusersGenerator": (by_pipeline, "generator"),
         "InterleaveServiceGenerator": (by_service, "generator"),
@@ -206,6 +207,12 @@ def looping(speaker: dict[str, Any], request: str) -> Graph:
     graph = story(request, ["a"], (16, 16), steps=1, max_attempts=2)
     graph["loop"]["inputs"]["critic"] = ["agent", 0]
     return graph | {"agent": speaker}
+
+
+def with_cast(graph: Graph) -> Graph:
+    """Return a graph of Edit Plan with a connected Cast."""
+    edit = {**graph["edit"], "inputs": {**graph["edit"]["inputs"], "cast": ["cast", 0]}}
+    return graph | {"edit": edit, "cast": node("InterleaveCast", name="Mia", kind="prop", traits="red")}
 
 
 def by_hand(text: str, **inputs: Any) -> Graph:

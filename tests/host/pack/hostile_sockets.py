@@ -69,6 +69,7 @@ def real_values(story_name: str) -> dict[str, tuple[Graph, Any]]:
         "AGENT": ({"real": agent("[]")}, ["real", 0]),
         "GENERATOR": ({"real": node("InterleaveTinyWorldGenerator")}, ["real", 0]),
         "OPTIONS": ({"real": node("InterleaveStepOptions")}, ["real", 0]),
+        "CAST": ({"real": node("InterleaveCast", name="Mia", kind="prop", traits="red")}, ["real", 0]),
         "PLAN": ({"real": plan}, ["real", 0]),
         "TRAJECTORY": ({"real": node("InterleaveLoadTrajectory", story=story_name)}, ["real", 0]),
         "TRY": ({"real": node("InterleaveTryOpen", prompt="a", step=0, seed=1)}, ["real", 0]),
