@@ -175,6 +175,12 @@ def pictures_of(cast: Sequence[CastMember]) -> list[Picture]:
     return [image.picture for member in cast for image in member.images if image.picture]
 
 
+def members_with_images(cast: Sequence[CastMember]) -> list[tuple[CastMember, Picture | None]]:
+    """Return each member with its newest loaded image."""
+    pictures = [[image.picture for image in member.images if image.picture] for member in cast]
+    return [(member, one[-1] if one else None) for member, one in zip(cast, pictures, strict=True)]
+
+
 def named_in(name: str, text: str) -> Iterator[re.Match[str]]:
     """Yield where a text contains the name as a whole word, regardless of case."""
     before = "" if name[0] >= UNSPACED else r"(?<!\w)"

@@ -7,8 +7,10 @@ with asterisks shows asterisks, and a tag in a request is harmless wherever the 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from ..cast import members_with_images
 from ..report.audience import panels_of
 from ..report.export_options import PLAIN, ExportOptions
 from ..report.made_by import made_by
@@ -23,7 +25,7 @@ from ..report.outcomes import (
     summarize,
 )
 from ..report.words import Words
-from ..types import RunSettings, StepResult, Trajectory
+from ..types import CastMember, RunSettings, StepResult, Trajectory
 from .layout.files import PictureFolder, write_whole
 
 FILE_NAME = "story.md"
@@ -69,6 +71,7 @@ def _run(trajectory: Trajectory, pictures: PictureFolder, words: Words) -> list[
     for number, picture in enumerate(trajectory.request.images, start=1):
         alt = words.say("Image {number} of the request", number=number)
         lines += [f"![{alt}]({pictures.add(picture, f'request-{number}')})", ""]
+    lines += _cast(trajectory.plan.cast, pictures, words)
     steps = story_steps(trajectory)
     lines += [f"## {words.say('The plan')}", ""]
     for each in steps:
@@ -80,6 +83,17 @@ def _run(trajectory: Trajectory, pictures: PictureFolder, words: Words) -> list[
     makers = made_by(trajectory)
     if makers:
         lines += ["---", "", *(f"- {words.say(name)}: {_line(value)}" for name, value in makers), ""]
+    return lines
+
+
+def _cast(cast: Sequence[CastMember], pictures: PictureFolder, words: Words) -> list[str]:
+    """Return a section with the newest image and the traits of each member; nothing without a cast."""
+    lines = [f"## {words.say('The cast')}", ""] if cast else []
+    for number, (member, newest) in enumerate(members_with_images(cast), start=1):
+        if newest:
+            lines += [f"![{_line(member.name)}]({pictures.add(newest, f'cast-{number:02d}')})", ""]
+        traits = f": {_line(', '.join(member.traits))}" if member.traits else ""
+        lines += [f"**{_line(member.name)}** ({words.say(member.kind)}){traits}", ""]
     return lines
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..agents.plan_lint.lint import step_findings
+from ..cast import members_with_images
 from ..pictures import Picture
 from ..report.audience import panels_of
 from ..report.drift import StepDrift, drift_of_steps
@@ -76,6 +77,10 @@ def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
         title=options.title_of(trajectory),
         request=trajectory.request,
         request_images=request_images,
+        cast=[
+            (member, newest and images.show(newest, STORY_SIDE, tallest=GALLERY_HEIGHT))
+            for member, newest in members_with_images(trajectory.plan.cast)
+        ],
         summary=words.heard(summarize(trajectory).sentence),
         reasoning=trajectory.plan.reasoning,
         steps=steps,

@@ -8,10 +8,11 @@ field does not change the version, a field with another meaning does.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from ..cast import MemberKind
 from ..pictures import Picture
 from ..report.outcomes import (
     AttemptOutcome,
@@ -23,6 +24,7 @@ from ..report.outcomes import (
     title_of,
 )
 from ..types import RunSettings, Text, Trajectory, Value
+from ..values import written_without
 from .layout.files import PictureFolder, write_whole
 
 FILE_NAME = "story.json"
@@ -85,6 +87,15 @@ class StoryPart(Value):
     attempts: tuple[StoryAttempt, ...] = Field(description="all attempts in order, including rejected ones")
 
 
+class StoryMember(Value):
+    """A character, prop or place that looks the same in every image."""
+
+    name: str = Field(description="name by which prompts refer to it")
+    kind: MemberKind = Field(description="what it is")
+    traits: tuple[str, ...] = Field(description="visual facts that never change")
+    images: tuple[StoryImage, ...] = Field(description="images that show it, the newest last")
+
+
 class StoryFile(Value):
     """The complete file."""
 
@@ -100,6 +111,11 @@ class StoryFile(Value):
         description="number of steps, images and accepted images, and the duration, in one line"
     )
     steps: tuple[StoryPart, ...] = Field(description="all steps of the plan in order")
+    cast: tuple[StoryMember, ...] = Field(default=(), description="the cast; absent without one")
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return written_without(fields(self), self, ("cast",))
 
 
 def export(trajectory: Trajectory, folder: Path) -> Path:
@@ -122,6 +138,19 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
         complete=all(step.state not in UNFINISHED for step in steps),
         summary=summarize(trajectory).sentence,
         steps=steps,
+        cast=tuple(
+            StoryMember(
+                name=member.name,
+                kind=member.kind,
+                traits=tuple(member.traits),
+                images=tuple(
+                    _image(pictures, image.picture, f"cast_{number}_{place}")
+                    for place, image in enumerate(member.images, start=1)
+                    if image.picture
+                ),
+            )
+            for number, member in enumerate(trajectory.plan.cast, start=1)
+        ),
     )
     path = folder / FILE_NAME
     write_whole(path, story.model_dump_json(indent=2).encode("utf-8"))

@@ -10,7 +10,13 @@ from pydantic import BaseModel
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.exporters import export_by_name
-from interleave_thinker.backend.exporters.story import StoryAttempt, StoryFile, StoryImage, StoryPart
+from interleave_thinker.backend.exporters.story import (
+    StoryAttempt,
+    StoryFile,
+    StoryImage,
+    StoryMember,
+    StoryPart,
+)
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "runs" / "automation.md"
 
@@ -56,7 +62,7 @@ def test_every_named_image_file_exists(tmp_path: Path) -> None:
                 assert image.convert("RGB").tobytes() == attempt.image.image.tobytes()
 
 
-@pytest.mark.parametrize("model", [StoryFile, StoryPart, StoryAttempt, StoryImage])
+@pytest.mark.parametrize("model", [StoryFile, StoryPart, StoryAttempt, StoryImage, StoryMember])
 def test_the_document_has_every_field(model: type[BaseModel]) -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     for name in model.model_fields:
