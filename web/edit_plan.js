@@ -1,6 +1,7 @@
 // Edit Plan in the browser: the node's `edits` text as a list of steps. Without this file, only the text is shown.
 
 import { app } from "../../scripts/app.js";
+import { watchCast } from "./connected_cast.js";
 import { holdsElements } from "./host.js";
 import { make } from "./plan_elements.js";
 import { PlanList } from "./plan_list.js";
@@ -28,6 +29,7 @@ app.registerExtension({
   },
 
   nodeCreated(node) {
+    watchCast(node);
     if (node.comfyClass !== NODE) return;
     const edits = node.widgets?.find((widget) => widget.name === "edits");
     if (!edits || !holdsElements(node)) return;

@@ -9,10 +9,12 @@ import { say } from "./words.js";
 
 const PAUSE = 250;
 
-/** The steps of one `edits` widget; calls `show` after every change, and `checked` after new findings alone. */
+/** The steps of one `edits` widget; calls `show` after every change, and `checked` after new findings alone. `otherCast()`
+ *  returns the members of the cast that are not in the text, null if there are none. */
 export class PlanEdits {
-  constructor(widget, show, checked) {
+  constructor(widget, show, checked, otherCast) {
     this.widget = widget;
+    this.otherCast = otherCast;
     this.show = show;
     this.checked = checked;
     this.findings = [];
@@ -74,7 +76,8 @@ export class PlanEdits {
   }
 
   ask(text) {
-    return readPlan(text, this.display.request, this.display.planned_style);
+    const others = this.otherCast()?.map(({ name, kind, traits }) => ({ name, kind, traits })) ?? null;
+    return readPlan(text, this.display.request, this.display.planned_style, others);
   }
 
   /** Have the server check the text that the list wrote, without building the list again. */
@@ -87,6 +90,17 @@ export class PlanEdits {
       this.findings = findings;
       this.checked();
     }, PAUSE);
+  }
+
+  /** All members: those outside of the text, replaced by the text's members of the same name, then the others of the text. */
+  get members() {
+    const own = new Map(this.cast.map((one) => [one.name.toLowerCase(), one]));
+    const joined = (this.otherCast() ?? []).map((one) => {
+      const found = own.get(one.name.toLowerCase());
+      own.delete(one.name.toLowerCase());
+      return found ? { thumbnail: one.thumbnail, ...found } : one;
+    });
+    return [...joined, ...own.values()];
   }
 
   /** Process the display of the executed node. */

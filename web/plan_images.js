@@ -74,7 +74,8 @@ export function imageControl(label, value, set) {
   return control;
 }
 
-function addressOf(name) {
+/** The address of a small copy of an image in the input folder. */
+export function addressOf(name) {
   const path = name.replace(/ \[input\]$/, "").split("/");
   const query = { filename: path.pop(), subfolder: path.join("/"), type: "input", preview: "webp;80" };
   return api.apiURL(`/view?${new URLSearchParams(query)}`);

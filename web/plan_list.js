@@ -1,7 +1,9 @@
 // The list of steps in Edit Plan: shows the edits as a list or as text.
 
+import { connectedCast, onCastChanged } from "./connected_cast.js";
 import { redraw, zoom } from "./host.js";
 import { onRunChanged, runAfter } from "./live/shown_runs.js";
+import { castTable } from "./plan_cast.js";
 import { PlanEdits } from "./plan_edits.js";
 import { area, button, findingLines, make, note } from "./plan_elements.js";
 import { stepRow } from "./plan_row.js";
@@ -18,7 +20,7 @@ export class PlanList {
     this.element = make("div", "itp-plan");
     this.element.addEventListener("wheel", (event) => this.scroll(event), { passive: false });
     this.rows = [];
-    this.edits = new PlanEdits(widget, () => this.show(), () => this.update());
+    this.edits = new PlanEdits(widget, () => this.show(), () => this.update(), () => this.otherCast());
     this.widget = node.addDOMWidget("steps", "interleave_plan", this.element, {
       serialize: false,
       hideOnZoom: true,
@@ -26,7 +28,8 @@ export class PlanList {
       getMaxHeight: () => (this.isList ? undefined : BAR_HEIGHT)
     });
     this.widget.serialize = false;
-    this.dispose = onRunChanged(() => this.updateSoon());
+    const ends = [onRunChanged(() => this.updateSoon()), onCastChanged(() => this.updateSoon())];
+    this.dispose = () => ends.forEach((end) => end());
     this.show();
   }
 
@@ -41,9 +44,24 @@ export class PlanList {
   update() {
     const shown = runAfter(this.node);
     const style = this.edits.style || this.edits.display.planned_style || "";
-    const { findings } = this.edits;
-    for (const row of this.rows) row.update(shown, style, findings);
+    const { findings, members } = this.edits;
+    for (const row of this.rows) row.update(shown, style, findings, members);
+    this.showCast(members);
     this.findings?.replaceChildren(...findingLines(findings, null));
+  }
+
+  otherCast() {
+    const { cast, planned_cast: planned } = this.edits.display;
+    return connectedCast(this.node, cast) ?? planned ?? null;
+  }
+
+  /** Show the table of the cast, unless it is shown already. */
+  showCast(members) {
+    const state = JSON.stringify(members);
+    if (!this.cast || this.cast.state === state) return;
+    const element = castTable(members);
+    this.cast.element.replaceWith(element);
+    this.cast = { element, state };
   }
 
   get view() {
@@ -142,6 +160,8 @@ export class PlanList {
       list.append(make("div", "itp-hint", hint));
     }
     this.findings = make("div", "itp-findings");
+    this.cast = { element: make("div"), state: "" };
+    list.append(this.cast.element);
     if (steps.length) list.append(this.style(), this.findings);
     this.rows = steps.map((step, index) => this.row(step, index));
     list.append(...this.rows.map((row) => row.element));

@@ -6,13 +6,13 @@ import { say } from "./words.js";
 const READ = "/interleave-thinker/plan";
 
 /** The text as steps, in both forms and with its findings, or its `error`. The `request` and the planner's `style` are for the
- *  findings. */
-export async function readPlan(text, request = "", style = "") {
+ *  findings. `cast` are the members outside of the text, null if there are none. */
+export async function readPlan(text, request = "", style = "", cast = null) {
   try {
     const answer = await api.fetchApi(READ, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ text, request, style })
+      body: JSON.stringify({ text, request, style, cast })
     });
     if (answer.status === 413) return { error: say("The plan is too long for the list. Edit it as text.") };
     return await answer.json();

@@ -1,11 +1,12 @@
 // One step of the list in Edit Plan: its name, prompt, text for the reader, and buttons.
 
 import { area, findingLines, icon, make } from "./plan_elements.js";
+import { stepCast } from "./plan_cast.js";
 import { stepProgress } from "./plan_progress.js";
 import { stepSettings } from "./plan_settings.js";
 import { say } from "./words.js";
 
-/** The row of a step: {element, update(shown, style, findings)}, see stepProgress. `earlier` are the steps before this one.
+/** The row of a step: {element, update(shown, style, findings, members)}, see stepProgress. `earlier` are the steps before this one.
  *  `acts`: {edited()} after a text or the lock changed, {relocked()} to rebuild the list, {move(by)} and {remove()}. */
 export function stepRow(step, { isFirst, isLast, earlier }, acts) {
   const row = make("div", "itp-step");
@@ -46,10 +47,12 @@ export function stepRow(step, { isFirst, isLast, earlier }, acts) {
   const body = make("div", "itp-body");
   body.append(progress.picture, words);
   const found = make("div", "itp-findings");
-  row.append(head, settings.summary, settings.panel, body, found);
+  const present = stepCast(step, acts.edited);
+  row.append(head, settings.summary, settings.panel, body, present.element, found);
   mark();
-  const update = (shown, style, findings) => {
+  const update = (shown, style, findings, members) => {
     progress.update(shown, style);
+    present.update(members, style);
     found.replaceChildren(...findingLines(findings, step.step_number));
   };
   return { element: row, update };

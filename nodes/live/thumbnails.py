@@ -13,6 +13,7 @@ from pathlib import Path
 from ...backend.errors import SettingsError
 from ...backend.journal.files import RunFiles
 from ...backend.machine.byte_lru import ByteLRU
+from ...backend.pictures import Picture
 
 SIZES = (256, 512, 1024)
 """Sizes of the longer side in pixels. The smallest that is not below the requested size is used."""
@@ -52,6 +53,11 @@ def _made(folder: Path, digest: str, size: int) -> bytes:
         raise SettingsError(
             f"The image {digest!r} was not found in the run {folder.name!r}.", "Queue the run again."
         )
+    return small_webp(picture, size)
+
+
+def small_webp(picture: Picture, size: int) -> bytes:
+    """Return an image as WebP with a longer side of at most `size` pixels."""
     image = picture.image.copy()
     image.thumbnail((size, size))
     buffer = BytesIO()

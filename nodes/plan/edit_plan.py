@@ -13,7 +13,7 @@ from comfy_api.latest import io
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...backend.agents.plan_lint.lint import step_findings
-from ...backend.cast import CastMember
+from ...backend.cast import MAX_CAST, CastMember
 from ...backend.errors import SettingsError
 from ...backend.files.step_images import image_files, with_step_images
 from ...backend.plan_editor.edited_plan import MAX_PLAN_TEXT, EditedPlan, PlanTextError
@@ -26,6 +26,7 @@ from ..inputs.connected import CAST, PLAN, check_optional
 from ..inputs.request import asked_request, images_input
 from ..inputs.sockets import CATEGORY, CastSocket, PlannedRequest, PlanSocket
 from .outline_text import plan_text
+from .shown_cast import shown_member
 
 DISPLAY = "interleave_plan"
 MAX_SHOWN = 500_000
@@ -141,7 +142,7 @@ class EditPlan(io.ComfyNode):
                 prompt_set=plan.prompt_set if plan else "",
             ),
             plan_text(outcome.plan),
-            ui={DISPLAY: [display(outcome, plan)]},
+            ui={DISPLAY: [display(outcome, plan, members)]},
         )
 
 
@@ -190,19 +191,26 @@ def named_request(request: Request, plan: Plan) -> Request:
     return request.model_copy(update={"text": text[:MAX_TEXT]})
 
 
-def display(outcome: MergedPlan, incoming: PlannedRequest | None) -> dict[str, Any]:
+def display(
+    outcome: MergedPlan, incoming: PlannedRequest | None, connected: tuple[CastMember, ...] = ()
+) -> dict[str, Any]:
     """Return the data of the list editor.
 
-    It has the note, the planner's plan with its findings, the result if it differs, and the request, with
-    which the editor has later edits checked. Without a planner, the request is only a name.
+    It has the note, the planner's plan with its findings, the result if it differs, the cast that is not in
+    the text, and the request, with which the editor has later edits checked. Without a planner, the request
+    is only a name.
     """
     shown: dict[str, Any] = {"note": outcome.note, "stale": outcome.is_stale}
     plans: dict[str, Any] = {}
+    for name, members in (("cast", connected), ("planned_cast", incoming.plan.cast if incoming else ())):
+        if members:
+            shown[name] = [shown_member(member) for member in members]
     if incoming is not None:
         plans["request"] = incoming.request.text
         plans["planned"] = plan_object(editable(incoming.plan))
         plans["planned_style"] = incoming.plan.style
-        plans["findings"] = found_in(incoming.plan, incoming.request.text)
+        planned = incoming.plan.model_copy(update={"cast": connected}) if connected else incoming.plan
+        plans["findings"] = found_in(planned, incoming.request.text)
     if outcome.is_stale:
         plans["result"] = plan_object(outcome.edited)
     if len(json.dumps(plans)) > MAX_SHOWN:
@@ -218,7 +226,8 @@ def found_in(plan: Plan, request: str) -> list[dict[str, Any]]:
 class AskPlanText(BaseModel):
     """Request of the list editor to parse a plan text, and to check it against its request.
 
-    `style` is the planner's, which is used if the text has none.
+    `style` is the planner's, which is used if the text has none. `cast` are the members outside of the text,
+    as far as the browser knows them; `None` if there are none.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -226,6 +235,7 @@ class AskPlanText(BaseModel):
     text: str = Field(max_length=MAX_PLAN_TEXT)
     request: str = Field(default="", max_length=MAX_TEXT)
     style: str = Field(default="", max_length=MAX_STYLE)
+    cast: tuple[CastMember, ...] | None = Field(default=None, max_length=MAX_CAST)
 
 
 class PlanTextRead(BaseModel):
@@ -242,13 +252,26 @@ class PlanTextRead(BaseModel):
     findings: list[dict[str, Any]] = []
 
 
+def with_unknown(edits: EditedPlan, connected: tuple[CastMember, ...] | None) -> tuple[CastMember, ...]:
+    """Return the connected members and those that steps name.
+
+    The browser may not know a connected cast, so a name is checked only if nothing is connected.
+    """
+    if connected is None:
+        return ()
+    known = {member.name.casefold() for member in (*connected, *edits.cast)}
+    named = {name.casefold(): name for one in edits.steps for name in one.step.cast or ()}
+    unknown = [CastMember(name=name) for key, name in named.items() if key not in known]
+    return (*connected, *unknown)
+
+
 def plan_text_read(asked: AskPlanText) -> PlanTextRead:
     """Parse a plan text for the list editor."""
     try:
         edits = read_edits(asked.text)
         if edits is None:
             return PlanTextRead()
-        plan = apply_edits(edits, None).plan
+        plan = apply_edits(edits, None, with_unknown(edits, asked.cast)).plan
     except PlanTextError as error:
         return PlanTextRead(error=str(error), line=error.line)
     styled = plan if plan.style else plan.model_copy(update={"style": asked.style})

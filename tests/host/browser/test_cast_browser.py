@@ -1,0 +1,154 @@
+"""The cast in Edit Plan: its table and who is in each step, on both canvases, in English and Chinese.
+
+The screenshots are written to INTERLEAVE_SCREENSHOTS, to be looked at.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, ImageDraw
+
+from interleave_thinker.backend.plan_editor.merge import read_edits
+
+from ..graphs.klein import Graph, node, story
+from ..server.comfy_server import ComfyServer
+from ..server.runs import journals
+from .edit_plan_page import SET_TEXT, TEXT
+from .page import ran, screenshot
+
+LAID_OUT = """async graph => {
+  await app.loadApiJson(graph, 'cast');
+  const at = {photo: [-820, 0], mia: [-440, 0], lantern: [-440, 420], edit: [0, 0]};
+  const nodes = app.graph._nodes;
+  for (const node of nodes) node.pos = [-4000, 0];
+  const find = type => nodes.filter(node => node.type === type);
+  const [edit] = find('InterleaveEditPlan');
+  edit.pos = at.edit; edit.setSize([560, 820]);
+  for (const cast of find('InterleaveCast')) {
+    const name = cast.widgets.find(widget => widget.name === 'name').value;
+    cast.pos = name === 'Mia' ? at.mia : at.lantern;
+    cast.setSize([380, 360]);
+  }
+  find('LoadImage')[0].pos = at.photo;
+  await app.loadGraphData(app.graph.serialize());
+  app.canvas.ds.scale = 0.8;
+  app.canvas.ds.offset[0] = 920;
+  app.canvas.ds.offset[1] = 130;
+  app.canvas.setDirty(true, true);
+}"""
+RENAME = """([old, name]) => {
+  const node = app.graph._nodes.find(node => node.type === 'InterleaveCast'
+    && node.widgets.find(widget => widget.name === 'name').value === old);
+  const widget = node.widgets.find(widget => widget.name === 'name');
+  widget.value = name;
+  widget.callback?.(name);
+}"""
+EDITS = """1. Evening
+   draw: Mia looks out of the window
+
+2. On the way
+   draw: she walks to the mill
+
+3. Night
+   draw: the empty mill"""
+
+
+def portrait() -> Image.Image:
+    image = Image.new("RGB", (160, 200), "#f3d9c0")
+    ImageDraw.Draw(image).ellipse((40, 50, 120, 150), fill="#c0402f")
+    return image
+
+
+def connected(request: str, photo: str) -> Graph:
+    """Return a story written by hand whose cast is two chained nodes."""
+    graph = story(request, ["x"], (64, 64))
+    del graph["plan"], graph["report"], graph["board"], graph["out"]
+    for name in ("model", "clip", "vae"):
+        del graph[name]
+    graph["generator"] = node("InterleaveTinyWorldGenerator")
+    graph["edit"] = node("InterleaveEditPlan", edits=EDITS, request=request, cast="@lantern")
+    graph["loop"]["inputs"]["plan"] = ["edit", 0]
+    traits = "girl of seven\nshort black hair\nred coat"
+    graph["photo"] = node("LoadImage", image=photo)
+    graph["mia"] = node(
+        "InterleaveCast",
+        **{"name": "Mia", "kind": "character", "traits": traits, "images.image0": ["photo", 0]},
+    )
+    graph["lantern"] = node("InterleaveCast", name="lantern", kind="prop", traits="brass", cast="@mia")
+    return graph
+
+
+def present(page: Any) -> list[list[str]]:
+    """Return the members that the buttons of each step show as present."""
+    return page.evaluate(
+        "() => [...document.querySelectorAll('.itp-step')].map(step => "
+        "[...step.querySelectorAll('.itp-chip[aria-pressed=true]')].map(one => one.textContent))"
+    )
+
+
+def table(page: Any) -> list[str]:
+    return page.locator(".itp-member").evaluate_all(
+        "rows => rows.map(row => [...row.querySelectorAll('[role=cell]')]"
+        ".map(one => one.textContent).join(' | '))"
+    )
+
+
+def test_the_cast_is_shown_and_chosen_for_each_step(
+    canvas: tuple[Any, str], host: ComfyServer, tmp_path: Path
+) -> None:
+    page, kind = canvas
+    photo = host.put_input(portrait(), f"mia {kind}.png")
+    page.evaluate(LAID_OUT, connected(f"Cast {kind}", photo))
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
+    assert table(page) == [
+        "Mia | character | girl of seven, short black hair, red coat",
+        "lantern | prop | brass",
+    ]
+    page.wait_for_function("() => document.querySelector('img.itp-member-image')?.naturalWidth > 0")
+    assert present(page) == [["Mia"], [], []], "the names in the prompts decide"
+    second = page.locator(".itp-step").nth(1)
+    for name in ("Mia", "lantern"):
+        second.get_by_role("button", name=name, exact=True).click()
+    first = page.locator(".itp-step").nth(0)
+    first.get_by_role("button", name="Mia", exact=True).click()
+    assert present(page) == [[], ["Mia", "lantern"], []]
+    edits = read_edits(page.evaluate(TEXT))
+    assert edits is not None
+    assert [one.step.cast for one in edits.steps] == [(), ("Mia", "lantern"), None]
+    screenshot(page, f"cast-{kind}", tmp_path)
+    first.get_by_role("button", name="Members that the prompt names").click()
+    assert present(page)[0] == ["Mia"]
+    page.wait_for_timeout(600)
+    assert not page.locator(".itp-fault").count(), "the server accepts names of the connected cast"
+    ran(page)
+    (folder,) = journals(host, f"cast-{kind}")
+    results = json.loads((folder / "trajectory.json").read_text(encoding="utf-8"))["results"]
+    told = [one["attempts"][0].get("cast", {}).get("text", "") for one in results]
+    assert told == [
+        "Mia: girl of seven, short black hair, red coat. Mia appears exactly once.",
+        "Mia: girl of seven, short black hair, red coat. lantern: brass. Exactly 1 character: Mia.",
+        "",
+    ]
+    page.evaluate(RENAME, ["Mia", "Ida"])
+    page.wait_for_function("() => document.querySelector('.itp-member-name')?.textContent === 'Ida'")
+    assert present(page) == [[], ["lantern", "Mia"], []]
+    assert second.locator(".itp-chip.itp-wrong").inner_text() == "Mia", "no member has this name now"
+
+
+def test_the_cast_of_the_text_is_in_the_table_too(canvas: tuple[Any, str], host: ComfyServer) -> None:
+    page, kind = canvas
+    photo = host.put_input(portrait(), f"ida {kind}.png")
+    page.evaluate(LAID_OUT, connected(f"Cast of both {kind}", photo))
+    page.wait_for_function("() => document.querySelectorAll('.itp-step').length === 3")
+    own = f"character: mia\n   trait: blue hat\n\nplace: mill\n   image: {photo}\n\n{EDITS}"
+    page.evaluate(SET_TEXT, own)
+    page.wait_for_function("() => document.querySelectorAll('.itp-member').length === 3")
+    assert table(page) == ["mia | character | blue hat", "lantern | prop | brass", "mill | place | "]
+    assert present(page) == [["mia"], ["mill"], ["mill"]]
+    page.locator(".itp-step").nth(2).get_by_role("button", name="lantern", exact=True).click()
+    edits = read_edits(page.evaluate(TEXT))
+    assert edits is not None and [member.name for member in edits.cast] == ["mia", "mill"]
+    assert edits.steps[2].step.cast == ("mill", "lantern")
