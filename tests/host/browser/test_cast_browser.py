@@ -13,6 +13,7 @@ from PIL import Image, ImageDraw
 
 from interleave_thinker.backend.plan_editor.merge import read_edits
 
+from ..graphs.cast import with_cast
 from ..graphs.klein import Graph, node, story
 from ..server.comfy_server import ComfyServer
 from ..server.runs import journals
@@ -69,16 +70,9 @@ def connected(request: str, photo: str) -> Graph:
     for name in ("model", "clip", "vae"):
         del graph[name]
     graph["generator"] = node("InterleaveTinyWorldGenerator")
-    graph["edit"] = node("InterleaveEditPlan", edits=EDITS, request=request, cast="@lantern")
+    graph["edit"] = node("InterleaveEditPlan", edits=EDITS, request=request)
     graph["loop"]["inputs"]["plan"] = ["edit", 0]
-    traits = "girl of seven\nshort black hair\nred coat"
-    graph["photo"] = node("LoadImage", image=photo)
-    graph["mia"] = node(
-        "InterleaveCast",
-        **{"name": "Mia", "kind": "character", "traits": traits, "images.image0": ["photo", 0]},
-    )
-    graph["lantern"] = node("InterleaveCast", name="lantern", kind="prop", traits="brass", cast="@mia")
-    return graph
+    return with_cast(graph, photo)
 
 
 def present(page: Any) -> list[list[str]]:

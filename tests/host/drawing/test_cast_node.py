@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ..graphs.cast import with_cast
 from ..graphs.families import Graph, ours
 from ..graphs.klein import node
 from ..graphs.plans import edited, planned
@@ -45,18 +46,9 @@ def story(request: str, edits: str = STEPS) -> Graph:
     return graph
 
 
-def with_cast(graph: Graph, image: str) -> Graph:
-    """Return the graph with two chained Cast nodes."""
-    return graph | {
-        "edit": {**graph["edit"], "inputs": {**graph["edit"]["inputs"], "cast": ["lantern", 0]}},
-        "photo": node("LoadImage", image=image),
-        "mia": node(
-            "InterleaveCast",
-            **{"name": " Mia ", "kind": "character", "traits": "short black hair\n\n red  coat\n"},
-            **{"images.image0": ["photo", 0]},
-        ),
-        "lantern": node("InterleaveCast", name="lantern", kind="prop", traits="brass", cast="@mia"),
-    }
+def with_nodes(graph: Graph, photo: str) -> Graph:
+    """Return the graph with the same cast as nodes; the traits are typed carelessly."""
+    return with_cast(graph, photo, "short black hair\n\n red  coat\n")
 
 
 def attempts(host: ComfyServer, name: str) -> list[dict[str, Any]]:
@@ -67,7 +59,7 @@ def attempts(host: ComfyServer, name: str) -> list[dict[str, Any]]:
 
 def test_a_connected_cast_acts_like_a_written_one(host: ComfyServer, photos: tuple[str, str, str]) -> None:
     written = host.run(story("cast in the text", WRITTEN.format(mia=photos[1]) + STEPS))
-    outputs = host.run(with_cast(story("cast by nodes"), photos[1]))
+    outputs = host.run(with_nodes(story("cast by nodes"), photos[1]))
     assert (pixels(host, outputs) == pixels(host, written)).all()
     first, second, third = attempts(host, "cast-by-nodes")
     told = attempts(host, "cast-in-the-text")
@@ -84,7 +76,7 @@ def test_a_connected_cast_acts_like_a_written_one(host: ComfyServer, photos: tup
 def test_a_changed_member_generates_only_its_steps_again(
     host: ComfyServer, photos: tuple[str, str, str]
 ) -> None:
-    graph = with_cast(story("cast changed"), photos[1])
+    graph = with_nodes(story("cast changed"), photos[1])
     host.run(graph)
     before = made(host, "cast changed")
     host.run(graph)
@@ -100,7 +92,7 @@ def test_a_member_of_the_text_replaces_the_connected_one(
     host: ComfyServer, photos: tuple[str, str, str]
 ) -> None:
     own = "character: mia\n   trait: blue hat\n\nplace: mill\n   trait: three wings"
-    graph = with_cast(story("cast of both", own + STEPS), photos[1])
+    graph = with_nodes(story("cast of both", own + STEPS), photos[1])
     graph["text"] = node("PreviewAny", source=["edit", 1])
     outputs = host.run(graph)
     first, second, third = attempts(host, "cast-of-both")
@@ -133,6 +125,24 @@ def test_the_planners_plan_gets_the_cast(host: ComfyServer) -> None:
         "Mia: red coat. Mia appears exactly once.",
         None,
     ]
+
+
+def test_the_list_editor_gets_the_cast_with_thumbnails(
+    host: ComfyServer, photos: tuple[str, str, str]
+) -> None:
+    graph = with_nodes(story("cast shown"), photos[1])
+    (shown,) = host.run(graph)["edit"]["interleave_plan"]
+    mia, lantern = shown["cast"]
+    small = mia.pop("thumbnail")
+    assert mia == {"name": "Mia", "kind": "character", "traits": ["short black hair", "red coat"]}
+    assert small.startswith("data:image/webp;base64,UklG") and len(small) < 20_000
+    assert lantern == {"name": "lantern", "kind": "prop", "traits": ["brass"]}
+    asked = {"text": "1. a\n   draw: a\n   cast: Mia, Tom"}
+    refused = host.post("/interleave-thinker/plan", asked).json()
+    assert "'Mia', who is not in the cast" in refused["error"]
+    read = host.post("/interleave-thinker/plan", asked | {"cast": [mia]}).json()
+    assert not read["error"] and "cast" not in read["plan"], "the text has no member of its own"
+    assert host.post("/interleave-thinker/plan", asked | {"cast": [mia] * 17}).status_code == 400
 
 
 def tiny_loop() -> Graph:
