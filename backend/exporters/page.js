@@ -23,7 +23,7 @@
     const stored = document.querySelector(picture.querySelector("use").getAttribute("href"));
     return stored.querySelector("image").getAttribute("href");
   };
-  document.querySelectorAll(":is(.plate, .pair, .gallery) :is(img, .picture)").forEach((image) => {
+  document.querySelectorAll(":is(.plate, .pair, .gallery, .cast) :is(img, .picture)").forEach((image) => {
     const show = () => {
       large.src = image.src || source(image);
       large.alt = image.alt || image.getAttribute("aria-label");
