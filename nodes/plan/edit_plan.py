@@ -26,7 +26,7 @@ from ..inputs.connected import CAST, PLAN, check_optional
 from ..inputs.request import asked_request, images_input
 from ..inputs.sockets import CATEGORY, CastSocket, PlannedRequest, PlanSocket
 from .outline_text import plan_text
-from .shown_cast import shown_member
+from .shown_cast import shown_member, with_unknown
 
 DISPLAY = "interleave_plan"
 MAX_SHOWN = 500_000
@@ -250,19 +250,6 @@ class PlanTextRead(BaseModel):
     error: str = ""
     line: int | None = None
     findings: list[dict[str, Any]] = []
-
-
-def with_unknown(edits: EditedPlan, connected: tuple[CastMember, ...] | None) -> tuple[CastMember, ...]:
-    """Return the connected members and those that steps name.
-
-    The browser may not know a connected cast, so a name is checked only if nothing is connected.
-    """
-    if connected is None:
-        return ()
-    known = {member.name.casefold() for member in (*connected, *edits.cast)}
-    named = {name.casefold(): name for one in edits.steps for name in one.step.cast or ()}
-    unknown = [CastMember(name=name) for key, name in named.items() if key not in known]
-    return (*connected, *unknown)
 
 
 def plan_text_read(asked: AskPlanText) -> PlanTextRead:

@@ -1,4 +1,4 @@
-"""A member of the cast as the list editor shows it."""
+"""A connected cast in the list editor: its members with thumbnails, and the check of their names."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from base64 import b64encode
 from typing import Any
 
 from ...backend.cast import CastMember, members_with_images
+from ...backend.plan_editor.edited_plan import EditedPlan
 from ..live.thumbnails import small_webp
 
 PIXELS = 96
@@ -20,3 +21,16 @@ def shown_member(member: CastMember) -> dict[str, Any]:
         small = small_webp(newest, PIXELS)
         shown["thumbnail"] = f"data:image/webp;base64,{b64encode(small).decode()}"
     return shown
+
+
+def with_unknown(edits: EditedPlan, connected: tuple[CastMember, ...] | None) -> tuple[CastMember, ...]:
+    """Return the connected members and those that steps name.
+
+    The browser may not know a connected cast, so a name is checked only if nothing is connected.
+    """
+    if connected is None:
+        return ()
+    known = {member.name.casefold() for member in (*connected, *edits.cast)}
+    named = {name.casefold(): name for one in edits.steps for name in one.step.cast or ()}
+    unknown = [CastMember(name=name) for key, name in named.items() if key not in known]
+    return (*connected, *unknown)
