@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         PlanReady,
         SettingUnused,
         StepFinished,
+        StepRewritten,
     )
     from .loop.protocols import CriticLike, PlannerLike
     from .loop.replay import load_trajectory
@@ -102,6 +103,7 @@ __all__ = [
     "Step",
     "StepFinished",
     "StepResult",
+    "StepRewritten",
     "StopReason",
     "Story",
     "StoryStream",
@@ -126,7 +128,7 @@ _MODULES = {
     ".generators": "open_generator",
     ".generators.protocol": "Generator",
     ".loop.events": "AttemptDrawn AttemptJudged AttemptStarted Event Finished PlanReady SettingUnused "
-    "StepFinished",
+    "StepFinished StepRewritten",
     ".loop.protocols": "CriticLike PlannerLike",
     ".loop.replay": "load_trajectory",
     ".pictures": "Picture",

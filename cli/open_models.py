@@ -27,9 +27,9 @@ from .options.model_options import (
 )
 
 if TYPE_CHECKING:
-    from ..backend.agents.cast_writer import CastWriter
     from ..backend.agents.critic import Critic
     from ..backend.agents.planner import Planner
+    from ..backend.agents.writers.cast_writer import CastWriter
     from ..backend.generators.protocol import Generator
     from ..backend.prompts import PromptSet
 

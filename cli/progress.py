@@ -24,6 +24,7 @@ from ..backend.loop.events import (
     PlanReady,
     SettingUnused,
     StepFinished,
+    StepRewritten,
 )
 from ..backend.loop.policy import accepted
 from ..backend.report.completeness import GOOD
@@ -141,6 +142,14 @@ class Lines:
     def _unused(self, event: SettingUnused) -> None:
         self.wait("")
         warn(UNUSED[event.setting])
+
+    @show.register
+    def _rewritten(self, event: StepRewritten) -> None:
+        self.wait("")
+        self.say(
+            "    not accepted, no attempts left: generated from text, with a prompt for the whole image",
+            "yellow",
+        )
 
     @show.register
     def _finished_step(self, event: StepFinished) -> None:

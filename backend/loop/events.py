@@ -69,6 +69,13 @@ class SettingUnused:
 
 
 @dataclass(frozen=True)
+class StepRewritten:
+    """A step whose attempts are used up is tried again with a new prompt, and generated from text."""
+
+    step: Step
+
+
+@dataclass(frozen=True)
 class StepFinished:
     """A step has ended, for the reason in `result.stop_reason`."""
 
@@ -82,4 +89,13 @@ class Finished:
     trajectory: Trajectory
 
 
-Event = PlanReady | AttemptStarted | AttemptDrawn | AttemptJudged | SettingUnused | StepFinished | Finished
+Event = (
+    PlanReady
+    | AttemptStarted
+    | AttemptDrawn
+    | AttemptJudged
+    | SettingUnused
+    | StepRewritten
+    | StepFinished
+    | Finished
+)

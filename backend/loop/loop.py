@@ -36,6 +36,7 @@ from ..types import (
     StopReason,
     Trajectory,
     UnusedSetting,
+    in_style,
 )
 from .cached_calls import CachedCalls, DrawnFrom
 from .earlier_images import drawn_settings, unused_cast_images, with_most_images
@@ -48,6 +49,7 @@ from .events import (
     PlanReady,
     SettingUnused,
     StepFinished,
+    StepRewritten,
 )
 from .missing_verdicts import MissingVerdicts
 from .policy import (
@@ -61,7 +63,15 @@ from .policy import (
     unused_from_start,
     user_selected,
 )
-from .protocols import CastOfPlan, ContinuesRuns, CriticLike, KnowsUnused, Offloadable, PlannerLike
+from .protocols import (
+    CastOfPlan,
+    ContinuesRuns,
+    CriticLike,
+    KnowsUnused,
+    Offloadable,
+    PlannerLike,
+    RewritesSteps,
+)
 from .step_attempts import StepAttempts, StepContext
 from .step_rules import check_steps, max_attempts_in, max_attempts_of, step_seed, step_source
 
@@ -80,6 +90,7 @@ def run(
     journal: RunStore | None = None,
     plan: Plan | None = None,
     cast: CastOfPlan | None = None,
+    rewriter: RewritesSteps | None = None,
 ) -> EventStream[Event, None, None]:
     """Run a request and yield what happens; the last event is `Finished` with the trajectory.
 
@@ -97,6 +108,8 @@ def run(
         plan: The plan. Default: the plan that the user wrote into the journal, else the cached plan of the
             same planner and request, else a new one from the planner.
         cast: Returns the plan with its cast, before it is stored. Called for every plan, also a cached one.
+        rewriter: Writes a prompt for the whole image of a step whose attempts are used up. The step is then
+            generated from text, with new attempts, and stored so in the plan.
 
     Raises:
         AnswerError: The planner's reply, or two verdicts in a row, could not be parsed.
@@ -107,7 +120,9 @@ def run(
         Cancelled: The run was cancelled.
     """
     check_source(request, settings)
-    return _Run(request, planner, generator, critic, settings, journal or InMemoryStore(), cast).events(plan)
+    return _Run(
+        request, planner, generator, critic, settings, journal or InMemoryStore(), cast, rewriter
+    ).events(plan)
 
 
 class _Run:
@@ -122,8 +137,10 @@ class _Run:
         settings: RunSettings,
         store: RunStore,
         cast: CastOfPlan | None,
+        rewriter: RewritesSteps | None,
     ) -> None:
         self.request = request
+        self.rewriter = rewriter
         self.cast = cast
         self.planner = planner
         self.generator = generator or NoGenerator()
@@ -134,6 +151,8 @@ class _Run:
         self.cached_calls = CachedCalls(self.generator, store)
         self.results: list[StepResult] = []
         self.attempts: list[Attempt] = []
+        self.given_up = 0
+        self.plan_key: PlanKey | None = None
         self.unused: list[UnusedSetting] = []
 
     def events(self, given: Plan | None) -> EventStream[Event, None, None]:
@@ -168,17 +187,17 @@ class _Run:
             yield from self._unused(unused_from_start(self.generator, agents))
             yield from self._unused(unused_cast_images(plan, self.generator))
             for step in plan.drawn_steps:
-                if step.prompt and not draws_left(self.results, self.settings):
+                if step.prompt and not self._draws_left():
                     break
                 try:
                     yield from self._step_events(step)
                 except (Cancelled, KeyboardInterrupt):
                     yield self._close(step, StopReason.cancelled)
-                    yield self._finish(plan)
+                    yield self._finish(self.plan)
                     raise
                 if self._ends_after(self.results[-1]):
                     break
-            yield self._finish(plan)
+            yield self._finish(self.plan)
         finally:
             self.cached_calls.close()
             self.store.end()
@@ -212,7 +231,7 @@ class _Run:
             raise SettingsError(
                 "The run has neither a planner nor a plan.", "Choose a planner, or give a plan."
             )
-        key = PlanKey(
+        self.plan_key = key = PlanKey(
             planner=self.planner.identity,
             text=self.request.text,
             images=tuple(image.digest for image in self.request.images),
@@ -253,7 +272,19 @@ class _Run:
                         yield from self._unused(list(self.critic.unused_settings))
 
     def _step(self, step: Step) -> EventStream[Event, None, None]:
-        """Run one step until there is a reason to stop. Its result is then the last of `results`."""
+        """Run one step. Its result is then the last of `results`."""
+        with closing(self._tried(step)) as events:
+            for event in events:
+                rewritten = self._rewritten(event.result) if isinstance(event, StepFinished) else None
+                if rewritten is None:
+                    yield event
+                    continue
+                self.given_up += len(self.results.pop().attempts)
+                yield StepRewritten(rewritten)
+                yield from self._tried(rewritten)
+
+    def _tried(self, step: Step) -> EventStream[Event, None, None]:
+        """Run one step until there is a reason to stop."""
         if not step.prompt:
             yield self._close(step, StopReason.text_only)
             return
@@ -270,7 +301,7 @@ class _Run:
         pick = self.store.user_selected(step.number)
         prompt = step.prompt
         attempts_allowed = max_attempts_of(step, self.settings) if self.critic else 1
-        most = min(attempts_allowed, draws_left(self.results, self.settings))
+        most = min(attempts_allowed, self._draws_left())
         reason = StopReason.unjudged
         draws = 0
         while draws < most and not attempts.redraw_waits(prompt, draws):
@@ -307,6 +338,27 @@ class _Run:
             yield self._close(step, StopReason.picked, picked)
         else:
             yield self._close(step, ended or reason, redrawn)
+
+    def _draws_left(self) -> int:
+        return max(0, draws_left(self.results, self.settings) - self.given_up)
+
+    def _rewritten(self, result: StepResult) -> Step | None:
+        """Return a failed step as one generated from text; `None` if it cannot be, or is one already."""
+        failed = result.stop_reason is StopReason.attempts_used_up and result.attempts[-1].source is not None
+        if self.rewriter is None or not failed or not self._draws_left():
+            return None
+        verdicts = [attempt.verdict for attempt in result.attempts if attempt.verdict]
+        prompt = self.rewriter(self.plan, result.step, verdicts[-1].reasoning if verdicts else "")
+        if not prompt:
+            return None
+        settings = result.step.settings.model_copy(update={"source": "text", "mask": None, "denoise": None})
+        step = result.step.model_copy(
+            update={"prompt": in_style(prompt, self.plan.style), "settings": settings}
+        )
+        steps = tuple(step if one.number == step.number else one for one in self.plan.steps)
+        self.plan = self.plan.model_copy(update={"steps": steps})
+        self.store.keep_plan(self.plan, self.plan_key)
+        return step
 
     def _drawn_from(self, step: Step, earlier: list[StepResult]) -> DrawnFrom:
         """Return what the attempts of a step start from, given the earlier results.

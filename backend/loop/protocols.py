@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ..errors import ChatError
 from ..pictures import Picture
-from ..types import Plan, Request, UnusedSetting, Verdict
+from ..types import Plan, Request, Step, UnusedSetting, Verdict
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 CastOfPlan = Callable[[Request, Plan], Plan]
 """Returns the plan of a request with its cast: the same plan, if nothing is missing."""
+RewritesSteps = Callable[[Plan, Step, str], "str | None"]
+"""Returns a prompt for the whole image of a failed step, given what the critic said about its last image.
+
+`None` if there is none.
+"""
 
 
 @runtime_checkable

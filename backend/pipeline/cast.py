@@ -26,7 +26,7 @@ from ..journal.files import first_fault
 from ..types import Plan, Request
 
 if TYPE_CHECKING:
-    from ..agents.cast_writer import CastWriter
+    from ..agents.writers.cast_writer import CastWriter
 
 FILE_NAME = "cast.yaml"
 MAX_FILE = 1024 * 1024

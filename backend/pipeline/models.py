@@ -10,10 +10,10 @@ from ..generators import GENERATORS
 
 if TYPE_CHECKING:
     from ..agents.asking import ConstrainedDecoding
-    from ..agents.cast_writer import CastWriter
     from ..agents.critic import Critic
-    from ..agents.enhancer import PromptEnhancer
     from ..agents.planner import Planner
+    from ..agents.writers.cast_writer import CastWriter
+    from ..agents.writers.enhancer import PromptEnhancer
     from ..chat.protocol import ChatModel, ReplySettings
     from ..generators.protocol import Generator
     from ..prompts import PromptSet
@@ -117,7 +117,7 @@ class ModelOpener:
             SettingsError: The backend is unknown, or an option is not supported.
             ChatError: The model cannot be loaded.
         """
-        from ..agents.enhancer import PromptEnhancer
+        from ..agents.writers.enhancer import PromptEnhancer
 
         return PromptEnhancer(self._chat(spec, None, None), prompts, settings, self._critics)
 
@@ -133,7 +133,7 @@ class ModelOpener:
             SettingsError: The backend is unknown, or an option is not supported.
             ChatError: The model cannot be loaded.
         """
-        from ..agents.cast_writer import CastWriter
+        from ..agents.writers.cast_writer import CastWriter
 
         return CastWriter(self._chat(spec, None, None), staying=self._critics)
 

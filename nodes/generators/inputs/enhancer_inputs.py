@@ -52,7 +52,7 @@ def with_enhancer(node: str, generator: Generator, given: dict[str, Any]) -> Gen
                 "Connect an agent to the input 'enhancer', or disconnect the text.",
             )
         return generator
-    from ....backend.agents.enhancer import PromptEnhancer
+    from ....backend.agents.writers.enhancer import PromptEnhancer
     from ....backend.generators.enhanced import enhanced
     from ....backend.prompts.enhancer import enhancer_prompts
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from interleave_thinker.backend.agents.enhancer import MAX_ENHANCED, MAX_TOKENS, PromptEnhancer
+from interleave_thinker.backend.agents.writers.enhancer import MAX_ENHANCED, MAX_TOKENS, PromptEnhancer
 from interleave_thinker.backend.chat.protocol import Message, Reply, ReplySettings
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import ChatError, SettingsError

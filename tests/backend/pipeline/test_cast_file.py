@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from interleave_thinker.backend.agents.cast_writer import CastWriter
+from interleave_thinker.backend.agents.writers.cast_writer import CastWriter
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.errors import SettingsError
 from interleave_thinker.backend.pipeline.cast import PlanCast, cast_next_to, read_cast

@@ -13,17 +13,17 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..answers.answer_models import unfit
-from ..answers.reading import answers_in
-from ..answers.reply_text import split_reply
-from ..cast import MAX_CAST, MAX_FACTS, MAX_TRAIT, MAX_TRAITS, CastMember, MemberKind, check_cast
-from ..chat.protocol import ChatModel, Message, OnDevice, Reply, ReplySettings
-from ..errors import AnswerError
-from ..prompts import TEMPLATES, fill
-from ..prompts.enhancer import read_template
-from ..types import MAX_STEPS, MAX_TEXT, Plan, Request
-from .asking import sampled_again
-from .messages import bounded
+from ...answers.answer_models import unfit
+from ...answers.reading import answers_in
+from ...answers.reply_text import split_reply
+from ...cast import MAX_CAST, MAX_FACTS, MAX_TRAIT, MAX_TRAITS, CastMember, MemberKind, check_cast
+from ...chat.protocol import ChatModel, Message, Reply, ReplySettings
+from ...errors import AnswerError
+from ...prompts import TEMPLATES, fill
+from ...prompts.enhancer import read_template
+from ...types import MAX_STEPS, MAX_TEXT, Plan, Request
+from ..asking import offload_unless, sampled_again
+from ..messages import bounded
 
 READER, HINT = "the cast writer", "Shorten the request or the prompts of the plan."
 MAX_TOKENS = 4096
@@ -109,7 +109,7 @@ class CastWriter:
             told = UNUSABLE.format(problem=error.problem)
             return plan.model_copy(update={"warning": f"{plan.warning} {told}".strip()[:MAX_TEXT]})
         finally:
-            self._offload()
+            offload_unless(self.chat, self._staying)
 
     def _written(self, plan: Plan, question: str) -> Plan:
         try:
@@ -121,13 +121,6 @@ class CastWriter:
 
     def _asked(self, text: str, settings: ReplySettings) -> Reply:
         return self.chat.reply([Message(role="user", content=(bounded(text, READER, HINT),))], settings)
-
-    def _offload(self) -> None:
-        if not isinstance(self.chat, OnDevice):
-            return
-        weights = self.chat.weights
-        if not any(isinstance(one, OnDevice) and one.weights is weights for one in self._staying):
-            self.chat.offload()
 
 
 def _question(request: Request, plan: Plan) -> str:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..answers.other_tags import OTHER_TAG, OtherTags
-from ..answers.reply_text import TAG, tag_name
-from ..chat.protocol import ChatModel, Message, OnDevice, Reply, ReplySettings
-from ..errors import AnswerError
-from ..prompts.enhancer import SLOT, EnhancerPrompts, enhancer_prompts
-from ..types import Enhancement
-from .asking import sampled_again
-from .messages import bounded
+from ...answers.other_tags import OTHER_TAG, OtherTags
+from ...answers.reply_text import TAG, tag_name
+from ...chat.protocol import ChatModel, Message, Reply, ReplySettings
+from ...errors import AnswerError
+from ...prompts.enhancer import SLOT, EnhancerPrompts, enhancer_prompts
+from ...types import Enhancement
+from ..asking import offload_unless, sampled_again
+from ..messages import bounded
 
 READER, HINT = "the prompt enhancer", "Shorten the prompt or the enhancer's template."
 MAX_TOKENS = 2048
@@ -77,7 +77,7 @@ class PromptEnhancer:
         messages = _messages(self.prompts.edit if is_edit else self.prompts.text, prompt)
         try:
             try:
-                return Enhancement(prompt=_read(self.chat.reply(messages, self.settings)))
+                return Enhancement(prompt=read_prompt(self.chat.reply(messages, self.settings)))
             except AnswerError as error:
                 asked = messages[-1]
                 again = asked.model_copy(
@@ -85,18 +85,11 @@ class PromptEnhancer:
                 )
             try:
                 second = self.chat.reply([*messages[:-1], again], sampled_again(self.settings))
-                return Enhancement(prompt=_read(second))
+                return Enhancement(prompt=read_prompt(second))
             except AnswerError as error:
                 return Enhancement(prompt=prompt, warning=UNUSABLE.format(problem=error.problem))
         finally:
-            self._offload()
-
-    def _offload(self) -> None:
-        if not isinstance(self.chat, OnDevice):
-            return
-        weights = self.chat.weights
-        if not any(isinstance(one, OnDevice) and one.weights is weights for one in self._staying):
-            self.chat.offload()
+            offload_unless(self.chat, self._staying)
 
 
 def _messages(template: str, prompt: str) -> list[Message]:
@@ -108,8 +101,8 @@ def _messages(template: str, prompt: str) -> list[Message]:
     return messages
 
 
-def _read(reply: Reply) -> str:
-    """Return the enhanced prompt in a reply.
+def read_prompt(reply: Reply) -> str:
+    """Return the prompt that is all of a reply but its thoughts.
 
     Raises:
         AnswerError: It was cut off, is empty or too long.
