@@ -24,12 +24,14 @@ from .options.model_options import (
     GeneratorOptions,
     LocalOptions,
     PlannerOptions,
+    RewritingOptions,
 )
 
 if TYPE_CHECKING:
     from ..backend.agents.critic import Critic
     from ..backend.agents.planner import Planner
     from ..backend.agents.writers.cast_writer import CastWriter
+    from ..backend.agents.writers.step_rewriter import StepRewriter
     from ..backend.generators.protocol import Generator
     from ..backend.prompts import PromptSet
 
@@ -71,6 +73,15 @@ class Opener:
             ChatError: The model cannot be loaded or reached.
         """
         return self._models.cast_writer(options.cast_writer) if options.cast_writer else None
+
+    def step_rewriter(self, options: RewritingOptions) -> StepRewriter | None:
+        """Open the chat model that describes failed steps, if one is chosen.
+
+        Raises:
+            SettingsError: An option is not valid for this model.
+            ChatError: The model cannot be loaded or reached.
+        """
+        return self._models.step_rewriter(options.step_rewriter) if options.step_rewriter else None
 
     def critic(self, options: CriticOptions) -> Critic | None:
         """Open the critic; None for `none`.

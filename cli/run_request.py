@@ -34,6 +34,7 @@ from .options.model_options import (
     GeneratorOptions,
     LocalOptions,
     PlannerOptions,
+    RewritingOptions,
 )
 from .progress import JsonLines, Lines, plural, warn
 
@@ -72,6 +73,7 @@ class ModelOptions:
     generator: GeneratorOptions
     local: LocalOptions
     cast: CastOptions = field(default_factory=CastOptions)
+    rewriting: RewritingOptions = field(default_factory=RewritingOptions)
 
 
 def carry_out(
@@ -119,12 +121,13 @@ def carry_out(
             needs_critic = prepared.needs_critic and generator is not None
             critic = opener.critic(models.critic) if needs_critic else None
             writer = opener.cast_writer(models.cast)
+            rewriter = opener.step_rewriter(models.rewriting)
             opener.finish()
             if before is not None:
                 before.check_models(planner, critic, generator)
             view.wait("Planning")
             completed = PlanCast(cast, writer) if cast or writer else None
-            for event in prepared.events(planner, generator, critic, completed):
+            for event in prepared.events(planner, generator, critic, completed, rewriter):
                 if isinstance(event, Finished):
                     trajectory = event.trajectory
                 view.show(event)

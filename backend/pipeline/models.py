@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..agents.planner import Planner
     from ..agents.writers.cast_writer import CastWriter
     from ..agents.writers.enhancer import PromptEnhancer
+    from ..agents.writers.step_rewriter import StepRewriter
     from ..chat.protocol import ChatModel, ReplySettings
     from ..generators.protocol import Generator
     from ..prompts import PromptSet
@@ -136,6 +137,22 @@ class ModelOpener:
         from ..agents.writers.cast_writer import CastWriter
 
         return CastWriter(self._chat(spec, None, None), staying=self._critics)
+
+    def step_rewriter(self, spec: str) -> StepRewriter:
+        """Open a chat model that describes the images of failed steps.
+
+        It is offloaded after its reply, unless it shares the critic's weights.
+
+        Args:
+            spec: Chat backend as `NAME:ARGUMENT`.
+
+        Raises:
+            SettingsError: The backend is unknown, or an option is not supported.
+            ChatError: The model cannot be loaded.
+        """
+        from ..agents.writers.step_rewriter import StepRewriter
+
+        return StepRewriter(self._chat(spec, None, None), staying=self._critics)
 
     def generator(self, spec: str, **options: object) -> Generator:
         """Open a generator.

@@ -16,7 +16,7 @@ from ..journal.journal import RUN, Journal
 from ..journal.plan_parts import FOLDER, PlanParts
 from ..loop.events import Event, PlanReady
 from ..loop.loop import run
-from ..loop.protocols import CastOfPlan, CriticLike, PlannerLike
+from ..loop.protocols import CastOfPlan, CriticLike, PlannerLike, RewritesSteps
 from ..loop.step_rules import max_attempts_in
 from ..types import Plan, Request, RunSettings
 
@@ -71,6 +71,7 @@ class PreparedRun:
         generator: Generator | None,
         critic: CriticLike | None,
         cast: CastOfPlan | None = None,
+        rewriter: RewritesSteps | None = None,
     ) -> EventStream[Event, None, None]:
         """Run the request and yield its events. The last one is `Finished`.
 
@@ -79,11 +80,12 @@ class PreparedRun:
             generator: The image generator, if one is needed.
             critic: The critic, if one is needed.
             cast: Returns a plan with its cast.
+            rewriter: Writes a prompt for the whole image of a step whose attempts are used up.
 
         Raises:
             InterleaveError: As for `loop.run`. SettingsError if the planner does not support constraints.
         """
-        with closing(self._run(planner, generator, critic, cast)) as events:
+        with closing(self._run(planner, generator, critic, cast, rewriter)) as events:
             for event in events:
                 if isinstance(event, PlanReady) and self._parts:
                     self._parts.clear()
@@ -95,6 +97,7 @@ class PreparedRun:
         generator: Generator | None,
         critic: CriticLike | None,
         cast: CastOfPlan | None,
+        rewriter: RewritesSteps | None,
     ) -> EventStream[Event, None, None]:
         if isinstance(planner, Planner):
             writer = copy(planner)
@@ -105,7 +108,8 @@ class PreparedRun:
                 f"{type(planner).__name__} does not support constraints of the plan.",
                 "Omit the constraints, or use a Planner.",
             )
-        return run(self.request, planner, generator, critic, self.settings, self._journal, self.plan, cast)
+        given, store = self.settings, self._journal
+        return run(self.request, planner, generator, critic, given, store, self.plan, cast, rewriter)
 
     def _written_plan(self) -> Plan | None:
         """Return the plan that the user wrote into the folder."""

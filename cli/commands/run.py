@@ -12,7 +12,14 @@ from ...backend.errors import SettingsError
 from ...backend.pipeline.plan_file import read_plan_file
 from ...backend.pipeline.request import read_request, read_text
 from ...backend.types import RunSettings
-from ..options.model_options import CastOptions, CriticOptions, GeneratorOptions, LocalOptions, PlannerOptions
+from ..options.model_options import (
+    CastOptions,
+    CriticOptions,
+    GeneratorOptions,
+    LocalOptions,
+    PlannerOptions,
+    RewritingOptions,
+)
 from ..options.models import typed_options, with_model_options
 from ..options.panels import AUTOMATION, PLANNER
 from ..options.teachers import TeacherOptions, run_requests
@@ -38,6 +45,7 @@ def command(
     settings: RunSettings,
     local: LocalOptions,
     cast: CastOptions,
+    rewriting: RewritingOptions,
     request: Annotated[
         str | None,
         typer.Argument(
@@ -86,9 +94,10 @@ def command(
     if request is not None and requests is not None:
         raise SettingsError("A request and --requests cannot be combined.", "Remove one of them.")
     if requests is not None:
-        if image or plan or as_json or cast != CastOptions():
+        if image or plan or as_json or cast != CastOptions() or rewriting != RewritingOptions():
             raise SettingsError(
-                "--image, --plan, --json, --cast and --cast-writer cannot be combined with --requests.",
+                "--image, --plan, --json, --cast, --cast-writer and --step-rewriter cannot be combined with "
+                "--requests.",
                 "Remove them.",
             )
         teachers = TeacherOptions(planning, constraints, judging, (drawing,), local)
@@ -105,7 +114,7 @@ def command(
     else:
         asked = read_request(request, image or [])
     given = read_plan_file(plan) if plan else None
-    models = ModelOptions(planning, constraints, judging, drawing, local, cast)
+    models = ModelOptions(planning, constraints, judging, drawing, local, cast, rewriting)
     outcome = carry_out(asked, out, settings, models, given, as_json, before)
     raise typer.Exit(outcome.code)
 

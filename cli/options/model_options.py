@@ -121,6 +121,17 @@ class CastOptions(BaseModel):
     )
 
 
+class RewritingOptions(BaseModel):
+    """Options of rewriting failed steps."""
+
+    step_rewriter: str | None = Field(
+        default=None,
+        description="Chat model that describes the whole image of a step whose attempts are used up. The "
+        "step is then generated again from this text, without a source image: transformers:FOLDER, "
+        "llamacpp:FILE.gguf or openai:MODEL@URL.",
+    )
+
+
 class CriticOptions(BaseModel):
     """Options of the critic."""
 

@@ -72,6 +72,7 @@ MODELS: dict[str, tuple[str, Fields]] = {
     "PlannerOptions": (PLANNER, {"": ("planner",), SAMPLING: _sampling("planner")}),
     "PlanConstraints": (PLANNER, {"": ("style",)}),
     "CastOptions": (PLANNER, {}),
+    "RewritingOptions": (PLANNER, {}),
     "CriticOptions": (CRITIC, {"": ("critic",), SAMPLING: _sampling("critic")}),
     "DrawingOptions": (GENERATOR, {"": ("size",)}),
     "RunSettings": (LIMITS, _RUN),

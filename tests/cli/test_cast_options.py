@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from support.cli_calls import call
+from support.cli_calls import Scripts, call, verdict_reply
 
 from interleave_thinker.backend.loop.replay import load_trajectory
 
@@ -87,3 +87,22 @@ def test_a_cast_cannot_be_combined_with_many_requests(tmp_path: Path) -> None:
     requests.write_text('{"id": "a", "user_input": "a house"}\n', encoding="utf-8")
     result = call("run", "--requests", requests, "--out", tmp_path / "out", "--cast", "none")
     assert result.exit_code == 2 and "--cast" in result.stderr
+
+
+def test_a_failed_step_is_rewritten_by_a_chat_model(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps([{"prompt": "a boat"}, {"prompt": "add a fish"}]), encoding="utf-8")
+    script = tmp_path / "writer.json"
+    script.write_text(json.dumps(["A boat and a fish."]), encoding="utf-8")
+    verdicts = [verdict_reply(accepted, "better") for accepted in (True, False, False, True)]
+    options = ["--plan", str(plan), "--generator", "fake:16", "--max-attempts", "2"]
+    options += [*Scripts(tmp_path).critic(*verdicts), "--step-rewriter", f"scripted:{script}"]
+    made = call("run", "a story", "--out", tmp_path / "one", *options)
+    assert made.exit_code == 0, made.output
+    assert "generated from text, with a prompt for the whole image" in made.output.replace("\n", "")
+    result = load_trajectory(tmp_path / "one").results[1]
+    assert [one.prompt for one in result.attempts] == ["A boat and a fish."]
+    refused = call("run", "--requests", plan, "--out", tmp_path / "two", "--step-rewriter", "scripted:x")
+    assert refused.exit_code == 2 and "cannot be combined with --requests" in refused.stderr.replace(
+        "\n", " "
+    )

@@ -21,7 +21,7 @@ GROUPS = {
     ),
     "Events of a run": (
         "Event", "PlanReady", "SettingUnused", "AttemptStarted", "AttemptDrawn", "AttemptJudged",
-        "StepFinished", "Finished",
+        "StepRewritten", "StepFinished", "Finished",
     ),
     "Errors": (
         "InterleaveError", "SettingsError", "AnswerError", "ChatError", "GeneratorError", "ScorerError",
