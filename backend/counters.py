@@ -60,6 +60,8 @@ class Counts:
     """Verdicts that the loop requested from a critic."""
     judgements_kept: int = 0
     """Verdicts that were cached."""
+    items_checked: int = 0
+    """Items of checklists that the loop asked a critic about."""
     text_encodes: int = 0
     """Prompts encoded by an image model's text encoder."""
     text_kept: int = 0

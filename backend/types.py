@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from .cast import Cast, CastMember, Facts, Present, check_cast, pictures_of
+from .checklist import CheckedItem, CheckedItems, Checklist, ChecklistItem
 from .pictures import Picture
 from .values import (
     MAX_ATTEMPTS,
@@ -44,6 +45,8 @@ __all__ = [
     "Attempt",
     "CastMember",
     "CastShown",
+    "CheckedItem",
+    "ChecklistItem",
     "DrawSettings",
     "Enhancement",
     "Fault",
@@ -85,7 +88,7 @@ class Step(Value):
     """One step of a plan. If `prompt` is None, the step is text-only and `auxiliary_text` is its content.
 
     `cast` names the members of the plan's cast that are in the step; None: the names in its prompt decide.
-    `facts` state what is true after it.
+    `facts` state what is true after it. The critic answers each item of `checklist` with yes or no.
     """
 
     number: int = Field(ge=1)
@@ -96,11 +99,12 @@ class Step(Value):
     settings: StepSettings = StepSettings()
     cast: Present | None = None
     facts: Facts = ()
+    checklist: Checklist = ()
 
     @model_serializer(mode="wrap")
     def _without_settings(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit empty settings and cast, as earlier versions wrote steps, so that they can read them."""
-        written = written_without(fields(self), self, ("facts",))
+        written = written_without(fields(self), self, ("facts", "checklist"))
         if self.settings == StepSettings():
             written.pop("settings", None)
         if self.cast is None:
@@ -174,13 +178,20 @@ class Verdict(Value):
     """The critic's verdict on one image. `success` is None if the critic's reply could not be read.
 
     None never counts as accepted. An empty `refined_prompt` keeps the prompt. `probability` is P(success),
-    0..1, from the logits at the verdict, or None if the backend does not report it.
+    0..1, from the logits at the verdict, or None if the backend does not report it. `items` are the answers
+    to the step's checklist; `success` is False if one of them failed.
     """
 
     success: bool | None
     refined_prompt: Text = ""
     reasoning: Text = ""
     probability: float | None = Field(default=None, ge=0.0, le=1.0)
+    items: CheckedItems = ()
+
+    @model_serializer(mode="wrap")
+    def _without_items(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit empty items, as earlier versions wrote verdicts, so that they can read them."""
+        return written_without(fields(self), self, ("items",))
 
 
 class Score(Value):

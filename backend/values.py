@@ -250,6 +250,11 @@ class RunSettings(Value):
         "it if this one is rejected. "
         "For a generator and a critic on two devices, or on one with free VRAM.",
     )
+    derive_checklist: bool = Field(
+        default=False,
+        description="Check steps without a checklist for what their prompt and cast say: numbers, quoted "
+        "texts, traits and facts. Each item is one short question to the critic.",
+    )
     time_budget: float | None = Field(
         default=None,
         gt=0.0,
@@ -265,7 +270,7 @@ class RunSettings(Value):
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit unset limits, as earlier versions wrote settings, so that they can read them."""
-        return written_without(fields(self), self, ("max_draws", "most_images"))
+        return written_without(fields(self), self, ("max_draws", "most_images", "derive_checklist"))
 
 
 def shown_beside(settings: StepSettings) -> tuple[Picture, ...]:

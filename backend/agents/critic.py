@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..answers.reading import GRAMMAR_OF_VERDICTS, GRAMMAR_OF_VERDICTS_FIRST, read_plan, read_verdict
-from ..chat.protocol import Message, RepliesTogether, Reply, ReplySettings
+from ..chat.protocol import Message, RepliesTogether, Reply, ReplySettings, WasTrained
 from ..errors import AnswerError, ChatError, SettingsError
 from ..pictures import Picture
 from ..prompts import PromptSet
-from ..types import Verdict
+from ..types import CheckedItem, ChecklistItem, Verdict
 from .asking import Agent, AnswerForm, OnToken
+from .item_questions import EVEN, ONE_WORD, item_message, read_yes_no
 from .messages import IMAGE_MARK, filled_parts, message_of
 
 FORM = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS, "verdict")
@@ -94,6 +95,52 @@ class Critic(Agent):
             self._verdict(question, reply, prompt_used, on_token)
             for question, reply in zip(questions, replies, strict=True)
         ]
+
+    def check(
+        self,
+        before: Picture | None,
+        after: Picture,
+        original_prompt: str,
+        items: Sequence[ChecklistItem],
+        on_token: OnToken | None = None,
+    ) -> tuple[CheckedItem, ...]:
+        """Answer the items of a checklist about an image, each with one word.
+
+        Args:
+            before: Image before the step, as in `judge`.
+            after: The image.
+            original_prompt: Prompt from the plan.
+            items: The items.
+            on_token: Called with each new piece of text.
+
+        Returns:
+            The answers. An item of a kind that the critic's agent card calls unreliable never fails.
+
+        Raises:
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
+        pictures = (before or Picture.white(after.size), after)
+        return tuple(
+            self._answered(item, item_message(pictures, original_prompt, item.text), on_token)
+            for item in items
+        )
+
+    def _answered(self, item: ChecklistItem, message: Message, on_token: OnToken | None) -> CheckedItem:
+        settings = self.settings.model_copy(update=ONE_WORD)
+        reply = self.chat.reply([message], settings, on_token)
+        passed = read_yes_no(reply.text)
+        if passed is not None and reply.probability is not None:
+            passed = reply.probability >= EVEN
+        reliability = self.chat.trained.card.reliability if isinstance(self.chat, WasTrained) else {}
+        known = reliability.get(item.kind)
+        counts = known is None or known.is_reliable
+        return CheckedItem(
+            text=item.text,
+            kind=item.kind,
+            probability=reply.probability,
+            passed=passed if counts else None,
+        )
 
     def _question(
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str

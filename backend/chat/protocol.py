@@ -24,7 +24,7 @@ MAX_TOKENS = 4096
 THOUGHT = "<think>"
 DRAWN = {"temperature": 0.7, "top_p": 0.8}
 """Sampling settings recommended by the authors of Qwen3-VL."""
-LATER = ("top_p", "top_k", "max_pixels")
+LATER = ("top_p", "top_k", "max_pixels", "watch_yes_no")
 """Settings that were added later; at their defaults they are not part of the cache key."""
 ChatRole = Literal["", "planner", "critic"]
 """Agent that asks; empty for all others, such as judges of a benchmark."""
@@ -76,6 +76,10 @@ class ReplySettings(Value):
         description="Report P(success) of the verdict. A reply of a local or GGUF agent that is constrained "
         "to the grammar of verdicts also ends once the verdict is true.",
     )
+    watch_yes_no: bool = Field(
+        default=False,
+        description="Report P(yes) of an answer that starts with yes or no, and end the answer there.",
+    )
     grammar: GrammarName | None = Field(
         default=None,
         description="Constrain the reply to the grammar of this answer. Local models need llguidance, and "
@@ -116,7 +120,8 @@ class ReplySettings(Value):
 class Reply(Value):
     """A model's answer.
 
-    `probability` is P(success) of the verdict. It requires `watch_verdict` and a backend with logits.
+    `probability` is P(success) of the verdict, or P(yes) of an answer. It requires `watch_verdict` or
+    `watch_yes_no`, and a backend with logits.
     """
 
     text: str

@@ -32,6 +32,10 @@ MAX_LOOKS = 20
 MAX_MEASURED = 1000
 TRUE_SPELLINGS = ("True", "true", " True", " true")
 FALSE_SPELLINGS = ("False", "false", " False", " false")
+YES_SPELLINGS = ("Yes", "yes", " Yes", " yes")
+NO_SPELLINGS = ("No", "no", " No", " no")
+MARKS = " \"'*\n\t"
+"""Characters that may be around the word of an answer."""
 
 
 class TokenEncoder(Protocol):
@@ -40,6 +44,58 @@ class TokenEncoder(Protocol):
     def encode(self, text: str, *, add_special_tokens: bool) -> Sequence[int]:
         """Return the token ids of a text."""
         ...
+
+
+class AnswerWatch(Protocol):
+    """Follows a reply piece by piece, and finds the word whose probability is reported."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing that may follow can change the answer."""
+        ...
+
+    def add(self, piece: str) -> bool:
+        """Append a piece, and return whether the word starts in it."""
+        ...
+
+    def stop(self) -> int:
+        """Remove the text after the final answer, and return its length."""
+        ...
+
+    def measured(self, probability: float | None) -> None:
+        """Store the probability at the last word that `add` reported."""
+        ...
+
+    def probability(self) -> float | None:
+        """Return the probability of the answer; `None` if it was not measured."""
+        ...
+
+
+class YesNoWatch:
+    """Measures P(yes) at the first word of a reply. The reply is settled with it."""
+
+    def __init__(self) -> None:
+        self.settled = False
+        self._probability: float | None = None
+
+    def add(self, piece: str) -> bool:
+        """Append a piece, and return whether the first word starts in it."""
+        if self.settled or not piece.strip(MARKS):
+            return False
+        self.settled = True
+        return True
+
+    def stop(self) -> int:
+        """Keep the whole last piece."""
+        return 0
+
+    def measured(self, probability: float | None) -> None:
+        """Store P(yes)."""
+        self._probability = probability
+
+    def probability(self) -> float | None:
+        """Return P(yes); `None` if it was not measured."""
+        return self._probability
 
 
 class VerdictWatch:
@@ -132,8 +188,17 @@ def verdict_tokens(tokenizer: TokenEncoder) -> tuple[tuple[int, ...], tuple[int,
 
     A token that can start both is in neither.
     """
+    return _first_tokens(tokenizer, TRUE_SPELLINGS, FALSE_SPELLINGS)
+
+
+def yes_no_tokens(tokenizer: TokenEncoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the first tokens of the spellings of yes and of no, as `verdict_tokens`."""
+    return _first_tokens(tokenizer, YES_SPELLINGS, NO_SPELLINGS)
+
+
+def _first_tokens(tokenizer: TokenEncoder, *words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     sides = []
-    for spellings in (TRUE_SPELLINGS, FALSE_SPELLINGS):
+    for spellings in words:
         encoded = (tokenizer.encode(spelling, add_special_tokens=False) for spelling in spellings)
         sides.append({tokens[0] for tokens in encoded if tokens})
     both = sides[0] & sides[1]

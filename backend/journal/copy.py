@@ -16,7 +16,7 @@ from ..values import step_identity
 from .files import RunFiles
 from .journal import Journal
 from .picks import pick
-from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord
+from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, checked_key
 
 
 def save_trajectory(trajectory: Trajectory, folder: Path) -> Path:
@@ -96,7 +96,11 @@ def _keep_judged(journal: Journal, trajectory: Trajectory, step: Step, attempt: 
         original_prompt=step.prompt or "",
         prompt_used=attempt.prompt,
     )
-    journal.keep_judged(JudgementRecord(key=judge, verdict=attempt.verdict))
+    items = attempt.verdict.items
+    plain = attempt.verdict.model_copy(update={"items": ()})
+    journal.keep_judged(JudgementRecord(key=judge, verdict=plain))
+    if items:
+        journal.keep_judged(JudgementRecord(key=checked_key(judge, items), verdict=attempt.verdict))
 
 
 def _drawn_with(step: Step, attempt: Attempt) -> StepSettings:

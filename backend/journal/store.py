@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any, Protocol
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from ..checklist import ChecklistItem
 from ..pictures import Picture
 from ..types import (
     MAX_BATCH,
@@ -31,7 +33,7 @@ from ..types import (
     Value,
     Verdict,
 )
-from ..values import written_without
+from ..values import bounded_identity, written_without
 
 Digest = Annotated[str, Field(max_length=64)]
 
@@ -71,6 +73,24 @@ class JudgeKey(Key):
     after: Digest
     original_prompt: Text
     prompt_used: Text
+
+
+CHECKS = 1
+"""Version of the question about an item. A change makes cached answers invalid."""
+
+
+def checked_key(key: JudgeKey, items: Sequence[ChecklistItem]) -> JudgeKey:
+    """Return the key of a verdict that also answers the items of a checklist.
+
+    How reliable the critic is (its agent card) is not part of it, so that a card that is added later leaves
+    the answers of old runs valid.
+
+    Args:
+        key: Key of the verdict without them.
+        items: The items.
+    """
+    asked = json.dumps([CHECKS, *([item.text, item.kind] for item in items)])
+    return key.model_copy(update={"critic": bounded_identity(f"{key.critic} checklist={asked}")})
 
 
 class DrawRecord(Value):

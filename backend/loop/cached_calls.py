@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ..cast import followed_by
+from ..checklist import ChecklistItem
 from ..counters import count
 from ..errors import ChatError, GeneratorError
 from ..generators.protocol import (
@@ -28,11 +29,12 @@ from ..generators.protocol import (
     step_identity,
     stopped_by,
 )
-from ..journal.store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, RunStore
+from ..journal.store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, RunStore, checked_key
 from ..pictures import Picture
 from ..types import MAX_BATCH, Attempt, DrawSettings, Fault, StepSettings, Verdict
 from .parallel_draws import ParallelDraws
-from .protocols import BatchCritic, CriticLike
+from .policy import with_items
+from .protocols import BatchCritic, ChecksItems, CriticLike
 
 
 class WantedDraw(NamedTuple):
@@ -181,6 +183,61 @@ class CachedCalls:
                 made[key] = JudgementRecord(key=key, verdict=verdict, error=error, seconds=seconds)
                 self._store.keep_judged(made[key])
         return [(known[key], True) if key in known else (made[key], False) for key in keys]
+
+    def check(
+        self,
+        critic: ChecksItems,
+        items: Sequence[ChecklistItem],
+        original: str,
+        attempts: Sequence[Attempt],
+        judged: Sequence[tuple[JudgementRecord, bool]],
+    ) -> list[tuple[JudgementRecord, bool]]:
+        """Complete verdicts with the answers to the items of the step's checklist.
+
+        They have records of their own, so a run that was judged before only needs the answers.
+
+        Args:
+            critic: The critic.
+            items: The items.
+            original: The step's prompt from the plan.
+            attempts: The judged attempts.
+            judged: What `judge` returned for them. Without a verdict nothing is checked.
+
+        Raises:
+            Cancelled: The run was cancelled.
+        """
+        return [
+            self._checked(critic, items, original, attempt, one) if one[0].verdict else one
+            for attempt, one in zip(attempts, judged, strict=True)
+        ]
+
+    def _checked(
+        self,
+        critic: ChecksItems,
+        items: Sequence[ChecklistItem],
+        original: str,
+        attempt: Attempt,
+        judged: tuple[JudgementRecord, bool],
+    ) -> tuple[JudgementRecord, bool]:
+        plain, _ = judged
+        key = checked_key(plain.key, items)
+        known = self._store.judged(key)
+        if known is not None:
+            return known, True
+        assert attempt.image is not None and plain.verdict is not None, (
+            "only verdicts on images are completed"
+        )
+        count(items_checked=len(items))
+        began, verdict, error = time.monotonic(), None, None
+        try:
+            answers = critic.check(attempt.source, attempt.image, original, items)
+            verdict = with_items(plain.verdict, answers, attempt.prompt)
+        except ChatError as failure:
+            error = Fault(where="critic", message=str(failure))
+        seconds = plain.seconds + time.monotonic() - began
+        record = JudgementRecord(key=key, verdict=verdict, error=error, seconds=seconds)
+        self._store.keep_judged(record)
+        return record, False
 
     def _draw_key(self, wanted: WantedDraw) -> DrawKey:
         return DrawKey(

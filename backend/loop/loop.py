@@ -55,6 +55,7 @@ from .missing_verdicts import MissingVerdicts
 from .policy import (
     accepted,
     check_source,
+    checklist_of,
     choose,
     draws_left,
     first_image,
@@ -296,7 +297,12 @@ class _Run:
         if isinstance(self.generator, FollowsAnchor):
             self.generator.set_anchor(first_image(self.request.images, self.results))
         attempts = StepAttempts(
-            step, drawn_from, self.context, partial(self._draw_ahead, step), self.attempts
+            step,
+            drawn_from,
+            self.context,
+            partial(self._draw_ahead, step),
+            self.attempts,
+            checklist_of(step, self.plan, self.settings),
         )
         pick = self.store.user_selected(step.number)
         prompt = step.prompt

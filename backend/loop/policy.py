@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from ..cast import followed_by
+from ..checklist import CheckedItem, ChecklistItem, derived, shown_item
 from ..errors import SettingsError
 from ..generators.protocol import Generator, is_repeatable
 from ..pictures import Picture
@@ -17,8 +19,10 @@ from ..types import (
     MAX_ATTEMPTS,
     MAX_TEXT,
     Attempt,
+    Plan,
     Request,
     RunSettings,
+    Step,
     StepResult,
     UnusedSetting,
     Verdict,
@@ -65,14 +69,53 @@ def hashed_seed(text: str, bits: int = SEED_BITS) -> int:
 def accepted(verdict: Verdict | None, accept_at: float | None) -> bool:
     """Return whether a verdict accepts an image.
 
-    A missing verdict, or one that could not be parsed, does not. With `accept_at` the probability decides, in
-    both directions. If the critic reports no probability, its own yes/no verdict decides.
+    A missing verdict, or one that could not be parsed, does not. Neither does one with a failed item. With
+    `accept_at` the probability decides, in both directions. If the critic reports no probability, its own
+    yes/no verdict decides.
     """
-    if verdict is None or verdict.success is None:
+    if verdict is None or verdict.success is None or any(item.passed is False for item in verdict.items):
         return False
     if accept_at is None or verdict.probability is None:
         return verdict.success
     return verdict.probability >= accept_at
+
+
+def with_items(verdict: Verdict, items: Sequence[CheckedItem], prompt_used: str) -> Verdict:
+    """Return a verdict with the answers to the step's checklist.
+
+    A failed item rejects the image. It is named in the reasoning, and added to the refined prompt unless that
+    contains it.
+
+    Args:
+        verdict: The verdict on the whole image. One that could not be parsed stays without a success.
+        items: The answers.
+        prompt_used: Prompt of the judged attempt.
+    """
+    failed = [item for item in items if item.passed is False]
+    if not failed:
+        return verdict.model_copy(update={"items": tuple(items)})
+    refined = verdict.refined_prompt.strip() or prompt_used
+    missing = [item.text for item in failed if item.text.casefold() not in refined.casefold()]
+    asked = followed_by(refined, f"Make sure of this: {'; '.join(missing)}.") if missing else refined
+    why = "\n".join(f"Not true: {shown_item(item)}." for item in failed)
+    reasoning = f"{verdict.reasoning}\n\n{why}".strip()
+    return verdict.model_copy(
+        update={
+            "success": None if verdict.success is None else False,
+            "refined_prompt": asked if len(asked) <= MAX_TEXT else refined,
+            "reasoning": reasoning if len(reasoning) <= MAX_TEXT else verdict.reasoning,
+            "items": tuple(items),
+        }
+    )
+
+
+def checklist_of(step: Step, plan: Plan, settings: RunSettings) -> tuple[ChecklistItem, ...]:
+    """Return the items that the critic answers about a step: its own, else derived ones if the run asks."""
+    if step.checklist or not settings.derive_checklist:
+        return step.checklist
+    # The style sentence is part of every prompt and not what a step shows.
+    own = next(one for one in plan.steps if one.number == step.number)
+    return derived(own.prompt or "", plan.cast, own.cast, own.facts)
 
 
 def standing(attempt: Attempt) -> tuple[float, float, float]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from ..checklist import CheckedItem, ChecklistItem
 from ..errors import ChatError
 from ..pictures import Picture
 from ..types import Plan, Request, Step, UnusedSetting, Verdict
@@ -112,6 +113,22 @@ class BatchCritic(Protocol):
         self, before: Picture | None, afters: Sequence[Picture], original_prompt: str, prompt_used: str
     ) -> list[Verdict]:
         """Return a verdict for each image; all were generated with the same prompt.
+
+        Raises:
+            ChatError: The backend failed.
+            Cancelled: The run was cancelled.
+        """
+        ...
+
+
+@runtime_checkable
+class ChecksItems(Protocol):
+    """A critic that can answer the items of a checklist."""
+
+    def check(
+        self, before: Picture | None, after: Picture, original_prompt: str, items: Sequence[ChecklistItem]
+    ) -> tuple[CheckedItem, ...]:
+        """Answer each item about an image.
 
         Raises:
             ChatError: The backend failed.

@@ -6,6 +6,7 @@ generator and critic cancel the run at the first missing record.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from os.path import isfile
 from pathlib import Path
@@ -20,6 +21,8 @@ from ..journal.store import DrawRecord, JudgementRecord, PlanKey
 from ..pictures import Picture
 from ..types import (
     MAX_STEP_IMAGES,
+    CheckedItem,
+    ChecklistItem,
     Identities,
     Plan,
     Request,
@@ -125,6 +128,11 @@ class _AbsentAgent:
         self, before: Picture | None, after: Picture, original_prompt: str, prompt_used: str
     ) -> Verdict:
         raise Cancelled("The image is not judged yet.")
+
+    def check(
+        self, before: Picture | None, after: Picture, original_prompt: str, items: Sequence[ChecklistItem]
+    ) -> tuple[CheckedItem, ...]:
+        raise Cancelled("The checklist is not answered yet.")
 
 
 def is_record(path: str | Path) -> bool:

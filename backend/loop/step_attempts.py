@@ -7,18 +7,19 @@ before a cancel or a failure, so no image that the user has seen is missing in t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Generator as EventStream
 from dataclasses import dataclass
 from functools import partial
 
+from ..checklist import ChecklistItem
 from ..journal.store import RunStore
 from ..types import Attempt, DrawSettings, Redraw, RunSettings, Step, StopReason
 from .cached_calls import CachedCalls, DrawnFrom, WantedDraw
 from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event
 from .missing_verdicts import MissingVerdicts
 from .policy import choose, user_selected
-from .protocols import CriticLike
+from .protocols import ChecksItems, CriticLike
 from .step_rules import max_attempts_of, redraw_seed, step_seed
 
 
@@ -38,7 +39,7 @@ class StepContext:
 class StepAttempts:
     """The attempts of one step so far. Every method that adds attempts yields their events.
 
-    `draw_ahead` is called with the attempts that are about to be judged.
+    `draw_ahead` is called with the attempts that are about to be judged. `items` are the step's checklist.
     """
 
     step: Step
@@ -46,6 +47,7 @@ class StepAttempts:
     context: StepContext
     draw_ahead: Callable[[list[Attempt]], None]
     made: list[Attempt]
+    items: Sequence[ChecklistItem] = ()
 
     def redraw_waits(self, prompt: str, draws: int) -> bool:
         """Return whether the user requested an attempt, so that the step's next own attempt is skipped.
@@ -159,6 +161,10 @@ class StepAttempts:
         judged = self.context.calls.judge(
             self.context.critic, self.step.prompt, drawn, partial(self.draw_ahead, drawn)
         )
+        if self.items and isinstance(self.context.critic, ChecksItems):
+            judged = self.context.calls.check(
+                self.context.critic, self.items, self.step.prompt, drawn, judged
+            )
         for number, (found, reused) in zip(numbers, judged, strict=True):
             attempt = self.made[number]
             seconds = attempt.seconds + found.seconds

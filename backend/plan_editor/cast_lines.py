@@ -1,4 +1,4 @@
-"""The cast of a plan in an outline: a block for each member before the steps, and lines of a step.
+"""The cast and the checklists of a plan in an outline: a block for each member, and lines of a step.
 
     character: Mia
        trait: girl of seven
@@ -9,8 +9,10 @@
        draw: Mia looks at the bay
        cast: Mia, Lantern
        fact: the lantern is lit
+       check: there are two boats
 
 A step without a `cast` line is read as naming its members in its prompt. `cast: -` means that none is there.
+The words of a `check` line decide its kind of question, unless it starts with it: `check: [identity] ...`.
 """
 
 from __future__ import annotations
@@ -22,14 +24,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..answers.answer_models import reason_of
 from ..cast import Cast, CastMember, MemberKind
+from ..checklist import ChecklistItem, QuestionKind, kind_of
 from ..types import Step
 from .edited_plan import PlanTextError
 
 KINDS = get_args(MemberKind)
 NO_MEMBER = "-"
+KIND_MARK = re.compile(rf"\[({'|'.join(get_args(QuestionKind))})\]\s*(.*)$", re.IGNORECASE)
 MEMBER = re.compile(rf"\s*({'|'.join(KINDS)})\s*[:：](.*)$", re.IGNORECASE)
 MEMBER_FIELD = re.compile(r"\s*(trait|image)\s*[:：](.*)$", re.IGNORECASE)
-STEP_FIELD = re.compile(r"\s*(cast|fact)\s*[:：](.*)$", re.IGNORECASE)
+STEP_FIELD = re.compile(r"\s*(cast|fact|check)\s*[:：](.*)$", re.IGNORECASE)
 
 
 class _Cast(BaseModel):
@@ -83,11 +87,27 @@ def member_fields(member: CastMember) -> list[tuple[str, str]]:
 def step_fields(step: Step) -> list[tuple[str, str]]:
     """Return the lines about the cast of a step as keywords with their values."""
     cast = [] if step.cast is None else [("cast", ", ".join(step.cast) or NO_MEMBER)]
-    return [*cast, *(("fact", fact) for fact in step.facts)]
+    facts = [("fact", fact) for fact in step.facts]
+    return [*cast, *facts, *(("check", _check_line(item)) for item in step.checklist)]
+
+
+def written_items(step: Step) -> list[Any]:
+    """Return the checklist of a step as a user writes it in JSON: texts, with their kind if it is needed."""
+    return [item.text if kind_of(item.text) == item.kind else item.model_dump() for item in step.checklist]
+
+
+def _check_line(item: ChecklistItem) -> str:
+    plain = kind_of(item.text) == item.kind and not KIND_MARK.match(item.text)
+    return item.text if plain else f"[{item.kind}] {item.text}"
 
 
 def add_step_field(values: dict[str, Any], keyword: str, value: str) -> bool:
-    """Add a `cast` or `fact` line to the fields of a step. Return False if the step has a cast already."""
+    """Add a line about cast or checklist to the fields of a step. Return False if it has a cast already."""
+    if keyword == "check":
+        marked = KIND_MARK.match(value)
+        item = {"kind": marked[1].lower(), "text": marked[2]} if marked else value
+        values.setdefault("checklist", []).append(item)
+        return True
     if keyword == "fact":
         values.setdefault("facts", []).append(value)
         return True

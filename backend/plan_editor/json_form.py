@@ -15,7 +15,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from ..answers.answer_models import reason_of
 from ..answers.plan_shapes import shift_of, words_of
 from ..types import MAX_STEPS
-from .cast_lines import checked_cast
+from .cast_lines import checked_cast, written_items
 from .edited_plan import (
     DIGEST,
     EditedPlan,
@@ -47,6 +47,7 @@ class _Entry(BaseModel):
     settings: dict[str, Any] | None = None
     cast: list[str] | None = None
     facts: list[str] = Field(default_factory=list)
+    checklist: list[str | dict[str, Any]] = Field(default_factory=list)
 
 
 def plan_object(plan: EditedPlan) -> dict[str, Any]:
@@ -61,6 +62,7 @@ def plan_object(plan: EditedPlan) -> dict[str, Any]:
             **({"settings": given} if (given := one.step.settings.as_written) else {}),
             **({"cast": list(one.step.cast)} if one.step.cast is not None else {}),
             **({"facts": list(one.step.facts)} if one.step.facts else {}),
+            **({"checklist": checklist} if (checklist := written_items(one.step)) else {}),
             **({"locked": True} if one.locked else {}),
         }
         for one in plan.steps

@@ -52,12 +52,13 @@ def read_edits(text: str) -> EditedPlan | None:
 
 
 def step_digest(step: Step) -> str:
-    """Return 8 hex digits over the texts, settings and cast of a step, without its number."""
+    """Return 8 hex digits over the texts, settings, cast and checklist of a step, without its number."""
     words: list[Any] = [
         step.name,
         *(value or "" for value in (step.instruction, step.prompt, step.auxiliary_text)),
         *([settings] if (settings := step.settings.as_written) else []),
         *([{"cast": step.cast, "facts": step.facts}] if step.cast is not None or step.facts else []),
+        *([{"checklist": [one.model_dump() for one in step.checklist]}] if step.checklist else []),
     ]
     return hashlib.blake2b(json.dumps(words).encode(), digest_size=4).hexdigest()
 

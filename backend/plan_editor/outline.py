@@ -188,7 +188,7 @@ class _Reader:
         if like := LIKE_A_FIELD.match(text):
             raise PlanTextError(
                 f", step {draft.number}: {like.group(1)!r} is not a field. The fields are draw, text, do, "
-                f"cast, fact, {', '.join(SETTINGS[:-1])} and {SETTINGS[-1]}.",
+                f"cast, fact, check, {', '.join(SETTINGS[:-1])} and {SETTINGS[-1]}.",
                 "If the line continues the text above it, start it with |.",
                 line,
             )

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from ..checklist import QuestionKind
 from ..errors import SettingsError
 from ..files.atomic import write_text
 from ..files.bounded_reader import read_json
@@ -24,6 +25,8 @@ FORMAT = "interleave-agent-card"
 VERSION = 1
 MIN_PIXELS, MAX_PIXELS = 1024, 16_777_216
 MAX_BYTES = 1024 * 1024
+CHANCE = 0.5
+"""Balanced accuracy of guessing."""
 
 Role = Literal["planner", "critic"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -49,6 +52,36 @@ class MeasuredStrictness(ValidTexts):
     passed: bool
 
 
+class KindReliability(ValidTexts):
+    """A critic's answers to the items of one kind, measured with known truth.
+
+    Attributes:
+        items: Number of items.
+        true: Number of items that are true.
+        yes_of_true: Share of true items that it answers with yes.
+        no_of_false: Share of false items that it answers with no.
+        low: Lower bound of the 95 % confidence interval of its balanced accuracy.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    items: int = Field(ge=1)
+    true: int = Field(ge=0)
+    yes_of_true: Share
+    no_of_false: Share
+    low: Share
+
+    @property
+    def accuracy(self) -> float:
+        """Balanced accuracy: the mean of both shares, 0.5 for guessing."""
+        return (self.yes_of_true + self.no_of_false) / 2
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether the critic is better than chance in this kind of question."""
+        return self.low > CHANCE
+
+
 class AgentCard(ValidTexts):
     """The card of a checkpoint or adapter. Fields are `None` if they are unknown.
 
@@ -57,6 +90,7 @@ class AgentCard(ValidTexts):
         prompt_set: Digest of the prompt set that it was trained with.
         image_pixels: Maximum number of pixels of an image in training, and the default when it is used.
         gate: Measured strictness of a critic.
+        reliability: Measured reliability of a critic by kind of question (backend/checklist.py).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -65,6 +99,7 @@ class AgentCard(ValidTexts):
     prompt_set: str | None = Field(default=None, pattern=r"^[0-9a-f]{16}$")
     image_pixels: int | None = Field(default=None, strict=True, ge=MIN_PIXELS, le=MAX_PIXELS)
     gate: MeasuredStrictness | None = None
+    reliability: dict[QuestionKind, KindReliability] = Field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
         """Write the card into a folder.
@@ -72,7 +107,8 @@ class AgentCard(ValidTexts):
         Raises:
             SettingsError: The file cannot be written.
         """
-        fields = {"format": FORMAT, "version": VERSION, **self.model_dump(exclude_none=True)}
+        empty = set() if self.reliability else {"reliability"}
+        fields = {"format": FORMAT, "version": VERSION, **self.model_dump(exclude_none=True, exclude=empty)}
         write_text(folder / CARD, f"{json.dumps(fields, indent=1)}\n", SettingsError, "The agent card")
 
 

@@ -123,7 +123,7 @@ class TrainedWith:
 
     @property
     def described(self) -> str:
-        """Role, prompt set, image size and measured strictness as far as they are known, "" if none is."""
+        """Role, prompt set, image size, measured strictness and reliability as far as known; "" if none is."""
         gate = self.card.gate
         parts = [
             self.card.role or "",
@@ -136,6 +136,8 @@ class TrainedWith:
                 f"{gate.rejects_wrong:.0%} of wrong",
             )
             parts.append(f"accepts {accepts} and rejects {rejects} ones, measured on {gate.rows} rows")
+        unable = [kind for kind, known in self.card.reliability.items() if not known.is_reliable]
+        parts += [f"cannot judge {' or '.join(unable)}"] if unable else []
         return ", ".join(part for part in parts if part)
 
     @property

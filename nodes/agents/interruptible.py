@@ -9,7 +9,7 @@ from ...backend.chat.protocol import ChatModel
 from ...backend.generators.protocol import DrawsSeveral, EnhancesPrompts, FollowsAnchor
 from ...backend.generators.wrapper import GeneratorWrapper
 from ...backend.pictures import Picture
-from ...backend.types import Enhancement, Verdict
+from ...backend.types import CheckedItem, ChecklistItem, Enhancement, Verdict
 from .. import host
 from .reply_inputs import settings_of
 
@@ -120,6 +120,20 @@ class ListenedCritic:
         """
         host.stop_if_interrupted()
         return self._critic.judge_together(before, afters, original_prompt, prompt_used, self._hear)
+
+    def check(
+        self, before: Picture | None, after: Picture, original_prompt: str, items: Sequence[ChecklistItem]
+    ) -> tuple[CheckedItem, ...]:
+        """Answer the items of a checklist, without streaming.
+
+        Raises:
+            Cancelled: The user pressed cancel.
+            ChatError: The agent failed.
+        """
+        host.stop_if_interrupted()
+        return self._critic.check(
+            before, after, original_prompt, items, lambda text: host.stop_if_interrupted()
+        )
 
     def _hear(self, text: str) -> None:
         host.stop_if_interrupted()

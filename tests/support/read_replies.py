@@ -19,6 +19,7 @@ from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import Reply, ReplySettings
 from interleave_thinker.backend.chat.local.reply_listener import ReplyListener
 from interleave_thinker.backend.chat.openai.stream import Chunk, StreamedReply
+from interleave_thinker.backend.chat.verdict_watch import VerdictWatch
 from interleave_thinker.backend.errors import AnswerError
 from interleave_thinker.backend.remote.key_mask import KeyMask
 
@@ -49,7 +50,7 @@ def read_whole(made: Made) -> Reply:
 
 def from_server(made: Made, pieces: Sequence[str], with_logprobs: bool) -> Reply:
     """Return the reply like a streaming server."""
-    reading = StreamedReply(True, lambda text: None, KeyMask(None))
+    reading = StreamedReply(VerdictWatch(), lambda text: None, KeyMask(None))
     for piece in pieces:
         alternatives: Any = ((piece, (("true", -0.5), ("false", -1.0))),) if with_logprobs else ()
         reading.add(Chunk(piece, tokens=1, alternatives=alternatives))

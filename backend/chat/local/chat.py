@@ -23,7 +23,7 @@ from ...prompts.trained_with import TrainedWith, trained_with
 from ..chat_template import rendered
 from ..image_limits import scaled_down
 from ..protocol import Message, Reply, ReplySettings, opens_thought
-from ..verdict_watch import verdict_tokens
+from ..verdict_watch import verdict_tokens, yes_no_tokens
 from .decoding import (
     Processor,
     Sampler,
@@ -56,6 +56,7 @@ class TransformersChat:
         next token, and returns the scores."""
         tokenizer = base.processor.tokenizer
         self._verdict_tokens = verdict_tokens(tokenizer)
+        self._yes_no_tokens = yes_no_tokens(tokenizer)
         self._ends = end_tokens(base.model, base.processor, base.folder)
         # Control tokens in a user's text would be taken for real ones.
         self._controls = controls_of(base.processor, base.is_tested)
@@ -201,9 +202,8 @@ class TransformersChat:
         tokenizer = self.base.processor.tokenizer
         constrained = settings.grammar is not None and grammar_is_installed()
         held = constrained and settings.grammar == "verdict"
-        listener = ReplyListener(
-            tokenizer, self._ends, self._verdict_tokens, settings, thinking, on_token, held
-        )
+        watched = self._yes_no_tokens if settings.watch_yes_no else self._verdict_tokens
+        listener = ReplyListener(tokenizer, self._ends, watched, settings, thinking, on_token, held)
         processors = [*self.processors, *sampling_processors(settings)]
         if settings.grammar is not None and constrained:
             grammar = self.base.grammar_tokens(self._ends)

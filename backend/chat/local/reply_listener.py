@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ...counters import count
 from ..protocol import Reply, ReplySettings
-from ..verdict_watch import VerdictWatch, probability_of_true
+from ..verdict_watch import AnswerWatch, VerdictWatch, YesNoWatch, probability_of_true
 
 # A character takes at most 4 bytes, so at most 4 byte-level tokens.
 MAX_PENDING = 4
@@ -38,7 +38,7 @@ class ReplyListener:
         self,
         tokenizer: Any,
         end_tokens: Collection[int],
-        verdict_tokens: tuple[Sequence[int], Sequence[int]],
+        watched_tokens: tuple[Sequence[int], Sequence[int]],
         settings: ReplySettings,
         thinking: bool,
         on_token: Callable[[str], None] | None,
@@ -46,15 +46,18 @@ class ReplyListener:
     ) -> None:
         """Start a reply.
 
-        `held`: it is constrained to the grammar of verdicts, so that it may stop at true.
+        `watched_tokens` are those of the two words whose probability is measured. `held`: the reply is
+        constrained to the grammar of verdicts, so that it may stop at true.
         """
         self.logits = RawLogits(settings.temperature)
         self._tokenizer = tokenizer
         self._end_tokens = end_tokens
-        self._true_tokens, self._false_tokens = (list(side) for side in verdict_tokens)
+        self._true_tokens, self._false_tokens = (list(side) for side in watched_tokens)
         self._on_token = on_token
         self._thinking = thinking
-        self._watch = VerdictWatch(thinking, held) if settings.watch_verdict else None
+        self._watch: AnswerWatch | None = VerdictWatch(thinking, held) if settings.watch_verdict else None
+        if settings.watch_yes_no:
+            self._watch = YesNoWatch()
         self._pending: list[int] = []
         self._before: list[int] = []
         self._pieces: list[str] = []
@@ -93,7 +96,7 @@ class ReplyListener:
         return self._add(piece, token)
 
     def _add(self, piece: str, token: int | None = None) -> bool:
-        """Add a piece of text, and return whether it completes a true verdict."""
+        """Add a piece of text, and return whether it settles the answer that is watched."""
         watch = self._watch
         if (
             watch is not None

@@ -33,7 +33,7 @@ from .request_fields import (
     message_json,
     rejected_fields,
 )
-from .stream import StreamedReply, read_chunks
+from .stream import StreamedReply, read_chunks, watch_of
 
 if TYPE_CHECKING:
     import httpx
@@ -185,7 +185,7 @@ class OpenAIChat:
         if settings.temperature > 0 and settings.top_k:
             # Not part of the API: sent only if it is set, and an error if the server rejects it.
             body |= {"top_k": settings.top_k}
-        if settings.watch_verdict:
+        if settings.watch_verdict or settings.watch_yes_no:
             body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         if settings.grammar is not None:
             body |= self._kind.constraint(settings.grammar)
@@ -201,7 +201,7 @@ class OpenAIChat:
             with self._server.answer(call, "POST", ENDPOINT, self._timeout, body) as response:
                 self._raise_for_status(response, body)
                 held = self._kind.constrains and settings.grammar == "verdict" and self.constrains_replies
-                reading = StreamedReply(settings.watch_verdict, on_token, self._server.mask, held)
+                reading = StreamedReply(watch_of(settings, held), on_token, self._server.mask)
                 for chunk in read_chunks(self._server, response):
                     started = True
                     reading.add(chunk)

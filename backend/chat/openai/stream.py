@@ -20,8 +20,8 @@ from ...remote.call import OnText
 from ...remote.key_mask import GrowingMask, KeyMask
 from ...remote.server import RemoteServer
 from ...shown_text import JoinedHalves
-from ..protocol import Reply
-from ..verdict_watch import VerdictWatch, probability_of_true
+from ..protocol import Reply, ReplySettings
+from ..verdict_watch import AnswerWatch, VerdictWatch, YesNoWatch, probability_of_true
 from .events import MAX_TEXT_CHARACTERS, Event
 
 if TYPE_CHECKING:
@@ -117,33 +117,45 @@ class _WholeCharacters:
         return Chunk(text=self._text.end(), reasoning=self._reasoning.end())
 
 
-def probability_in(piece: str, alternatives: Alternatives) -> float | None:
-    """Return P(success) if `piece` starts the verdict's word; `None` if the alternatives lack a word."""
-    sides: dict[str, list[float]] = {"true": [], "false": []}
+def watch_of(settings: ReplySettings, held: bool) -> AnswerWatch | None:
+    """Return what follows a reply with these settings; `held` as in `VerdictWatch`."""
+    if settings.watch_yes_no:
+        return YesNoWatch()
+    return VerdictWatch(held=held) if settings.watch_verdict else None
+
+
+def probability_in(
+    piece: str, alternatives: Alternatives, words: tuple[str, str] = ("true", "false")
+) -> float | None:
+    """Return the probability of the first of two words if `piece` starts one of them.
+
+    It is P(success) for the words of a verdict, and `None` if the alternatives lack a word.
+    """
+    yes, no = words
+    sides: dict[str, list[float]] = {yes: [], no: []}
     for token, logprob in alternatives:
         word = token.strip(" \"'\n\t").lower()
         for name, side in sides.items():
             if word and name.startswith(word):
                 side.append(logprob)
-    return probability_of_true(sides["true"], sides["false"])
+    return probability_of_true(sides[yes], sides[no])
 
 
 class StreamedReply:
-    """A reply assembled from chunks, with the key masked and P(success) measured if the verdict is watched.
+    """A reply assembled from chunks, with the key masked and the probability of its `watch` measured.
 
     It is read to its end, since only then it is certain that the model does not correct its answer. The
-    exception is a reply that the server certainly constrains to the grammar of verdicts (`held`): it is
-    complete once it is `settled`.
+    exception is a reply whose answer is certainly final before its end: it is complete once it is `settled`.
     """
 
-    def __init__(self, watch_verdict: bool, on_token: OnText, mask: KeyMask, held: bool = False) -> None:
+    def __init__(self, watch: AnswerWatch | None, on_token: OnText, mask: KeyMask) -> None:
         self._parts: list[str] = []
         self._tokens = 0
         self._question_tokens: int | None = None
         self._cached_tokens: int | None = None
         self._in_reasoning = False
         self._finish = "end"
-        self._watch = VerdictWatch(held=held) if watch_verdict else None
+        self._watch = watch
         self._on_token = on_token
         self._mask = GrowingMask(mask)
 
@@ -187,7 +199,8 @@ class StreamedReply:
             pieces = ((chunk.text, ()),)
         for piece, alternatives in ((reasoning, ()), *pieces):
             if self._watch.add(piece):
-                self._watch.measured(probability_in(piece, alternatives))
+                words = ("yes", "no") if isinstance(self._watch, YesNoWatch) else ("true", "false")
+                self._watch.measured(probability_in(piece, alternatives, words))
 
     def reply(self) -> Reply:
         """Return the reply so far."""

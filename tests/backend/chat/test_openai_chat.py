@@ -64,6 +64,15 @@ def test_without_both_words_there_is_no_probability(server: ChatServer, chat: Ch
     assert reply.text == FALSE
 
 
+def test_p_of_yes_is_measured_at_the_first_word(server: ChatServer, chat: ChatModel) -> None:
+    server.text, server.top = "Yes", {"Yes": 0.6, " yes": 0.1, "No": 0.2, "Maybe": 0.1}
+    reply = chat.reply(ASK, ReplySettings(watch_yes_no=True, max_tokens=4))
+    assert reply.probability == pytest.approx(0.7 / 0.9, abs=1e-6)
+    assert (reply.text, server.requests[0]["top_logprobs"] >= 5) == ("Yes", True)
+    server.has_logprobs = False
+    assert chat.reply(ASK, ReplySettings(watch_yes_no=True)).probability is None
+
+
 def test_a_true_verdict_is_read_to_its_end(server: ChatServer, chat: ChatModel) -> None:
     """The model may correct itself after its answer."""
     server.text = TRUE

@@ -1,0 +1,134 @@
+"""Checklist of a step: short statements that the critic answers one by one with yes or no.
+
+A plan may state the items of a step. Otherwise they can be derived from its prompt and its cast, with words
+alone and no model. `CheckedItem` is the critic's answer. Its kind matters, since a critic may be good at
+colors and unable to count (`prompts/agent_card.py` stores how reliable it is for each kind).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from .cast import MAX_TRAIT, ShortText, members_in
+from .values import Several, Value
+
+if TYPE_CHECKING:
+    from .cast import CastMember
+
+MAX_ITEMS = 12
+QuestionKind = Literal["count", "color", "place", "text", "identity", "anatomy", "other"]
+
+COLORS = (
+    "red orange yellow green blue purple violet pink brown black white gray grey golden silver turquoise "
+    "beige"
+)
+COLOR = re.compile(rf"\b(?:{'|'.join(COLORS.split())})\b", re.IGNORECASE)
+NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+COUNT = re.compile(rf"\b(?:exactly )?(?:{'|'.join(NUMBERS)}|[2-9]|10) [a-z]+(?: [a-z]+)?s\b", re.IGNORECASE)
+NOT_COUNTED = re.compile(r"\b(?:hours|minutes|seconds|days|weeks|months|years|times|o'clock|steps)\b", re.I)
+LETTERING = re.compile(r"[\"“„«「]([^\"”“»」\n]{1,60})[\"”“»」]")
+PLACE = re.compile(
+    r"\b(?:on|at|in) the (?:(?:far|upper|lower|top|bottom) )*"
+    r"(?:left|right|top|bottom|middle|center|centre|background|foreground|corner)\b",
+    re.IGNORECASE,
+)
+ANATOMY = re.compile(r"\b(?:hands?|fingers?|arms?|legs?|eyes?|face|teeth|ears?|feet|foot)\b", re.IGNORECASE)
+
+
+class ChecklistItem(Value):
+    """One statement about the image of a step, and the kind of question that it is.
+
+    A text alone is accepted too; its words then decide the kind.
+    """
+
+    text: ShortText
+    kind: QuestionKind = "other"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, value: Any) -> Any:
+        return {"text": value, "kind": kind_of(value)} if isinstance(value, str) else value
+
+
+Checklist = Annotated[Several[ChecklistItem], Field(max_length=MAX_ITEMS)]
+
+
+class CheckedItem(ChecklistItem):
+    """The critic's answer to an item.
+
+    Attributes:
+        probability: P(yes), 0..1, or None if the backend does not report it.
+        passed: Whether the statement is true. None if the critic did not answer, or if it is no better than
+            chance in questions of this kind. Then the item never rejects an image.
+    """
+
+    probability: float | None = Field(default=None, ge=0.0, le=1.0)
+    passed: bool | None = None
+
+
+def shown_item(item: CheckedItem) -> str:
+    """Return an item with its P(yes), if that is known."""
+    return item.text if item.probability is None else f"{item.text} (P(yes) {item.probability:.2f})"
+
+
+CheckedItems = Annotated[Several[CheckedItem], Field(max_length=MAX_ITEMS)]
+
+
+def kind_of(text: str) -> QuestionKind:
+    """Return the kind of question that a statement is, by its words."""
+    if LETTERING.search(text):
+        return "text"
+    if COUNT.search(text) and not NOT_COUNTED.search(text):
+        return "count"
+    if PLACE.search(text):
+        return "place"
+    if COLOR.search(text):
+        return "color"
+    return "anatomy" if ANATOMY.search(text) else "other"
+
+
+def derived(
+    prompt: str,
+    cast: Sequence[CastMember] = (),
+    present: Sequence[str] | None = None,
+    facts: Sequence[str] = (),
+) -> tuple[ChecklistItem, ...]:
+    """Return the items that follow from a step's prompt and cast.
+
+    These are the numbers of things and the texts in quotes in its prompt, the traits of the members that are
+    in it, and its facts.
+
+    Args:
+        prompt: The prompt from the plan.
+        cast: The plan's cast.
+        present: Names that the step lists; None: the names in its prompt decide.
+        facts: What is true after the step.
+
+    Returns:
+        At most `MAX_ITEMS` different items.
+    """
+    unquoted = LETTERING.sub(" ", prompt)
+    found = [
+        ChecklistItem(text=f'the text "{text.strip()}" is readable', kind="text")
+        for text in LETTERING.findall(prompt)
+        if text.strip()
+    ]
+    found += [
+        ChecklistItem(text=f"there are {one.group()}", kind="count")
+        for one in COUNT.finditer(unquoted)
+        if not NOT_COUNTED.search(one.group())
+    ]
+    for member in members_in(cast, present, prompt):
+        for trait in member.traits:
+            kind = kind_of(trait)
+            found.append(
+                ChecklistItem(
+                    text=f"{member.name}: {trait}"[:MAX_TRAIT], kind="identity" if kind == "other" else kind
+                )
+            )
+    found += [ChecklistItem(text=fact, kind=kind_of(fact)) for fact in facts]
+    return tuple({item.text: item for item in found}.values())[:MAX_ITEMS]

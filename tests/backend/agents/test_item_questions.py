@@ -1,0 +1,102 @@
+"""The critic's answers to single items of a checklist, with and without probabilities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interleave_thinker.backend.agents.critic import Critic
+from interleave_thinker.backend.agents.item_questions import read_yes_no
+from interleave_thinker.backend.answers.reading import write_verdict
+from interleave_thinker.backend.chat.protocol import Reply, ReplySettings, WasTrained
+from interleave_thinker.backend.chat.scripted import ScriptedChat
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts.agent_card import AgentCard, KindReliability, read_card
+from interleave_thinker.backend.prompts.trained_with import TrainedWith
+from interleave_thinker.backend.types import ChecklistItem, Verdict
+
+BEFORE, AFTER = Picture.white((8, 6)), Picture.white((6, 8))
+BOATS = ChecklistItem(text="there are two boats.", kind="count")
+RED = ChecklistItem(text="the boats are red", kind="color")
+CHANCE = KindReliability(items=80, true=40, yes_of_true=0.55, no_of_false=0.5, low=0.42)
+GOOD = KindReliability(items=80, true=40, yes_of_true=0.95, no_of_false=0.9, low=0.85)
+
+
+class TrainedChat(ScriptedChat):
+    """Scripted replies of a checkpoint with an agent card."""
+
+    def __init__(self, replies: list[str | Reply], card: AgentCard) -> None:
+        super().__init__(replies)
+        self.trained = TrainedWith("critic", card=card)
+
+
+def test_each_item_is_one_question_after_the_same_images_and_prompt() -> None:
+    chat = ScriptedChat([Reply(text="Yes", probability=0.9), Reply(text="No", probability=0.2)])
+    items = Critic(chat).check(BEFORE, AFTER, "two red boats", (BOATS, RED))
+    assert [(one.text, one.kind, one.probability, one.passed) for one in items] == [
+        ("there are two boats.", "count", 0.9, True),
+        ("the boats are red", "color", 0.2, False),
+    ]
+    first, second = (request.messages[0].content for request in chat.requests)
+    assert first[:2] == second[:2] == (BEFORE, AFTER)
+    texts = [str(content[2]) for content in (first, second)]
+    assert texts[0].split("Is this")[0] == texts[1].split("Is this")[0], "a cached beginning is shared"
+    assert "two red boats" in texts[0] and "there are two boats?" in texts[0] and "are red?" in texts[1]
+    assert all(request.settings.watch_yes_no for request in chat.requests)
+    assert all(not request.settings.watch_verdict for request in chat.requests)
+
+
+def test_a_white_image_replaces_a_missing_source() -> None:
+    chat = ScriptedChat(["yes"])
+    Critic(chat).check(None, AFTER, "a", (RED,))
+    assert chat.requests[0].messages[0].content[0] == Picture.white(AFTER.size)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Yes.", True),
+        ("**no**", False),
+        (" no, two", False),
+        ("Nothing", None),
+        ("<think>", None),
+        ("", None),
+    ],
+)
+def test_a_text_without_probability_is_read(text: str, answer: bool | None) -> None:
+    assert read_yes_no(text) is answer
+    item = Critic(ScriptedChat([text])).check(BEFORE, AFTER, "a", (RED,))[0]
+    assert (item.probability, item.passed) == (None, answer)
+
+
+def test_a_kind_at_chance_is_shown_and_never_fails() -> None:
+    replies: list[str | Reply] = [Reply(text="No", probability=0.1), Reply(text="No", probability=0.1)]
+    chat = TrainedChat(replies, AgentCard(reliability={"count": CHANCE, "color": GOOD}))
+    assert isinstance(chat, WasTrained)
+    count, color = Critic(chat).check(BEFORE, AFTER, "a", (BOATS, RED))
+    assert (count.probability, count.passed) == (0.1, None)
+    assert (color.probability, color.passed) == (0.1, False)
+
+
+def test_verdicts_and_identity_stay_as_they_were() -> None:
+    answer = write_verdict(Verdict(success=True, refined_prompt="a", reasoning="fine"))
+    with_card = Critic(TrainedChat([answer], AgentCard(reliability={"count": CHANCE})))
+    without = Critic(ScriptedChat([answer]))
+    assert with_card.identity == without.identity
+    assert "items" not in with_card.judge(BEFORE, AFTER, "a", "a").model_dump()
+    assert "watch_yes_no" not in ReplySettings().key()
+
+
+def test_reliability_is_stored_in_the_agent_card(tmp_path: Path) -> None:
+    AgentCard(role="critic").save(tmp_path)
+    assert "reliability" not in (tmp_path / "agent.json").read_text()
+    card = AgentCard(role="critic", reliability={"count": CHANCE, "color": GOOD})
+    card.save(tmp_path)
+    assert read_card(tmp_path / "agent.json") == card
+    assert not CHANCE.is_reliable and GOOD.is_reliable and CHANCE.accuracy == pytest.approx(0.525)
+
+
+def test_what_a_critic_cannot_judge_is_described() -> None:
+    card = AgentCard(role="critic", reliability={"count": CHANCE, "color": GOOD})
+    assert TrainedWith("critic", card=card).described == "critic, cannot judge count"

@@ -1,0 +1,169 @@
+"""A checklist in the loop: failed items reject and are asked for, and their answers are cached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from support.small_agents import Counting, OnePlan, Verdicts
+
+from interleave_thinker.backend.errors import ChatError
+from interleave_thinker.backend.journal.copy import save_trajectory
+from interleave_thinker.backend.journal.journal import Journal
+from interleave_thinker.backend.loop.events import Finished
+from interleave_thinker.backend.loop.loop import run
+from interleave_thinker.backend.loop.policy import accepted, checklist_of, with_items
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.types import (
+    CastMember,
+    CheckedItem,
+    ChecklistItem,
+    Plan,
+    Request,
+    RunSettings,
+    Step,
+    StopReason,
+    Trajectory,
+    Verdict,
+)
+
+REQUEST = Request(text="a story")
+BOATS = ChecklistItem(text="there are two boats", kind="count")
+RED = ChecklistItem(text="the boats are red", kind="color")
+PLAN = Plan(steps=(Step(number=1, prompt="a bay", checklist=(BOATS, RED)), Step(number=2, prompt="dawn")))
+
+
+class Checking(Verdicts):
+    """Answers the items of each image with the next of `answers`: P(yes) by item, or an error."""
+
+    def __init__(
+        self, verdicts: Sequence[Verdict | bool], *answers: Sequence[float | None] | ChatError
+    ) -> None:
+        super().__init__(*verdicts)
+        self.checks = list(answers)
+        self.asked: list[tuple[Picture, str, tuple[ChecklistItem, ...]]] = []
+
+    def check(
+        self, before: Picture | None, after: Picture, original_prompt: str, items: Sequence[ChecklistItem]
+    ) -> tuple[CheckedItem, ...]:
+        self.asked.append((after, original_prompt, tuple(items)))
+        answers = self.checks.pop(0)
+        if isinstance(answers, ChatError):
+            raise answers
+        return tuple(
+            CheckedItem(
+                text=item.text, kind=item.kind, probability=one, passed=None if one is None else one > 0.5
+            )
+            for item, one in zip(items, answers, strict=True)
+        )
+
+
+def tell(
+    critic: Verdicts, plan: Plan = PLAN, journal: Journal | None = None, **settings: object
+) -> Trajectory:
+    options = RunSettings.model_validate({"max_attempts": 3, **settings})
+    last = list(run(REQUEST, None, Counting(), critic, options, journal, plan=plan))[-1]
+    assert isinstance(last, Finished)
+    return last.trajectory
+
+
+def test_a_failed_item_rejects_an_accepted_image_and_is_asked_for() -> None:
+    critic = Checking([True, True, True], (0.2, 0.9), (0.8, 0.9))
+    first, second = tell(critic).results
+    assert [attempt.verdict and attempt.verdict.success for attempt in first.attempts] == [False, True]
+    assert first.stop_reason is StopReason.accepted and first.chosen == 1
+    assert first.attempts[1].prompt == "a bay. Make sure of this: there are two boats."
+    assert first.attempts[0].verdict is not None
+    assert "Not true: there are two boats (P(yes) 0.20)." in first.attempts[0].verdict.reasoning
+    assert [asked[1:] for asked in critic.asked] == [("a bay", (BOATS, RED))] * 2
+    assert len(second.attempts) == 1, "a step without a checklist is not checked"
+
+
+def test_an_item_without_an_answer_never_rejects() -> None:
+    result = tell(Checking([True, True], (None, 0.9))).results[0]
+    assert result.stop_reason is StopReason.accepted and len(result.attempts) == 1
+    verdict = result.attempts[0].verdict
+    assert verdict is not None and [item.passed for item in verdict.items] == [None, True]
+
+
+def test_a_high_probability_does_not_outweigh_a_failed_item() -> None:
+    item = CheckedItem(text="a", passed=False)
+    judged = with_items(Verdict(success=True, probability=0.99), (item,), "p")
+    assert not accepted(judged, None) and not accepted(judged, 0.5)
+
+
+def test_items_keep_the_critics_own_refined_prompt_and_add_only_what_it_lacks() -> None:
+    failed = (CheckedItem(text="Two boats", passed=False), CheckedItem(text="a moon", passed=False))
+    judged = with_items(Verdict(success=False, refined_prompt="a bay with two boats"), failed, "a bay")
+    assert judged.refined_prompt == "a bay with two boats. Make sure of this: a moon."
+    unread = with_items(Verdict(success=None), failed, "a bay")
+    assert unread.success is None, "an answer that could not be parsed stays visible as such"
+
+
+def test_a_step_is_derived_a_checklist_only_if_asked() -> None:
+    cast = (CastMember(name="Mia", traits=("red coat",)),)
+    plan = Plan(steps=(Step(number=1, prompt="Mia and 2 cats"),), style="Three inks.", cast=cast)
+    step = plan.drawn_steps[0]
+    assert checklist_of(step, plan, RunSettings()) == ()
+    texts = [item.text for item in checklist_of(step, plan, RunSettings(derive_checklist=True))]
+    assert texts == ["there are 2 cats", "Mia: red coat"]
+    own = step.model_copy(update={"checklist": (RED,)})
+    assert checklist_of(own, plan, RunSettings(derive_checklist=True)) == (RED,)
+
+
+def test_a_critic_that_cannot_check_is_used_as_before() -> None:
+    results = tell(Verdicts(True, True)).results
+    assert [result.stop_reason for result in results] == [StopReason.accepted] * 2
+
+
+def test_answers_are_cached_and_old_verdicts_are_not_asked_again(tmp_path: Path) -> None:
+    plain = PLAN.model_copy(
+        update={"steps": tuple(s.model_copy(update={"checklist": ()}) for s in PLAN.steps)}
+    )
+    tell(Verdicts(True, True), plain, Journal(tmp_path / "run"))
+    critic = Checking([], (0.9, 0.9))
+    first = tell(critic, PLAN, Journal(tmp_path / "run"))
+    assert len(critic.asked) == 1 and not critic.shown
+    resumed = Checking([])
+    assert tell(resumed, PLAN, Journal(tmp_path / "run")).results == first.results
+    assert not resumed.asked and not resumed.shown
+    other = Checking([], (0.1, 0.1), (0.9, 0.9))
+    other.answers = [True]
+    changed = PLAN.model_copy(
+        update={"steps": (PLAN.steps[0].model_copy(update={"checklist": (RED, BOATS)}),)}
+    )
+    tell(other, changed, Journal(tmp_path / "run"))
+    assert len(other.asked) == 2, "other items are other answers"
+
+
+def test_a_failed_check_is_asked_again_by_the_next_run(tmp_path: Path) -> None:
+    critic = Checking([True, True, True], ChatError("out of memory"), (0.9, 0.9))
+    attempts = tell(critic, journal=Journal(tmp_path / "run")).results[0].attempts
+    assert attempts[0].error is not None and "out of memory" in attempts[0].error.message
+    assert attempts[0].verdict is None and attempts[1].verdict is not None
+    again = Checking([True], (0.9, 0.9))
+    assert len(tell(again, journal=Journal(tmp_path / "run")).results[0].attempts) == 1
+    assert len(again.asked) == 1
+
+
+def test_an_unfinished_run_and_a_copy_keep_the_items(tmp_path: Path) -> None:
+    critic = Checking([True, True, True], (0.2, 0.9), (0.8, 0.9))
+    journal = Journal(tmp_path / "run")
+    events = run(REQUEST, OnePlan(PLAN), Counting(), critic, RunSettings(max_attempts=3), journal)
+    for event in events:
+        if type(event).__name__ == "StepFinished":
+            events.close()
+    loaded = load_trajectory(tmp_path / "run")
+    verdicts = [attempt.verdict for attempt in loaded.results[0].attempts]
+    assert [[item.passed for item in one.items] for one in verdicts if one] == [[False, True], [True, True]]
+    whole = tell(Checking([True, True, True], (0.2, 0.9), (0.8, 0.9)))
+    save_trajectory(whole, tmp_path / "copy")
+    again = Checking([])
+    assert tell(again, whole.plan, Journal(tmp_path / "copy")).results[0].attempts == tuple(
+        one.model_copy(update={"seconds": two.seconds})
+        for one, two in zip(
+            whole.results[0].attempts, load_trajectory(tmp_path / "copy").results[0].attempts, strict=True
+        )
+    )
+    assert not again.asked and not again.shown
