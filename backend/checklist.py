@@ -70,11 +70,6 @@ class CheckedItem(ChecklistItem):
     passed: bool | None = None
 
 
-def shown_item(item: CheckedItem) -> str:
-    """Return an item with its P(yes), if that is known."""
-    return item.text if item.probability is None else f"{item.text} (P(yes) {item.probability:.2f})"
-
-
 CheckedItems = Annotated[Several[CheckedItem], Field(max_length=MAX_ITEMS)]
 
 

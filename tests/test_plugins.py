@@ -29,7 +29,7 @@ from interleave_thinker.backend.chat import CHAT_BACKENDS
 from interleave_thinker.backend.exporters import EXPORTERS
 from interleave_thinker.backend.generators import GENERATORS
 from interleave_thinker.backend.machine import plugins
-from interleave_thinker.backend.registry import Registry
+from interleave_thinker.backend.machine.registry import Registry
 from interleave_thinker.backend.scorers import SCORERS
 from interleave_thinker.evaluation.benchmarks import BENCHMARKS
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from ..errors import JournalError, SettingsError
 from ..journal.files import first_fault
 from ..machine import plugins
-from ..registry import Registry
+from ..machine.registry import Registry
 from ..report.export_options import ExportOptions
 from ..types import Trajectory
 

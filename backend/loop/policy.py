@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ..cast import followed_by
-from ..checklist import CheckedItem, ChecklistItem, derived, shown_item
+from ..checklist import CheckedItem, ChecklistItem, derived
 from ..errors import SettingsError
 from ..generators.protocol import Generator, is_repeatable
 from ..pictures import Picture
@@ -83,8 +83,7 @@ def accepted(verdict: Verdict | None, accept_at: float | None) -> bool:
 def with_items(verdict: Verdict, items: Sequence[CheckedItem], prompt_used: str) -> Verdict:
     """Return a verdict with the answers to the step's checklist.
 
-    A failed item rejects the image. It is named in the reasoning, and added to the refined prompt unless that
-    contains it.
+    A failed item rejects the image, and is added to the refined prompt unless that contains it.
 
     Args:
         verdict: The verdict on the whole image. One that could not be parsed stays without a success.
@@ -97,13 +96,10 @@ def with_items(verdict: Verdict, items: Sequence[CheckedItem], prompt_used: str)
     refined = verdict.refined_prompt.strip() or prompt_used
     missing = [item.text for item in failed if item.text.casefold() not in refined.casefold()]
     asked = followed_by(refined, f"Make sure of this: {'; '.join(missing)}.") if missing else refined
-    why = "\n".join(f"Not true: {shown_item(item)}." for item in failed)
-    reasoning = f"{verdict.reasoning}\n\n{why}".strip()
     return verdict.model_copy(
         update={
             "success": None if verdict.success is None else False,
             "refined_prompt": asked if len(asked) <= MAX_TEXT else refined,
-            "reasoning": reasoning if len(reasoning) <= MAX_TEXT else verdict.reasoning,
             "items": tuple(items),
         }
     )

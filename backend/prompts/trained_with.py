@@ -123,7 +123,7 @@ class TrainedWith:
 
     @property
     def described(self) -> str:
-        """Role, prompt set, image size, measured strictness and reliability as far as known; "" if none is."""
+        """Role, prompt set, image size, measured strictness and reliability as far as known, or ""."""
         gate = self.card.gate
         parts = [
             self.card.role or "",

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from ..registry import split_spec
+from ..machine.registry import split_spec
 from .addresses import FILE_MARK
 
 OWN_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa", ".svc")

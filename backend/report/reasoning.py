@@ -8,15 +8,26 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from ..types import Verdict
+from ..types import CheckedItem, Verdict
 
 NOTATIONS = ("...tinyworld.runtime.reasoning",)
 """Modules with `as_english`. They are imported when there is a reasoning to show."""
+PASSED, FAILED, UNKNOWN = "✓", "✗", "?"
 
 
 def reasoning_shown(verdict: Verdict | None) -> str:
-    """Return the reasoning of a verdict for display; empty without a verdict."""
+    """Return the reasoning of a verdict for display, then its checklist; empty without a verdict."""
     text = verdict.reasoning if verdict else ""
     for name in NOTATIONS if text else ():
         text = import_module(name, __package__).as_english(text)
-    return text
+    ticks = [tick_line(item) for item in verdict.items] if verdict else []
+    return "\n\n".join(part for part in (text, "\n".join(ticks)) if part)
+
+
+def tick_line(item: CheckedItem) -> str:
+    """Return an item with its tick and P(yes): whether it is true, or that the critic cannot judge it."""
+    known = "" if item.probability is None else f" (P(yes) {item.probability:.2f})"
+    if item.passed is None:
+        why = "no answer" if item.probability is None else f"cannot judge {item.kind}"
+        return f"{UNKNOWN} {item.text}{known}: {why}"
+    return f"{PASSED if item.passed else FAILED} {item.text}{known}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..machine import plugins
-from ..registry import Registry
+from ..machine.registry import Registry
 from .protocol import Scorer
 
 REGISTRY = {

@@ -15,7 +15,7 @@ from typing import Any
 from ..checkpoints.checkpoint import find_checkpoint, path_of, read_json
 from ..checkpoints.weights import Tensors, tensors_of
 from ..errors import ChatError, SettingsError, boundary
-from ..registry import split_spec
+from ..machine.registry import split_spec
 from .agent_shapes import SHAPES, AgentShape, agent_shape, published_fields
 from .image_shapes import (
     HUB_IDS,

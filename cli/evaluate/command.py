@@ -13,6 +13,7 @@ from ..open_models import Opener
 from ..options.model_options import CriticOptions, LocalOptions, PlannerOptions
 from ..options.models import with_model_options
 from .ablation import command as ablation
+from .critic import command as critic
 from .own_critic import command as own_critic
 
 if TYPE_CHECKING:
@@ -21,17 +22,18 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="Measure planner, critic and complete stories in the tiny world.",
+    help="Measure a critic's checklist, and planner, critic and complete stories in the tiny world.",
 )
 
 
 @app.callback()
 def measures() -> None:
-    """Measure planner, critic and complete stories in the tiny world."""
+    """Measure a critic's checklist, and planner, critic and complete stories in the tiny world."""
 
 
 app.command("own-critic")(own_critic)
 app.command("ablation")(ablation)
+app.command("critic")(critic)
 
 
 @app.command("tinyworld")

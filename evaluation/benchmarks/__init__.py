@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...backend.machine import plugins
-from ...backend.registry import Registry
+from ...backend.machine.registry import Registry
 from .base.benchmark import Benchmark
 
 REGISTRY = {

@@ -65,7 +65,7 @@ REASONS = {
         "backend/remote/server.py",
         "network",
     ): "agents and generators on a server, called only if the user names one",
-    ("backend/registry.py", "socket"): "inspect.Signature.bind checks the arguments of a plug-in",
+    ("backend/machine/registry.py", "socket"): "inspect.Signature.bind checks the arguments of a plug-in",
     ("backend/remote/call.py", "socket"): "hangs up when a run is cancelled; httpx opens the connection",
     ("backend/remote/connections.py", "socket"): "closes clients that are too slow; `serve` opens the port",
     (

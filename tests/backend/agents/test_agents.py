@@ -219,6 +219,7 @@ def test_every_setting_that_changes_a_reply_is_in_the_key() -> None:
         "seed": 1,
         "max_pixels": 65536,
         "watch_verdict": True,
+        "watch_yes_no": True,
         "grammar": "plan",
     }
     assert changed.keys() | {"role"} == ReplySettings.model_fields.keys()

@@ -13,17 +13,20 @@ from typing import Any
 
 import pytest
 from support import tiny_checkpoint
-from support.tiny_checkpoint import HELD, PLAIN, WATCH, question
+from support.tiny_checkpoint import HELD, PLAIN, WATCH, page, question
 
+from interleave_thinker.backend.agents.critic import Critic
 from interleave_thinker.backend.answers.reading import read_verdict
 from interleave_thinker.backend.chat import Message, ReplySettings, open_chat
 from interleave_thinker.backend.chat.engine.settings import EngineSettings
 from interleave_thinker.backend.chat.local import chat as local
 from interleave_thinker.backend.chat.local.decoding import sampling_processors
 from interleave_thinker.backend.chat.local.grammar_processor import grammar_is_installed
+from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.errors import ChatError
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts import PromptSet
+from interleave_thinker.backend.types import ChecklistItem
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +60,28 @@ def test_replies_depend_on_the_image_and_are_repeatable(chat: Any) -> None:
     # A text-only turn between them must leave nothing behind (rotary offsets are kept in the model).
     chat.reply(question(text="true"), PLAIN)
     assert chat.reply(question(20), PLAIN) == dark
+
+
+def test_an_answer_of_one_word_ends_there_with_its_probability(chat: Any, monkeypatch: Any) -> None:
+    """The taught model always begins alike, so its first token takes the place of yes."""
+    plain = chat.reply(question(240), PLAIN)
+    first = chat.base.processor.tokenizer.encode(plain.text, add_special_tokens=False)[0]
+    one_word = ReplySettings(max_tokens=4, watch_yes_no=True)
+    reply = chat.reply(question(240), one_word)
+    assert reply.tokens == 1 and reply.probability is None, "its first word is neither yes nor no"
+    for tokens, high in ((((first,), (first + 1,)), True), (((first + 1,), (first,)), False)):
+        monkeypatch.setattr(chat, "_yes_no_tokens", tokens)
+        probability = chat.reply(question(240), one_word).probability
+        assert probability is not None and (probability > 0.9) is high
+    assert chat.reply(question(240), WATCH).text == plain.text
+
+
+def test_questions_about_one_image_read_it_once(chat: Any) -> None:
+    items = [ChecklistItem(text=text) for text in ("true", "false", "True")]
+    with counting() as counts:
+        Critic(chat).check(page(20), page(240), "Is it light?", items)
+    assert counts.images_seen == 2
+    assert counts.prefix_tokens_reused > counts.lm_tokens / 2, "the images and the prompt are read once"
 
 
 def test_free_decoding_continues_to_its_end(chat: Any) -> None:

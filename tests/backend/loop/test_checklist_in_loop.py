@@ -15,6 +15,7 @@ from interleave_thinker.backend.loop.loop import run
 from interleave_thinker.backend.loop.policy import accepted, checklist_of, with_items
 from interleave_thinker.backend.loop.replay import load_trajectory
 from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.report.reasoning import reasoning_shown
 from interleave_thinker.backend.types import (
     CastMember,
     CheckedItem,
@@ -75,7 +76,10 @@ def test_a_failed_item_rejects_an_accepted_image_and_is_asked_for() -> None:
     assert first.stop_reason is StopReason.accepted and first.chosen == 1
     assert first.attempts[1].prompt == "a bay. Make sure of this: there are two boats."
     assert first.attempts[0].verdict is not None
-    assert "Not true: there are two boats (P(yes) 0.20)." in first.attempts[0].verdict.reasoning
+    assert reasoning_shown(first.attempts[0].verdict).splitlines()[-2:] == [
+        "✗ there are two boats (P(yes) 0.20)",
+        "✓ the boats are red (P(yes) 0.90)",
+    ]
     assert [asked[1:] for asked in critic.asked] == [("a bay", (BOATS, RED))] * 2
     assert len(second.attempts) == 1, "a step without a checklist is not checked"
 
@@ -85,6 +89,15 @@ def test_an_item_without_an_answer_never_rejects() -> None:
     assert result.stop_reason is StopReason.accepted and len(result.attempts) == 1
     verdict = result.attempts[0].verdict
     assert verdict is not None and [item.passed for item in verdict.items] == [None, True]
+
+
+def test_what_a_critic_cannot_judge_is_shown_as_that() -> None:
+    items = (
+        CheckedItem(text="two boats", kind="count", probability=0.1),
+        CheckedItem(text="a moon", kind="other"),
+    )
+    shown = reasoning_shown(Verdict(success=True, reasoning="Fine.", items=items))
+    assert shown == "Fine.\n\n? two boats (P(yes) 0.10): cannot judge count\n? a moon: no answer"
 
 
 def test_a_high_probability_does_not_outweigh_a_failed_item() -> None:

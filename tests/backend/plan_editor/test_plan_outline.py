@@ -116,8 +116,8 @@ def test_moved_and_added_steps_are_renumbered(numbers: list[int], expected: list
         ("1. House\n\n2.\n  do: Nothing.", r"Line 3, step 2: it has neither a prompt nor a text\. Add"),
         (
             "1. House\n  drow: a house",
-            r"Line 2, step 1: 'drow' is not a field\. The fields are draw, text, do, cast, fact, source, "
-            r"seed, tries, denoise, negative, mask and reference\.",
+            r"Line 2, step 1: 'drow' is not a field\. The fields are draw, text, do, cast, fact, check, "
+            r"source, seed, tries, denoise, negative, mask and reference\.",
         ),
         ("1. House\n  draw: a\n  draw: b", r"Line 3, step 1, draw: the step already has this field"),
         ("1. House\n  a house", r"Line 2, step 1: 'a house' does not belong to a field"),

@@ -2,7 +2,7 @@
 
 A registry maps names to modules of this package and imports a module only when its name is used. Listing
 backends is therefore fast, and a missing optional library is an error only of the backend that needs it.
-Names that are not built in are looked up among the installed plug-ins (machine/plugins.py).
+Names that are not built in are looked up among the installed plug-ins (plugins.py).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from .errors import SettingsError
-from .machine.plugins import damaged_packages, find_plugin, load_plugin, plugin_names
+from ..errors import SettingsError
+from .plugins import damaged_packages, find_plugin, load_plugin, plugin_names
 
 
 @dataclass(frozen=True)

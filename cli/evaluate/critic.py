@@ -1,0 +1,60 @@
+"""`evaluate critic`: measures which kinds of questions a critic can answer, and stores the result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...backend.chat.protocol import WasTrained
+from ...backend.errors import SettingsError
+from ..open_models import Opener
+from ..options.model_options import CriticOptions, LocalOptions
+from ..options.models import with_model_options
+
+
+@with_model_options
+def command(
+    judging: CriticOptions,
+    local: LocalOptions,
+    items: Annotated[
+        list[Path] | None,
+        typer.Option("--items", help="JSON file with items whose truth is known; repeat for several."),
+    ] = None,
+    made: Annotated[
+        int, typer.Option(min=0, help="Made items of each of the kinds count, color, place and text.")
+    ] = 60,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the made items.")] = 0,
+    save: Annotated[
+        bool,
+        typer.Option("--save", help="Store the result in the critic's agent card. Runs then apply it."),
+    ] = False,
+) -> None:
+    """Measure which kinds of questions of a checklist a critic can answer.
+
+    A kind in which it is no better than chance never rejects an image once the result is saved.
+    """
+    from ...training.gate.made_items import made_items
+    from ...training.gate.reliability import as_lines, measure_reliability, read_labeled, store_reliability
+
+    asked = [one for path in items or () for one in read_labeled(path)] + made_items(made, seed)
+    if not asked:
+        raise SettingsError("There are no items to ask about.", "Give --items, or --made above 0.")
+    opener = Opener(local)
+    critic = opener.critic(judging)
+    opener.finish()
+    if critic is None:
+        raise SettingsError("`evaluate critic` needs a critic, but --critic is none.", "Name a critic.")
+    folder = critic.chat.trained.folder if isinstance(critic.chat, WasTrained) else None
+    if save and folder is None:
+        raise SettingsError(
+            "--save needs a critic with a folder of its own, such as transformers:FOLDER.",
+            "Omit --save; the table is printed.",
+        )
+    found = measure_reliability(critic, asked, lambda line: typer.echo(line, err=True))
+    for line in as_lines(found):
+        typer.echo(line)
+    if save and folder is not None:
+        store_reliability(folder, found)
+        typer.echo(f"Saved in {folder}.")

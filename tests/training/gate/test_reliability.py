@@ -1,0 +1,106 @@
+"""The reliability of a critic by kind of question: made items, labeled files, intervals, the agent card."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.pictures import Picture
+from interleave_thinker.backend.prompts.agent_card import CARD, AgentCard, MeasuredStrictness, read_card
+from interleave_thinker.backend.types import CheckedItem, ChecklistItem
+from interleave_thinker.training.gate.made_items import made_items
+from interleave_thinker.training.gate.reliability import (
+    as_lines,
+    measure_reliability,
+    read_labeled,
+    reliability_of,
+    store_reliability,
+)
+
+
+class Knowing:
+    """Knows the truth of the made items, but says yes to all of kind `blind` and nothing about `mute`."""
+
+    def __init__(self, blind: str = "", mute: str = "") -> None:
+        self.blind, self.mute = blind, mute
+        self.truths = {(one.after.digest, one.item.text): one.truth for one in made_items(40)}
+
+    def check(
+        self, before: Picture | None, after: Picture, original_prompt: str, items: Sequence[ChecklistItem]
+    ) -> tuple[CheckedItem, ...]:
+        item = items[0]
+        if item.kind == self.mute:
+            return (CheckedItem(**item.model_dump()),)
+        yes = item.kind == self.blind or self.truths[after.digest, item.text]
+        # A present card may call the kind unreliable; the probability counts.
+        return (CheckedItem(**item.model_dump(), probability=0.9 if yes else 0.1, passed=None),)
+
+
+def test_made_items_are_balanced_repeatable_and_different() -> None:
+    items = made_items(40)
+    assert Counter((one.item.kind, one.truth) for one in items) == {
+        (kind, truth): 20 for kind in ("count", "color", "place", "text") for truth in (True, False)
+    }
+    assert items == made_items(40) != made_items(40, seed=1)
+
+
+def test_only_kinds_above_chance_are_reliable() -> None:
+    found = measure_reliability(Knowing(blind="count", mute="text"), made_items(40))
+    assert {kind: one.is_reliable for kind, one in found.items()} == {
+        "color": True,
+        "count": False,
+        "place": True,
+        "text": False,
+    }
+    assert (found["count"].yes_of_true, found["count"].no_of_false, found["count"].accuracy) == (
+        1.0,
+        0.0,
+        0.5,
+    )
+    assert found["text"].accuracy == 0.0, "an item without an answer is answered wrongly"
+    assert "| count | 40 | 1.000 | 0.000 | 0.500, 0.411 | cannot judge it |" in as_lines(found)
+
+
+def test_few_items_are_not_enough_to_trust_a_kind() -> None:
+    """One hit in each class may be luck."""
+    assert not reliability_of([(True, True), (False, True)]).is_reliable
+    assert not reliability_of([(True, True)] * 50).is_reliable, "without false items nothing is known"
+    assert any("WARNING" in line for line in as_lines({"color": reliability_of([(True, True)] * 50)}))
+
+
+def test_a_result_is_stored_next_to_what_the_card_has(tmp_path: Path) -> None:
+    gate = MeasuredStrictness(rows=9, accuracy=0.9, accepts_right=0.9, rejects_wrong=0.9, passed=True)
+    old = reliability_of([(True, True), (False, True)] * 40)
+    AgentCard(role="critic", gate=gate, reliability={"anatomy": old}).save(tmp_path)
+    found = measure_reliability(Knowing(), made_items(20))
+    store_reliability(tmp_path, found)
+    card = read_card(tmp_path / CARD)
+    assert card is not None and card.gate == gate and card.reliability == {"anatomy": old, **found}
+
+
+def test_labeled_items_are_read_with_their_images(tmp_path: Path) -> None:
+    page = Picture.white((8, 8))
+    (tmp_path / "after.png").write_bytes(page.png())
+    rows = [
+        {"after": "after.png", "prompt": "a", "item": "two boats", "truth": False},
+        {
+            "before": "after.png",
+            "after": "after.png",
+            "prompt": "a",
+            "item": {"text": "same face", "kind": "identity"},
+            "truth": True,
+        },
+    ]
+    path = tmp_path / "items.json"
+    path.write_text(json.dumps(rows))
+    first, second = read_labeled(path)
+    assert (first.before, first.item.kind, first.truth) == (None, "count", False)
+    assert (second.before, second.item.kind, second.truth) == (page, "identity", True)
+    path.write_text(json.dumps([rows[0] | {"truth": "perhaps"}]))
+    with pytest.raises(SettingsError, match=r"0\.truth"):
+        read_labeled(path)

@@ -1,0 +1,168 @@
+"""Measures how reliably a critic answers the items of checklists, by kind of question.
+
+An accuracy over all items hides that a critic may see colors and cannot count. So each kind has its own
+balanced accuracy, which is 0.5 for guessing and for a critic that always gives the same answer. The result is
+stored in the agent card, and a kind whose interval reaches 0.5 never rejects an image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from ...backend.errors import SettingsError
+from ...backend.files.bounded_reader import read_json
+from ...backend.pictures import Picture
+from ...backend.prompts.agent_card import CARD, AgentCard, KindReliability, read_card
+from ...backend.types import CheckedItem, ChecklistItem
+from ..statistics.intervals import share
+
+MAX_LABELED = 20_000
+FEW = 20
+"""Items of a kind, true and false ones each, below which the interval says little."""
+Log = Callable[[str], None]
+
+
+class LabeledItem(BaseModel):
+    """An item whose truth is known; images are file names relative to the file of the items.
+
+    Attributes:
+        before: Image before the step; `None` if there was none.
+        after: The image.
+        prompt: Prompt of the step.
+        item: The item.
+        truth: Whether it is true.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    before: str | None = None
+    after: str
+    prompt: str
+    item: ChecklistItem
+    truth: bool
+
+
+LABELED = TypeAdapter(Annotated[list[LabeledItem], Field(max_length=MAX_LABELED)])
+
+
+@dataclass(frozen=True)
+class AskedItem:
+    """An item whose truth is known, with its loaded images."""
+
+    before: Picture | None
+    after: Picture
+    prompt: str
+    item: ChecklistItem
+    truth: bool
+
+
+class AnswersItems(Protocol):
+    """The part of a critic that is measured."""
+
+    def check(
+        self, before: Picture | None, after: Picture, original_prompt: str, items: Sequence[ChecklistItem]
+    ) -> tuple[CheckedItem, ...]:
+        """Answer each item about an image."""
+        ...
+
+
+def read_labeled(path: Path) -> list[AskedItem]:
+    """Return the items of a JSON file, a list of `LabeledItem`.
+
+    Raises:
+        SettingsError: The file is not such a list.
+        PictureError: An image cannot be read.
+    """
+    try:
+        rows = LABELED.validate_python(read_json(path, SettingsError, "The labeled items"))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise SettingsError(
+            f"The labeled items {str(path)!r} cannot be read: {place}: {first['msg']}.", "Correct the file."
+        ) from error
+    return [
+        AskedItem(
+            None if row.before is None else Picture.open(path.parent / row.before),
+            Picture.open(path.parent / row.after),
+            row.prompt,
+            row.item,
+            row.truth,
+        )
+        for row in rows
+    ]
+
+
+def measure_reliability(
+    critic: AnswersItems, asked: Sequence[AskedItem], log: Log = print
+) -> dict[str, KindReliability]:
+    """Ask a critic about items whose truth is known, and return its reliability by kind.
+
+    The probability counts if there is one, whatever the critic's present card says. An item without an answer
+    counts as answered wrongly.
+
+    Raises:
+        ChatError: The critic failed.
+    """
+    said: dict[str, list[tuple[bool, bool]]] = {}
+    for number, one in enumerate(asked, 1):
+        answer = critic.check(one.before, one.after, one.prompt, [one.item])[0]
+        said.setdefault(one.item.kind, []).append((one.truth, answers(answer) == one.truth))
+        if number % 100 == 0:
+            log(f"{number}/{len(asked)} items")
+    return {kind: reliability_of(outcomes) for kind, outcomes in sorted(said.items())}
+
+
+def answers(item: CheckedItem) -> bool | None:
+    """Return the critic's answer to an item, also one of a kind that its card calls unreliable."""
+    return item.passed if item.probability is None else item.probability >= 0.5
+
+
+def reliability_of(outcomes: Sequence[tuple[bool, bool]]) -> KindReliability:
+    """Return the reliability of answers, given for each the truth and whether the answer was right.
+
+    The interval of the balanced accuracy combines the Wilson intervals of both shares (R. G. Newcombe, 1998).
+    """
+    yes = share([hit for truth, hit in outcomes if truth])
+    no = share([hit for truth, hit in outcomes if not truth])
+    half = ((yes.rate - yes.low) ** 2 + (no.rate - no.low) ** 2) ** 0.5 / 2
+    return KindReliability(
+        items=len(outcomes),
+        true=yes.n,
+        yes_of_true=yes.rate,
+        no_of_false=no.rate,
+        low=max(0.0, (yes.rate + no.rate) / 2 - half),
+    )
+
+
+def store_reliability(folder: Path, found: dict[str, KindReliability]) -> None:
+    """Write the measured kinds into the agent card of a checkpoint; kinds that were not measured stay.
+
+    Raises:
+        SettingsError: The card is damaged or cannot be written.
+    """
+    card = read_card(folder / CARD) or AgentCard(role="critic")
+    card.model_copy(update={"reliability": {**card.reliability, **found}}).save(folder)
+
+
+def as_lines(found: dict[str, KindReliability]) -> list[str]:
+    """Return the lines of a Markdown table, and a warning for kinds with few items."""
+    lines = [
+        "| kind | items | yes of true ones | no of false ones | balanced accuracy, from | |",
+        "|---|---|---|---|---|---|",
+    ]
+    for kind, one in found.items():
+        verdict = "judges it" if one.is_reliable else "cannot judge it"
+        lines.append(
+            f"| {kind} | {one.items} | {one.yes_of_true:.3f} | {one.no_of_false:.3f} | "
+            f"{one.accuracy:.3f}, {one.low:.3f} | {verdict} |"
+        )
+    few = [kind for kind, one in found.items() if min(one.true, one.items - one.true) < FEW]
+    if few:
+        lines += ["", f"WARNING: fewer than {FEW} true or false items of {', '.join(few)}."]
+    return lines
