@@ -4,11 +4,17 @@ The critic keeps no state, so it can be called from several threads. It asks the
 second reply cannot be parsed either, the verdict is `None`, never a guess: the loop then decides what to do,
 and the attempt contains the reason. If the reply is a plan, the checkpoint is a planner's and is not asked
 again, since a verdict forced by the grammar would be worthless.
+
+Items of a checklist are asked one by one, each in a message that begins with the same images and prompt. So
+an agent of this process, and most servers, read the images once. A change of the questions' text needs a new
+`CHECKS` version in journal/store.py.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..answers.reading import GRAMMAR_OF_VERDICTS, GRAMMAR_OF_VERDICTS_FIRST, read_plan, read_verdict
 from ..chat.protocol import Message, RepliesTogether, Reply, ReplySettings, WasTrained
@@ -17,11 +23,26 @@ from ..pictures import Picture
 from ..prompts import PromptSet
 from ..types import CheckedItem, ChecklistItem, Verdict
 from .asking import Agent, AnswerForm, OnToken
-from .item_questions import EVEN, ONE_WORD, item_message, read_yes_no
 from .messages import IMAGE_MARK, filled_parts, message_of
 
 FORM = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS, "verdict")
 FORM_VERDICT_FIRST = AnswerForm(read_verdict, GRAMMAR_OF_VERDICTS_FIRST, "verdict")
+ABOUT_ITEMS = (
+    "The first image is before the step, and white if there was none. The second image is the result of the "
+    "step. It was generated for this prompt: {prompt}"
+)
+ITEM_QUESTION = "Is this true of the second image: {item}? Answer with one word, yes or no."
+EVEN = 0.5
+"""P(yes) from which on an item is true."""
+ONE_WORD: dict[str, Any] = {
+    "max_tokens": 4,
+    "temperature": 0.0,
+    "watch_verdict": False,
+    "watch_yes_no": True,
+    "grammar": None,
+}
+"""Reply settings for an answer of one word."""
+ANSWER = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 PLANNER = "The critic wrote a plan instead of a verdict: its checkpoint is a planner's."
 
 
@@ -202,3 +223,15 @@ def critic_message(
             "Use two marks (before, after), or none.",
         )
     return message_of(parts, pictures)
+
+
+def item_message(pictures: Sequence[Picture], prompt: str, item: str) -> Message:
+    """Return the question about an item, with the images before and after the step."""
+    question = ITEM_QUESTION.format(item=item.rstrip(" .?!"))
+    return Message(role="user", content=(*pictures, f"{ABOUT_ITEMS.format(prompt=prompt)}\n\n{question}"))
+
+
+def read_yes_no(text: str) -> bool | None:
+    """Return the answer that a reply begins with; `None` if it is neither yes nor no."""
+    found = ANSWER.match(text)
+    return None if found is None else found[1].lower() == "yes"

@@ -60,6 +60,19 @@ def strictness_input() -> io.Combo.Input:
     )
 
 
+def derive_checklist_input() -> io.Boolean.Input:
+    """Return the input for derived checklists; off where a workflow does not have it."""
+    return io.Boolean.Input(
+        "derive_checklist",
+        default=False,
+        optional=True,
+        advanced=True,
+        tooltip="Ask the critic about single points of steps without a checklist: numbers and quoted texts "
+        "in the prompt, traits of the cast, facts. A failed point rejects the image. Each point is one short "
+        "question.",
+    )
+
+
 def keep_input() -> io.Combo.Input:
     """Return the input for the attempt that is kept if none was accepted."""
     return io.Combo.Input(

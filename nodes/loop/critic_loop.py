@@ -22,6 +22,7 @@ from ..inputs.loop_inputs import (
     accept_at_input,
     candidates_input,
     critic_input,
+    derive_checklist_input,
     keep_input,
     max_attempts_input,
     strictness_input,
@@ -118,6 +119,7 @@ class CriticLoop(io.ComfyNode):
                 ),
                 candidates_input(),
                 strictness_input(),
+                derive_checklist_input(),
             ],
             outputs=[
                 io.Image.Output(

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interleave_thinker.backend.agents.critic import Critic
-from interleave_thinker.backend.agents.item_questions import read_yes_no
+from interleave_thinker.backend.agents.critic import Critic, read_yes_no
 from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.chat.protocol import Reply, ReplySettings, WasTrained
 from interleave_thinker.backend.chat.scripted import ScriptedChat

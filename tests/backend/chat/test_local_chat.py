@@ -79,7 +79,7 @@ def test_an_answer_of_one_word_ends_there_with_its_probability(chat: Any, monkey
 def test_questions_about_one_image_read_it_once(chat: Any) -> None:
     items = [ChecklistItem(text=text) for text in ("true", "false", "True")]
     with counting() as counts:
-        Critic(chat).check(page(20), page(240), "Is it light?", items)
+        Critic(chat).check(page(33), page(77), "Is it light?", items)
     assert counts.images_seen == 2
     assert counts.prefix_tokens_reused > counts.lm_tokens / 2, "the images and the prompt are read once"
 
