@@ -262,6 +262,8 @@ def verdict_text(verdict: Verdict, accept_at: float | None = None) -> str:
         return "not judged (the critic's reply could not be parsed)"
     passed = accepted(verdict, accept_at)
     word = "accepted" if passed else "rejected"
+    if failed := [item.text for item in verdict.items if item.passed is False]:
+        return f"rejected: not true: {'; '.join(failed)}"
     if verdict.probability is None:
         return word
     probability = f"P(success) {_digits(verdict.probability, accept_at)}"

@@ -48,6 +48,8 @@ function block(step) {
   }
   if (step.cast) lines.push(`   cast: ${lineText(step.cast.join(", ") || "-")}`);
   for (const fact of step.facts ?? []) lines.push(`   fact: ${lineText(fact)}`);
+  // An item is a text alone if its words decide its kind.
+  for (const item of step.checklist ?? []) lines.push(`   check: ${lineText(item.kind ? `[${item.kind}] ${item.text}` : item)}`);
   return lines.join("\n");
 }
 

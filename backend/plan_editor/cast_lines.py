@@ -93,12 +93,16 @@ def step_fields(step: Step) -> list[tuple[str, str]]:
 
 def written_items(step: Step) -> list[Any]:
     """Return the checklist of a step as a user writes it in JSON: texts, with their kind if it is needed."""
-    return [item.text if kind_of(item.text) == item.kind else item.model_dump() for item in step.checklist]
+    return [item.text if _is_plain(item) else item.model_dump() for item in step.checklist]
 
 
 def _check_line(item: ChecklistItem) -> str:
-    plain = kind_of(item.text) == item.kind and not KIND_MARK.match(item.text)
-    return item.text if plain else f"[{item.kind}] {item.text}"
+    return item.text if _is_plain(item) else f"[{item.kind}] {item.text}"
+
+
+def _is_plain(item: ChecklistItem) -> bool:
+    """Return whether the words of an item decide its kind."""
+    return kind_of(item.text) == item.kind and not KIND_MARK.match(item.text)
 
 
 def add_step_field(values: dict[str, Any], keyword: str, value: str) -> bool:

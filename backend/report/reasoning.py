@@ -16,12 +16,13 @@ PASSED, FAILED, UNKNOWN = "✓", "✗", "?"
 
 
 def reasoning_shown(verdict: Verdict | None) -> str:
-    """Return the reasoning of a verdict for display, then its checklist; empty without a verdict."""
+    """Return the checklist of a verdict and its reasoning for display; empty without a verdict."""
     text = verdict.reasoning if verdict else ""
     for name in NOTATIONS if text else ():
         text = import_module(name, __package__).as_english(text)
     ticks = [tick_line(item) for item in verdict.items] if verdict else []
-    return "\n\n".join(part for part in (text, "\n".join(ticks)) if part)
+    # A long reasoning is cut off in the live view, and the items say more in less space.
+    return "\n\n".join(part for part in ("\n".join(ticks), text) if part)
 
 
 def tick_line(item: CheckedItem) -> str:

@@ -28,6 +28,7 @@ from interleave_thinker.backend.types import (
     Trajectory,
     Verdict,
 )
+from interleave_thinker.cli.progress import verdict_text
 
 REQUEST = Request(text="a story")
 BOATS = ChecklistItem(text="there are two boats", kind="count")
@@ -76,7 +77,7 @@ def test_a_failed_item_rejects_an_accepted_image_and_is_asked_for() -> None:
     assert first.stop_reason is StopReason.accepted and first.chosen == 1
     assert first.attempts[1].prompt == "a bay. Make sure of this: there are two boats."
     assert first.attempts[0].verdict is not None
-    assert reasoning_shown(first.attempts[0].verdict).splitlines()[-2:] == [
+    assert reasoning_shown(first.attempts[0].verdict).splitlines()[:2] == [
         "✗ there are two boats (P(yes) 0.20)",
         "✓ the boats are red (P(yes) 0.90)",
     ]
@@ -97,13 +98,14 @@ def test_what_a_critic_cannot_judge_is_shown_as_that() -> None:
         CheckedItem(text="a moon", kind="other"),
     )
     shown = reasoning_shown(Verdict(success=True, reasoning="Fine.", items=items))
-    assert shown == "Fine.\n\n? two boats (P(yes) 0.10): cannot judge count\n? a moon: no answer"
+    assert shown == "? two boats (P(yes) 0.10): cannot judge count\n? a moon: no answer\n\nFine."
 
 
 def test_a_high_probability_does_not_outweigh_a_failed_item() -> None:
     item = CheckedItem(text="a", passed=False)
     judged = with_items(Verdict(success=True, probability=0.99), (item,), "p")
     assert not accepted(judged, None) and not accepted(judged, 0.5)
+    assert verdict_text(judged, 0.5) == "rejected: not true: a"
 
 
 def test_items_keep_the_critics_own_refined_prompt_and_add_only_what_it_lacks() -> None:

@@ -16,7 +16,7 @@ from interleave_thinker.backend.plan_editor.edited_plan import EditedPlan, Edite
 from interleave_thinker.backend.plan_editor.json_form import plan_object
 from interleave_thinker.backend.plan_editor.merge import read_edits
 from interleave_thinker.backend.plan_editor.outline import write_outline
-from interleave_thinker.backend.types import CastMember, Step, StepImage, StepSettings
+from interleave_thinker.backend.types import CastMember, ChecklistItem, Step, StepImage, StepSettings
 
 from ..graphs.replies import reply
 from ..server.comfy_server import ComfyServer
@@ -107,7 +107,18 @@ def test_the_browser_writes_outlines_as_the_server_does(page: Any) -> None:
                 EditedStep(
                     step=Step(number=10, prompt="q", cast=("Mia", "Lamp [locked]"), facts=("a", f"b{text}"))
                 ),
-                EditedStep(step=Step(number=11, prompt="q", cast=())),
+                EditedStep(
+                    step=Step(
+                        number=11,
+                        prompt="q",
+                        cast=(),
+                        checklist=(
+                            ChecklistItem(text="two boats", kind="count"),
+                            ChecklistItem(text="two boats", kind="place"),
+                            ChecklistItem(text=f"[color] b{text}", kind="other"),
+                        ),
+                    )
+                ),
             ),
             made_from=("0123abcd",) if text else (),
             style=text,
