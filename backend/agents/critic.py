@@ -21,6 +21,8 @@ from ..chat.protocol import Message, RepliesTogether, Reply, ReplySettings, WasT
 from ..errors import AnswerError, ChatError, SettingsError
 from ..pictures import Picture
 from ..prompts import PromptSet
+from ..prompts.agent_card import AgentCard
+from ..prompts.trained_with import NO_CARD
 from ..types import CheckedItem, ChecklistItem, Verdict
 from .asking import Agent, AnswerForm, OnToken
 from .messages import IMAGE_MARK, filled_parts, message_of
@@ -88,6 +90,12 @@ class Critic(Agent):
         )
 
     @property
+    def identity(self) -> str:
+        """Everything that affects a verdict, as a cache key."""
+        calibration = self._card.calibration
+        return super().identity + (calibration.identity if calibration else "")
+
+    @property
     def judges_together(self) -> bool:
         """Whether its model can answer several messages in one batch."""
         return isinstance(self.chat, RepliesTogether)
@@ -153,8 +161,7 @@ class Critic(Agent):
         passed = read_yes_no(reply.text)
         if passed is not None and reply.probability is not None:
             passed = reply.probability >= EVEN
-        reliability = self.chat.trained.card.reliability if isinstance(self.chat, WasTrained) else {}
-        known = reliability.get(item.kind)
+        known = self._card.reliability.get(item.kind)
         counts = known is None or known.is_reliable
         return CheckedItem(
             text=item.text,
@@ -183,8 +190,16 @@ class Critic(Agent):
             success=verdict.success,
             refined_prompt=next_prompt(verdict, prompt_used),
             reasoning=verdict.reasoning,
-            probability=reply.probability,
+            probability=self._calibrated(reply.probability),
         )
+
+    @property
+    def _card(self) -> AgentCard:
+        return self.chat.trained.card if isinstance(self.chat, WasTrained) else NO_CARD
+
+    def _calibrated(self, probability: float | None) -> float | None:
+        calibration = self._card.calibration
+        return probability if calibration is None or probability is None else calibration.apply(probability)
 
 
 def next_prompt(verdict: Verdict, prompt_used: str) -> str:

@@ -8,6 +8,7 @@ leaves the cached answers of old runs valid.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,6 +26,8 @@ FORMAT = "interleave-agent-card"
 VERSION = 1
 MIN_PIXELS, MAX_PIXELS = 1024, 16_777_216
 MAX_BYTES = 1024 * 1024
+CALIBRATED = "|calibrated="
+SMALLEST, MAX_ODDS = 1e-9, 700.0
 CHANCE = 0.5
 """Balanced accuracy of guessing."""
 
@@ -82,6 +85,38 @@ class KindReliability(ValidTexts):
         return self.low > CHANCE
 
 
+def log_odds(probability: float) -> float:
+    """Return the log-odds of a probability that is kept away from 0 and 1."""
+    bounded = min(1 - SMALLEST, max(SMALLEST, probability))
+    return math.log(bounded / (1 - bounded))
+
+
+class Calibration(ValidTexts):
+    """Platt scaling of a critic's P(success), fitted on images whose truth is known.
+
+    Attributes:
+        slope: Factor of the log-odds; above 0, so that the order of images stays.
+        intercept: Added to them.
+        images: Number of images that it was fitted on.
+    """
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    slope: float = Field(gt=0.0)
+    intercept: float
+    images: int = Field(ge=1)
+
+    def apply(self, probability: float) -> float:
+        """Return the calibrated probability."""
+        odds = self.slope * log_odds(probability) + self.intercept
+        return 1.0 / (1.0 + math.exp(-max(-MAX_ODDS, min(MAX_ODDS, odds))))
+
+    @property
+    def identity(self) -> str:
+        """Part of the identity of a critic that uses it."""
+        return f"{CALIBRATED}{self.slope:.6g},{self.intercept:.6g}"
+
+
 class AgentCard(ValidTexts):
     """The card of a checkpoint or adapter. Fields are `None` if they are unknown.
 
@@ -90,6 +125,7 @@ class AgentCard(ValidTexts):
         prompt_set: Digest of the prompt set that it was trained with.
         image_pixels: Maximum number of pixels of an image in training, and the default when it is used.
         gate: Measured strictness of a critic.
+        calibration: Calibration of a critic's P(success).
         reliability: Measured reliability of a critic by kind of question (backend/checklist.py).
     """
 
@@ -99,6 +135,7 @@ class AgentCard(ValidTexts):
     prompt_set: str | None = Field(default=None, pattern=r"^[0-9a-f]{16}$")
     image_pixels: int | None = Field(default=None, strict=True, ge=MIN_PIXELS, le=MAX_PIXELS)
     gate: MeasuredStrictness | None = None
+    calibration: Calibration | None = None
     reliability: dict[QuestionKind, KindReliability] = Field(default_factory=dict)
 
     def save(self, folder: Path) -> None:

@@ -13,6 +13,7 @@ from ..open_models import Opener
 from ..options.model_options import CriticOptions, LocalOptions, PlannerOptions
 from ..options.models import with_model_options
 from .ablation import command as ablation
+from .calibration import command as calibration
 from .critic import command as critic
 from .own_critic import command as own_critic
 
@@ -34,6 +35,7 @@ def measures() -> None:
 app.command("own-critic")(own_critic)
 app.command("ablation")(ablation)
 app.command("critic")(critic)
+app.command("calibration")(calibration)
 
 
 @app.command("tinyworld")
