@@ -3,12 +3,12 @@
     OMP_NUM_THREADS=1 python -m benchmarks.calibration
 
 The shipped critic judges images of its own generator, and of a shifted one with a fault that it does not
-know (tinyworld/lab/own_critic/shifted_generator.py). P(success) is calibrated on 50 to 400 images with known truth,
-as a person's verdicts would be, and tested on 500 others, by Platt scaling and by isotonic regression. The
-calibration error is |mean P - share of right images| over ten equal bins, weighted by images. Expected before
-the first run: for its own generator nothing changes, since the critic is right in 98 %; for the shifted one
-the error falls from above 0.1 to below 0.03, already with 100 images, and isotonic regression needs more of
-them. The last line is JSON.
+know (tinyworld/lab/own_critic/shifted_generator.py). P(success) is calibrated on 50 to 400 images with known
+truth, as a person's verdicts would be, and tested on 500 others, by Platt scaling and by isotonic regression.
+The calibration error is |mean P - share of right images| over ten equal bins, weighted by images. Expected
+before the first run: for its own generator nothing changes, since the critic is right in 98 %; for the
+shifted one the error falls from above 0.1 to below 0.03, already with 100 images, and isotonic regression
+needs more of them. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def main() -> None:
         right = sum(sure) / len(sure)
         print(
             f"{name}: error {calibration_error(tested):.3f}, "
-            f"squared {sum(squared(tested)) / len(tested):.3f}; {len(sure)} of {len(tested)} have P(success) of at least 0.8, {right:.3f} of them are right",
+            f"squared {sum(squared(tested)) / len(tested):.3f}; {len(sure)} of {len(tested)} have P(success) "
+            f"of at least 0.8, {right:.3f} of them are right",
             flush=True,
         )
         figures[name] = {"raw": calibration_error(tested), "sure": len(sure), "right": right}
