@@ -73,6 +73,11 @@ class CheckedItem(ChecklistItem):
 CheckedItems = Annotated[Several[CheckedItem], Field(max_length=MAX_ITEMS)]
 
 
+def named_failures(reasoning: str, failed: Sequence[str]) -> str:
+    """Return a reasoning that names the items that are not true, as a critic learns it."""
+    return f"{reasoning.rstrip()} Not true: {'; '.join(failed)}.".strip() if failed else reasoning
+
+
 def kind_of(text: str) -> QuestionKind:
     """Return the kind of question that a statement is, by its words."""
     if LETTERING.search(text):

@@ -14,6 +14,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError
 
+from ..cast import ShortText
+from ..checklist import MAX_ITEMS
 from ..errors import JournalError
 from ..files.atomic import append_line
 from ..files.bounded_reader import parse_json
@@ -38,6 +40,18 @@ WAIT = 10.0
 Words = Annotated[str, Field(max_length=MAX_NOTE)]
 
 
+class ItemFeedback(Value):
+    """The user's verdict on one item of the attempt's checklist.
+
+    Attributes:
+        text: Text of the item.
+        true: Whether it is true of the image.
+    """
+
+    text: ShortText
+    true: bool
+
+
 class Feedback(Value):
     """The user's feedback on one attempt. An empty entry withdraws the earlier feedback."""
 
@@ -54,10 +68,21 @@ class Feedback(Value):
         description="Digest of the image, since the attempt may be generated again later.",
     )
 
+    items: tuple[ItemFeedback, ...] | None = Field(
+        default=None,
+        max_length=MAX_ITEMS,
+        description="Verdicts on items of the checklist. A false one rejects the image.",
+    )
+
     @property
     def says_something(self) -> bool:
-        """Whether the entry has a verdict, a corrected prompt or a note."""
-        return self.accepted is not None or bool(self.better_prompt) or bool(self.note)
+        """Whether the entry has a verdict, a corrected prompt, a note or a verdict on an item."""
+        return self.accepted is not None or bool(self.better_prompt or self.note or self.items)
+
+    @property
+    def false_items(self) -> list[str]:
+        """Texts of the items that are not true."""
+        return [item.text for item in self.items or () if not item.true]
 
 
 def record_feedback(run: Path, feedback: Feedback) -> None:

@@ -18,6 +18,7 @@ from pydantic import FailFast, Field, TypeAdapter, ValidationError
 
 from ..agents.critic import critic_message
 from ..answers.reading import write_verdict
+from ..checklist import named_failures
 from ..errors import JournalError, SettingsError
 from ..files.bounded_reader import parse_json
 from ..journal.files import RunFiles, first_fault
@@ -152,14 +153,15 @@ def verdict_of_person(attempt: Attempt, word: Feedback) -> Verdict | None:
     if success is None:
         return None
     critic = attempt.verdict if attempt.verdict and attempt.verdict.success == success else None
-    reasoning = (word.note or "").strip() or (critic.reasoning if critic else "")
+    named = named_failures(critic.reasoning if critic else "", word.false_items)
+    reasoning = (word.note or "").strip() or (named if not success else critic.reasoning if critic else "")
     return Verdict(success=success, refined_prompt=attempt.prompt, reasoning=reasoning)
 
 
 def success_of(word: Feedback) -> bool | None:
-    """Return the user's verdict. A corrected prompt without a verdict rejects the image."""
-    better = bool((word.better_prompt or "").strip())
-    return word.accepted if word.accepted is not None else (False if better else None)
+    """Return the user's verdict. Without one, a corrected prompt or a false item rejects the image."""
+    wrong = bool((word.better_prompt or "").strip()) or bool(word.false_items)
+    return word.accepted if word.accepted is not None else (False if wrong else None)
 
 
 def _corrected_prompt(trajectory: Trajectory, word: Feedback, words: Sequence[Feedback]) -> CorrectedPrompt:

@@ -21,6 +21,13 @@ def command(
     note: Annotated[
         str, typer.Option(help="Reason of the verdict. A critic learns it as its reasoning.")
     ] = "",
+    true: Annotated[
+        list[str] | None, typer.Option(help="Text of an item of the checklist that is true; repeatable.")
+    ] = None,
+    false: Annotated[
+        list[str] | None,
+        typer.Option(help="Text of an item that is not true; repeatable. It rejects the image."),
+    ] = None,
     take_back: Annotated[
         bool, typer.Option("--take-back", help="Remove the feedback on this attempt.")
     ] = False,
@@ -29,17 +36,24 @@ def command(
 
     It is stored in feedback.jsonl in the run folder. If an attempt has several verdicts, the last one counts.
     """
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
-    from ...backend.feedback.log import FEEDBACK, Feedback, record_feedback
+    from ...backend.feedback.log import FEEDBACK, Feedback, ItemFeedback, record_feedback
     from ...backend.journal.files import first_fault
 
     better, note = better.strip(), note.strip()
+    items = [
+        {"text": text, "true": is_true}
+        for texts, is_true in ((true, True), (false, False))
+        for text in texts or ()
+    ]
     given = [accept, reject or bool(better), take_back]
+    if items and not any(given):
+        given = [True]
     if sum(given) != 1:
         raise SettingsError(
             "`data feedback` needs exactly one verdict.",
-            "Give --accept, --reject (with --better PROMPT if you know one) or --take-back.",
+            "Give --accept, --reject (with --better PROMPT if you know one), --true, --false or --take-back.",
         )
     if take_back and note:
         raise SettingsError("--note cannot be combined with --take-back.", "Remove one of them.")
@@ -47,9 +61,10 @@ def command(
         annotation = Feedback(
             step=step,
             attempt=attempt - 1,
-            accepted=None if take_back else accept,
+            accepted=accept if accept or reject or better else None,
             better_prompt=better or None,
             note=note or None,
+            items=TypeAdapter(tuple[ItemFeedback, ...]).validate_python(items) or None,
         )
     except ValidationError as error:
         raise SettingsError(f"The feedback is not valid{first_fault(error)}") from error

@@ -22,6 +22,13 @@ def command(
         list[Path] | None,
         typer.Option("--items", help="JSON file with items whose truth is known; repeat for several."),
     ] = None,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--runs",
+            help="Folder of runs of this critic with people's verdicts on items; repeat for several.",
+        ),
+    ] = None,
     made: Annotated[
         int, typer.Option(min=0, help="Made items of each of the kinds count, color, place and text.")
     ] = 60,
@@ -36,11 +43,17 @@ def command(
     A kind in which it is no better than chance never rejects an image once the result is saved.
     """
     from ...training.gate.made_items import made_items
-    from ...training.gate.reliability import as_lines, measure_reliability, read_labeled, store_reliability
+    from ...training.gate.reliability import (
+        answered_items,
+        as_lines,
+        measure_reliability,
+        read_labeled,
+        store_reliability,
+    )
 
     asked = [one for path in items or () for one in read_labeled(path)] + made_items(made, seed)
-    if not asked:
-        raise SettingsError("There are no items to ask about.", "Give --items, or --made above 0.")
+    if not asked and not runs:
+        raise SettingsError("There are no items to ask about.", "Give --items, --runs, or --made above 0.")
     opener = Opener(local)
     critic = opener.critic(judging)
     opener.finish()
@@ -52,7 +65,12 @@ def command(
             "--save needs a critic with a folder of its own, such as transformers:FOLDER.",
             "Omit --save; the table is printed.",
         )
-    found = measure_reliability(critic, asked, lambda line: typer.echo(line, err=True))
+
+    def log(line: str) -> None:
+        typer.echo(line, err=True)
+
+    recorded = answered_items(runs, critic.chat.identity.partition("|")[0], log) if runs else []
+    found = measure_reliability(critic, asked, recorded, log)
     for line in as_lines(found):
         typer.echo(line)
     if save and folder is not None:

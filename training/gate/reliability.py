@@ -15,10 +15,13 @@ from typing import Annotated, Protocol
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ...backend.errors import SettingsError
+from ...backend.feedback.log import read_feedback
 from ...backend.files.bounded_reader import read_json
+from ...backend.loop.replay import load_trajectory
 from ...backend.pictures import Picture
 from ...backend.prompts.agent_card import CARD, AgentCard, KindReliability, read_card
 from ...backend.types import CheckedItem, ChecklistItem
+from ..data.from_runs.run_folders import find_runs
 from ..statistics.intervals import share
 
 MAX_LABELED = 20_000
@@ -99,23 +102,71 @@ def read_labeled(path: Path) -> list[AskedItem]:
 
 
 def measure_reliability(
-    critic: AnswersItems, asked: Sequence[AskedItem], log: Log = print
+    critic: AnswersItems,
+    asked: Sequence[AskedItem],
+    recorded: Sequence[tuple[str, bool, bool]] = (),
+    log: Log = print,
 ) -> dict[str, KindReliability]:
     """Ask a critic about items whose truth is known, and return its reliability by kind.
 
     The probability counts if there is one, whatever the critic's present card says. An item without an answer
     counts as answered wrongly.
 
+    Args:
+        critic: The critic.
+        asked: The items.
+        recorded: Answers that were recorded before (`answered_items`).
+        log: Receives progress lines.
+
     Raises:
         ChatError: The critic failed.
     """
     said: dict[str, list[tuple[bool, bool]]] = {}
+    for kind, truth, hit in recorded:
+        said.setdefault(kind, []).append((truth, hit))
     for number, one in enumerate(asked, 1):
         answer = critic.check(one.before, one.after, one.prompt, [one.item])[0]
         said.setdefault(one.item.kind, []).append((one.truth, answers(answer) == one.truth))
         if number % 100 == 0:
             log(f"{number}/{len(asked)} items")
     return {kind: reliability_of(outcomes) for kind, outcomes in sorted(said.items())}
+
+
+def answered_items(runs: Sequence[Path], critic: str, log: Log = print) -> list[tuple[str, bool, bool]]:
+    """Return recorded answers to items that a person judged too: kind, truth, and whether they agree.
+
+    Args:
+        runs: Run folders, or folders of them.
+        critic: Identity of the critic's model. Runs of other critics are left out.
+        log: Receives a line about each of them.
+
+    Raises:
+        JournalError: A run is damaged.
+        SettingsError: A folder does not contain a run.
+    """
+    found: dict[tuple[str, str], tuple[str, bool, bool]] = {}
+    for folder, name in find_runs(runs):
+        words = [word for word in read_feedback(folder) if word.items]
+        if not words:
+            continue
+        trajectory = load_trajectory(folder)
+        if trajectory.identities.critic.partition("|")[0] != critic:
+            log(f"{name} was judged by another critic and is left out")
+            continue
+        attempts = {result.step.number: result.attempts for result in trajectory.results}
+        for word in words:
+            of_step = attempts.get(word.step, ())
+            attempt = of_step[word.attempt] if word.attempt < len(of_step) else None
+            if attempt is None or attempt.image is None or attempt.verdict is None:
+                continue
+            if word.image not in (None, attempt.image.digest):
+                continue
+            truths = {item.text: item.true for item in word.items or ()}
+            for item in attempt.verdict.items:
+                if item.text in truths:
+                    truth = truths[item.text]
+                    found[attempt.image.digest, item.text] = (item.kind, truth, answers(item) == truth)
+    return list(found.values())
 
 
 def answers(item: CheckedItem) -> bool | None:

@@ -11,20 +11,22 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from support.cli_calls import call
 from support.made_runs import made_run
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.agents.critic import Critic
-from interleave_thinker.backend.answers.reading import read_verdict
+from interleave_thinker.backend.answers.reading import read_verdict, write_verdict
 from interleave_thinker.backend.errors import InterleaveError, JournalError, SettingsError
 from interleave_thinker.backend.feedback.log import (
     MAX_NOTE,
     Feedback,
+    ItemFeedback,
     one_writer,
     read_feedback,
     record_feedback,
 )
-from interleave_thinker.backend.feedback.rows import add_feedback_rows
+from interleave_thinker.backend.feedback.rows import add_feedback_rows, success_of, verdict_of_person
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.journal.files import RunFiles
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -57,6 +59,38 @@ def test_the_last_feedback_on_an_attempt_counts(folder: Path) -> None:
     image = RUN.results[0].attempts[0].image
     assert image is not None and kept.image == image.digest
     assert load_trajectory(folder) == RUN, "feedback does not change the run"
+
+
+def test_a_verdict_on_an_item_is_kept_and_a_false_one_rejects(folder: Path) -> None:
+    record_feedback(
+        folder, word(items=({"text": "two boats", "true": False}, {"text": "a moon", "true": True}))
+    )
+    record_feedback(folder, word(3, items=({"text": "a moon", "true": True},)))
+    first, second = read_feedback(folder)
+    assert first.false_items == ["two boats"] and success_of(first) is False
+    assert success_of(second) is None, "an item that is true does not make the image right"
+    assert success_of(first.model_copy(update={"accepted": True})) is True, "the verdict on the image counts"
+    assert "items" not in word(accepted=True).model_dump_json(exclude_none=True), "written as before"
+    step = RUN.results[0]
+    taught = verdict_of_person(step.attempts[0], first)
+    assert taught is not None and taught.success is False
+    assert taught.reasoning.endswith("Not true: two boats.")
+    assert read_verdict(write_verdict(taught)).reasoning == taught.reasoning, "readable as any verdict"
+
+
+def test_an_item_is_judged_on_the_command_line(folder: Path) -> None:
+    done = call(
+        "data", "feedback", folder, "--step", 1, "--attempt", 1, "--false", "two boats", "--true", "a moon"
+    )
+    assert done.exit_code == 0, done.output
+    (said,) = read_feedback(folder)
+    assert said.accepted is None and said.items == (
+        ItemFeedback(text="a moon", true=True),
+        ItemFeedback(text="two boats", true=False),
+    )
+    assert call("data", "feedback", folder, "--step", 1, "--attempt", 1).exit_code != 0
+    assert call("data", "feedback", folder, "--step", 1, "--attempt", 1, "--reject").exit_code == 0
+    assert [one.accepted for one in read_feedback(folder)] == [False]
 
 
 def test_the_same_feedback_again_is_not_written_again(folder: Path) -> None:

@@ -10,11 +10,26 @@ from pathlib import Path
 import pytest
 
 from interleave_thinker.backend.errors import SettingsError
+from interleave_thinker.backend.feedback.log import Feedback, ItemFeedback, record_feedback
+from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.prompts.agent_card import CARD, AgentCard, MeasuredStrictness, read_card
-from interleave_thinker.backend.types import CheckedItem, ChecklistItem
+from interleave_thinker.backend.types import (
+    Attempt,
+    CheckedItem,
+    ChecklistItem,
+    Identities,
+    Plan,
+    Request,
+    Step,
+    StepResult,
+    StopReason,
+    Trajectory,
+    Verdict,
+)
 from interleave_thinker.training.gate.made_items import made_items
 from interleave_thinker.training.gate.reliability import (
+    answered_items,
     as_lines,
     measure_reliability,
     read_labeled,
@@ -104,3 +119,40 @@ def test_labeled_items_are_read_with_their_images(tmp_path: Path) -> None:
     path.write_text(json.dumps([rows[0] | {"truth": "perhaps"}]))
     with pytest.raises(SettingsError, match=r"0\.truth"):
         read_labeled(path)
+
+
+def test_recorded_answers_that_people_judged_too_are_measured(tmp_path: Path) -> None:
+    step = Step(number=1, prompt="two boats")
+    items = (
+        CheckedItem(text="two boats", kind="count", probability=0.9, passed=True),
+        CheckedItem(text="same boat", kind="identity", probability=0.2, passed=None),
+        CheckedItem(text="a moon", kind="other"),
+    )
+    attempt = Attempt(
+        prompt="two boats", seed=1, image=Picture.white((8, 8)), verdict=Verdict(success=True, items=items)
+    )
+    result = StepResult(step=step, attempts=(attempt,), chosen=0, stop_reason=StopReason.accepted)
+    trajectory = Trajectory(
+        request=Request(text="a story"),
+        plan=Plan(steps=(step,)),
+        results=(result,),
+        identities=Identities(critic="transformers:mine|prompts=1"),
+    )
+    run = save_trajectory(trajectory, tmp_path / "run")
+    words = [("two boats", False), ("same boat", False), ("a moon", True), ("not asked", True)]
+    said = tuple(ItemFeedback(text=text, true=true) for text, true in words)
+    record_feedback(run, Feedback(step=1, attempt=0, items=said))
+    logged: list[str] = []
+    assert answered_items([run], "transformers:mine", logged.append) == [
+        ("count", False, False),
+        ("identity", False, True),
+        ("other", True, False),
+    ]
+    found = measure_reliability(Knowing(), [], answered_items([run], "transformers:mine"))
+    assert {kind: (one.yes_of_true, one.no_of_false) for kind, one in found.items()} == {
+        "count": (0, 0),
+        "identity": (0, 1),
+        "other": (0, 0),
+    }
+    assert not logged and answered_items([run], "transformers:other", logged.append) == []
+    assert "another critic" in logged[0]

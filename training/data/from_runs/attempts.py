@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+from ....backend.checklist import named_failures
 from ....backend.feedback.corrected_prompts import (
     CorrectedPrompt,
     CorrectionSource,
@@ -256,7 +257,9 @@ class RunReader:
         if answer is None and score is not None and self.success_at is not None:
             source, answer = "scorer", self._by_score(attempt, score, self.success_at)
         if answer is None and attempt.verdict is not None and attempt.verdict.success is not None:
-            source, answer = "critic", attempt.verdict
+            failed = [item.text for item in attempt.verdict.items if item.passed is False]
+            reasoning = named_failures(attempt.verdict.reasoning, failed)
+            source, answer = "critic", attempt.verdict.model_copy(update={"reasoning": reasoning})
         if answer is None:
             return None, None
         return answer, source
