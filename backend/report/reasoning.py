@@ -17,12 +17,16 @@ PASSED, FAILED, UNKNOWN = "✓", "✗", "?"
 
 def reasoning_shown(verdict: Verdict | None) -> str:
     """Return the checklist of a verdict and its reasoning for display; empty without a verdict."""
+    ticks = [tick_line(item) for item in verdict.items] if verdict else []
+    return "\n\n".join(part for part in ("\n".join(ticks), reasoning_alone(verdict)) if part)
+
+
+def reasoning_alone(verdict: Verdict | None) -> str:
+    """Return the reasoning of a verdict for display, without its checklist; empty without a verdict."""
     text = verdict.reasoning if verdict else ""
     for name in NOTATIONS if text else ():
         text = import_module(name, __package__).as_english(text)
-    ticks = [tick_line(item) for item in verdict.items] if verdict else []
-    # A long reasoning is cut off in the live view, and the items say more in less space.
-    return "\n\n".join(part for part in ("\n".join(ticks), text) if part)
+    return text
 
 
 def tick_line(item: CheckedItem) -> str:

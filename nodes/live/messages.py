@@ -19,8 +19,8 @@ from ...backend.pictures import Picture
 from ...backend.report.completeness import Lack
 from ...backend.report.outcomes import AttemptOutcome, Tone, outcome, stop_sentence, tone_of, tone_of_attempt
 from ...backend.report.prompt_diff import changes
-from ...backend.report.reasoning import reasoning_shown
-from ...backend.types import Attempt, RunSettings, Step, StepResult, StopReason
+from ...backend.report.reasoning import reasoning_alone
+from ...backend.types import Attempt, CheckedItem, RunSettings, Step, StepResult, StopReason
 
 EVENT = "interleave-thinker"
 VERSION = 1
@@ -116,6 +116,7 @@ class AttemptShown(MessagePart):
     outcome: str = ""
     tone: Tone = "quiet"
     probability: float | None = None
+    items: tuple[CheckedItem, ...] = ()
     reasoning: str = ""
     refined: Pieces = []
     error: str = ""
@@ -235,7 +236,8 @@ def attempt_done(drawn: AttemptShown, attempt: Attempt, settings: RunSettings) -
             "tone": tone_of_attempt(what),
             "probability": verdict.probability if verdict else None,
             "enhanced": clip(_enhanced(attempt), ENHANCED_BYTES),
-            "reasoning": clip(reasoning_shown(verdict), REASONING_BYTES),
+            "items": verdict.items if verdict else (),
+            "reasoning": clip(reasoning_alone(verdict), REASONING_BYTES),
             "refined": marked(attempt.prompt, verdict.refined_prompt) if verdict and changed else [],
             "error": clip(attempt.error.message, LINE_BYTES) if attempt.error else "",
             "seconds": round(attempt.seconds, 3),

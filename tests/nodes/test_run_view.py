@@ -15,7 +15,16 @@ from interleave_thinker.backend.journal.files import RunFiles
 from interleave_thinker.backend.loop.events import AttemptDrawn, AttemptJudged, AttemptStarted, PlanReady
 from interleave_thinker.backend.pictures import Picture
 from interleave_thinker.backend.report.completeness import Lack
-from interleave_thinker.backend.types import Attempt, Enhancement, Plan, Redraw, RunSettings, Step, Verdict
+from interleave_thinker.backend.types import (
+    Attempt,
+    CheckedItem,
+    Enhancement,
+    Plan,
+    Redraw,
+    RunSettings,
+    Step,
+    Verdict,
+)
 from interleave_thinker.nodes.inputs.run_folder import PARENT, RunWatch, known_run
 from interleave_thinker.nodes.live.live_run import LiveRun, LiveRuns, LiveTarget, replayed
 from interleave_thinker.nodes.live.messages import LINE_BYTES, LiveMessage, clip, marked
@@ -31,6 +40,22 @@ def size(message: LiveMessage) -> int:
 
 def newest(messages: list[LiveMessage]) -> dict[str, LiveMessage]:
     return {message.shown.key: message for message in messages}
+
+
+def test_a_judged_attempt_has_its_items_apart_from_the_reasoning() -> None:
+    step = Step(number=1, prompt="two boats")
+    plan, sent = Plan(steps=(step,)), list[LiveMessage]()
+    live = LiveRun("a-run-0123456789", plan, RunSettings(), True, LiveTarget("12", "w" * 36, sent.append))
+    items = (CheckedItem(text="two boats", kind="count", probability=0.1, passed=False),)
+    verdict = Verdict(success=False, reasoning="Only one.", items=items)
+    attempt = Attempt(prompt="two boats", seed=1, image=Picture.white((8, 8)))
+    live.follow(PlanReady(plan))
+    live.follow(AttemptStarted(step, 0, "two boats", 1))
+    live.follow(AttemptDrawn(step, 0, attempt))
+    live.follow(AttemptJudged(step, 0, attempt.model_copy(update={"verdict": verdict})))
+    shown = newest(sent)["attempt 1 0"].model_dump(mode="json")["shown"]
+    assert shown["reasoning"] == "Only one."
+    assert shown["items"] == [{"text": "two boats", "kind": "count", "probability": 0.1, "passed": False}]
 
 
 @pytest.mark.parametrize("text", NASTY)

@@ -1,6 +1,7 @@
 // One attempt, collapsible: a summary line, and inside its image, prompt, verdict and buttons.
 
 import { heard, say } from "../words.js";
+import { ChecklistView } from "./checklist.js";
 import { iconButton, make, marked, picture, set, setText, show, textButton } from "./elements.js";
 
 export class AttemptView {
@@ -19,6 +20,7 @@ export class AttemptView {
     this.prompt = make("p", "it-prompt");
     this.enhancedTitle = make("p", "it-label", {}, say("Enhanced prompt"));
     this.enhanced = make("p", "it-prompt");
+    this.checklist = new ChecklistView((text, value) => this.#say({ items: this.#itemsWith(text, value) }));
     this.reasoning = make("p", "it-reasoning");
     this.refinedTitle = make("p", "it-label", {}, say("Refined prompt"));
     this.refined = make("p", "it-prompt");
@@ -32,6 +34,7 @@ export class AttemptView {
       this.prompt,
       this.enhancedTitle,
       this.enhanced,
+      this.checklist.element,
       this.reasoningTitle = make("p", "it-label", {}, say("Critic's reasoning")),
       this.reasoning,
       this.refinedTitle,
@@ -58,6 +61,7 @@ export class AttemptView {
     show(this.enhancedTitle, Boolean(attempt.enhanced));
     show(this.enhanced, Boolean(attempt.enhanced));
     setText(this.enhanced, attempt.enhanced ?? "");
+    this.checklist.update(attempt.items ?? [], this.state.wordOn(attempt));
     const reasoning = attempt.reasoning || readable(this.state.wordsOf(attempt));
     show(this.reasoningTitle, Boolean(reasoning));
     show(this.reasoning, Boolean(reasoning));
@@ -196,11 +200,21 @@ export class AttemptView {
       accepted: before?.accepted ?? null,
       better_prompt: before?.better_prompt ?? null,
       note: before?.note ?? null,
+      items: before?.items ?? null,
       image: this.attempt.image.digest,
       ...part,
     };
     if (same) word.accepted = null;
     return word;
+  }
+
+  /** The user's verdicts on items with one more; the same verdict again withdraws it. */
+  #itemsWith(text, value) {
+    const before = this.state.wordOn(this.attempt)?.items ?? [];
+    const others = before.filter((one) => one.text !== text);
+    const same = before.length > others.length && before.find((one) => one.text === text).true === value;
+    const items = same ? others : [...others, { text, true: value }];
+    return items.length ? items : null;
   }
 
   #choose() {

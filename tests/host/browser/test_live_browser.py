@@ -138,6 +138,60 @@ def test_a_user_compares_corrects_and_resumes(
     assert page.outside == []
 
 
+def answered(word: str, probability: float) -> dict[str, Any]:
+    """A critic's answer to one item of a checklist."""
+    return {"text": word, "tokens": 1, "probability": probability}
+
+
+def test_items_of_a_checklist_are_ticked_and_judged(page: Any, host: ComfyServer, tmp_path: Path) -> None:
+    replies = [
+        verdict(True, "", 0.9),
+        *(answered("Yes", 0.97), answered("No", 0.08)),
+        verdict(True, "", 0.95),
+        *(answered("Yes", 0.96), answered("Yes", 0.88)),
+    ]
+    graph = story(
+        "ticked",
+        ['a quay with three red boats and a sign "PIER"'],
+        SIZE,
+        critic=json.dumps(replies),
+        max_attempts=3,
+    )
+    graph["loop"]["inputs"]["derive_checklist"] = True
+    opened_graph(page, graph)
+    kind, detail = page.evaluate(RUN)
+    assert kind == "execution_success", json.dumps(detail)[:2000]
+    page.wait_for_selector(".it-live[data-status=finished]")
+    page.locator(".it-card-head").first.click()
+    attempts = page.locator(".it-attempt")
+    assert attempts.count() == 2, "the failed item rejected the first image"
+    attempts.nth(0).locator("summary").click()
+    items = attempts.nth(0).locator(".it-item")
+    items.first.wait_for(timeout=60_000)
+    assert [items.nth(at).inner_text().split() for at in range(2)] == [
+        ["✓", "the", "text", '"PIER"', "is", "readable", "97", "%"],
+        ["✗", "there", "are", "three", "red", "boats", "8", "%"],
+    ]
+    assert "three red boats" in attempts.nth(1).locator(".it-prompt").first.inner_text()
+    items.nth(1).get_by_title("This is not true (recorded as feedback for training)").click()
+    page.wait_for_function("() => document.querySelectorAll('.it-item [aria-pressed=true]').length === 1")
+    items.nth(0).get_by_title("This is true (recorded as feedback for training)").click()
+    page.wait_for_function("() => document.querySelectorAll('.it-item [aria-pressed=true]').length === 2")
+    screenshot(page, "live-checklist", tmp_path)
+    attempts.nth(0).get_by_title("This image is wrong (recorded as feedback for training)").click()
+    page.wait_for_function("() => document.querySelectorAll('.it-attempt [aria-pressed=true]').length === 3")
+    (folder,) = journals(host, "ticked")
+    words = [json.loads(line) for line in (folder / "feedback.jsonl").read_text().splitlines()]
+    assert words[-1]["accepted"] is False and words[-1]["items"] == [
+        {"text": "there are three red boats", "true": False},
+        {"text": 'the text "PIER" is readable', "true": True},
+    ]
+    items.nth(1).get_by_title("This is not true (recorded as feedback for training)").click()
+    page.wait_for_function("() => document.querySelectorAll('.it-item [aria-pressed=true]').length === 1")
+    words = [json.loads(line) for line in (folder / "feedback.jsonl").read_text().splitlines()]
+    assert words[-1]["items"] == [{"text": 'the text "PIER" is readable', "true": True}]
+
+
 def test_an_attempt_shows_the_enhanced_prompt_below_its_own(page: Any, host: ComfyServer) -> None:
     graph = story("enhanced in the browser", ["a house"], SIZE)
     replies = json.dumps(["A large red house <b>by the sea</b>."])
