@@ -75,7 +75,13 @@ def attempt_cards(shown: StoryStep, settings: RunSettings, words: Words) -> list
         text = f"{missing}\n\n{attempt.error.message}" if attempt.error else missing
         name = words.say("attempt {number}", number=index + 1)
         heading = f"{shown.step.number}. {name}" if index else f"{_heading(shown)}: {name}"
-        cards.append(Card(attempt.image, text, heading, attempt.prompt, mark, TONES[tone_of_attempt(what)]))
+        items = attempt.verdict.items if attempt.verdict else ()
+        failed = "; ".join(item.text for item in items if item.passed is False)
+        # Ticks and crosses are in few fonts, so failed items are named in words.
+        caption = (
+            f"{words.say('Not true: {text}', text=failed)}\n{attempt.prompt}" if failed else attempt.prompt
+        )
+        cards.append(Card(attempt.image, text, heading, caption, mark, TONES[tone_of_attempt(what)]))
     return cards
 
 
