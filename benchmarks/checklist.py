@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.checklist --seeds 1 2 3
     OMP_NUM_THREADS=1 python -m benchmarks.checklist --seeds 1 2 3 --count-error 0.05 0.15 0.25 0.35
-    OMP_NUM_THREADS=1 python -m benchmarks.checklist --stories 100 --verdicts learned
+    OMP_NUM_THREADS=1 python -m benchmarks.checklist --stories 150 --verdicts learned --arms items
 
 Stories of four steps with exact plans run through the regular loop with the shipped generator and five
 attempts. Each step has a checklist: color and place of what it changes, what must be gone, the number of
