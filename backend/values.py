@@ -39,12 +39,12 @@ Several = Annotated[tuple[Item, ...], FailFast()]
 """Values in order. Validation stops at the first error, because a million errors would take a gigabyte."""
 
 
-UnusedSetting = Literal["accept_at", "seed", "constrained_decoding", "cast_images"]
+UnusedSetting = Literal["accept_at", "seed", "constrained_decoding", "cast_images", "checklist"]
 """A setting without effect in a run.
 
 `accept_at`: the critic reports no probabilities. `seed`: the image service does not accept a seed.
 `constrained_decoding`: an agent's backend cannot constrain its replies. `cast_images`: the image model
-accepts no reference images.
+accepts no reference images. `checklist`: the critic cannot answer single items.
 """
 
 

@@ -35,6 +35,7 @@ UNUSED: dict[UnusedSetting, str] = {
     "accept_at": "--accept-at has no effect: the critic reports no probabilities, so its own verdict "
     "decides.",
     "seed": "--seed has no effect: the image service does not support seeds.",
+    "checklist": "Checklists are not checked: this critic cannot answer single items.",
     "cast_images": "The images of the cast are not shown: the image model accepts no reference images. "
     "The prompts describe the cast in words.",
     "constrained_decoding": "--constrained-decoding has no effect: the agent's backend does not support it.",

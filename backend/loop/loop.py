@@ -61,6 +61,7 @@ from .policy import (
     first_image,
     next_prompt,
     unused_at,
+    unused_checklist,
     unused_from_start,
     user_selected,
 )
@@ -187,6 +188,7 @@ class _Run:
             agents = (self.planner if planned else None, self.critic)
             yield from self._unused(unused_from_start(self.generator, agents))
             yield from self._unused(unused_cast_images(plan, self.generator))
+            yield from self._unused(unused_checklist(plan, self.critic, self.settings))
             for step in plan.drawn_steps:
                 if step.prompt and not self._draws_left():
                     break

@@ -28,7 +28,7 @@ from ..types import (
     Verdict,
     in_style,
 )
-from .protocols import KnowsUnused
+from .protocols import ChecksItems, KnowsUnused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -216,6 +216,13 @@ def unused_from_start(generator: Generator, agents: Iterable[object]) -> list[Un
     for agent in agents:
         found += agent.unused_settings if isinstance(agent, KnowsUnused) else ()
     return list(dict.fromkeys(found))
+
+
+def unused_checklist(plan: Plan, critic: object | None, settings: RunSettings) -> list[UnusedSetting]:
+    """Return the checklist as unused if a step has one and the critic cannot answer items."""
+    if critic is None or isinstance(critic, ChecksItems):
+        return []
+    return ["checklist"] if any(checklist_of(step, plan, settings) for step in plan.drawn_steps) else []
 
 
 def unused_at(verdict: Verdict | None, settings: RunSettings) -> list[UnusedSetting]:

@@ -33,6 +33,7 @@ UNUSED: dict[UnusedSetting, str] = {
     "accept_at": "accept_at had no effect: the critic reports no probabilities",
     "seed": "seed had no effect: the image service does not accept a seed",
     "cast_images": "the images of the cast were not shown: the image model accepts no reference images",
+    "checklist": "checklists were not checked: this critic cannot answer single items",
     "constrained_decoding": "constrained decoding had no effect: the agent's backend does not support it",
 }
 """What reports say about a setting without effect."""

@@ -54,6 +54,12 @@ class GateSettings(BaseModel):
     )
     gate_seed: int = Field(default=0, ge=0, description="Seed for choosing these rows.")
     gate_batch: int = Field(default=16, ge=1, description="Rows per batch.")
+    gate_items: int = Field(
+        default=40,
+        ge=0,
+        description="Made items of each of the kinds count, color, place and text that the new critic "
+        "answers. Its agent card stores which kinds it can judge; 0 skips this.",
+    )
     gate_tokens: int = Field(
         default=1024, ge=16, description="Maximum length of an answer to a held-out row, in tokens."
     )

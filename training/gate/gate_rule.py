@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
+from ...backend.prompts.agent_card import KindReliability
 from ..reward.terms import read_answer
 from ..statistics.intervals import (
     Difference,
@@ -69,6 +70,7 @@ class Gate(BaseModel):
         broken: Rows that only the old critic judges correctly.
         chance: p-value of the exact sign test of `fixed` against `broken`.
         faults: Reasons why the gate was not passed.
+        reliability: The new critic's answers to items of checklists, by kind; empty if not measured.
     """
 
     key: str
@@ -79,6 +81,7 @@ class Gate(BaseModel):
     broken: int
     chance: float
     faults: list[str]
+    reliability: dict[str, KindReliability] = {}
 
     @property
     def passed(self) -> bool:

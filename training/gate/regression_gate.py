@@ -16,13 +16,15 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from ...backend.agents.critic import Critic
+from ...backend.chat import open_chat
 from ...backend.chat.local.adapters import attach, check_usable
 from ...backend.checkpoints.checkpoint import checkpoint_digest
 from ...backend.checkpoints.loaded import load_whole
 from ...backend.errors import TrainingError
 from ...backend.files.atomic import write_text, writing_folder
 from ...backend.files.bounded_reader import read_json
-from ...backend.prompts.agent_card import CARD, AgentCard, MeasuredStrictness, read_card
+from ...backend.prompts.agent_card import CARD, AgentCard, KindReliability, MeasuredStrictness, read_card
 from ..data.rows.conversations import as_prompt_completion
 from ..data.rows.row_sets import RowSet
 from ..trainer.model_loading import load_processor, silence_libraries
@@ -30,6 +32,9 @@ from ..trainer.resume import digest_of
 from .gate_rows import GateSettings, chosen, truth_of
 from .gate_rule import Gate, as_lines, compare, learned_line, measured
 from .held_out import greedy_answers
+from .made_items import made_items
+from .reliability import as_lines as as_table
+from .reliability import measure_reliability
 
 GATE_FILE, LEARNED_FILE = "gate.json", "learned.json"
 HELD_OUT_ROWS, ANNOTATED_RUNS = "held-out rows", "annotated images of held-out runs"
@@ -56,6 +61,11 @@ class RegressionGate:
         """
         gate = self._compared(before, after, asked, out / GATE_FILE, HELD_OUT_ROWS)
         self._show(gate, HELD_OUT_ROWS)
+        if self.settings.gate_items and not gate.reliability:
+            gate = gate.model_copy(update={"reliability": self._reliability(before, after)})
+            _store(out / GATE_FILE, gate)
+        for line in as_table(gate.reliability) if gate.reliability else ():
+            self.log(line)
         if len(asked.rows) < FEW_ROWS:
             self.log(
                 f"WARNING: only {len(asked.rows)} rows; each of them is worth {1 / len(asked.rows):.1%}. "
@@ -83,17 +93,30 @@ class RegressionGate:
     def _compared(self, before: Path, after: Path, asked: RowSet, path: Path, what: str) -> Gate:
         truths = [bool(truth_of(row)) for row in asked.rows]
         digests = [checkpoint_digest(before), checkpoint_digest(after)]
-        key = digest_of([*digests, self.settings.model_dump_json(), *(row.line() for row in asked.rows)])
+        # The items are not part of the comparison, so one from before them stays valid.
+        settings = self.settings.model_dump_json(exclude={"gate_items"})
+        key = digest_of([*digests, settings, *(row.line() for row in asked.rows)])
         gate = _stored(path, key)
         if gate is not None:
             return gate
         self.log(f"running both critics on {len(truths)} {what}")
         old = measured(answers_of(before, None, asked, self.settings, self.device), truths)
-        base, adapter = (before, after) if (after / "adapter_config.json").is_file() else (after, None)
+        base, adapter = _base_and_adapter(before, after)
         new = measured(answers_of(base, adapter, asked, self.settings, self.device), truths)
         gate = compare(old, new, self.settings, key)
-        write_text(path, gate.model_dump_json(indent=1) + "\n", TrainingError, "The gate's comparison")
+        _store(path, gate)
         return gate
+
+    def _reliability(self, before: Path, after: Path) -> dict[str, KindReliability]:
+        """Ask the new critic about made items of checklists."""
+        base, adapter = _base_and_adapter(before, after)
+        count = self.settings.gate_items
+        self.log(f"asking the new critic about {count} made items of each kind")
+        device = None if self.device == "auto" else self.device
+        chat = open_chat(
+            f"transformers:{base}", adapter=str(adapter) if adapter else None, device=device, share=False
+        )
+        return measure_reliability(Critic(chat), made_items(count, self.settings.gate_seed), log=self.log)
 
 
 def enforce(gate: Gate, trained: Path, force: bool, log: Log = print) -> None:
@@ -128,7 +151,8 @@ def publish(trained: Path, final: Path, gate: Gate | None = None) -> Path:
         shutil.copytree(trained, temporary, copy_function=_link, dirs_exist_ok=True)
         if gate is not None:
             card = read_card(temporary / CARD) or AgentCard(role="critic")
-            card.model_copy(update={"gate": strictness_of(gate)}).save(temporary)
+            known = {"gate": strictness_of(gate), "reliability": {**card.reliability, **gate.reliability}}
+            card.model_copy(update=known).save(temporary)
     return final
 
 
@@ -142,6 +166,15 @@ def strictness_of(gate: Gate) -> MeasuredStrictness:
         rejects_wrong=after.false_recall.rate,
         passed=gate.passed,
     )
+
+
+def _base_and_adapter(before: Path, after: Path) -> tuple[Path, Path | None]:
+    """Return the base model of a retrained critic, and its adapter if it is one of `before`."""
+    return (before, after) if (after / "adapter_config.json").is_file() else (after, None)
+
+
+def _store(path: Path, gate: Gate) -> None:
+    write_text(path, gate.model_dump_json(indent=1) + "\n", TrainingError, "The gate's comparison")
 
 
 def _link(source: str, target: str) -> str:

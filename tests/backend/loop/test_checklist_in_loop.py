@@ -128,8 +128,11 @@ def test_a_step_is_derived_a_checklist_only_if_asked() -> None:
 
 
 def test_a_critic_that_cannot_check_is_used_as_before() -> None:
-    results = tell(Verdicts(True, True)).results
-    assert [result.stop_reason for result in results] == [StopReason.accepted] * 2
+    told = tell(Verdicts(True, True))
+    assert [result.stop_reason for result in told.results] == [StopReason.accepted] * 2
+    assert told.unused == ("checklist",), "the run says that nothing was checked"
+    assert tell(Verdicts(True, True), Plan(steps=PLAN.steps[1:])).unused == ()
+    assert tell(Checking([True, True], (0.9, 0.9))).unused == ()
 
 
 def test_answers_are_cached_and_old_verdicts_are_not_asked_again(tmp_path: Path) -> None:
