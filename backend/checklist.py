@@ -62,7 +62,7 @@ class CheckedItem(ChecklistItem):
 
     Attributes:
         probability: P(yes), 0..1, or None if the backend does not report it.
-        passed: Whether the statement is true. None if the critic did not answer, or if it is no better than
+        passed: Whether the statement is true. None if the critic did not answer, or if it is not better than
             chance in questions of this kind. Then the item never rejects an image.
     """
 

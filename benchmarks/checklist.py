@@ -221,7 +221,7 @@ class ItemCritic:
     def check(
         self, before: Picture | None, after: Picture, original_prompt: str, items: Sequence[ChecklistItem]
     ) -> tuple[CheckedItem, ...]:
-        """Answer items, each of them wrongly with the probability of its kind."""
+        """Answer items, each of them wrongly with a fixed probability."""
         self.asked += len(items)
         answers = []
         truths = self.items.holding(original_prompt, items, before, after)

@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """Measure which kinds of questions of a checklist a critic can answer.
 
-    A kind in which it is no better than chance never rejects an image once the result is saved.
+    A kind in which it is not better than chance never rejects an image once the result is saved.
     """
     from ...training.gate.made_items import made_items
     from ...training.gate.reliability import (
@@ -53,7 +53,7 @@ def command(
 
     asked = [one for path in items or () for one in read_labeled(path)] + made_items(made, seed)
     if not asked and not runs:
-        raise SettingsError("There are no items to ask about.", "Give --items, --runs, or --made above 0.")
+        raise SettingsError("Nothing to ask about was given.", "Give --items, --runs, or --made above 0.")
     opener = Opener(local)
     critic = opener.critic(judging)
     opener.finish()

@@ -109,8 +109,8 @@ def measure_reliability(
 ) -> dict[str, KindReliability]:
     """Ask a critic about items whose truth is known, and return its reliability by kind.
 
-    The probability counts if there is one, whatever the critic's present card says. An item without an answer
-    counts as answered wrongly.
+    The probability counts if there is one, also for kinds that the present card calls unreliable. An item
+    without an answer counts as answered wrongly.
 
     Args:
         critic: The critic.
