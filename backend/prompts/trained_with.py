@@ -138,6 +138,8 @@ class TrainedWith:
             parts.append(f"accepts {accepts} and rejects {rejects} ones, measured on {gate.rows} rows")
         unable = [kind for kind, known in self.card.reliability.items() if not known.is_reliable]
         parts += [f"cannot judge {' or '.join(unable)}"] if unable else []
+        if self.card.calibration is not None:
+            parts.append(f"P(success) calibrated on {self.card.calibration.images} images")
         return ", ".join(part for part in parts if part)
 
     @property

@@ -11,7 +11,7 @@ from interleave_thinker.backend.answers.reading import write_verdict
 from interleave_thinker.backend.chat.protocol import Reply, ReplySettings, WasTrained
 from interleave_thinker.backend.chat.scripted import ScriptedChat
 from interleave_thinker.backend.pictures import Picture
-from interleave_thinker.backend.prompts.agent_card import AgentCard, KindReliability, read_card
+from interleave_thinker.backend.prompts.agent_card import AgentCard, Calibration, KindReliability, read_card
 from interleave_thinker.backend.prompts.trained_with import TrainedWith
 from interleave_thinker.backend.types import ChecklistItem, Verdict
 
@@ -99,3 +99,6 @@ def test_reliability_is_stored_in_the_agent_card(tmp_path: Path) -> None:
 def test_what_a_critic_cannot_judge_is_described() -> None:
     card = AgentCard(role="critic", reliability={"count": CHANCE, "color": GOOD})
     assert TrainedWith("critic", card=card).described == "critic, cannot judge count"
+    calibrated = card.model_copy(update={"calibration": Calibration(slope=0.5, intercept=0, images=90)})
+    shown = TrainedWith("critic", card=calibrated).described
+    assert shown == "critic, cannot judge count, P(success) calibrated on 90 images"
