@@ -76,7 +76,7 @@ class ReplyListener:
         return Reply(
             text="".join(self._pieces),
             tokens=self._tokens,
-            probability=self._watch and self._watch.probability(),
+            probability=self._watch.probability() if self._watch else None,
             finish=self._finish,
             thinking=self._thinking,
         )
