@@ -298,8 +298,15 @@ def test_a_critic_that_got_worse_is_not_published(
     assert card.gate.accepts_right == gate["after"]["true_recall"]["rate"]
     assert card.gate.rejects_wrong == gate["after"]["false_recall"]["rate"]
     unchecked = read_card(tmp_path / "out" / "trained" / "agent.json")
-    assert unchecked == card.model_copy(update={"gate": None}), "the linked file is not changed"
-    assert "running both critics" not in capsys.readouterr().out, "the same comparison is not made twice"
+    assert set(card.reliability) == {"count", "color", "place", "text"}
+    assert not any(one.is_reliable for one in card.reliability.values()), "it never answers yes or no"
+    plain = card.model_copy(update={"gate": None, "reliability": {}})
+    assert unchecked == plain, "the linked file is not changed"
+    again = capsys.readouterr().out
+    assert "running both critics" not in again, "the same comparison is not made twice"
+    assert "asking the new critic" not in again and "cannot judge it" in again, (
+        "nor are the items asked twice"
+    )
 
 
 def test_the_check_does_not_use_training_rows(
