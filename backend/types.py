@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from enum import Enum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -63,6 +63,8 @@ __all__ = [
     "StepResult",
     "StepSettings",
     "StopReason",
+    "StoryCheck",
+    "StoryFinding",
     "Text",
     "Trajectory",
     "UnusedSetting",
@@ -75,6 +77,8 @@ FORMAT_VERSION = 1
 MAX_STEPS = 100
 MAX_STYLE = 2_000
 MAX_IMAGES = 1_000
+MAX_CHECKS = 1_000
+MAX_FINDINGS = MAX_STEPS
 
 
 class Request(Value):
@@ -213,12 +217,15 @@ class Fault(Value):
     message: Text
 
 
-class Redraw(Value):
-    """Marks an attempt that the user requested, with its number among the redraws of the step."""
+RequestedBy = Literal["user", "story check"]
 
-    by: Literal["user"] = "user"
+
+class Redraw(Value):
+    """Marks an attempt that was requested, with its number among the requests at the step."""
+
+    by: RequestedBy = "user"
     number: int = Field(
-        ge=1, description="Number among the redraws that the user requested at this step, from 1."
+        ge=1, description="Number among the attempts that were requested at this step, from 1."
     )
 
 
@@ -309,6 +316,34 @@ class StepResult(Value):
         return None if self.chosen is None else self.attempts[self.chosen].image
 
 
+FindingKind = Literal["identity", "state", "order", "style"]
+"""What an image of a story breaks: who someone is, what is true by then, the order of events, the style."""
+
+
+class StoryFinding(Value):
+    """An image that does not fit its story, with one sentence that says what it must show instead."""
+
+    step: int = Field(ge=1)
+    kind: FindingKind
+    problem: Annotated[Text, Field(min_length=1)]
+
+
+class StoryCheck(Value):
+    """One check of all images of a story.
+
+    `key` is the digest of the checker and of what it was shown. `images` are the digests of the images by
+    step number. `reopened` is the step that was generated again because of this check. If `warning` is not
+    empty, the story could not be checked, for this reason.
+    """
+
+    key: Annotated[str, Field(max_length=64)]
+    checker: Text
+    images: dict[int, Annotated[str, Field(max_length=64)]] = Field(max_length=MAX_STEPS)
+    findings: Several[StoryFinding] = Field(default=(), max_length=MAX_FINDINGS)
+    reopened: int | None = None
+    warning: Text = ""
+
+
 class Identities(Value):
     """What made a run. Each string changes whenever its model or settings could give another result."""
 
@@ -319,7 +354,10 @@ class Identities(Value):
 
 
 class Trajectory(Value):
-    """A complete run: request, plan and all attempts. `unused` lists settings that had no effect."""
+    """A complete run: request, plan and all attempts.
+
+    `unused` lists settings that had no effect. `checks` are the story checks of the run, oldest first.
+    """
 
     version: int = FORMAT_VERSION
     request: Request
@@ -328,8 +366,9 @@ class Trajectory(Value):
     settings: RunSettings = RunSettings()
     identities: Identities = Identities()
     unused: Several[UnusedSetting] = ()
+    checks: Several[StoryCheck] = Field(default=(), max_length=MAX_CHECKS)
 
     @model_serializer(mode="wrap")
     def _without_empty(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit `unused` if it is empty, as earlier versions wrote trajectories."""
-        return written_without(fields(self), self, ("unused",))
+        """Omit empty fields, as earlier versions wrote trajectories."""
+        return written_without(fields(self), self, ("unused", "checks"))

@@ -44,6 +44,8 @@ def _write(trajectory: Trajectory, folder: Path) -> None:
             _keep_draws(journal, trajectory, result)
             for attempt in result.attempts:
                 _keep_judged(journal, trajectory, result.step, attempt)
+        for check in trajectory.checks:
+            journal.keep_story_check(check)
         files = RunFiles(folder)
         for picture in sources_of(trajectory):
             files.write_picture(picture)

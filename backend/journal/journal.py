@@ -13,7 +13,8 @@ one.
     verdicts/<key>.json      one judgement: critic, images, prompts, verdict or error, seconds
     pictures/<digest>.png    the pixels, lossless
     choices.json             the attempts that the user picked (picks.py), and the further attempts that the
-                             user requested (redraws.py)
+                             user (redraws.py) or the story check requested
+    story_checks.json        what the story checks found, if there were any
     planning/<key>.json      finished parts of a long plan until the plan is complete (plan_parts.py)
     in-use.lock, in-use.txt  exist while a run writes into the folder (lock.py)
     trajectory.json          the whole run, once it has ended
@@ -34,15 +35,16 @@ from ..types import (
     Request,
     RunSettings,
     Step,
+    StoryCheck,
     Trajectory,
 )
 from .archive import run_files
 from .files import PICTURES, PLAN
 from .lock import NAME as LOCK
 from .lock import NOTE, FolderLock
-from .picks import choices_in, fitting
-from .run_record import Planned, RunRecord, plan_digest, request_record
-from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, PlanKey
+from .picks import RedrawRequest, add_request, choices_in, fitting
+from .run_record import CHECKS, Planned, RunRecord, StoryChecks, plan_digest, request_record
+from .store import DrawKey, DrawRecord, JudgeKey, JudgementRecord, PlanKey, with_check
 
 RUN, TRAJECTORY = "run.json", "trajectory.json"
 ATTEMPTS, VERDICTS = "attempts", "verdicts"
@@ -206,13 +208,29 @@ class Journal:
         """Return the digest of the image that the user picked for a step."""
         return choices_in(self._files).steps.get(step)
 
-    def redraws(self, step: Step) -> dict[int, str]:
-        """Return the attempts that the user requested at a step, as numbers with prompts."""
+    def redraws(self, step: Step) -> dict[int, RedrawRequest]:
+        """Return the attempts that were requested at a step, by their numbers."""
         choices = choices_in(self._files)
         if step.number not in choices.redraws:
             return {}
         plan = self._read_plan()
         return fitting(choices, step, plan.style if plan else "")
+
+    def request_redraw(self, step: int, request: RedrawRequest) -> None:
+        """Request one more attempt at a step."""
+        self._files.remove(TRAJECTORY)
+        add_request(self._files, step, request)
+
+    def story_checks(self) -> tuple[StoryCheck, ...]:
+        """Return the story checks of this run, oldest first."""
+        hint = "Delete it; the story is then checked again."
+        found = self._files.read_model(StoryChecks, CHECKS, hint=hint)
+        return found.checks if found else ()
+
+    def keep_story_check(self, check: StoryCheck) -> None:
+        """Store a story check. It replaces one with the same key."""
+        self._files.remove(TRAJECTORY)
+        self._files.write_model(StoryChecks(checks=with_check(self.story_checks(), check)), CHECKS)
 
     def finish(self, trajectory: Trajectory) -> None:
         # The images of a plan that the user wrote into the folder are not stored yet.

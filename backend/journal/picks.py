@@ -8,7 +8,7 @@ file under a lock, so concurrent picks are not lost. Write the file by hand, wit
     {"steps": {"2": "<digest>"}}
 
 Requested attempts (redraws.py) are in the same file, so that requesting one and removing the step's pick is
-one write. A file without any is written in the old form.
+one write. The story check requests its attempts there too. A file without any is written in the old form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from ..errors import JournalError
 from ..files.lock import SystemLock
 from ..pictures import DIGEST
-from ..types import MAX_STEPS, Plan, Several, Step, Text, Value, in_style
+from ..types import MAX_STEPS, Plan, RequestedBy, Several, Step, Text, Value, in_style
+from ..values import written_without
 from .files import PICTURES, PLAN, RunFiles
 
 CHOICES = "choices.json"
@@ -41,15 +42,22 @@ StepNumber = Annotated[int, Field(ge=1)]
 
 
 class RedrawRequest(Value):
-    """One more attempt that the user requested.
+    """One more attempt that the user or the story check requested.
 
     `prompt` is the prompt to use, `planned` the step's prompt at the time of the request. The request is
-    valid as long as the plan has that prompt.
+    valid as long as the plan has that prompt. One of the story check is about the image `about`, and is made
+    only while the step has it.
     """
 
-    by: Literal["user"] = "user"
+    by: RequestedBy = "user"
     planned: Text
     prompt: Annotated[Text, Field(min_length=1)]
+    about: PictureDigest | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_image(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit `about` if it is not set, so that earlier versions can read the request."""
+        return written_without(fields(self), self, ("about",))
 
 
 class Choices(Value):
@@ -85,7 +93,7 @@ def choices_in(files: RunFiles) -> Choices:
     return files.read_model(Choices, CHOICES, hint=HINT) or Choices()
 
 
-def fitting(choices: Choices, step: Step, style: str = "") -> dict[int, str]:
+def fitting(choices: Choices, step: Step, style: str = "") -> dict[int, RedrawRequest]:
     """Return the requested attempts that are valid for a step as it is planned now.
 
     Args:
@@ -94,11 +102,11 @@ def fitting(choices: Choices, step: Step, style: str = "") -> dict[int, str]:
         style: The plan's style sentence.
 
     Returns:
-        Numbers from 1, in ascending order, with their prompts.
+        Numbers from 1, in ascending order, with their requests.
     """
     requests = choices.redraws.get(step.number, ())
     return {
-        number: request.prompt
+        number: request
         for number, request in enumerate(requests, start=1)
         if step.prompt in (request.planned, in_style(request.planned, style))
     }
@@ -170,6 +178,40 @@ def pick(folder: str | Path, step: int, picture: str | None) -> Choices:
                 "Remove some of them.",
             )
         choices = before.model_copy(update={"steps": steps})
+        files.write_model(choices, CHOICES)
+    return choices
+
+
+def with_request(choices: Choices, step: int, request: RedrawRequest) -> Choices:
+    """Return the choices with one more requested attempt at a step.
+
+    Since the newest decision of the user counts, a request of the user removes the step's pick. A request of
+    the story check does not.
+
+    Raises:
+        JournalError: The step or the file has too many requests.
+    """
+    redraws = dict(choices.redraws)
+    redraws[step] = (*redraws.get(step, ()), request)
+    if len(redraws[step]) > MAX_REDRAWS or len(redraws) > MAX_CHOICES:
+        raise JournalError(
+            f"Step {step} has {MAX_REDRAWS} requested attempts, which is the maximum.",
+            f"Remove some of them in {CHOICES} in the run folder.",
+        )
+    steps = dict(choices.steps)
+    if request.by == "user":
+        steps.pop(step, None)
+    return choices.model_copy(update={"steps": steps, "redraws": redraws})
+
+
+def add_request(files: RunFiles, step: int, request: RedrawRequest) -> Choices:
+    """Store one more requested attempt at a step, as `with_request`, and return the choices.
+
+    Raises:
+        JournalError: As `with_request`, or choices.json is damaged or changed by other programs all the time.
+    """
+    with changing(files):
+        choices = with_request(choices_in(files), step, request)
         files.write_model(choices, CHOICES)
     return choices
 

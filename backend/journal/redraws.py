@@ -19,18 +19,7 @@ from ..pictures import DIGEST
 from ..types import MAX_BATCH, MAX_TEXT, Several
 from .files import RunFiles
 from .journal import ATTEMPTS, RUN
-from .picks import (
-    CHOICES,
-    MAX_CHOICES,
-    MAX_REDRAWS,
-    Choices,
-    RedrawRequest,
-    changing,
-    fitting,
-    plan_in,
-    planned_prompt,
-    read_choices,
-)
+from .picks import Choices, RedrawRequest, add_request, fitting, plan_in, planned_prompt, read_choices
 
 Name = Annotated[str, Field(max_length=64)]
 
@@ -62,30 +51,21 @@ def ask_redraw(
         raise JournalError(
             f"The prompt has {len(drawn_with)} characters; the maximum is {MAX_TEXT}.", "Shorten it."
         )
-    with changing(files):
-        before = read_choices(folder)
-        redraws = dict(before.redraws)
-        redraws[step] = (*redraws.get(step, ()), RedrawRequest(planned=planned, prompt=drawn_with))
-        if len(redraws[step]) > MAX_REDRAWS or len(redraws) > MAX_CHOICES:
-            raise JournalError(
-                f"Step {step} has {MAX_REDRAWS} requested attempts, which is the maximum.",
-                f"Remove some of them in {str(files.path(CHOICES))!r}.",
-            )
-        steps = {number: digest for number, digest in before.steps.items() if number != step}
-        choices = before.model_copy(update={"steps": steps, "redraws": redraws})
-        files.write_model(choices, CHOICES)
-    return choices
+    return add_request(files, step, RedrawRequest(planned=planned, prompt=drawn_with))
 
 
 def newest_redraws(folder: str | Path) -> dict[int, int]:
-    """Return the number of the newest valid request at each step of a run.
+    """Return the number of the user's newest valid request at each step of a run.
 
     Raises:
         JournalError: A file of the run is damaged.
     """
     choices = read_choices(folder)
     plan = plan_in(RunFiles(folder)) if choices.redraws else None
-    asked = {step.number: fitting(choices, step) for step in (plan.steps if plan else ())}
+    asked = {
+        step.number: [number for number, one in fitting(choices, step).items() if one.by == "user"]
+        for step in (plan.steps if plan else ())
+    }
     return {number: max(redraws) for number, redraws in asked.items() if redraws}
 
 

@@ -1,4 +1,4 @@
-"""Content of run.json in a run folder: the request, the settings and the models.
+"""Content of run.json in a run folder: the request, the settings and the models; and of story_checks.json.
 
 Images are named by their digests. The plan too is only a digest: plan.json is the plan, and the user may have
 edited it.
@@ -11,10 +11,23 @@ from typing import Literal
 
 from pydantic import Field
 
-from ..types import FORMAT_VERSION, MAX_IMAGES, Identities, Plan, Request, RunSettings, Several, Text, Value
+from ..types import (
+    FORMAT_VERSION,
+    MAX_CHECKS,
+    MAX_IMAGES,
+    Identities,
+    Plan,
+    Request,
+    RunSettings,
+    Several,
+    StoryCheck,
+    Text,
+    Value,
+)
 from .store import Digest
 
 FORMAT = "interleave-thinker run"
+CHECKS = "story_checks.json"
 
 
 class Planned(Value):
@@ -45,6 +58,14 @@ class RunRecord(Value):
     settings: RunSettings
     identities: Identities
     planned: Planned | None = None
+
+
+class StoryChecks(Value):
+    """The content of story_checks.json, oldest first."""
+
+    format: Literal["interleave-thinker story checks"] = "interleave-thinker story checks"
+    version: Literal[1] = 1
+    checks: Several[StoryCheck] = Field(max_length=MAX_CHECKS)
 
 
 def request_record(request: Request) -> RequestRecord:

@@ -19,7 +19,9 @@ from ..checklist import ChecklistItem
 from ..pictures import Picture
 from ..types import (
     MAX_BATCH,
+    MAX_CHECKS,
     MAX_IMAGES,
+    MAX_STEPS,
     Enhancement,
     Fault,
     Identities,
@@ -28,12 +30,14 @@ from ..types import (
     RunSettings,
     Several,
     Step,
+    StoryCheck,
     Text,
     Trajectory,
     Value,
     Verdict,
 )
 from ..values import bounded_identity, written_without
+from .picks import Choices, RedrawRequest, fitting, with_request
 
 Digest = Annotated[str, Field(max_length=64)]
 
@@ -128,6 +132,19 @@ class JudgementRecord(Value):
     seconds: float = Field(default=0.0, ge=0.0)
 
 
+class StoryKey(Key):
+    """A story checker and what it is shown; `pages` are step numbers, texts and images."""
+
+    checker: Text
+    request: Text
+    pages: Several[tuple[int, Text, Digest]] = Field(max_length=MAX_STEPS)
+
+
+def with_check(checks: tuple[StoryCheck, ...], check: StoryCheck) -> tuple[StoryCheck, ...]:
+    """Return the story checks with one more, which replaces one with the same key. The oldest are dropped."""
+    return (*(one for one in checks if one.key != check.key), check)[-MAX_CHECKS:]
+
+
 class RunStore(Protocol):
     """The store interface of the loop. Between `begin` and `end` a store belongs to one run."""
 
@@ -183,11 +200,23 @@ class RunStore(Protocol):
         """Return the digest of the image that the user picked as the result of this step, if there is one."""
         ...
 
-    def redraws(self, step: Step) -> dict[int, str]:
-        """Return the further attempts that the user requested at this step: ascending numbers, with prompts.
+    def redraws(self, step: Step) -> dict[int, RedrawRequest]:
+        """Return the further attempts that were requested at this step, by ascending numbers.
 
         Read before every generator call, since requests may arrive at any time.
         """
+        ...
+
+    def request_redraw(self, step: int, request: RedrawRequest) -> None:
+        """Request one more attempt at a step."""
+        ...
+
+    def story_checks(self) -> tuple[StoryCheck, ...]:
+        """Return the story checks of this run, oldest first."""
+        ...
+
+    def keep_story_check(self, check: StoryCheck) -> None:
+        """Store a story check. It replaces one with the same key."""
         ...
 
     def finish(self, trajectory: Trajectory) -> None:
@@ -202,6 +231,8 @@ class InMemoryStore:
         self._plans: dict[PlanKey | None, Plan] = {}
         self._draws: dict[DrawKey, DrawRecord] = {}
         self._judgements: dict[JudgeKey, JudgementRecord] = {}
+        self._choices, self._style = Choices(), ""
+        self._checks: tuple[StoryCheck, ...] = ()
         self.trajectory: Trajectory | None = None
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
@@ -230,7 +261,7 @@ class InMemoryStore:
 
     def keep_plan(self, plan: Plan, key: PlanKey | None) -> None:
         """Store the plan."""
-        self._plans[key] = plan
+        self._plans[key], self._style = plan, plan.style
 
     def drawn(self, key: DrawKey) -> DrawRecord | None:
         """Return the cached images of a generator call."""
@@ -254,9 +285,21 @@ class InMemoryStore:
         """Return `None`, since the user cannot pick in this store."""
         return None
 
-    def redraws(self, step: Step) -> dict[int, str]:
-        """Return an empty dictionary, since the user cannot request attempts in this store."""
-        return {}
+    def redraws(self, step: Step) -> dict[int, RedrawRequest]:
+        """Return the attempts that the story check requested; the user cannot request any in this store."""
+        return fitting(self._choices, step, self._style)
+
+    def request_redraw(self, step: int, request: RedrawRequest) -> None:
+        """Request one more attempt at a step."""
+        self._choices = with_request(self._choices, step, request)
+
+    def story_checks(self) -> tuple[StoryCheck, ...]:
+        """Return the story checks of this run, oldest first."""
+        return self._checks
+
+    def keep_story_check(self, check: StoryCheck) -> None:
+        """Store a story check. It replaces one with the same key."""
+        self._checks = with_check(self._checks, check)
 
     def finish(self, trajectory: Trajectory) -> None:
         """Store the trajectory."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..types import Attempt, Plan, Redraw, Step, StepResult, Trajectory, UnusedSetting
+from ..types import Attempt, Plan, Redraw, Step, StepResult, StoryCheck, Trajectory, UnusedSetting
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,17 @@ class StepFinished:
 
 
 @dataclass(frozen=True)
+class StoryChecked:
+    """All images of the story were checked together. If a step was reopened, its events follow again.
+
+    `reused`: the result came from the cache.
+    """
+
+    check: StoryCheck
+    reused: bool = False
+
+
+@dataclass(frozen=True)
 class Finished:
     """The run has ended. This is the last event of every stream."""
 
@@ -97,5 +108,6 @@ Event = (
     | SettingUnused
     | StepRewritten
     | StepFinished
+    | StoryChecked
     | Finished
 )

@@ -73,6 +73,7 @@ from .protocols import (
     Offloadable,
     PlannerLike,
     RewritesSteps,
+    StoryReviewer,
 )
 from .step_attempts import StepAttempts, StepContext
 from .step_rules import check_steps, max_attempts_in, max_attempts_of, step_seed, step_source
@@ -93,6 +94,7 @@ def run(
     plan: Plan | None = None,
     cast: CastOfPlan | None = None,
     rewriter: RewritesSteps | None = None,
+    reviewer: StoryReviewer | None = None,
 ) -> EventStream[Event, None, None]:
     """Run a request and yield what happens; the last event is `Finished` with the trajectory.
 
@@ -112,6 +114,7 @@ def run(
         cast: Returns the plan with its cast, before it is stored. Called for every plan, also a cached one.
         rewriter: Writes a prompt for the whole image of a step whose attempts are used up. The step is then
             generated from text, with new attempts, and stored so in the plan.
+        reviewer: Checks the finished story, and may have one of its steps and those after it run again.
 
     Raises:
         AnswerError: The planner's reply, or two verdicts in a row, could not be parsed.
@@ -122,9 +125,13 @@ def run(
         Cancelled: The run was cancelled.
     """
     check_source(request, settings)
-    return _Run(
-        request, planner, generator, critic, settings, journal or InMemoryStore(), cast, rewriter
-    ).events(plan)
+    if reviewer is not None and settings.max_draws is not None:
+        raise SettingsError(
+            "max_draws cannot be combined with a story check, which generates steps again.",
+            "Remove one of them.",
+        )
+    store = journal or InMemoryStore()
+    return _Run(request, planner, generator, critic, settings, store, cast, rewriter, reviewer).events(plan)
 
 
 class _Run:
@@ -140,9 +147,10 @@ class _Run:
         store: RunStore,
         cast: CastOfPlan | None,
         rewriter: RewritesSteps | None,
+        reviewer: StoryReviewer | None,
     ) -> None:
         self.request = request
-        self.rewriter = rewriter
+        self.rewriter, self.reviewer = rewriter, reviewer
         self.cast = cast
         self.planner = planner
         self.generator = generator or NoGenerator()
@@ -189,21 +197,43 @@ class _Run:
             yield from self._unused(unused_from_start(self.generator, agents))
             yield from self._unused(unused_cast_images(plan, self.generator))
             yield from self._unused(unused_checklist(plan, self.critic, self.settings))
-            for step in plan.drawn_steps:
-                if step.prompt and not self._draws_left():
+            while (yield from self._steps()):
+                reopened = yield from self._review()
+                if reopened is None:
                     break
-                try:
-                    yield from self._step_events(step)
-                except (Cancelled, KeyboardInterrupt):
-                    yield self._close(step, StopReason.cancelled)
-                    yield self._finish(self.plan)
-                    raise
-                if self._ends_after(self.results[-1]):
-                    break
+                del self.results[reopened:]
             yield self._finish(self.plan)
         finally:
             self.cached_calls.close()
             self.store.end()
+
+    def _steps(self) -> EventStream[Event, None, bool]:
+        """Run the steps that have no result yet. Return whether all steps have one then."""
+        for step in self.plan.drawn_steps[len(self.results) :]:
+            if step.prompt and not self._draws_left():
+                return False
+            try:
+                yield from self._step_events(step)
+            except (Cancelled, KeyboardInterrupt):
+                yield self._close(step, StopReason.cancelled)
+                yield self._finish(self.plan)
+                raise
+            if self._ends_after(self.results[-1]):
+                return False
+        return True
+
+    def _review(self) -> EventStream[Event, None, int | None]:
+        """Return the index of the step that the story check reopened, if it reopened one."""
+        if self.reviewer is None:
+            return None
+        try:
+            deadline = self.context.deadline
+            return (
+                yield from self.reviewer.review(self.store, self.request, self.plan, self.results, deadline)
+            )
+        except (Cancelled, KeyboardInterrupt):
+            yield self._finish(self.plan)
+            raise
 
     def _appoint_critic(self, plan: Plan | None) -> None:
         """Use the critic only if a step has several attempts or several images."""
@@ -305,6 +335,7 @@ class _Run:
             partial(self._draw_ahead, step),
             self.attempts,
             checklist_of(step, self.plan, self.settings),
+            style=self.plan.style,
         )
         pick = self.store.user_selected(step.number)
         prompt = step.prompt
@@ -430,6 +461,7 @@ class _Run:
             settings=self.settings,
             identities=self.identities,
             unused=tuple(self.unused),
+            checks=self.store.story_checks(),
         )
         self.store.finish(trajectory)
         return Finished(trajectory)

@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from ..checklist import CheckedItem, ChecklistItem
 from ..errors import ChatError
 from ..pictures import Picture
-from ..types import Plan, Request, Step, UnusedSetting, Verdict
+from ..types import Plan, Request, Step, StepResult, UnusedSetting, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Generator as EventStream
+
     from typing_extensions import Self
+
+    from ..journal.store import RunStore
+    from .events import Event
 
 
 CastOfPlan = Callable[[Request, Plan], Plan]
@@ -26,6 +31,25 @@ RewritesSteps = Callable[[Plan, Step, str], "str | None"]
 
 `None` if there is none.
 """
+
+
+class StoryReviewer(Protocol):
+    """Checks the images of a finished story together (see `pipeline.story_check`)."""
+
+    def review(
+        self, store: RunStore, request: Request, plan: Plan, results: Sequence[StepResult], deadline: float
+    ) -> EventStream[Event, None, int | None]:
+        """Check the story, and request another attempt at a step whose image does not fit.
+
+        After `deadline`, a time of `time.monotonic()`, none is requested.
+
+        Returns:
+            The index of the step that is to be run again, with all steps after it. `None`: the story is done.
+
+        Raises:
+            Cancelled: The run was cancelled.
+        """
+        ...
 
 
 @runtime_checkable

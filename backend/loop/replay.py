@@ -17,6 +17,7 @@ from ..execution_record.reader import read_record
 from ..execution_record.text_and_images import text_in
 from ..execution_record.trajectory import record_trajectory
 from ..journal.journal import RUN, Journal
+from ..journal.picks import RedrawRequest
 from ..journal.store import DrawRecord, JudgementRecord, PlanKey
 from ..pictures import Picture
 from ..types import (
@@ -28,6 +29,7 @@ from ..types import (
     Request,
     RunSettings,
     StepSettings,
+    StoryCheck,
     Trajectory,
     Verdict,
 )
@@ -72,6 +74,7 @@ class _Past:
         self.prompt_sets = journal.prompt_sets
         self.drawn, self.judged = journal.draw_record, journal.judge_record
         self.user_selected, self.redraws = journal.user_selected, journal.redraws
+        self.story_checks = journal.story_checks
 
     def begin(self, request: Request, settings: RunSettings, identities: Identities) -> None:
         pass
@@ -89,6 +92,12 @@ class _Past:
         pass
 
     def keep_judged(self, judged: JudgementRecord) -> None:
+        pass
+
+    def request_redraw(self, step: int, request: RedrawRequest) -> None:
+        pass
+
+    def keep_story_check(self, check: StoryCheck) -> None:
         pass
 
     def finish(self, trajectory: Trajectory) -> None:

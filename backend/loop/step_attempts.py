@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..checklist import ChecklistItem
+from ..journal.picks import RedrawRequest
 from ..journal.store import RunStore
 from ..types import Attempt, DrawSettings, Redraw, RunSettings, Step, StopReason
 from .cached_calls import CachedCalls, DrawnFrom, WantedDraw
 from .events import AttemptDrawn, AttemptJudged, AttemptStarted, Event
 from .missing_verdicts import MissingVerdicts
-from .policy import choose, user_selected
+from .policy import accepted, choose, next_prompt, user_selected
 from .protocols import ChecksItems, CriticLike
 from .step_rules import max_attempts_of, redraw_seed, step_seed
 
@@ -40,6 +41,8 @@ class StepAttempts:
     """The attempts of one step so far. Every method that adds attempts yields their events.
 
     `draw_ahead` is called with the attempts that are about to be judged. `items` are the step's checklist.
+    `draw_ahead` is called with the attempts that are about to be judged. `style` is the plan's sentence
+    about it.
     """
 
     step: Step
@@ -48,6 +51,7 @@ class StepAttempts:
     draw_ahead: Callable[[list[Attempt]], None]
     made: list[Attempt]
     items: Sequence[ChecklistItem] = ()
+    style: str = ""
 
     def redraw_waits(self, prompt: str, draws: int) -> bool:
         """Return whether the user requested an attempt, so that the step's next own attempt is skipped.
@@ -55,7 +59,7 @@ class StepAttempts:
         An own attempt that is cached is not skipped, so that a resumed run has its attempts in the same
         order.
         """
-        if not self.context.store.redraws(self.step):
+        if all(request.by != "user" for request in self.context.store.redraws(self.step).values()):
             return False
         seed = step_seed(self.step, draws, self.context.settings)
         return not self.context.calls.has_drawn(self.drawn_from.wanted(prompt, seed))
@@ -63,38 +67,58 @@ class StepAttempts:
     def redraws(
         self,
     ) -> EventStream[Event, None, tuple[int | None, StopReason | None]]:
-        """Make the attempts that the user requested, after the step's own attempts.
+        """Make the requested attempts, after the step's own attempts.
 
         If several are not made yet, only the newest is made, since each replaces the one before. The critic
-        judges them too, but the user's choice counts: a rejection changes neither the result nor the prompt.
+        judges them too. If the user requested one, the user's choice counts: a rejection changes neither the
+        result nor the prompt. A request of the story check has as many attempts as the step, with refined
+        prompts, and only an accepted one is the result; the others are more attempts of the step.
 
         Returns:
             The index of the requested attempt that is the step's result (`None`: there is none), and the
             reason if the method ended before the last of them.
         """
         done, result = 0, None
-        while later := {
-            number: what for number, what in self.context.store.redraws(self.step).items() if number > done
-        }:
-            done, prompt = next(iter(later.items()))
-            seed = redraw_seed(self.step, self.context.settings, done, prompt, self.made)
-            wanted = self.drawn_from.wanted(prompt, seed)
-            if not self.context.calls.has_drawn(wanted):
-                pick = self.context.store.user_selected(self.step.number)
-                if len(later) > 1 or user_selected(self.made, pick) is not None:
-                    continue
-                if time.monotonic() >= self.context.deadline:
-                    return result, StopReason.budget
-            first = len(self.made)
-            yield from self._draw(wanted, Redraw(number=done))
-            several = len(self.made) - first > 1
-            if self.context.settings.judge_last and (
-                max_attempts_of(self.step, self.context.settings) > 1 or several
-            ):
-                yield from self.judge(first)
-            best = choose(self.made[first:], self.context.settings)
-            result = result if best is None else first + best
+        while later := {number: one for number, one in self._requests().items() if number > done}:
+            done, request = next(iter(later.items()))
+            prompt = request.prompt
+            for turn in range(self._turns(request)):
+                seed = redraw_seed(self.step, self.context.settings, done, prompt, self.made, turn)
+                wanted = self.drawn_from.wanted(prompt, seed)
+                if not self.context.calls.has_drawn(wanted):
+                    pick = self.context.store.user_selected(self.step.number)
+                    if len(later) > 1 or user_selected(self.made, pick) is not None:
+                        break
+                    if time.monotonic() >= self.context.deadline:
+                        return result, StopReason.budget
+                first = len(self.made)
+                yield from self._draw(wanted, Redraw(number=done, by=request.by))
+                several = len(self.made) - first > 1
+                if (self.context.settings.judge_last or request.by != "user") and (
+                    max_attempts_of(self.step, self.context.settings) > 1 or several
+                ):
+                    yield from self.judge(first)
+                best = choose(self.made[first:], self.context.settings)
+                if best is not None and (request.by == "user" or self._is_accepted(first + best)):
+                    result = first + best
+                    break
+                prompt = next_prompt(self.made[first:], self.style)
         return result, None
+
+    def _turns(self, request: RedrawRequest) -> int:
+        """Return the maximum number of generator calls for a request."""
+        if request.by == "user" or self.context.critic is None:
+            return 1
+        return max_attempts_of(self.step, self.context.settings)
+
+    def _requests(self) -> dict[int, RedrawRequest]:
+        """Return the requested attempts; one of the story check only if its image is among the attempts."""
+        images = {attempt.image.digest for attempt in self.made if attempt.image}
+        requests = self.context.store.redraws(self.step)
+        return {number: one for number, one in requests.items() if one.by == "user" or one.about in images}
+
+    def _is_accepted(self, number: int) -> bool:
+        return accepted(self.made[number].verdict, self.context.settings.accept_at)
 
     def candidates(
         self, numbers: range, prompt: str, pick: str | None

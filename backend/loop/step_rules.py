@@ -93,9 +93,14 @@ def step_seed(step: Step, attempt: int, settings: RunSettings) -> int:
 
 
 def redraw_seed(
-    step: Step, settings: RunSettings, number: int, prompt: str, attempts: Sequence[Attempt]
+    step: Step,
+    settings: RunSettings,
+    number: int,
+    prompt: str,
+    attempts: Sequence[Attempt],
+    turn: int = 0,
 ) -> int:
-    """Return the seed of an attempt that the user requested, derived from the run's base seed.
+    """Return the seed of a requested attempt, derived from the run's base seed.
 
     It differs from the seeds of the step's own attempts, so the same prompt gives another image. Exception:
     with the seed rule "every step" and a new prompt the step's seed is used, since only the prompt should
@@ -104,13 +109,14 @@ def redraw_seed(
     Args:
         step: The step.
         settings: The run's settings.
-        number: Number of the requested attempt, from 1.
+        number: Number of the request, from 1.
         prompt: Its prompt.
         attempts: The attempts so far.
+        turn: Number of the request's generator call, from 0.
     """
     if settings.seed_rule == "every step" and all(attempt.prompt != prompt for attempt in attempts):
         return step_seed(step, 0, settings)
-    return hashed_seed(f"{settings.seed}/{step.number}/redraw {number}")
+    return hashed_seed(f"{settings.seed}/{step.number}/redraw {number}{f'.{turn}' if turn else ''}")
 
 
 def step_source(

@@ -16,7 +16,7 @@ from ..journal.journal import RUN, Journal
 from ..journal.plan_parts import FOLDER, PlanParts
 from ..loop.events import Event, PlanReady
 from ..loop.loop import run
-from ..loop.protocols import CastOfPlan, CriticLike, PlannerLike, RewritesSteps
+from ..loop.protocols import CastOfPlan, CriticLike, PlannerLike, RewritesSteps, StoryReviewer
 from ..loop.step_rules import max_attempts_in
 from ..types import Plan, Request, RunSettings
 
@@ -72,6 +72,7 @@ class PreparedRun:
         critic: CriticLike | None,
         cast: CastOfPlan | None = None,
         rewriter: RewritesSteps | None = None,
+        reviewer: StoryReviewer | None = None,
     ) -> EventStream[Event, None, None]:
         """Run the request and yield its events. The last one is `Finished`.
 
@@ -81,11 +82,12 @@ class PreparedRun:
             critic: The critic, if one is needed.
             cast: Returns a plan with its cast.
             rewriter: Writes a prompt for the whole image of a step whose attempts are used up.
+            reviewer: Checks the finished story.
 
         Raises:
             InterleaveError: As for `loop.run`. SettingsError if the planner does not support constraints.
         """
-        with closing(self._run(planner, generator, critic, cast, rewriter)) as events:
+        with closing(self._run(planner, generator, critic, cast, rewriter, reviewer)) as events:
             for event in events:
                 if isinstance(event, PlanReady) and self._parts:
                     self._parts.clear()
@@ -98,6 +100,7 @@ class PreparedRun:
         critic: CriticLike | None,
         cast: CastOfPlan | None,
         rewriter: RewritesSteps | None,
+        reviewer: StoryReviewer | None,
     ) -> EventStream[Event, None, None]:
         if isinstance(planner, Planner):
             writer = copy(planner)
@@ -109,7 +112,9 @@ class PreparedRun:
                 "Omit the constraints, or use a Planner.",
             )
         given, store = self.settings, self._journal
-        return run(self.request, planner, generator, critic, given, store, self.plan, cast, rewriter)
+        return run(
+            self.request, planner, generator, critic, given, store, self.plan, cast, rewriter, reviewer
+        )
 
     def _written_plan(self) -> Plan | None:
         """Return the plan that the user wrote into the folder."""

@@ -77,7 +77,7 @@ def _deciding(result: StepResult) -> list[Attempt]:
     """
     if result.stop_reason in (StopReason.picked, StopReason.text_only):
         return []
-    redrawn = max((attempt.redraw.number for attempt in result.attempts if attempt.redraw), default=None)
-    if redrawn is not None:
-        return [one for one in result.attempts if one.redraw and one.redraw.number == redrawn]
+    by_user = [one.redraw.number for one in result.attempts if one.redraw and one.redraw.by == "user"]
+    if by_user:
+        return [one for one in result.attempts if one.redraw and one.redraw.number == max(by_user)]
     return [] if result.stop_reason is StopReason.accepted else list(result.attempts)
