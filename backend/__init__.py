@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         SettingUnused,
         StepFinished,
         StepRewritten,
+        StoryChecked,
     )
     from .loop.protocols import CriticLike, PlannerLike
     from .loop.replay import load_trajectory
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
         Step,
         StepResult,
         StopReason,
+        StoryCheck,
+        StoryFinding,
         Trajectory,
         Verdict,
     )
@@ -106,6 +109,9 @@ __all__ = [
     "StepRewritten",
     "StopReason",
     "Story",
+    "StoryCheck",
+    "StoryChecked",
+    "StoryFinding",
     "StoryStream",
     "Trajectory",
     "Verdict",
@@ -128,7 +134,7 @@ _MODULES = {
     ".generators": "open_generator",
     ".generators.protocol": "Generator",
     ".loop.events": "AttemptDrawn AttemptJudged AttemptStarted Event Finished PlanReady SettingUnused "
-    "StepFinished StepRewritten",
+    "StepFinished StepRewritten StoryChecked",
     ".loop.protocols": "CriticLike PlannerLike",
     ".loop.replay": "load_trajectory",
     ".pictures": "Picture",
@@ -137,8 +143,8 @@ _MODULES = {
     ".prompts": "PromptSet",
     ".scorers": "open_scorer",
     ".scorers.protocol": "Scorer",
-    ".types": "Attempt CastMember Plan Request RunSettings Score Step StepResult StopReason Trajectory "
-    "Verdict",
+    ".types": "Attempt CastMember Plan Request RunSettings Score Step StepResult StopReason StoryCheck "
+    "StoryFinding Trajectory Verdict",
 }
 """Names by the modules that define them; a test compares them with the imports above."""
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -25,6 +25,7 @@ from .options.model_options import (
     LocalOptions,
     PlannerOptions,
     RewritingOptions,
+    StoryCheckOptions,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ..backend.agents.writers.cast_writer import CastWriter
     from ..backend.agents.writers.step_rewriter import StepRewriter
     from ..backend.generators.protocol import Generator
+    from ..backend.pipeline.story_check.review import StoryReview
     from ..backend.prompts import PromptSet
 
 ENHANCER = ("enhancer_prompt", "enhancer_edit_prompt", "enhancer_max_tokens")
@@ -82,6 +84,31 @@ class Opener:
             ChatError: The model cannot be loaded or reached.
         """
         return self._models.step_rewriter(options.step_rewriter) if options.step_rewriter else None
+
+    def story_review(self, options: StoryCheckOptions, critic: CriticOptions) -> StoryReview | None:
+        """Open the chat model that checks the story; None if the story is not checked.
+
+        Raises:
+            SettingsError: An option is not valid for this model, or no model is chosen.
+            ChatError: The model cannot be loaded or reached.
+        """
+        if not options.check_story:
+            if options.story_checker is not None:
+                raise SettingsError("--story-checker is set, but not --check-story.", "Add --check-story 1.")
+            return None
+        spec = options.story_checker or critic.critic
+        if spec in (NONE, TINY_WORLD):
+            raise SettingsError(
+                f"--check-story needs a model that can compare several images, and the critic is {spec!r}.",
+                "Add --story-checker.",
+            )
+        from ..backend.pipeline.story_check.review import StoryReview
+
+        own = options.story_checker is None
+        checker = self._models.story_checker(
+            spec, critic.critic_adapter if own else None, own and critic.merge_critic
+        )
+        return StoryReview(checker, options.check_story)
 
     def critic(self, options: CriticOptions) -> Critic | None:
         """Open the critic; None for `none`.

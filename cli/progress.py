@@ -25,6 +25,7 @@ from ..backend.loop.events import (
     SettingUnused,
     StepFinished,
     StepRewritten,
+    StoryChecked,
 )
 from ..backend.loop.policy import accepted
 from ..backend.report.completeness import GOOD
@@ -68,6 +69,7 @@ class Lines:
         self._accept_at = accept_at
         self._status: Any = None
         self._steps = 0
+        self._numbers: list[int] = []
         self._done = 0
         self._attempts = 0
         self._prompt: str | None = None
@@ -105,6 +107,7 @@ class Lines:
     def _plan(self, event: PlanReady) -> None:
         self.wait("")
         self._steps = len(event.plan.steps)
+        self._numbers = [step.number for step in event.plan.steps]
         origin = " (from the run folder)" if event.reused else ""
         self.say(f"Plan with {plural(self._steps, 'step')}{origin}", "bold")
         for line in plan_lines(event.plan):
@@ -164,6 +167,21 @@ class Lines:
             self.say(f"    {result.step.auxiliary_text}", "italic")
         self.say(f"    {step_line(result)}", "green" if result.stop_reason in GOOD else "yellow")
         self._done += 1
+
+    @show.register
+    def _checked(self, event: StoryChecked) -> None:
+        self.wait("")
+        if event.check.warning:
+            warn(f"The story was not checked. {event.check.warning}")
+            return
+        cached = " (cached)" if event.reused else ""
+        found = event.check.findings
+        self.say(f"Story check: {plural(len(found), 'finding') if found else 'no findings'}{cached}", "bold")
+        for one in found:
+            self.say(f"    step {one.step}, {one.kind}: {one.problem}", "yellow")
+        if event.check.reopened is not None:
+            self.say(f"    step {event.check.reopened} is generated again")
+            self._done = self._numbers.index(event.check.reopened)
 
     @show.register
     def _finished(self, event: Finished) -> None:

@@ -35,6 +35,7 @@ from .options.model_options import (
     LocalOptions,
     PlannerOptions,
     RewritingOptions,
+    StoryCheckOptions,
 )
 from .progress import JsonLines, Lines, plural, warn
 
@@ -74,6 +75,7 @@ class ModelOptions:
     local: LocalOptions
     cast: CastOptions = field(default_factory=CastOptions)
     rewriting: RewritingOptions = field(default_factory=RewritingOptions)
+    story_check: StoryCheckOptions = field(default_factory=StoryCheckOptions)
 
 
 def carry_out(
@@ -122,12 +124,13 @@ def carry_out(
             critic = opener.critic(models.critic) if needs_critic else None
             writer = opener.cast_writer(models.cast)
             rewriter = opener.step_rewriter(models.rewriting)
+            reviewer = opener.story_review(models.story_check, models.critic)
             opener.finish()
             if before is not None:
                 before.check_models(planner, critic, generator)
             view.wait("Planning")
             completed = PlanCast(cast, writer) if cast or writer else None
-            for event in prepared.events(planner, generator, critic, completed, rewriter):
+            for event in prepared.events(planner, generator, critic, completed, rewriter, reviewer):
                 if isinstance(event, Finished):
                     trajectory = event.trajectory
                 view.show(event)

@@ -33,6 +33,7 @@ from ..report.outcomes import (
 )
 from ..report.prompt_diff import Piece, changes
 from ..report.reasoning import reasoning_shown
+from ..report.story_checks import check_lines
 from ..report.words import Words
 from ..types import Attempt, RunSettings, Trajectory
 from .layout.files import write_whole
@@ -64,6 +65,7 @@ def render(trajectory: Trajectory, options: ExportOptions = PLAIN) -> str:
     # Without a planner, the request is only the name of the story.
     asked = trajectory.request if trajectory.identities.planner else ""
     findings = [(one.step, words.heard(one.message)) for one in step_findings(trajectory.plan, asked)]
+    findings += check_lines(trajectory, words)
     request_images = [
         images.show(picture, STORY_SIDE, tallest=GALLERY_HEIGHT) for picture in trajectory.request.images
     ]

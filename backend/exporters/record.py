@@ -33,7 +33,7 @@ def export(trajectory: Trajectory, folder: Path) -> Path:
 
     `target_img` is null for an attempt without an image. `success` is null for an attempt that was not judged
     or whose verdict could not be read. `beside_imgs` is present only if the model was shown images next to
-    the source image.
+    the source image, and `story_checks` only if the story was checked.
 
     Raises:
         JournalError: The folder cannot be written.
@@ -94,9 +94,14 @@ def record_of(trajectory: Trajectory, keep: KeepPicture) -> dict[str, Any]:
     context: dict[str, Any] = {"execution_plan": plan}
     if trajectory.plan.reasoning:
         context["reasoning"] = trajectory.plan.reasoning
-    return {
+    record = {
         "user_input": trajectory.request.text,
         "global_context": context,
         "steps": entries,
         MEANING: Meaning.proposal.value,
     }
+    if trajectory.checks:
+        record["story_checks"] = [
+            check.model_dump(include={"findings", "reopened", "warning"}) for check in trajectory.checks
+        ]
+    return record

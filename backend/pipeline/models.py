@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from ..chat import CHAT_BACKENDS
+from ..errors import SettingsError
 from ..generators import GENERATORS
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..prompts import PromptSet
     from ..prompts.agent_card import Role
     from ..prompts.enhancer import EnhancerPrompts
+    from .story_check.checker import StoryChecker
 
 TINY_WORLD = "tinyworld"
 
@@ -153,6 +155,30 @@ class ModelOpener:
         from ..agents.writers.step_rewriter import StepRewriter
 
         return StepRewriter(self._chat(spec, None, None), staying=self._critics)
+
+    def story_checker(self, spec: str, adapter: str | None = None, merge: bool = False) -> StoryChecker:
+        """Open a chat model that checks finished stories.
+
+        It is offloaded after its reply, unless it shares the critic's weights.
+
+        Args:
+            spec: Chat backend as `NAME:ARGUMENT`.
+            adapter: Folder of a LoRA adapter.
+            merge: Whether to merge the adapter into a copy of the weights.
+
+        Raises:
+            SettingsError: The backend is unknown, an option is not supported, or the model cannot see several
+                images on a sheet.
+            ChatError: The model cannot be loaded.
+        """
+        if spec.partition(":")[0] == TINY_WORLD:
+            raise SettingsError(
+                "The tiny world's agents cannot check stories: they read single small images.",
+                "Choose another story checker.",
+            )
+        from .story_check.checker import StoryChecker
+
+        return StoryChecker(self._chat(spec, adapter, None, merge), staying=self._critics)
 
     def generator(self, spec: str, **options: object) -> Generator:
         """Open a generator.

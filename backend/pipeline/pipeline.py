@@ -22,6 +22,7 @@ from .story import Story, StoryStream
 if TYPE_CHECKING:
     from ..agents.planner import Planner
     from ..generators.protocol import Generator
+    from .story_check.review import StoryCheckerLike, StoryReview
 
 OF_ONE_AGENT = {"adapter", "merge"}
 
@@ -40,11 +41,14 @@ class Pipeline:
         critic: Like `planner`. None generates each step once without judging it.
         settings: Settings of every run. Default: `RunSettings()`.
         constraints: Constraints of the plans: number of steps, captions, style.
+        check_story: Number of images that may be generated again because they do not fit their story. 0: the
+            finished story is not checked.
+        story_checker: Like `planner`, or an object with `check` and `identity`. Default: the critic's model.
         **options: Options of the models that are given by name, such as `device`, `dtype`, `quantization`,
             `size` or `steps`. Each is passed to every model that accepts it.
 
     Raises:
-        SettingsError: A name is unknown, or no model accepts an option.
+        SettingsError: A name is unknown, no model accepts an option, or no model can check stories.
     """
 
     def __init__(
@@ -55,9 +59,12 @@ class Pipeline:
         *,
         settings: RunSettings | None = None,
         constraints: PlanConstraints | None = None,
+        check_story: int = 0,
+        story_checker: str | ChatModel | StoryCheckerLike | None = None,
         **options: object,
     ) -> None:
         self._planner, self._generator, self._critic = planner, generator, critic
+        self._check_story, self._story_checker = check_story, story_checker or critic
         self._settings = settings or RunSettings()
         self._constraints = constraints or PlanConstraints()
         self._check(options)
@@ -116,7 +123,8 @@ class Pipeline:
         planner = self._open_planner() if prepared.needs_planner else None
         critic = self._open_critic() if prepared.needs_critic else None
         completed = PlanCast(members) if members else None
-        return StoryStream(prepared.events(planner, generator, critic, completed), place)
+        events = prepared.events(planner, generator, critic, completed, reviewer=self._open_reviewer())
+        return StoryStream(events, place)
 
     def _open_generator(self) -> Generator | None:
         if isinstance(self._generator, str):
@@ -137,6 +145,21 @@ class Pipeline:
             return self._models.critic(self._critic)
         return Critic(self._critic) if isinstance(self._critic, ChatModel) else self._critic
 
+    def _open_reviewer(self) -> StoryReview | None:
+        if not self._check_story:
+            return None
+        from .story_check.checker import StoryChecker
+        from .story_check.review import StoryCheckerLike, StoryReview
+
+        checker = self._story_checker
+        if isinstance(checker, str):
+            checker = self._story_checker = self._models.story_checker(checker)
+        elif isinstance(checker, ChatModel):
+            checker = StoryChecker(checker)
+        elif not isinstance(checker, StoryCheckerLike):
+            raise SettingsError("No model is chosen that checks stories.", "Pass story_checker.")
+        return StoryReview(checker, self._check_story)
+
     def _check(self, options: dict[str, object]) -> None:
         """Check the names of the models and the options.
 
@@ -150,6 +173,8 @@ class Pipeline:
             accepted |= CHAT_BACKENDS.option_names(with_role(self._planner, "planner"))
         if isinstance(self._critic, str):
             accepted |= CHAT_BACKENDS.option_names(with_role(self._critic, "critic"))
+        if self._check_story and isinstance(self._story_checker, str):
+            accepted |= CHAT_BACKENDS.option_names(with_role(self._story_checker, "critic"))
         accepted -= OF_ONE_AGENT
         for name in sorted(options.keys() - accepted):
             hint = f"Supported options: {', '.join(sorted(accepted))}."

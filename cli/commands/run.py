@@ -19,6 +19,7 @@ from ..options.model_options import (
     LocalOptions,
     PlannerOptions,
     RewritingOptions,
+    StoryCheckOptions,
 )
 from ..options.models import typed_options, with_model_options
 from ..options.panels import AUTOMATION, PLANNER
@@ -46,6 +47,7 @@ def command(
     local: LocalOptions,
     cast: CastOptions,
     rewriting: RewritingOptions,
+    story_check: StoryCheckOptions,
     request: Annotated[
         str | None,
         typer.Argument(
@@ -94,10 +96,11 @@ def command(
     if request is not None and requests is not None:
         raise SettingsError("A request and --requests cannot be combined.", "Remove one of them.")
     if requests is not None:
-        if image or plan or as_json or cast != CastOptions() or rewriting != RewritingOptions():
+        own = (cast, rewriting, story_check)
+        if image or plan or as_json or own != (CastOptions(), RewritingOptions(), StoryCheckOptions()):
             raise SettingsError(
-                "--image, --plan, --json, --cast, --cast-writer and --step-rewriter cannot be combined with "
-                "--requests.",
+                "--image, --plan, --json, --cast, --cast-writer, --step-rewriter, --check-story and "
+                "--story-checker cannot be combined with --requests.",
                 "Remove them.",
             )
         teachers = TeacherOptions(planning, constraints, judging, (drawing,), local)
@@ -114,7 +117,7 @@ def command(
     else:
         asked = read_request(request, image or [])
     given = read_plan_file(plan) if plan else None
-    models = ModelOptions(planning, constraints, judging, drawing, local, cast, rewriting)
+    models = ModelOptions(planning, constraints, judging, drawing, local, cast, rewriting, story_check)
     outcome = carry_out(asked, out, settings, models, given, as_json, before)
     raise typer.Exit(outcome.code)
 

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from ...backend.chat.llamacpp.settings import LlamaCppSettings
 from ...backend.chat.protocol import ReplySettings
 from ...backend.pipeline.models import TINY_WORLD
+from ...backend.pipeline.story_check.review import MAX_REOPENED
 from .service import ServiceOptions
 
 NONE = "none"
@@ -129,6 +130,23 @@ class RewritingOptions(BaseModel):
         description="Chat model that describes the whole image of a step whose attempts are used up. The "
         "step is then generated again from this text, without a source image: transformers:FOLDER, "
         "llamacpp:FILE.gguf or openai:MODEL@URL.",
+    )
+
+
+class StoryCheckOptions(BaseModel):
+    """Options of the story check."""
+
+    check_story: int = Field(
+        default=0,
+        ge=0,
+        le=MAX_REOPENED,
+        description="After the last step, check all images of the story together, and generate up to this "
+        "number of images again, each with the later steps that depend on it. 0: no check.",
+    )
+    story_checker: str | None = Field(
+        default=None,
+        description="Chat model of the story check: transformers:FOLDER, llamacpp:FILE.gguf or "
+        "openai:MODEL@URL. Default: the critic's.",
     )
 
 

@@ -73,6 +73,7 @@ MODELS: dict[str, tuple[str, Fields]] = {
     "PlanConstraints": (PLANNER, {"": ("style",)}),
     "CastOptions": (PLANNER, {}),
     "RewritingOptions": (PLANNER, {}),
+    "StoryCheckOptions": (CRITIC, {}),
     "CriticOptions": (CRITIC, {"": ("critic",), SAMPLING: _sampling("critic")}),
     "DrawingOptions": (GENERATOR, {"": ("size",)}),
     "RunSettings": (LIMITS, _RUN),

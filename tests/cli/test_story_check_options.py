@@ -1,0 +1,108 @@
+"""`run --check-story` and `--story-checker`: output, resume, and options that cannot be combined."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.cli_calls import call, verdict_reply
+
+from interleave_thinker.backend.loop.replay import load_trajectory
+from interleave_thinker.backend.types import StopReason
+
+FOUND = [{"step_number": 2, "kind": "identity", "problem": "The fox must be red."}]
+
+
+def written(path: Path, *replies: str) -> str:
+    path.write_text(json.dumps(replies), encoding="utf-8")
+    return f"scripted:{path}"
+
+
+def answer(findings: object) -> str:
+    return f"<think>Looked.</think><answer>{json.dumps({'findings': findings})}</answer>"
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> list[str]:
+    plan = tmp_path / "plan.json"
+    steps = [{"prompt": prompt} for prompt in ("a fox", "the fox runs", "the fox sleeps")]
+    plan.write_text(json.dumps({"execution_plan": steps}), encoding="utf-8")
+    return ["--plan", str(plan), "--generator", "fake:16"]
+
+
+def checker(tmp_path: Path, *replies: str) -> list[str]:
+    return ["--check-story", "2", "--story-checker", written(tmp_path / "checker.json", *replies)]
+
+
+def critic(tmp_path: Path, count: int) -> list[str]:
+    return ["--critic", written(tmp_path / "critic.json", *[verdict_reply(True)] * count)]
+
+
+def test_findings_are_printed_and_the_story_goes_on(tmp_path: Path, options: list[str]) -> None:
+    out = tmp_path / "out"
+    models = [*critic(tmp_path, 5), *checker(tmp_path, answer(FOUND), answer([]))]
+    result = call("run", "a story", "--out", out, *options, *models)
+    assert result.exit_code == 0, result.output
+    for line in (
+        "Story check: 1 finding\n    step 2, identity: The fox must be red.\n    step 2 is generated again\n",
+        "Step 2 of 3  the fox runs\n    attempt 1: accepted, cached",
+        "    prompt: the fox runs. The fox must be red.\n    attempt 2: accepted",
+        "Story check: no findings\n",
+        "3 of 3 images accepted.",
+    ):
+        assert line in result.output
+    trajectory = load_trajectory(out)
+    assert [one.chosen for one in trajectory.results] == [0, 1, 0] and len(trajectory.checks) == 2
+    assert "Story check, identity, attempt 1" in (out / "index.html").read_text(encoding="utf-8")
+    again = call("run", "a story", "--out", out, *options, *models)
+    assert "Story check: no findings (cached)" in again.output and again.output.count(", cached") == 4
+
+
+def test_the_critics_model_checks_if_no_other_is_named(tmp_path: Path, options: list[str]) -> None:
+    replies = [*[verdict_reply(True)] * 3, answer([])]
+    shared = ["--critic", written(tmp_path / "critic.json", *replies), "--check-story", "1"]
+    result = call("run", "a story", "--out", tmp_path / "out", *options, *shared)
+    assert result.exit_code == 0 and "Story check: no findings" in result.output, result.output
+
+
+def test_json_lines_contain_the_check(tmp_path: Path, options: list[str]) -> None:
+    models = [*critic(tmp_path, 5), *checker(tmp_path, answer(FOUND), answer([]))]
+    result = call("run", "a story", "--out", tmp_path / "out", *options, *models, "--json")
+    events = [json.loads(line) for line in result.output.splitlines()]
+    checks = [event["check"] for event in events if event["event"] == "story_checked"]
+    assert [check["reopened"] for check in checks] == [2, None]
+
+
+def test_an_unreadable_check_is_a_warning(tmp_path: Path, options: list[str]) -> None:
+    models = [*critic(tmp_path, 3), *checker(tmp_path, "fine", "fine")]
+    result = call("run", "a story", "--out", tmp_path / "out", *options, *models)
+    assert result.exit_code == 0 and "The story was not checked" in result.stderr
+    assert [one.stop_reason for one in load_trajectory(tmp_path / "out").results] == [StopReason.accepted] * 3
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--check-story", "1", "--critic", "none"], "the critic is 'none'"),
+        (["--check-story", "1"], "Add --story-checker"),
+        (["--story-checker", "scripted:x.json"], "Add --check-story 1"),
+        (["--check-story", "21"], "20"),
+    ],
+)
+def test_settings_that_cannot_work(
+    tmp_path: Path, options: list[str], given: list[str], message: str
+) -> None:
+    result = call("run", "a story", "--out", tmp_path / "out", *options, *given)
+    assert result.exit_code == 2 and message in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_it_cannot_be_combined_with_max_draws_or_many_requests(tmp_path: Path, options: list[str]) -> None:
+    models = [*critic(tmp_path, 3), *checker(tmp_path, answer([]))]
+    result = call("run", "a story", "--out", tmp_path / "out", *options, *models, "--max-draws", "9")
+    assert result.exit_code == 2 and "max_draws" in result.stderr
+    requests = tmp_path / "requests.jsonl"
+    requests.write_text('{"id": "a", "user_input": "a house"}\n', encoding="utf-8")
+    result = call("run", "--requests", requests, "--out", tmp_path / "many", "--check-story", "1")
+    assert result.exit_code == 2 and "--check-story" in result.stderr
