@@ -16,6 +16,7 @@ from interleave_thinker.backend.exporters import ANIMATIONS, export_by_name, opt
 from interleave_thinker.backend.exporters.layout import typesetting
 from interleave_thinker.backend.report.drift import StepDrift
 from interleave_thinker.backend.report.outcomes import stop_sentence, summarize
+from interleave_thinker.backend.report.story_checks import FOUND, NOT_CHECKED
 from interleave_thinker.backend.report.words import FOLDER, LANGUAGES, words_in
 
 EXPORTERS = Path(__file__).resolve().parents[3] / "backend" / "exporters"
@@ -23,6 +24,7 @@ SAID = re.compile(r"""\bsay\(\s*(["'])((?:(?!\1)[^\\]|\\.)+)\1""")
 FROM_ELSEWHERE = {
     *("generator", "critic", "source", "planner", "prompt set"),
     *("Not reached", "No image", "kept", "picked by hand", "Untitled story"),
+    *(*FOUND.values(), NOT_CHECKED),
 }
 """Names, and texts that reach `say` or `heard` as values."""
 OTHERS = LANGUAGES[1:]
