@@ -17,11 +17,11 @@ GROUPS = {
     "Interfaces to implement": ("ChatModel", "CriticLike", "Exporter", "Generator", "PlannerLike", "Scorer"),
     "Requests, plans and results": (
         "Request", "Plan", "Step", "CastMember", "RunSettings", "Trajectory", "StepResult", "StopReason",
-        "Attempt", "Verdict", "Score", "Picture",
+        "Attempt", "Verdict", "Score", "StoryCheck", "StoryFinding", "Picture",
     ),
     "Events of a run": (
         "Event", "PlanReady", "SettingUnused", "AttemptStarted", "AttemptDrawn", "AttemptJudged",
-        "StepRewritten", "StepFinished", "Finished",
+        "StepRewritten", "StepFinished", "StoryChecked", "Finished",
     ),
     "Errors": (
         "InterleaveError", "SettingsError", "AnswerError", "ChatError", "GeneratorError", "ScorerError",
