@@ -236,6 +236,25 @@ def test_a_request_about_an_earlier_image_is_not_repeated(tmp_path: Path) -> Non
     assert chosen(trajectory) == [1, None, 0, 0]
 
 
+def test_a_rewritten_step_is_reopened_with_its_new_prompt(tmp_path: Path) -> None:
+    def told() -> tuple[Trajectory, list[str]]:
+        generator, reviewer = Counting(), StoryReview(Finds([3, 4]), 2)
+        events = run(
+            *(REQUEST, OnePlan(PLAN), generator, Accepts("runs"), RunSettings(max_attempts=2)),
+            *(Journal(tmp_path), None, None),
+            rewriter=lambda plan, step, problem: "a red fox in a wood",
+            reviewer=reviewer,
+        )
+        *_, last = events
+        assert isinstance(last, Finished)
+        return last.trajectory, [prompt for prompt, *_ in generator.drawn]
+
+    trajectory, drawn = told()
+    assert drawn[3:6] == ["a red fox in a wood", "the fox sleeps", f"a red fox in a wood. {HAT}"]
+    assert drawn[6:] == ["the fox sleeps"] and chosen(trajectory) == [0, None, 1, 0]
+    assert told()[1] == [], "resumed from the rewritten plan"
+
+
 def test_only_requests_of_the_user_are_shown_as_such(tmp_path: Path) -> None:
     story(Journal(tmp_path), Finds([3]))
     assert newest_redraws(tmp_path) == {}
