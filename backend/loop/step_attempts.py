@@ -40,9 +40,8 @@ class StepContext:
 class StepAttempts:
     """The attempts of one step so far. Every method that adds attempts yields their events.
 
-    `draw_ahead` is called with the attempts that are about to be judged. `items` are the step's checklist.
-    `draw_ahead` is called with the attempts that are about to be judged. `style` is the plan's sentence
-    about it.
+    `draw_ahead` is called with the attempts that are about to be judged. `items` are the step's checklist,
+    and `style` is the plan's sentence about it.
     """
 
     step: Step
