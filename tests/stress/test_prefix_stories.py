@@ -18,7 +18,7 @@ from interleave_thinker.backend.counters import counting
 from interleave_thinker.backend.journal.store import InMemoryStore
 from interleave_thinker.backend.loop.events import Finished
 from interleave_thinker.backend.loop.loop import run
-from interleave_thinker.backend.types import RunSettings, Trajectory
+from interleave_thinker.backend.types import RunSettings, StepResult, Trajectory
 from interleave_thinker.tinyworld.lab.runs.stories import request_of
 from interleave_thinker.tinyworld.lab.world.requests import TinyStory, random_story
 from interleave_thinker.tinyworld.runtime import checkpoint
@@ -27,6 +27,8 @@ from interleave_thinker.tinyworld.runtime.generator import TinyWorldGenerator, l
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(7200)]
 
 STORIES, PARTS = 400, 8
+TIE = 1e-9
+"""Candidates whose P(success) differs by less are chosen by rounding, whatever reads them."""
 CACHED = EngineSettings(prefix_tokens=EngineSettings().prefix_tokens)
 
 
@@ -58,6 +60,21 @@ def probabilities(trajectory: Trajectory) -> list[float]:
     return [verdict.probability or 0.0 for verdict in verdicts]
 
 
+def by_rounding(one: Trajectory, other: Trajectory) -> bool:
+    """Whether two runs part where two candidates have the same P(success) except for rounding."""
+    for first, second in zip(one.results, other.results, strict=True):
+        if first.chosen != second.chosen:
+            chosen = [(first.chosen or 0, second.chosen or 0), (second.chosen or 0, first.chosen or 0)]
+            both = zip((first, second), chosen, strict=True)
+            return all(abs(_probability(run, a) - _probability(run, b)) < TIE for run, (a, b) in both)
+    return False
+
+
+def _probability(result: StepResult, at: int) -> float:
+    verdict = result.attempts[at].verdict
+    return (verdict.probability if verdict else None) or 0.0
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_cache_changes_no_plan_verdict_or_image(part: int) -> None:
     candidates = 2 if part >= PARTS * 3 // 4 else 1
@@ -65,7 +82,7 @@ def test_the_cache_changes_no_plan_verdict_or_image(part: int) -> None:
         (Planner(open_chat("tinyworld:planner", **options)), Critic(open_chat("tinyworld:critic", **options)))
         for options in ({}, {"engine": CACHED})
     ]
-    judged, different, furthest, reused, read = 0, [], 0.0, 0, [0, 0]
+    judged, different, ties, furthest, reused, read = 0, [], [], 0.0, 0, [0, 0]
     for number in range(part, STORIES, PARTS):
         story = random_story(Random(f"prefix/{number}"), "evaluate")
         settings = RunSettings(max_attempts=4, seed=number, candidates=candidates)
@@ -77,14 +94,14 @@ def test_the_cache_changes_no_plan_verdict_or_image(part: int) -> None:
             reused += counts.prefix_tokens_reused
         judged += len(probabilities(found[0]))
         if decisions(found[0]) != decisions(found[1]):
-            different.append(number)
+            (ties if by_rounding(*found) else different).append(number)
         else:
             apart = zip(*map(probabilities, found), strict=True)
             furthest = max([furthest, *(abs(one - other) for one, other in apart)])
     print(
         f"part {part}: {STORIES // PARTS} stories, {candidates} candidates, {judged} verdicts, "
-        f"{len(different)} different; P(success) differs by up to {furthest:.1g}; "
+        f"{len(different)} different, {len(ties)} by a tie; P(success) differs by up to {furthest:.1g}; "
         f"{read[0]} tokens read without the cache, {read[1]} with it, {reused} reused"
     )
-    assert reused and not different
+    assert reused and not different and len(ties) <= 2
     assert furthest < 1e-4
