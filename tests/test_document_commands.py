@@ -12,7 +12,8 @@ from support.cli_calls import call
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 BLOCK = re.compile(
-    r'^```(console|python|json title="plan\.json"|yaml title="cast\.yaml"|markdown title="plane\.md")\n(.*?)^```$',
+    r'^```(console|python|json title="plan\.json"|yaml title="cast\.yaml"|markdown title="plane\.md")\n'
+    r"(.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 ELSEWHERE = {
