@@ -35,6 +35,7 @@ All names on this page can be imported from `interleave_thinker`. They are the p
 may change in any release.
 """
 KEPT_METHODS = ("__init__", "__call__", "__iter__", "__next__", "__enter__", "__exit__")
+MAX_LINE = 110
 
 
 def pages(root: Path) -> dict[str, str]:
@@ -72,7 +73,7 @@ def _definition(backend: Path, module: str, name: str) -> Iterator[str]:
             else None
         )
         if isinstance(target, ast.Name) and target.id == name:
-            yield f"```python\n{ast.unparse(node)}\n```"
+            yield f"```python\n{_wrapped(ast.unparse(node))}\n```"
             yield text(_docstring_after(body, place))
             return
     raise SystemExit(f"{name} is not defined in {file}")
@@ -91,6 +92,15 @@ def _source(backend: Path, module: str, name: str) -> tuple[Path, list[ast.stmt]
         ):
             return _source(file.parent, f".{node.module}", name)
     return file, body
+
+
+def _wrapped(line: str) -> str:
+    """Return a union that is too long for a line with one type a line, as ruff formats it."""
+    name, _, union = line.partition(" = ")
+    if len(line) <= MAX_LINE or " | " not in union:
+        return line
+    types = "\n    | ".join(union.split(" | "))
+    return f"{name} = (\n    {types}\n)"
 
 
 def _class(node: ast.ClassDef) -> Iterator[str]:
