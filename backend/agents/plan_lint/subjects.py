@@ -56,7 +56,8 @@ def no_subject(checked: Checked) -> Found:
     for (step, prompt), mine in zip(checked.drawn, words, strict=True):
         # A word of most other prompts names what the plan is about, also after the pronoun.
         named = len(words) > 1 and any(often[word] - 1 >= (len(words) - 1) / 2 for word in mine)
-        if not named and (SPACED.match(prompt) or CHINESE.match(prompt)):
+        # The loop adds the names of those whom the step lists.
+        if not named and not step.cast and (SPACED.match(prompt) or CHINESE.match(prompt)):
             yield step.number, f"The prompt does not name its subject: '{shown(prompt)}'."
 
 

@@ -330,6 +330,12 @@ def test_prompts_that_contradict_the_cast_are_found(
     assert {one.rule for one in lint(with_cast(("A yard in spring", ()), (prompt, names)))} == found
 
 
+def test_a_listed_member_is_the_subject_of_a_pronoun() -> None:
+    assert lint(with_cast(("A yard in spring", ()), ("She walks home", ("Mia",)))) == ()
+    found = lint(with_cast(("A yard in spring", ()), ("She walks home", None)))
+    assert [one.rule for one in found] == ["no-subject"]
+
+
 def test_a_changed_color_is_known_from_then_on() -> None:
     said = with_cast(("Mia swaps coats: Mia in a blue coat", None), ("Mia in a blue coat runs", None))
     assert lint(said) == ()
