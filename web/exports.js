@@ -12,7 +12,7 @@ import { say } from "./words.js";
 const NODES = ["InterleaveExport", "InterleaveSaveTrajectory"];
 const AS_THE_INTERFACE = "as the interface";
 const BUTTON = "interleave_open";
-const SHOWN = [".pdf", ".png", ".gif", ".webp"];
+const SHOWN = [".pdf", ".png", ".gif", ".webp", ".mp4"];
 const GIF_MARK = "interleave-thinker graph ";
 const LARGEST_GIF = 256 * 1024 * 1024;
 

@@ -26,6 +26,7 @@ FORMATS = {
     "comic (CBZ)": "comic",
     "GIF": "gif",
     "WebP": "webp",
+    "video (MP4)": "mp4",
     "contact sheet (PNG)": "sheet",
     "Markdown": "markdown",
     "execution record (JSON)": "record",
@@ -34,15 +35,15 @@ FORMATS = {
     "comic (PDF)": "comic-pdf",
     "comic pages (PNG)": "comic-png",
 }
-DRAWN = ("pdf", "comic", "comic-pdf", "comic-png", "gif", "webp", "sheet")
+DRAWN = ("pdf", "comic", "comic-pdf", "comic-png", "gif", "webp", "mp4", "sheet")
 """Exports whose text is rendered here, in a font of this machine."""
 AS_THE_INTERFACE = "as the interface"
 """The browser replaces it with its language (web/exports.js). Sent by a program, it means English."""
-PICTURES = (".png", ".gif", ".webp")
+PICTURES = (".png", ".gif", ".webp", ".mp4")
 
 
 class Export(io.ComfyNode):
-    """Exports a story as a page, PDF, comic, animation, sheet, Markdown, data or an archive."""
+    """Exports a story as a page, PDF, comic, animation, video, sheet, Markdown, data or an archive."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:
@@ -52,8 +53,20 @@ class Export(io.ComfyNode):
             display_name="Export",
             category=CATEGORY,
             description="Exports a story into the output folder: as a web page, PDF, comic, GIF or WebP "
-            "animation, contact sheet, Markdown, data, or one file to share. Nothing is overwritten.",
-            search_aliases=["save story", "pdf", "comic", "cbz", "gif", "animated webp", "html", "markdown"],
+            "animation, MP4 video, contact sheet, Markdown, data, or one file to share. Nothing is "
+            "overwritten.",
+            search_aliases=[
+                "save story",
+                "pdf",
+                "comic",
+                "cbz",
+                "gif",
+                "animated webp",
+                "video",
+                "mp4",
+                "html",
+                "markdown",
+            ],
             is_output_node=True,
             inputs=[
                 TrajectorySocket.Input("trajectory", tooltip="From Critic Loop, Attempt End or Load Story."),
@@ -97,7 +110,7 @@ class Export(io.ComfyNode):
                     default="",
                     optional=True,
                     tooltip="Title of a page, PDF, comic or Markdown. Empty: the beginning of the request. "
-                    "Sheets, GIF and WebP have a title only if you enter one.",
+                    "Sheets, GIF, WebP and videos have a title only if you enter one.",
                 ),
                 io.Int.Input(
                     "panels",
@@ -178,7 +191,7 @@ def display_of(path: Path, kind: str) -> dict[str, Any]:
         "interleave_files": ({**saved, "format": kind, "url": host.view_link(saved)},),
     }
     if path.suffix in PICTURES:
-        shown |= {"images": [saved], "animated": (path.suffix == ".webp",)}
+        shown |= {"images": [saved], "animated": (path.suffix in (".webp", ".mp4"),)}
     return shown
 
 

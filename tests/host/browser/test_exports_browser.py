@@ -24,12 +24,13 @@ PICTURES = {
     "contact sheet (PNG)": ("image/png", ".png"),
 }
 PAGE = "page (HTML)"
+VIDEO = "video (MP4)"
 LAID_OUT = """async graph => {
   await app.loadApiJson(graph, 'exports');
   let row = 0;
   for (const node of app.graph._nodes) {
     const place = node.type === 'InterleaveExport' ? row++ : -1;
-    node.pos = place < 0 ? [-3000, 0] : [place * 380, 0];
+    node.pos = place < 0 ? [-3000, 0] : place < 4 ? [place * 380, 0] : [0, 600];
     if (place >= 0) node.setSize([350, 320]);
   }
   await app.loadGraphData(app.graph.serialize());
@@ -61,7 +62,9 @@ SHOWN = """() => {
     .some(image => image.naturalWidth > 64);
   return nodes.filter(loaded).map(node => node.widgets.find(widget => widget.name === 'format').value);
 }"""
-HAS_STORY = "() => app.graph._nodes.filter(node => node.type === 'InterleaveExport').length === 4"
+PLAYS = """() => [...document.querySelectorAll('video')]
+  .some(one => one.currentSrc.includes('.mp4') && one.videoWidth > 64)"""
+HAS_STORY = "() => app.graph._nodes.filter(node => node.type === 'InterleaveExport').length === 5"
 COUNTED = """() => {
   const planner = app.graph._nodes.find(node => node.type === 'InterleavePlanner');
   planner.widgets.find(widget => widget.name === 'step_count').value = 3;
@@ -70,7 +73,7 @@ COUNTED = """() => {
 
 @pytest.fixture
 def exported(canvas: tuple[Any, str]) -> tuple[Any, str]:
-    """A page with a story that was exported in four formats, in one of the two ways to show nodes."""
+    """A page with a story that was exported in five formats, in one of the two ways to show nodes."""
     page, how = canvas
     page.evaluate(LAID_OUT, exporting(f"Exports {how}"))
     ran(page)
@@ -80,7 +83,7 @@ def exported(canvas: tuple[Any, str]) -> tuple[Any, str]:
 def exporting(request: str) -> Graph:
     graph = story(request, ["a house", "a tree"], SIZE)
     del graph["report"], graph["board"], graph["out"]
-    for number, format in enumerate([*PICTURES, PAGE]):
+    for number, format in enumerate([*PICTURES, PAGE, VIDEO]):
         graph[f"export{number}"] = node(
             "InterleaveExport", trajectory=["loop", 2], format=format, filename_prefix="shown/story",
             seconds=1.0, attempts=False,
@@ -94,9 +97,11 @@ def test_a_button_opens_the_export(exported: tuple[Any, str], tmp_path: Path) ->
     assert {format: one["label"] for format, one in buttons.items()} == {
         **dict.fromkeys(PICTURES, "Open"),
         PAGE: "Download",
+        VIDEO: "Open",
     }
     page.wait_for_function(f"() => ({SHOWN})().length === {len(PICTURES)}")
     assert page.evaluate(SHOWN) == [*PICTURES]
+    page.wait_for_function(PLAYS)
     screenshot(page, f"exports-{kind}", tmp_path)
     for format, (media_type, _) in PICTURES.items():
         place = buttons[format]
@@ -107,11 +112,17 @@ def test_a_button_opens_the_export(exported: tuple[Any, str], tmp_path: Path) ->
         assert opened.url.endswith(place["address"].removeprefix("/api")) or place["address"] in opened.url
         assert opened.evaluate("() => document.contentType") == media_type
         opened.close()
-    answer = page.request.get(page.evaluate("one => new URL(one, location).href", buttons[PAGE]["address"]))
+    answer = fetched(page, buttons[VIDEO]["address"])
+    assert answer.ok and answer.headers["content-type"] == "video/mp4"
+    answer = fetched(page, buttons[PAGE]["address"])
     # A page from elsewhere never runs as one of the host's own.
     assert answer.ok and "text/html" not in answer.headers["content-type"]
     saved = page.evaluate("() => JSON.stringify(app.graph.serialize())")
     assert "interleave_open" not in saved, "the button is saved"
+
+
+def fetched(page: Any, address: str) -> Any:
+    return page.request.get(page.evaluate("one => new URL(one, location).href", address))
 
 
 def clicked(page: Any, format: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from support.hostile_zips import KINDS
 from support.stories import make_trajectory
 
 from interleave_thinker.backend.exporters import export_by_name
+from interleave_thinker.backend.exporters.layout.frames import Film, frames_of, render
+from interleave_thinker.backend.exporters.video import FPS, SIDE, seconds_of
 from interleave_thinker.backend.feedback.log import read_feedback
 from interleave_thinker.backend.journal.copy import save_trajectory
 from interleave_thinker.backend.loop.replay import load_trajectory
@@ -33,6 +36,7 @@ EXPORTS = {
     "comic (CBZ)": ".cbz",
     "GIF": ".gif",
     "WebP": ".webp",
+    "video (MP4)": ".mp4",
     "contact sheet (PNG)": ".png",
     "Markdown": ".md",
     "execution record (JSON)": ".json",
@@ -40,6 +44,12 @@ EXPORTS = {
     "comic (PDF)": ".pdf",
     "comic pages (PNG)": ".png",
 }
+VIDEO = """import av, json, sys
+with av.open(sys.argv[1]) as container:
+    codec = container.streams.video[0].codec_context
+    count = sum(1 for frame in container.decode(video=0))
+    print(json.dumps([codec.name, codec.width, codec.height, count]))"""
+"""Reads a video with the PyAV of the host."""
 OTHER_HOST = Path(__file__).parents[2] / "data" / "story_from_another_host.zip"
 """Written by Save Story in ComfyUI 0.14.1."""
 
@@ -113,6 +123,23 @@ def test_every_export_is_a_file_that_the_host_serves(
     if ending == ".cbz":
         assert "ComicInfo.xml" in zipfile.ZipFile(io.BytesIO(served)).namelist()
     assert not list(path.parent.glob(".*"))
+
+
+def test_a_video_shows_each_image_with_its_text_for_its_reading_time(
+    host: ComfyServer, run: Trajectory
+) -> None:
+    video = export(format="video (MP4)", filename_prefix="films/boat", seconds=60.0, attempts=True)
+    shown = host.run(graph(name_of(host, run), "InterleaveExport", **video))["out"]
+    reading = subprocess.run(
+        [host.home.python, "-c", VIDEO, shown["text"][0]], capture_output=True, text=True, check=True
+    )
+    frames = frames_of(run, Film())
+    first, *_ = render(frames, SIDE, captions=True)
+    count = sum(round(FPS * seconds_of(frame.words)) for frame in frames)
+    assert json.loads(reading.stdout) == [
+        "h264", first.width + first.width % 2, first.height + first.height % 2, count
+    ]  # fmt: skip
+    assert shown["animated"] == [True] and shown["images"][0]["filename"].endswith(".mp4")
 
 
 def test_a_story_in_one_file_is_the_same_in_this_host_and_in_another(
