@@ -127,16 +127,11 @@ TEXTS_ALONE = """1. Reach
 2. Grasp
    text: The fingers close around it.
 """
-PAGES_IN_ITS_WORDS = """character: sun
-   trait: round face
-
-1. Meadow
+PAGES_IN_ITS_WORDS = """1. Meadow
    draw: a meadow with a red house in the middle
    text: So.
-   cast: -
 2. Sun
    draw: add a yellow sun at the top left
-   cast: sun
 """
 """The tiny world's critic cannot read the pages of a real book."""
 PROMPT_IN_ITS_WORDS = Change("InterleaveTryOpen", {"prompt": "a meadow with a red house in the middle"})
@@ -149,7 +144,10 @@ OF_ONE = {
     "best_of_four": [Change("InterleaveCriticLoop", {"max_attempts": 4, "candidates": 4})],
     # The tiny world's planner always writes prompts.
     "sub_task_annotation": [Change("InterleaveEditPlan", {"edits": TEXTS_ALONE})],
-    "picture_book": [Change("InterleaveEditPlan", {"edits": PAGES_IN_ITS_WORDS})],
+    "picture_book": [
+        Change("InterleaveEditPlan", {"edits": PAGES_IN_ITS_WORDS}),
+        Change("InterleaveCast", {"name": "sun", "traits": "round face"}, "Hero"),
+    ],
     # Only the third step has an earlier image next to the one that it edits.
     "earlier_images": [Change("InterleavePlanner", {"request": f"{REQUEST} Then set the scene to night."})],
 }

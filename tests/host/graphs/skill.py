@@ -39,6 +39,11 @@ SLOTS: dict[tuple[str, str], tuple[str, str]] = {
     ("InterleaveStepGenerator", "negative"): ("negative", "negative prompt, if the model supports one"),
     ("InterleaveExport", "filename_prefix"): ("name", "path of the result in ComfyUI's output folder"),
 }
+MEMBER = {
+    "name": "name of this member of the cast, the word that prompts use",
+    "traits": "its visual traits, one per line, at most 4; they never change",
+}
+"""Inputs of Cast: the slot is called as its node and the input."""
 NO_STORY = ("InterleaveFeedback", "InterleaveJudge")
 """Nodes for which an example is there, and not for its story."""
 NAMED_BY_TITLE = {
@@ -106,6 +111,8 @@ def slots(graph: Graph) -> dict[str, dict[str, Any]]:
                     if name == "image"
                     else "name of the model",
                 )
+            if node["class_type"] == "InterleaveCast" and name in MEMBER:
+                slot = (f"{key}_{name}", MEMBER[name])
             if LOADERS.get(node["class_type"]) == name:
                 slot = (name.removesuffix("_name"), "file of this part of the image model")
             if slot:

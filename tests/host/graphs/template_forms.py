@@ -25,13 +25,14 @@ SHOWN_INPUTS = (
     ("LoadImage", "image"),
     ("InterleavePlanner", "request"),
     ("InterleavePlanner", "step_count"),
+    ("InterleaveCast", "name", "traits"),
     ("InterleaveEditPlan", "edits"),
     ("InterleaveTryOpen", "prompt"),
     ("InterleaveJudge", "instruction"),
     ("InterleaveTryOpen", "seed"),
     ("InterleaveCriticLoop", "seed"),
 )
-"""Inputs in the order of App mode."""
+"""Node types and their inputs in the order of App mode."""
 
 SHOWN_OUTPUTS = ("InterleaveStoryboard", "SaveImage", "PreviewImage", "PreviewAny")
 """App mode shows the first of these types that the graph contains."""
@@ -115,8 +116,9 @@ def shown_in_app(workflow: dict[str, Any]) -> dict[str, list[Any]]:
     nodes = [node for node in workflow["nodes"] if node.get("mode", RUNS) == RUNS]
     inputs = [
         [node["id"], name]
-        for kind, name in SHOWN_INPUTS
+        for kind, *names in SHOWN_INPUTS
         for node in nodes
+        for name in names
         if node["type"] == kind and is_typed_in(node, name)
     ]
     by_kind = [[node["id"] for node in nodes if node["type"] == kind] for kind in SHOWN_OUTPUTS]
